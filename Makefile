@@ -90,8 +90,9 @@ oracle: check-machine $(READY) ## compare the placement kernels with Kafka's own
 screenshots: check-machine $(READY) ## update docs/images with the report of the samples and of 215 brokers; needs Chromium (WORK=dir keeps the runs)
 	$(BIN)/python -m tests.report.screenshots $(if $(WORK),--work $(WORK))
 
-docs: check-machine $(READY) ## update docs/tables.md from the table contracts
+docs: check-machine $(READY) ## update docs/tables.md and docs/verdicts.md from the code
 	$(BIN)/python -m pipelines.tables.tables_page > docs/tables.md
+	$(BIN)/python -m pipelines.verdict.verdicts_page > docs/verdicts.md
 
 wheel: check-machine $(READY) ## build dist/kafka_placement-*.whl, with the default settings inside
 	$(BIN)/hatchling build -t wheel

@@ -2,5 +2,5 @@
 
 
 def count_of(number: int, noun: str) -> str:
-    """Write a number with its noun: 1 replica, 2 replicas."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    """Write a number with its noun: 1 replica, 2,000 replicas."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

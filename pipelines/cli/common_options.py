@@ -149,13 +149,13 @@ def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:
 
     to_be_placed: its topics, on all its brokers, so that neither where they are nor which brokers are live matters.
     """
-    from pipelines.cli.cluster_findings import find_findings
-    from pipelines.report.verdict import describe_source_findings
+    from pipelines.verdict.judgement import describe_source_findings
+    from pipelines.verdict.snapshot_findings import find_findings
 
     findings = replace(find_findings(snapshot), unused_files=())
     if to_be_placed:
         findings = replace(findings, unknown_brokers=(), unplaced_partitions=0, inferred_partitions=0)
-    for sentence in (*describe_source_findings(findings), *snapshot.conflicting_listings):
+    for sentence in (*(finding.text for finding in describe_source_findings(findings)), *snapshot.conflicting_listings):
         print_warning(sentence)
 
 

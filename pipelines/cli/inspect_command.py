@@ -145,7 +145,7 @@ def count_records(snapshot: Snapshot) -> list[SourceRecords]:
 
 def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
     """Yield the lines that a person reads."""
-    from pipelines.cli.cluster_findings import list_warnings
+    from pipelines.verdict.snapshot_findings import list_warnings
 
     yield f"cluster {snapshot.cluster_id}"
     for source in count_records(snapshot):

@@ -77,7 +77,7 @@ def plan(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common_options.read_settings(conf, options)
-    min_isr = settings.topics.min_insync_replicas
+    defaults = settings.topics.defaults
     written = PlanOptions(**{name: context.params[name] for name in PlanOptions.__dataclass_fields__})
     if check is not None:
         others = [*written.written, *["--out"] * (out is not None)]
@@ -85,7 +85,7 @@ def plan(
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
         common_options.print_findings(snapshot)
-        progress = check_plan(check, build_snapshot_model(snapshot, min_isr), snapshot.partitions)
+        progress = check_plan(check, build_snapshot_model(snapshot, defaults), snapshot.partitions)
         common_options.write_answer(json_file, progress, render_progress(progress))
         raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
     if goal is None or out is None:
@@ -98,7 +98,7 @@ def plan(
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
     with announce_compilation(print_message):
-        created = create_plan(snapshot, request, out, limits, metric_options, min_isr)
+        created = create_plan(snapshot, request, out, limits, metric_options, defaults)
     for warning in list_warnings(created):
         print_warning(warning)
     common_options.write_answer(json_file, build_answer(created), render_plan(created, out, server))

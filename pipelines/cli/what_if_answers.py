@@ -1,18 +1,20 @@
 """The answers of `what-if`, computed as the stages compute gold.failure_summary, without Spark."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.cli.cluster_findings import find_findings
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.report.verdict import ClusterFindings, Verdict, assess_failure, describe_source_findings, judge_cluster
+from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
+from pipelines.verdict.failure_answers import assess_failure
+from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster
+from pipelines.verdict.snapshot_findings import find_findings
 from udfs.arrow.columns import is_valid, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
@@ -29,18 +31,11 @@ from udfs.failures.partition_arrays import (
     select_partitions,
 )
 from udfs.failures.partition_sums import aggregate_failures
-from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
+from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import json_inline, json_key, json_object
 
 _DIGITS = 4  # of ratios in JSON
-
-
-@dataclass(frozen=True)
-class TopicDefaults:
-    """Configs of topics whose source does not show them: Kafka's own defaults, unless the settings differ."""
-
-    min_insync_replicas: int = 1
-    unclean_leader_election: bool = False
 
 
 @json_object
@@ -70,6 +65,7 @@ class SourceGaps:
 class FailureTotals:
     """A failure in numbers; takeovers and leaders_after are by broker."""
 
+    answer: str  # "can they fail?", as in gold.failure_summary's views
     partitions: int
     survivors: int
     leaders_moved: int
@@ -125,20 +121,42 @@ class BrokerFailure:
 
 
 @dataclass(frozen=True)
+class RackFailure:
+    """The failure of all live brokers of one rack; columns of gold.failure_summary."""
+
+    failed: str
+    brokers: int  # of the rack, live
+    leaders_lost: int
+    takeover_brokers: int
+    newly_offline_partitions: int
+    under_min_isr_before_partitions: int
+    under_min_isr_partitions: int
+    single_isr_partitions: int
+    unclean_elections: int
+    worst_survivor: int | None
+    worst_survivor_ratio: float | None
+    answer: str
+
+
+_Failure = TypeVar("_Failure", BrokerFailure, RackFailure)
+
+
+@dataclass(frozen=True)
 class ClusterAnswer:
-    """The answer of `what-if` without --fail: every live broker, by id."""
+    """The answer of `what-if` without --fail: every live broker, by id, and every rack, by name."""
 
     cluster: str
     partitions: int
     verdict: Verdict
     brokers: list[BrokerFailure]
+    racks: list[RackFailure]
     left_out: SourceGaps
 
 
 def model_snapshot(
     snapshot: Snapshot, defaults: TopicDefaults, failed: Sequence[int] = ()
 ) -> tuple[pa.Table, Placement, SchemeAggregates]:
-    """Return (partitions with known replicas; the same as arrays; single failures, and that of `failed`, aggregated).
+    """Return (partitions with known replicas; the same as arrays; failures of brokers, racks and `failed`, aggregated).
 
     Raises: SourceError if the sources show no replicas.
     """
@@ -153,17 +171,22 @@ def model_snapshot(
             remedy = f"The first rejected record is {first['source']} line {first['line_number']}: {reason}"
         elif snapshot.partitions.num_rows:
             remedy += ", or use `run` to see where Kafka's schemes would place them"
-        sentences = [
-            f"{remedy}.",
-            *describe_source_findings(replace(find_findings(snapshot), unknown_brokers=(), unplaced_partitions=0)),
-        ]
+        findings = replace(find_findings(snapshot, defaults), unknown_brokers=(), unplaced_partitions=0)
+        sentences = [f"{remedy}.", *(finding.text for finding in describe_source_findings(findings))]
         usable = " that can be used" if snapshot.quarantined else ""
         raise SourceError(snapshot.cluster_id, f"{snapshot.explain_no_replicas()}{usable}", " ".join(sentences))
-    topics = fill_topics(snapshot.topics, defaults.min_insync_replicas, defaults.unclean_leader_election)
+    topics = fill_topics(snapshot.topics, defaults)
     ids = get_live_brokers(snapshot.brokers)
     custom = (tuple(sorted(failed)),) if failed else ()
     unknown = tuple(get_unknown_brokers(snapshot.brokers).tolist())
-    cluster = Cluster(tuple(ids.tolist()), (None,) * len(ids), custom_failures=custom, unknown=unknown)
+    racks = dict(zip(snapshot.brokers["broker_id"].to_pylist(), snapshot.brokers["rack"].to_pylist(), strict=True))
+    cluster = Cluster(
+        tuple(ids.tolist()),
+        tuple(racks[broker] for broker in ids.tolist()),
+        custom_failures=custom,
+        unknown=unknown,
+        caps_min_isr=defaults.cap_min_insync_replicas,
+    )
     shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
     placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())
     sums = aggregate_failures(placement, len(ids), scenarios, pairs=False)
@@ -182,7 +205,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
             raise SourceError(snapshot.cluster_id, f"has no broker {broker}", f"Its brokers: {names}.")
     partitions, placement, aggregates = model_snapshot(snapshot, defaults, failed)
     group, ids = placement.group, aggregates.ids.tolist()
-    (loads,) = scenario_failures(aggregates)
+    loads = next(loads for loads in scenario_failures(aggregates) if loads.outcomes.kind is ScenarioKind.CUSTOM)
     (row,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
     fails = np.append(~loads.survives[0], False)  # NO_BROKER does not fail
     leader, elected_from = elect_after(group, fails[group.broker])
@@ -194,6 +217,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     size = group.size[leader == NO_BROKER]
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(
+        answer=assess_failure(row).answer,
         **{name: row[name] for name in same},
         partitions=len(leader),
         leaders_moved=sum(takeovers.values()),
@@ -204,7 +228,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         leaders_after=after,
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),
         size_bytes_offline=int(size[size >= 0].sum()) if placement.known[0] else None,
-        gaps=find_gaps(snapshot, find_findings(snapshot), defaults, failed),
+        gaps=find_gaps(snapshot, find_findings(snapshot, defaults), defaults, failed),
     )
     id_of = {NO_BROKER: None, **dict(enumerate(ids))}
     leaders = ([id_of[i] for i in indices.tolist()] for indices in (group.leader, leader))
@@ -215,23 +239,33 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
 
 
 def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnswer:
-    """Evaluate the failure of each live broker, and judge the cluster. Brokers of unknown state count as live.
+    """Evaluate the failure of each live broker and rack, and judge the cluster. Brokers of unknown state count as live.
 
     Raises: SourceError if its sources show no replicas.
     """
     partitions, _, aggregates = model_snapshot(snapshot, defaults)
     rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
+    racks = [
+        {**row, "failed": row["scenario"].removeprefix(f"{ScenarioKind.RACK}:")}
+        for loads in scenario_failures(aggregates)
+        if loads.outcomes.kind is ScenarioKind.RACK
+        for row in outcome_rows(loads.outcomes, aggregates).to_pylist()
+    ]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
-    findings = find_findings(snapshot)
-    no_partitions = {"partitions": 0, "leaders": 0, "max_over_mean_ratio": None, "hottest_broker": None}
-    verdict = judge_cluster(now[0] if now else no_partitions, rows, findings)
-    brokers = []
-    for row in rows:
-        row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
-        brokers.append(BrokerFailure(**{name: row[name] for name in BrokerFailure.__dataclass_fields__}))
+    findings = find_findings(snapshot, defaults)
+    verdict = judge_cluster(ClusterEvidence(now[0] if now else None, rows, racks, findings))
     gaps = find_gaps(snapshot, findings, defaults)
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, gaps)
+    brokers, by_rack = (
+        [_describe(BrokerFailure, row) for row in rows],
+        [_describe(RackFailure, {**row, "brokers": len(row["failed_brokers"])}) for row in racks],
+    )
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps)
+
+
+def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:
+    row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
+    return kind(**{field.name: row[field.name] for field in fields(kind)})
 
 
 def _rounded(ratio: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ from pipelines.cli.text_format import format_count, print_message
 from pipelines.ingest.sources import find_source
 
 if TYPE_CHECKING:
-    from pipelines.cli.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, SourceGaps
+    from pipelines.cli.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, RackFailure, SourceGaps
 
 
 @app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
@@ -37,37 +38,46 @@ def what_if(
 
     failed = common.parse_failed(fail) if fail is not None else None
     settings = common.read_settings(conf, options)
-    topics = settings.topics
-    defaults = what_if_answers.TopicDefaults(topics.min_insync_replicas, topics.unclean_leader_election)
     snapshot = common.read_snapshot(find_source(source), format_name, settings)
     with announce_compilation(print_message):
         if failed is None:
-            answer = what_if_answers.evaluate_brokers(snapshot, defaults)
-            common.write_answer(json_file, answer, format_cluster(answer))
+            answer = what_if_answers.evaluate_brokers(snapshot, settings.topics.defaults)
+            common.write_answer(json_file, answer, format_cluster(answer, shlex.quote(source)))
         else:
-            failure = what_if_answers.evaluate_failure(snapshot, failed, defaults)
+            failure = what_if_answers.evaluate_failure(snapshot, failed, settings.topics.defaults)
             common.write_answer(json_file, failure, format_failure(failure))
 
 
-def format_cluster(answer: ClusterAnswer) -> list[str]:
-    """Format the answer without --fail, the riskiest brokers first."""
+def format_cluster(answer: ClusterAnswer, source: str = "SOURCE") -> list[str]:
+    """Format the answer without --fail, the riskiest brokers first. source: as commands name it."""
     verdict, brokers = answer.verdict, answer.brokers
     unknown = len(answer.left_out.unknown_brokers)
     counts = [format_count(len(brokers) - unknown, "live broker")] if len(brokers) > unknown or not unknown else []
     counts += [f"{format_count(unknown, 'broker')} of unknown state"] if unknown else []
     counts.append(format_count(answer.partitions, "partition"))
     lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
-    lines += [f"  - {point.text}" for point in verdict.points if point.text != verdict.sentence]
+    for point in verdict.points:
+        lines += [f"  - {point.text}"] if point.text != verdict.sentence else []
+        lines += [f"    next: {point.step.replace('SOURCE', source)}"] if point.step else []
     lines += _format_warnings(answer.left_out.conflicting_listings)
     lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them
-    if brokers:
-        limited = " (as far as the sources show)" if _is_limited(answer.left_out) else ""
-        lines.append(f"Can this broker fail now?{limited}")
-    width = max((len(str(row.failed)) for row in brokers), default=0)
-    for row in sorted(brokers, key=_by_risk):
-        details = ", ".join(_list_details(row))
-        lines.append(f"  {row.failed:>{width}}  {row.answer}{f' ({details})' if details else ''}")
+    lines += _format_answers("broker", brokers, answer.left_out)
+    if len(answer.racks) > 1:
+        lines += _format_answers("rack", answer.racks, answer.left_out)
     return lines
+
+
+def _format_answers(
+    unit: str, rows: Sequence[BrokerFailure] | Sequence[RackFailure], gaps: SourceGaps
+) -> Iterator[str]:
+    """Yield "Can this broker fail now?" and the answer for each, the riskiest first."""
+    if rows:
+        limited = " (as far as the sources show)" if _is_limited(gaps) else ""
+        yield f"Can this {unit} fail now?{limited}"
+    width = max((len(str(row.failed)) for row in rows), default=0)
+    for row in sorted(rows, key=_by_risk):
+        details = ", ".join(_list_details(row))
+        yield f"  {row.failed:>{width}}  {row.answer}{f' ({details})' if details else ''}"
 
 
 def _is_limited(gaps: SourceGaps) -> bool:
@@ -75,47 +85,71 @@ def _is_limited(gaps: SourceGaps) -> bool:
     return bool(gaps.warnings or gaps.unknown_brokers) or any(getattr(gaps, name) for name in _IN_VERDICT)
 
 
-def _list_details(row: BrokerFailure) -> Iterator[str]:
+def _list_details(row: BrokerFailure | RackFailure) -> Iterator[str]:
     if row.leaders_lost:
         takeover = f", {format_count(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
         yield f"leads {format_count(row.leaders_lost, 'partition')}{takeover}"
-    if row.worst_survivor_ratio is not None:
+    if row.leaders_lost and row.worst_survivor_ratio is not None and row.worst_survivor_ratio >= _UNEVEN_RATIO:
         yield f"worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
 
 
-def _by_risk(row: BrokerFailure) -> tuple[Any, ...]:
+def _by_risk(row: BrokerFailure | RackFailure) -> tuple[Any, ...]:
     losses = (-row.newly_offline_partitions, -row.unclean_elections, -row.under_min_isr_partitions)
     return (*losses, -(row.worst_survivor_ratio or 0), row.failed)
 
 
 def format_failure(answer: FailureAnswer) -> list[str]:
     """Format the answer of --fail."""
-    from pipelines.report.verdict import describe_unknown_brokers
+    from pipelines.verdict.judgement import describe_unknown_brokers
 
     summary = answer.summary
     brokers = ", ".join(map(str, answer.failed))
     subject = f"broker {brokers} fails" if len(answer.failed) == 1 else f"brokers {brokers} fail"
-    lines = [f"cluster {answer.cluster}, {format_count(summary.partitions, 'partition')}: {subject}"]
+    lines = [_answer_failure(answer)]
+    lines.append(f"cluster {answer.cluster}, {format_count(summary.partitions, 'partition')}: {subject}")
     lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
     if unknown := summary.gaps.unknown_brokers:
-        lines.append(f"  warning: {describe_unknown_brokers(unknown)}")
+        lines.append(f"  warning: {describe_unknown_brokers(unknown).text}")
     lines += _format_warnings([*summary.gaps.conflicting_listings, *summary.gaps.warnings])
     new = summary.offline_after - summary.offline_before
     unclean = f", {summary.unclean_elections} of them unclean" if summary.unclean_elections else ""
     lines.append(f"  leaders that move: {summary.leaders_moved}{unclean}")
-    lines.append(f"  offline partitions: {summary.offline_after}" + (f" ({new} of them new)" if new else ""))
+    counts = f" ({summary.offline_before} already, {new} newly)" if summary.offline_before and new else ""
+    lines.append(f"  offline partitions: {summary.offline_after}{counts}")
     lines.append(f"  partitions below min.insync.replicas (acks=all blocked): {summary.under_min_isr_after}")
     lines.append(f"  partitions with one in-sync replica left: {summary.single_isr_partitions}")
     lines += _format_gaps(summary.gaps)
     for broker, count in sorted(summary.takeovers.items(), key=lambda item: -item[1]):
         leaders = summary.leaders_after[broker]
         lines.append(f"  broker {broker} takes over {format_count(count, 'partition')} and then leads {leaders}")
-    if summary.worst_survivor_ratio is not None:
+    if summary.worst_survivor_ratio is not None and summary.worst_survivor_ratio >= _UNEVEN_RATIO:
         worst = f"broker {summary.worst_survivor} with {summary.worst_survivor_ratio:.2f} x the mean"
         lines.append(f"  worst survivor: {worst}")
     return lines
 
 
+def _answer_failure(answer: FailureAnswer) -> str:
+    """Return the sentence to read first, as in NO: 2 partitions would go offline: a-1, b-4 (7 are offline already)."""
+    from pipelines.verdict.judgement import name_some
+
+    summary = answer.summary
+    word, _, rest = summary.answer.partition(": ")
+    offline = [p for p in answer.partitions if p.leader_before is not None and p.leader_after is None]
+    unclean = [p for p in answer.partitions if p.elected_from == "unclean"]
+    named = offline or unclean
+    names = f": {name_some([f'{p.topic}-{p.partition}' for p in named])}" if named else ""
+    before = summary.offline_before
+    already = f" ({before} {'is' if before == 1 else 'are'} offline already)" if before else ""
+    if rest:
+        return f"{word.upper()}: {rest}{names}{already}"
+    limit = " as far as the sources show" if _is_limited(summary.gaps) else ""
+    head, _, but = summary.answer.partition(", but ")
+    more = "no more partition" if before else "no partition"
+    return f"{head.upper()}{limit}: {more} would go offline{already}{f', but {but}' if but else ''}"
+
+
+# Ratios below this are 1.00.
+_UNEVEN_RATIO = 1.005
 # Field of SourceGaps -> note, with [singular|plural].
 _GAPS = {
     "unplaced_partitions": "{} partition[|s] without known replicas [is|are] left out",

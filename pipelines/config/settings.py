@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -14,6 +14,9 @@ from pipelines.quoted_values import quote_value
 from udfs.placement.schemes import MANUAL, SCHEMES
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_request import PRIORITIES
+
+if TYPE_CHECKING:
+    from udfs.failures.topic_defaults import TopicDefaults
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
 _NOT_UTF8 = "it has bytes that are not UTF-8. Write it as UTF-8"
@@ -85,6 +88,14 @@ class TopicSettings(_Section):
 
     min_insync_replicas: Whole = Field(ge=1, lt=2**31)
     unclean_leader_election: bool
+    cap_min_insync_replicas: bool
+
+    @property
+    def defaults(self) -> "TopicDefaults":
+        """The settings as the analyses take them."""
+        from udfs.failures.topic_defaults import TopicDefaults
+
+        return TopicDefaults(**self.model_dump())
 
 
 class HotspotSettings(_Section):

@@ -104,8 +104,9 @@ def get_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def parse_records(form: Format, records: Records) -> pa.Table:
+def parse_records(format_name: str, records: Records) -> pa.Table:
     """Return the facts of a format's records (schema FACTS); ignored data of another format is rejected."""
+    form = FORMATS[format_name]
     return reject_overlooked(form.parse_facts(records), records, form, FORMATS.values(), _NO_LOSS)
 
 

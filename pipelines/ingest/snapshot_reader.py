@@ -58,7 +58,7 @@ def add_source(facts: pa.Table, source: str, format_name: str) -> pa.Table:
 def parse_facts(files: Sequence[FileRecords]) -> pa.Table:
     """Return the facts of all records of a source's files (schema SOURCED_FACTS)."""
     parts = [(file.name, part) for file in files for part in file.parts]
-    tables = [add_source(parse_records(part.format, part.records), name, part.format.name) for name, part in parts]
+    tables = [add_source(parse_records(part.format.name, part.records), name, part.format.name) for name, part in parts]
     return pa.concat_tables(tables).combine_chunks()
 
 

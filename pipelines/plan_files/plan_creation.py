@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import json_inline, json_key, json_object, to_json
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
@@ -46,7 +47,7 @@ class PlanFacts:
 
 
 def build_snapshot_model(
-    snapshot: Snapshot, default_min_isr: int, exclude_topics: tuple[str, ...] = ()
+    snapshot: Snapshot, defaults: TopicDefaults, exclude_topics: tuple[str, ...] = ()
 ) -> ClusterModel:
     """Build the model of a snapshot; raise SourceError if it has no replicas, or lacks an excluded topic."""
     if not pc.any(pc.is_valid(snapshot.partitions["replicas"])).as_py():
@@ -57,15 +58,20 @@ def build_snapshot_model(
         problem = f"has no topic {', '.join(absent[:20])}"
         raise SourceError(snapshot.cluster_id, problem, "Run inspect to list its topics")
     tables = (snapshot.brokers, snapshot.partitions, snapshot.topics)
-    return build_model(snapshot.cluster_id, *tables, exclude_topics, default_min_isr)
+    return build_model(snapshot.cluster_id, *tables, exclude_topics, defaults)
 
 
 def create_plan(
-    snapshot: Snapshot, request: PlanRequest, out: Path, limits: WaveLimits, options: MetricOptions, min_isr: int
+    snapshot: Snapshot,
+    request: PlanRequest,
+    out: Path,
+    limits: WaveLimits,
+    options: MetricOptions,
+    defaults: TopicDefaults,
 ) -> CreatedPlan:
     """Create a plan, and write it to the folder `out`. Raise Infeasible, or SourceError for a wrong request."""
     plan_writer.check_plan_folder(out.resolve())
-    model = build_snapshot_model(snapshot, min_isr, request.exclude_topics)
+    model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
     if request.max_bytes is not None and not model.known[0]:
         remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"
         raise SourceError(model.cluster_id, "its sources show no sizes, so --max-bytes cannot be applied", remedy)

@@ -1,9 +1,11 @@
 """The figures of the report as SQL over the tables; the report shows each query, so that anyone can run it again."""
 
 from collections.abc import Iterable
+from functools import reduce
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.views import View, match_snapshots, parse_queries
+from pipelines.verdict.cluster_evidence import ISSUE_SQL, MAX_TOPICS
 
 
 class Figure(View):
@@ -21,10 +23,11 @@ SELECT cluster_id, source, format, records, accepted_records, quarantined_record
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
-SELECT cluster_id, down_brokers, under_replicated_partitions, offline_partitions_of_deleted_topics,
-       reassigned_partitions, quarantined_records, unused_files, incomplete_topics, incomplete_topic_names,
-       missing_partitions, unplaced_partitions, inferred_partitions, unknown_brokers, identity_conflicts,
-       config_conflicts, warnings
+SELECT cluster_id, issues, placed_partitions AS partitions, racks, down_brokers, electable_partitions,
+       CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
+       deleted_topics_offline_partitions, reassigned_partitions, quarantined_records, unused_files,
+       incomplete_topics, incomplete_topic_names, missing_partitions, unplaced_partitions, inferred_partitions,
+       unknown_brokers, identity_conflicts, config_conflicts, warnings
 FROM (
   SELECT cluster_id, snapshot_id, sum(quarantined_records) AS quarantined_records,
          array_sort(collect_list(CASE WHEN forall(split(format, '[+]'), f -> f IN (
@@ -32,7 +35,8 @@ FROM (
   FROM silver.source_summary GROUP BY cluster_id, snapshot_id
 )
 LEFT JOIN (
-  SELECT cluster_id, snapshot_id,
+  SELECT cluster_id, snapshot_id, count_if(live IS NOT FALSE) AS live_brokers,
+         count(DISTINCT CASE WHEN live IS NOT FALSE THEN rack END) AS racks,
          array_sort(collect_list(CASE WHEN live IS FALSE THEN broker_id END)) AS down_brokers,
          array_sort(collect_list(CASE WHEN live IS NULL THEN broker_id END)) AS unknown_brokers
   FROM silver.brokers GROUP BY cluster_id, snapshot_id
@@ -44,16 +48,51 @@ LEFT JOIN (
   FROM silver.topics GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
-  SELECT cluster_id, snapshot_id,
-         count_if(size(array_except(replicas, concat(
-           isr, coalesce(observers, array()), coalesce(adding_replicas, array())))) > 0) AS under_replicated_partitions,
+  SELECT cluster_id, snapshot_id, count(replicas) AS placed_partitions,
          count_if(replicas IS NULL) AS unplaced_partitions, count_if(state_inferred) AS inferred_partitions,
          count_if(size(coalesce(adding_replicas, array())) + size(coalesce(removing_replicas, array())) > 0)
            AS reassigned_partitions,
-         count_if(leader < 0 AND marked_for_deletion) AS offline_partitions_of_deleted_topics
+         count_if(NOT online AND marked_for_deletion) AS deleted_topics_offline_partitions
   FROM silver.partitions
   LEFT JOIN (SELECT cluster_id, snapshot_id, topic, marked_for_deletion FROM silver.topics)
   USING (cluster_id, snapshot_id, topic)
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, max(leaders) AS elected_max, sum(leaders) AS online_partitions,
+         sum(elected) AS electable_partitions
+  FROM (
+    SELECT cluster_id, snapshot_id, count(*) AS leaders, count_if(leader <> replicas[0] AND is_in_sync) AS elected
+    FROM (
+      SELECT cluster_id, snapshot_id, leader, replicas, array_contains(isr, replicas[0]) AS is_in_sync
+      FROM silver.partitions WHERE online
+    )
+    GROUP BY cluster_id, snapshot_id, CASE WHEN is_in_sync THEN replicas[0] ELSE leader END
+  )
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, collect_list(struct(issue, partitions, topics, topic_names, topic_partitions,
+           single_replica_partitions)) AS issues
+  FROM (
+    SELECT cluster_id, snapshot_id, issue, sum(n) AS partitions, count(*) AS topics,
+           transform(slice(array_sort(collect_list(struct(-n, topic))), 1, {max_topics}), t -> t.topic) AS topic_names,
+           transform(slice(array_sort(collect_list(struct(-n AS n, topic))), 1, {max_topics}), t -> -t.n)
+             AS topic_partitions,
+           sum(single) AS single_replica_partitions
+    FROM (
+      SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(replication_factor = 1) AS single
+      FROM (
+        SELECT cluster_id, snapshot_id, topic, size(replicas) AS replication_factor,
+               explode(filter(array({issue_cases}), x -> x IS NOT NULL)) AS issue
+        FROM silver.partitions
+        LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion)
+        USING (cluster_id, snapshot_id, topic)
+        WHERE {any_issue}
+      ) GROUP BY cluster_id, snapshot_id, topic, issue
+    )
+    GROUP BY cluster_id, snapshot_id, issue
+  )
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
@@ -87,13 +126,13 @@ SELECT cluster_id, scheme, failed_brokers[0] AS failed, broker_id AS survivor, t
 FROM gold.failure_load WHERE {condition} AND scenario_kind = 'broker' AND takeovers > 0
 
 -- failures: Failures of single brokers
-SELECT cluster_id, scheme, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor,
+SELECT cluster_id, scheme, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor, hot_survivor,
        leaders_after_max, leaders_after_mean, worst_survivor_ratio, offline_partitions, newly_offline_partitions,
        under_min_isr_before_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'broker' ORDER BY failed
 
 -- custom_failures: Custom failures
-SELECT cluster_id, failed_brokers, leaders_lost, takeover_brokers, worst_survivor, worst_survivor_ratio,
+SELECT cluster_id, failed_brokers, leaders_lost, takeover_brokers, worst_survivor, hot_survivor, worst_survivor_ratio,
        newly_offline_partitions, under_min_isr_before_partitions, under_min_isr_partitions, unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'custom' AND scheme = 'observed'
 ORDER BY failed_brokers
@@ -104,8 +143,9 @@ SELECT cluster_id, failed_brokers[0] AS one, failed_brokers[1] AS other, worst_s
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'pair' AND scheme = 'observed'
 
 -- racks: Failures of racks
-SELECT cluster_id, scheme, scenario, size(failed_brokers) AS brokers, leaders_lost, worst_survivor,
-       worst_survivor_ratio, newly_offline_partitions, under_min_isr_partitions
+SELECT cluster_id, scheme, scenario, substring(scenario, 6) AS failed, size(failed_brokers) AS brokers, leaders_lost,
+       takeover_brokers, worst_survivor, hot_survivor, worst_survivor_ratio, newly_offline_partitions,
+       under_min_isr_before_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'rack' ORDER BY scenario
 
 -- durability: Copysets, and the probability that failures lose a partition
@@ -148,5 +188,9 @@ WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
   AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
 ORDER BY s.cluster_id, r.as_of, r.finished_at
 """
+_CASES = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for issue, condition in ISSUE_SQL.items())
+_ISSUES = {"{issue_cases}": _CASES, "{any_issue}": " OR ".join(ISSUE_SQL.values()), "{max_topics}": str(MAX_TOPICS)}
 # TREND is over all runs of the clusters in {clusters}.
-*FIGURES, TREND = (Figure(*parts) for parts in parse_queries(_QUERIES))
+*FIGURES, TREND = (
+    Figure(*parts) for parts in parse_queries(reduce(lambda q, p: q.replace(*p), _ISSUES.items(), _QUERIES))
+)

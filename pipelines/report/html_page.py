@@ -19,9 +19,11 @@ from pipelines import __version__
 from pipelines.errors import SettingsError, StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.figure_queries import FIGURES, TREND
-from pipelines.report.verdict import ClusterFindings, Verdict, assess_failure, judge_cluster
 from pipelines.spark.store import Store
 from pipelines.spark.views import find_dependencies, quote_text
+from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings
+from pipelines.verdict.failure_answers import assess_failure
+from pipelines.verdict.judgement import Verdict, judge_cluster
 from udfs.json_answers import to_json
 
 # D3 and Observable Plot (ISC licence), from their packages.
@@ -30,16 +32,18 @@ _SCRIPTS = ("heat.js", "report.js")
 _NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"
 _PARALLEL_QUERIES = 3
 Rows = list[dict[str, Any]]
-VERDICT_FIGURES = ("hotspots", "failures", "findings")  # figures that a verdict needs
+VERDICT_FIGURES = ("hotspots", "failures", "racks", "findings")  # figures that a verdict needs
 
 
 def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
     """Read what the verdicts of these snapshots need, and return the verdict of each cluster."""
     tables = _read_figures(store, VERDICT_FIGURES, snapshots)
-    return {
-        key.cluster_id: _judge(*(_filter(tables[name], key.cluster_id).to_pylist() for name in VERDICT_FIGURES))
-        for key in snapshots
-    }
+    return {key.cluster_id: judge_rows(tables, key.cluster_id) for key in snapshots}
+
+
+def judge_rows(tables: Mapping[str, pa.Table], cluster_id: str) -> Verdict:
+    """Judge a cluster by the rows of VERDICT_FIGURES, by name."""
+    return _judge(*(_filter(tables[name], cluster_id).to_pylist() for name in VERDICT_FIGURES))
 
 
 def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows:
@@ -54,11 +58,17 @@ def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[Snapsh
         return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
 
 
-def _judge(hotspots: Rows, failures: Rows, findings: Rows) -> Verdict:
+def _judge(hotspots: Rows, failures: Rows, racks: Rows, findings: Rows) -> Verdict:
     now = next((row for row in hotspots if row["scheme"] == "observed"), None)
-    observed = [row for row in failures if row["scheme"] == "observed"]
-    known = {name: value for row in findings for name, value in row.items() if value is not None}
-    return judge_cluster(now, observed, ClusterFindings(**known))
+    observed, by_rack = ([row for row in rows if row["scheme"] == "observed"] for rows in (failures, racks))
+    return judge_cluster(ClusterEvidence(now, observed, by_rack, build_findings(findings)))
+
+
+def build_findings(rows: Rows) -> ClusterFindings:
+    """Return the findings on a cluster from its row of the figure `findings`."""
+    known = {name: value for row in rows for name, value in row.items() if value is not None}
+    issues = {row.pop("issue"): AffectedPartitions(**row) for row in known.pop("issues", ())}
+    return ClusterFindings(issues=issues, **known)
 
 
 class ReportData(NamedTuple):
@@ -123,7 +133,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
-        "verdict": _judge(hotspots, failures, rows("findings")),
+        "verdict": _judge(hotspots, failures, rows("racks"), rows("findings")),
         "sources": sources,
         "quarantined": sum(row["quarantined_records"] for row in sources),
         "hotspots": {row["scheme"]: row for row in hotspots},

@@ -19,6 +19,7 @@ from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.loads_before_failure import topic_hotspots
 from udfs.failures.partition_sums import aggregate_placement, aggregate_seed, finish_pairs
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.hotspots.hotspot_distribution import PlacementTrial
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.kernel_compiler import cache_folder
@@ -104,7 +105,9 @@ def compile_plan(goal: str) -> None:
     inputs = pa.table({"kind": list(INPUT_SCHEMAS), "ipc_batch": pa.array(ipc_batches, pa.binary())})
     options = {"drain": {"brokers": (5,)}, "replace": {"replacements": ((5, 6),)}, "rf": {"factor": 3}}
     plan_request = PlanRequest(goal, priorities=PRIORITIES, **options.get(goal, {}))  # type: ignore[arg-type]
-    make_planner(plan_request, WaveLimits(), MetricOptions(), 1)((pa.scalar("warm-up"), pa.scalar("")), inputs)
+    make_planner(plan_request, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS)(
+        (pa.scalar("warm-up"), pa.scalar("")), inputs
+    )
 
 
 def compile_replay() -> None:

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.report.verdict import RISK_SQL
 from pipelines.tables import TABLES
+from pipelines.verdict.failure_answers import ANSWER_SQL
 from udfs.failures.scenarios import ScenarioKind
 
 SCHEMA = "insights"
@@ -38,7 +38,7 @@ def parse_queries(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _failure_risk(columns: str, kind: str) -> str:
-    return f"""SELECT f.cluster_id, {columns}, {RISK_SQL} AS answer,
+    return f"""SELECT f.cluster_id, {columns}, {ANSWER_SQL} AS answer,
        f.newly_offline_partitions, f.unclean_elections, f.under_min_isr_before_partitions,
        f.under_min_isr_partitions, f.single_isr_partitions, f.leaders_lost, f.takeover_brokers,
        f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio

@@ -35,7 +35,9 @@ def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
     return by_snapshot
 
 
-def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[CustomFailure] = ()) -> Clusters:
+def collect_clusters(
+    brokers: DataFrame, topics: DataFrame, custom: Sequence[CustomFailure] = (), caps_min_isr: bool = True
+) -> Clusters:
     """Describe clusters. A custom failure without a cluster applies to every one that has all of its brokers."""
     known = collect_brokers(brokers)
     counts = topics.groupBy(*SNAPSHOT_KEY).agg(F.sum("partitions").alias("n")).collect()
@@ -52,7 +54,7 @@ def collect_clusters(brokers: DataFrame, topics: DataFrame, custom: Sequence[Cus
         live = [row for row in rows if row.live is not False]  # unknown counts as live
         ids, racks = tuple(row.broker_id for row in live), tuple(row.rack for row in live)
         unknown = tuple(row.broker_id for row in live if row.live is None)
-        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown)
+        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown, caps_min_isr)
 
     return {key: describe(key) for key in sorted({*known, *partitions})}
 

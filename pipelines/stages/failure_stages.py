@@ -13,13 +13,13 @@ from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan, Clusters, TableFunction, aggregate_shard
 from udfs.failures.partition_arrays import TopicShard, fill_topics, select_partitions
+from udfs.failures.topic_defaults import TopicDefaults
 
 
 class AggregationParameters(NamedTuple):
     """What the stage needs besides its tables."""
 
-    min_insync_replicas: int  # of topics whose sources do not show it
-    unclean_leader_election: bool  # likewise
+    topic_defaults: TopicDefaults
     clusters: Clusters
     plan: AggregationPlan
     settings: str  # the settings that the aggregates depend on, as JSON
@@ -27,12 +27,11 @@ class AggregationParameters(NamedTuple):
 
 def scheme_aggregates(entities: DataFrame, brokers: DataFrame, parameters: AggregationParameters) -> DataFrame:
     """Compute internal.scheme_aggregates: a row for every snapshot and scheme, even without topics or live brokers."""
-    defaults = (parameters.min_insync_replicas, parameters.unclean_leader_election)
     clusters, plan = parameters.clusters, parameters.plan
 
     def aggregate(shard: Shard) -> pa.Table:
         cluster = clusters[shard["cluster_id"], shard["snapshot_id"]]
-        topics = fill_topics(unpack([shard["topics"]], "topics"), *defaults)
+        topics = fill_topics(unpack([shard["topics"]], "topics"), parameters.topic_defaults)
         partitions = select_partitions(read_partitions(shard))
         return aggregate_shard(TopicShard(shard["cluster_id"], cluster, topics, partitions), shard["shard"], plan)
 

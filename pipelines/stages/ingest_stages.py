@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 
-from pipelines.ingest.format_registry import FORMATS, parse_records, read_file
+from pipelines.ingest.format_registry import parse_records, read_file
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
@@ -45,7 +45,7 @@ def _build_parser(shard_counts: Mapping[str, int]) -> Callable[[Iterable[pa.Reco
             for begin, end in pairwise(_find_file_bounds(batch)):
                 part = batch.slice(begin, end - begin)
                 cluster, snapshot, source, form = (part.column(name)[0].as_py() for name in _FILE_KEY)
-                facts = parse_records(FORMATS[form], Records.from_table(part))
+                facts = parse_records(form, Records.from_table(part))
                 shards = _split_by_shard(add_source(facts, source, form), shard_counts.get(cluster, 1))
                 rows = [
                     {"cluster_id": cluster, "snapshot_id": snapshot, "shard": shard, "facts": pack_table(table)}

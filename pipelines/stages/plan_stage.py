@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pipelines.tables.gold_tables import PLAN_MOVES, PLANS
 from pipelines.tables.internal_tables import PACKED_PLANS
 from pipelines.tables.table_contract import SNAPSHOT_KEY
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.planning import plan_batches
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
@@ -22,7 +23,7 @@ class PlanParameters(NamedTuple):
     request: PlanRequest | None  # The same for every cluster; None = no plans
     limits: WaveLimits  # Limits of waves
     metric_options: MetricOptions  # How much work metrics may take
-    min_insync_replicas: int  # For topics whose sources do not show it
+    topic_defaults: TopicDefaults
     settings: str  # The settings that all this follows from, as JSON
 
 
@@ -48,7 +49,7 @@ def pack_plans(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, par
     request = parameters.request
     if request is None:
         request, ipc_batches = PlanRequest(""), ipc_batches.limit(0)
-    options = (parameters.limits, parameters.metric_options, parameters.min_insync_replicas)
+    options = (parameters.limits, parameters.metric_options, parameters.topic_defaults)
     planner = plan_batches.make_planner(request, *options)
     packed = ipc_batches.groupBy(*SNAPSHOT_KEY).applyInArrow(planner, from_arrow_schema(plan_batches.PACKED_PLANS))
     return packed.withColumn("settings", F.lit(parameters.settings)).select(*PACKED_PLANS.column_names)

@@ -11,19 +11,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, LOG, REPLICAS, USAGE
-from pipelines.ingest.merge.live_brokers import (
-    find_leading_down_brokers,
-    get_live_brokers,
-    get_unknown_brokers,
-    infer_brokers,
-)
+from pipelines.ingest.merge.health_columns import add_health
+from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.spark.entity_shards import Shard, add_brokers, map_shards, read_brokers, read_partitions, unpack
 from pipelines.tables import silver_tables
 from pipelines.tables.table_contract import SNAPSHOT_KEY
-from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_array, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, position_of, row_of
-from udfs.failures.partition_arrays import elect_successors
+from udfs.failures.topic_defaults import TopicDefaults
 
 _KEY_FIELDS = (pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string()))
 _SMALL_BYTES = 4_000_000  # of packed rows that are sent to every worker: ten times as much unpacked
@@ -63,20 +59,16 @@ def topics(entities: DataFrame) -> DataFrame:
     return _select_entity(entities, "topics").select(*silver_tables.TOPICS.column_names)
 
 
-def _build_partitions(shard: Shard, unclean_by_default: bool) -> pa.Table:
+def _build_partitions(shard: Shard, defaults: TopicDefaults) -> pa.Table:
     """Return the rows of silver.partitions of a shard: leader and ISR that no source shows are inferred."""
     brokers, topics = read_brokers(shard), unpack([shard["topics"]], "topics")
-    partitions = read_partitions(shard)
-    at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(topics["topic"]))
-    unclean = to_flags(pc.fill_null(to_array(topics["unclean_leader_election"]).take(at_topic), unclean_by_default))
-    live, unknown = get_live_brokers(brokers), get_unknown_brokers(brokers)
-    return partitions.append_column("successor", elect_successors(partitions, live, unknown, unclean))
+    return add_health(read_partitions(shard), topics, brokers, defaults)
 
 
-def partitions(entities: DataFrame, brokers: DataFrame, unclean_leader_election: bool) -> DataFrame:
-    """Build silver.partitions. unclean_leader_election: of topics without the config."""
+def partitions(entities: DataFrame, brokers: DataFrame, defaults: TopicDefaults) -> DataFrame:
+    """Build silver.partitions."""
     shards = entities.where("partitions IS NOT NULL").select(*SNAPSHOT_KEY, "partitions", "topics")
-    build = partial(_build_partitions, unclean_by_default=unclean_leader_election)
+    build = partial(_build_partitions, defaults=defaults)
     return map_shards(add_brokers(shards, brokers), build, pa.schema(silver_tables.PARTITIONS.columns))
 
 

@@ -95,14 +95,14 @@ def select_aggregate_settings(settings: Settings) -> str:
 
 def select_plan_settings(settings: Settings) -> str:
     """Return the settings that determine internal.packed_plans, as JSON."""
-    topics = {"min_insync_replicas": settings.topics.min_insync_replicas}
+    topics = settings.topics.model_dump(include={"min_insync_replicas", "cap_min_insync_replicas"})
     failures, plans = {"max_pairs": settings.failures.max_pairs}, settings.plans.model_dump()
     durability = settings.durability.model_dump(include={"max_exact_steps", "monte_carlo_samples"})
     return _to_json(settings, {}, topics=topics, failures=failures, durability=durability, plans=plans)
 
 
 def _partitions(t: Frames, c: Context) -> DataFrame:
-    return silver_stages.partitions(t[_ENTITIES], t[BROKERS], c.settings.topics.unclean_leader_election)
+    return silver_stages.partitions(t[_ENTITIES], t[BROKERS], c.settings.topics.defaults)
 
 
 def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
@@ -117,9 +117,8 @@ def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
         max_pairs=failures.max_pairs,
         pair_loads=failures.pair_loads,
     )
-    clusters = collect_clusters(t[BROKERS], t[_TOPICS], failures.custom)
-    defaults = (topics.min_insync_replicas, topics.unclean_leader_election)
-    parameters = AggregationParameters(*defaults, clusters, plan, select_aggregate_settings(context.settings))
+    clusters = collect_clusters(t[BROKERS], t[_TOPICS], failures.custom, topics.cap_min_insync_replicas)
+    parameters = AggregationParameters(topics.defaults, clusters, plan, select_aggregate_settings(context.settings))
     return scheme_aggregates(t[_ENTITIES], t[BROKERS], parameters)
 
 
@@ -164,8 +163,8 @@ def _pack_plans(t: Frames, context: Context) -> DataFrame:
     goal = settings.plans.goal
     request = build_request(settings, goal) if goal else None
     limits, options = build_wave_limits(settings), build_metric_options(settings)
-    min_isr = settings.topics.min_insync_replicas
-    parameters = plan_stage.PlanParameters(request, limits, options, min_isr, select_plan_settings(settings))
+    defaults = settings.topics.defaults
+    parameters = plan_stage.PlanParameters(request, limits, options, defaults, select_plan_settings(settings))
     return plan_stage.pack_plans(t[_TOPICS], t[_PARTITIONS], t[BROKERS], parameters)
 
 

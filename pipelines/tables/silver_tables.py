@@ -5,7 +5,8 @@ import pyarrow as pa
 from pipelines.ingest.merge import entities
 from pipelines.tables.bronze_tables import FORMAT, RAW
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, Matches, NoRowWhere, Table, columns
-from udfs.arrow.column_declarations import INT, LONG, TEXT, column
+from udfs.arrow.column_declarations import LONG, TEXT, column
+from udfs.failures.partition_health import HEALTH_COLUMNS
 
 BROKERS = Table(
     "silver.brokers",
@@ -34,15 +35,7 @@ TOPICS = Table(
 PARTITIONS = Table(
     "silver.partitions",
     "One row per partition, without quarantined ones.",
-    columns(
-        *entities.INFERRED_PARTITIONS,
-        column(
-            "successor",
-            INT,
-            "broker that takes over if the leader fails; -1 = none, the partition goes offline; null = it has no live "
-            "leader. Topics without the config follow topics.unclean_leader_election",
-        ),
-    ),
+    columns(*entities.INFERRED_PARTITIONS, *HEALTH_COLUMNS),
     keys=(*SNAPSHOT_KEY, "topic", "partition"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "topic"),

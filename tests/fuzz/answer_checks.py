@@ -47,18 +47,18 @@ def check_comments(facts: pa.Table, files: dict[str, SourceLines | None]) -> Ite
 def check_all_clear(
     snapshot: Snapshot, facts: pa.Table, answer: Sequence[str], files: dict[str, SourceLines | None]
 ) -> Iterator[Problem]:
-    """Yield why the answer must not be FINE, if it is. answer: the lines of what-if."""
-    if len(answer) < 2 or not answer[1].strip().startswith("FINE"):
+    """Yield why the answer must not be OK, if it is. answer: the lines of what-if."""
+    if len(answer) < 2 or not answer[1].strip().startswith("OK"):
         return
     if snapshot.warnings.num_rows:
-        yield Problem("FINE with a warning", str(snapshot.warnings.slice(0, 1).to_pylist()))
+        yield Problem("OK with a warning", str(snapshot.warnings.slice(0, 1).to_pylist()))
     if snapshot.quarantined:
-        yield Problem("FINE with a quarantined record", str(snapshot.quarantined[0])[:500])
+        yield Problem("OK with a quarantined record", str(snapshot.quarantined[0])[:500])
     if not snapshot.partitions.num_rows:
-        yield Problem("FINE without partitions", "")
+        yield Problem("OK without partitions", "")
     for row in snapshot.partitions.select(["topic", "partition", "leader"]).to_pylist():
         if row["leader"] == -1:
-            yield Problem("FINE with an offline partition", str(row))
+            yield Problem("OK with an offline partition", str(row))
             break
     for name, lines in files.items():
         for problem in _find_reasons(lines.lines if lines is not None else ()):
@@ -80,7 +80,7 @@ def _find_unread(snapshot: Snapshot, facts: pa.Table) -> Iterator[Problem]:
                 words = {word.lower() for word in _WORD.findall(raw)}
                 if len(words) > 2 and (file.name, number) in ignored:
                     reasons = ignored[file.name, number]
-                    yield Problem("FINE with an unread line", f"{file.name} line {line}, {reasons}: {raw[:300]!r}")
+                    yield Problem("OK with an unread line", f"{file.name} line {line}, {reasons}: {raw[:300]!r}")
                     return
 
 
@@ -88,7 +88,7 @@ def _find_reasons(lines: Sequence[str]) -> Iterator[str]:
     """Yield what the lines of a file show, whatever the readers make of them."""
     filled = [line for line in lines if line.strip()]
     if any(line in FAILURES for line in filled):
-        yield "FINE although a command failed"
+        yield "OK although a command failed"
     commands = [
         i
         for i, line in enumerate(filled)
@@ -97,4 +97,4 @@ def _find_reasons(lines: Sequence[str]) -> Iterator[str]:
     with_answer = (i for i in commands if i + 1 < len(filled) and name_data(filled[i + 1]) in _OF_DESCRIBE)
     servers = {word for i in with_answer for word in filled[i].split()[3:4]}
     if servers.issuperset(CLUSTERS):
-        yield "FINE although two clusters answered"
+        yield "OK although two clusters answered"

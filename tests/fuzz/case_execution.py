@@ -22,7 +22,7 @@ from pipelines.cli import main
 from pipelines.cli.common_options import write_answer
 from pipelines.cli.inspect_command import build_answer, render_snapshot
 from pipelines.cli.text_format import print_error
-from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
+from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
 from pipelines.cli.what_if_command import format_cluster, format_failure
 from pipelines.errors import KafkaPlacementError
 from pipelines.ingest.format_registry import read_files
@@ -32,6 +32,7 @@ from tests.fuzz.account_checks import Problem, check_account, check_partitions
 from tests.fuzz.answer_checks import check_all_clear, check_comments, check_state
 from tests.fuzz.cases import FuzzCase
 from tests.fuzz.source_lines import SourceLines, decode_file
+from udfs.failures.topic_defaults import TopicDefaults
 
 MAX_SECONDS = 5  # of processor time, so that other work on the machine does not matter
 MAX_MEMORY = 400_000  # KiB by which a case may raise the peak

@@ -1,4 +1,4 @@
-"""Builds listings of healthy clusters: what-if answers FINE, so every mutation that hides harm shows."""
+"""Builds listings of healthy clusters: what-if answers OK, so every mutation that hides harm shows."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers
+from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.cli.what_if_command import format_cluster
 from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import read_files
@@ -28,6 +28,7 @@ from tests.fuzz.minimisation import minimise_case
 from tests.fuzz.samples import load_samples
 from tests.fuzz.session_mutations import FAILURES, repeat_for_another_cluster
 from tests.fuzz.source_lines import decode_file
+from udfs.failures.topic_defaults import TopicDefaults
 
 DESCRIBE = (
     b"Topic: orders\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: \n"
@@ -132,35 +133,35 @@ def test_a_failing_case_becomes_minimal() -> None:
 
 
 def check_answers(tmp_path: Path, text: str) -> set[str]:
-    """Return which checks an answer that is FINE would break."""
+    """Return which checks an answer that is OK would break."""
     (tmp_path / "x.txt").write_text(text)
     source = Source("x", (tmp_path / "x.txt",))
     files = list(read_files(source))
     facts = parse_facts(files)
     snapshot = build_snapshot(source, files, facts)
     lines = {"x.txt": decode_file(text.encode())}
-    return {problem.check for problem in check_all_clear(snapshot, facts, ["cluster x", "  FINE: so it seems"], lines)}
+    return {problem.check for problem in check_all_clear(snapshot, facts, ["cluster x", "  OK: so it seems"], lines)}
 
 
 def test_an_all_clear_without_evidence_is_found(tmp_path: Path) -> None:
     healthy = build_healthy_listing(random.Random(1)).text
     assert check_answers(tmp_path, healthy) == set()
-    assert check_answers(tmp_path, healthy + FAILURES[0] + "\n") >= {"FINE although a command failed"}
+    assert check_answers(tmp_path, healthy + FAILURES[0] + "\n") >= {"OK although a command failed"}
     assert check_answers(tmp_path, healthy + "\tTopic: x\tPartition: 0\tLeader: ?\n") == {
-        "FINE with a quarantined record"
+        "OK with a quarantined record"
     }
-    assert check_answers(tmp_path, "broker_id,rack\n1,a\n") >= {"FINE without partitions"}
+    assert check_answers(tmp_path, "broker_id,rack\n1,a\n") >= {"OK without partitions"}
     two = repeat_for_another_cluster(random.Random(1), DESCRIBE.decode())
-    assert check_answers(tmp_path, two) >= {"FINE although two clusters answered"}
+    assert check_answers(tmp_path, two) >= {"OK although two clusters answered"}
     offline = DESCRIBE.decode().replace("Leader: 3", "Leader: none")
-    assert check_answers(tmp_path, offline) == {"FINE with an offline partition"}
+    assert check_answers(tmp_path, offline) == {"OK with an offline partition"}
 
 
 def test_a_healthy_listing_is_fine_without_mutations(tmp_path: Path) -> None:
     for seed in range(20):
         (tmp_path / "x.txt").write_text(build_healthy_listing(random.Random(seed)).text)
         answer = evaluate_brokers(load_snapshot(find_source(str(tmp_path / "x.txt"))), TopicDefaults())
-        assert format_cluster(answer)[1].startswith("  FINE"), seed
+        assert format_cluster(answer)[1].startswith("  OK"), seed
 
 
 def test_a_leader_outside_the_isr_and_a_comment_that_is_used_are_found(tmp_path: Path) -> None:

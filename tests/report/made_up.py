@@ -9,7 +9,8 @@ import numpy as np
 
 from pipelines.report.figure_queries import FIGURES
 from pipelines.report.html_page import ReportData, add_risks
-from pipelines.report.verdict import judge_cluster
+from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
+from pipelines.verdict.judgement import judge_cluster
 
 SCHEMES = ("observed", "kafka", "kraft", "naive")
 
@@ -47,6 +48,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             "under_min_isr_partitions": 1,
             "single_isr_partitions": 2,
             "unclean_elections": 0,
+            "hot_survivor": None,
         }
         for i, one in enumerate(ids)
     ]
@@ -63,7 +65,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     return {
         "cluster_id": name,
         "snapshot_id": "s1",
-        "verdict": judge_cluster(now, failures),
+        "verdict": judge_cluster(ClusterEvidence(now, failures, [], ClusterFindings(partitions=now["partitions"]))),
         "hotspots": {"observed": now},
         "metrics": {"worst_survivor_ratio": {"observed": 1.4}},
         "brokers": [

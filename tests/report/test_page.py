@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipelines.report.html_page import write_page
-from pipelines.report.verdict import ClusterFindings, judge_cluster
+from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
+from pipelines.verdict.judgement import judge_cluster
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened
 
@@ -122,7 +123,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
     nobody |= {"takeovers": {"ids": [], "schemes": {}}, "headroom": [], "moves": [], "origin": None, "quarantined": 14}
     nobody |= {
         "hotspots": {"observed": now},
-        "verdict": judge_cluster(now, [], ClusterFindings(quarantined_records=14)),
+        "verdict": judge_cluster(ClusterEvidence(now, [], [], ClusterFindings(partitions=3, quarantined_records=14))),
         "trend": down["trend"][:2],
     }
     file = tmp_path / "report.html"

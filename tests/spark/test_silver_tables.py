@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.cli.cluster_findings import find_findings
 from pipelines.cli.inspect_command import count_records
+from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.verdict import ClusterFindings
+from pipelines.report.html_page import build_findings
 from pipelines.stages import silver_stages
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
+from pipelines.verdict.cluster_evidence import ClusterFindings
+from pipelines.verdict.snapshot_findings import find_findings
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 ROOT = Path(__file__).parents[2] / "data_samples"
 
@@ -117,7 +120,7 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
     tables = {
         "brokers": brokers,
         "topics": silver_stages.topics(merged),
-        "partitions": silver_stages.partitions(merged, brokers, unclean_leader_election=False).drop("successor"),
+        "partitions": silver_stages.partitions(merged, brokers, KAFKA_DEFAULTS),
         "quarantine": silver_stages.quarantine(merged, raw),
         "warnings": silver_stages.warnings(merged),
         "conflicts": silver_stages.conflicts(merged, brokers),
@@ -130,11 +133,11 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         local = load_snapshot(source)
         assert_same(found["brokers"], cluster, local.brokers.to_pylist())
         assert_same(found["topics"], cluster, local.topics.to_pylist())
-        assert_same(found["partitions"], cluster, local.partitions.to_pylist())
+        partitions = add_health(local.partitions, local.topics, local.brokers, KAFKA_DEFAULTS)
+        assert_same(found["partitions"], cluster, partitions.to_pylist())
         assert_same(found["quarantine"], cluster, local.quarantined)
         assert_same(found["warnings"], cluster, local.warnings.drop_columns(["record_number"]).to_pylist())
-        (row,) = found["findings"][cluster]
-        queried = ClusterFindings(**{name: value for name, value in row.items() if value is not None})
+        queried = build_findings(found["findings"][cluster])
         assert normalise(queried) == normalise(find_findings(local)), cluster
         assert_same(found["conflicts"], cluster, local.conflicts.to_pylist())
         counted = sorted(count_records(local), key=lambda counts: counts.source)
@@ -163,7 +166,7 @@ def query_findings(tables: dict[str, DataFrame]) -> dict[str, list[dict]]:
 
 def normalise(findings: ClusterFindings) -> dict[str, Any]:
     """Lists instead of tuples, and no more names than the query gives."""
-    row = {name: list(v) if isinstance(v, list | tuple) else v for name, v in asdict(findings).items()}
+    row: dict[str, Any] = json.loads(json.dumps(asdict(findings)))
     return row | {name: sorted(row[name])[:6] for name in ("incomplete_topic_names", "warnings")}
 
 

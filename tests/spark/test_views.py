@@ -13,10 +13,10 @@ from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import Source, find_source
 from pipelines.report.html_page import write_report
-from pipelines.report.verdict import assess_failure
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies
+from pipelines.verdict.failure_answers import assess_failure
 from tests.steps import list_steps_to
 
 BEFORE = """\

@@ -11,11 +11,12 @@ import pytest
 
 from pipelines import cli
 from pipelines.cli.inspect_command import build_answer, render_snapshot
-from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
+from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
 from pipelines.cli.what_if_command import format_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 
 DEFAULTS = TopicDefaults()
@@ -166,7 +167,7 @@ def test_a_cluster_of_one_broker_and_one_replica(tmp_path: Path, broker: int) ->
         "worst_survivor_ratio": None,
     }
     assert {name: getattr(answer.summary, name) for name in expected} == expected
-    assert "  offline partitions: 1 (1 of them new)" in format_failure(answer)
+    assert format_failure(answer)[0] == "NO: 1 partition would go offline: t-0"
 
 
 def test_inspect_names_a_file_that_gives_nothing(tmp_path: Path) -> None:

@@ -2,100 +2,217 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pipelines.report.verdict import ClusterFindings, Level, VerdictPoint, assess_failure, judge_cluster
+from pipelines.verdict.cluster_evidence import (
+    MAX_TOPICS,
+    AffectedPartitions,
+    ClusterEvidence,
+    ClusterFindings,
+    PartitionIssue,
+)
+from pipelines.verdict.failure_answers import assess_failure
+from pipelines.verdict.judgement import Verdict, judge_cluster
+from pipelines.verdict.levels import Level
 
-NOW = {"partitions": 10, "leaders": 10, "max_over_mean_ratio": 1.1, "hottest_broker": 3}
+NOW = {"leaders_max": 11, "leaders_mean": 10.0, "max_over_mean_ratio": 1.1, "hottest_broker": 3}
+PARTITIONS = 100
+MANY = dict(zip("bcdefgh", (5, 4, 3, 2, 2, 1, 1), strict=True))
 
 
-def failure(failed: int, **values: Any) -> dict[str, Any]:
+def failure(failed: int | str, **values: Any) -> dict[str, Any]:
     row = {"newly_offline_partitions": 0, "under_min_isr_partitions": 0, "worst_survivor_ratio": 1.2}
-    row |= {"under_min_isr_before_partitions": 0, "unclean_elections": 0}
+    row |= {"under_min_isr_before_partitions": 0, "unclean_elections": 0, "hot_survivor": None, "leaders_after_max": 12}
     return {"failed": failed, "worst_survivor": 9, **row, **values}
 
 
-def test_good() -> None:
-    verdict = judge_cluster(NOW, [failure(1), failure(2, worst_survivor_ratio=1.1)])
-    assert verdict.level is Level.GOOD
+def judge(
+    failures: Sequence[dict[str, Any]],
+    findings: ClusterFindings | None = None,
+    now: dict[str, Any] | None = NOW,
+    racks: Sequence[dict[str, Any]] = (),
+) -> Verdict:
+    known = replace(findings or ClusterFindings(), partitions=PARTITIONS)
+    return judge_cluster(ClusterEvidence(now, failures, racks, known))
+
+
+def in_topics(topics: dict[str, int], single: int = 0) -> AffectedPartitions:
+    return AffectedPartitions(
+        sum(topics.values()), len(topics), list(topics)[:MAX_TOPICS], list(topics.values())[:MAX_TOPICS], single
+    )
+
+
+def find(problem: PartitionIssue, topics: dict[str, int], single: int = 0, **others: Any) -> ClusterFindings:
+    return ClusterFindings(issues={problem: in_topics(topics, single)}, **others)
+
+
+def test_ok() -> None:
+    verdict = judge([failure(1), failure(2, worst_survivor_ratio=1.1)])
+    assert verdict.level is Level.OK
     assert verdict.sentence == (
         "Any single broker can fail: no partition goes offline, and no survivor leads more than 1.20 times the mean."
     )
-    assert verdict.headline.startswith("FINE: any single broker can fail")
+    assert verdict.headline.startswith("OK: any single broker can fail")
+    racks = [failure("east"), failure("west")]
+    assert judge([failure(1)], racks=racks).sentence.startswith("Any single broker or rack can fail: ")
+
+
+def test_a_mean_is_no_news() -> None:
+    even = judge([failure(1, worst_survivor_ratio=1.0), failure(2, worst_survivor_ratio=1.0)])
+    assert even.sentence == "Any single broker can fail: no partition goes offline."
+    unknown = judge([failure(1, worst_survivor_ratio=None)], now=NOW | {"max_over_mean_ratio": None})
+    assert (unknown.level, unknown.sentence) == (Level.OK, even.sentence)
 
 
 @pytest.mark.parametrize(
-    ("now", "failures", "sentence"),
+    ("findings", "sentence", "step"),
     [
-        ({"leaders": 9}, [failure(1)], "1 partition is offline now."),
-        ({"leaders": 8}, [failure(1)], "2 partitions are offline now."),
-        ({}, [failure(1, newly_offline_partitions=1), failure(2)], "Losing broker 1 takes 1 partition offline."),
         (
-            {},
-            [failure(n, newly_offline_partitions=n) for n in (1, 2)] + [failure(3)],
-            "Losing broker 1 or 2 takes partitions offline (worst case: broker 2, 2 partitions).",
+            find(PartitionIssue.OFFLINE, {"a": 1}),
+            "1 partition is offline now: a (1).",
+            "list what to bring back: kafka-topics --describe --unavailable-partitions",
         ),
         (
-            {},
-            [failure(n, newly_offline_partitions=n) for n in (1, 2)],
-            "Losing any single broker takes partitions offline (worst case: broker 2, 2 partitions).",
+            find(
+                PartitionIssue.OFFLINE,
+                dict(zip("bcdefgh", (5, 4, 3, 2, 2, 1, 1), strict=True)),
+                single=3,
+                down_brokers=[9],
+            ),
+            "18 partitions are offline now: b (5), c (4), d (3) and 4 more topics; 3 with replication factor 1.",
+            "restart broker 9; list what to bring back: kafka-topics --describe --unavailable-partitions",
         ),
         (
-            {},
-            [failure(n, newly_offline_partitions=1) for n in range(1, 9)] + [failure(9)],
-            "Losing broker 1, 2, 3, 4, 5, 6 or one of 2 more takes partitions offline "
-            "(worst case: broker 1, 1 partition).",
+            find(PartitionIssue.UNDER_MIN_ISR, {"orders": 1_200}),
+            "1,200 partitions are below min.insync.replicas now and block acks=all producers: orders (1,200).",
+            "watch the replicas catch up: kafka-topics --describe --under-min-isr-partitions",
         ),
     ],
 )
-def test_at_risk(now: dict[str, Any], failures: list[dict[str, Any]], sentence: str) -> None:
-    verdict = judge_cluster(NOW | now, failures)
-    assert (verdict.level, verdict.sentence) == (Level.BAD, sentence)
+def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> None:
+    verdict = judge([failure(1)], findings)
+    assert (verdict.level, verdict.sentence, verdict.points[0].step) == (Level.AT_RISK, sentence, step)
     assert verdict.headline == f"AT RISK: {sentence[0].lower()}{sentence[1:]}"
 
 
-def test_warning() -> None:
-    verdict = judge_cluster(NOW, [failure(1, under_min_isr_partitions=2), failure(2)])
+@pytest.mark.parametrize(
+    ("failures", "sentence"),
+    [
+        (
+            [failure(1, newly_offline_partitions=1), failure(2)],
+            "Losing broker 1 takes 1 partition offline: tmp (30), a (1); 30 with replication factor 1.",
+        ),
+        (
+            [failure(n, newly_offline_partitions=n) for n in (1, 2)] + [failure(3)],
+            "Losing broker 1 or 2 takes partitions offline (worst case: broker 2, 2 partitions). In all 31: tmp (30), "
+            "a (1); 30 with replication factor 1.",
+        ),
+        (
+            [failure(n, newly_offline_partitions=n) for n in (1, 2)],
+            "Losing any single broker takes partitions offline (worst case: broker 2, 2 partitions). In all 31: "
+            "tmp (30), a (1); 30 with replication factor 1.",
+        ),
+        (
+            [failure(n, newly_offline_partitions=1) for n in range(1, 9)] + [failure(9)],
+            "Losing broker 1, 2, 3, 4, 5, 6 or one of 2 more takes partitions offline (worst case: broker 1, "
+            "1 partition). In all 31: tmp (30), a (1); 30 with replication factor 1.",
+        ),
+    ],
+)
+def test_at_risk_if_a_broker_fails(failures: list[dict[str, Any]], sentence: str) -> None:
+    verdict = judge(failures, find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, {"tmp": 30, "a": 1}, single=30))
+    assert (verdict.level, verdict.sentence) == (Level.AT_RISK, sentence)
+    assert verdict.points[0].step == (
+        "add replicas: kafka-placement plan SOURCE --goal rf --rf 3 --topics tmp,a --out plan"
+    )
+
+
+def test_replicas_out_of_sync_need_no_new_ones() -> None:
+    verdict = judge([failure(1, newly_offline_partitions=1)], find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, {"a": 1}))
+    assert verdict.sentence == "Losing broker 1 takes 1 partition offline: a (1)."
+    assert "--under-replicated-partitions" in verdict.points[0].step
+
+
+def test_racks() -> None:
+    findings = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 60, "b": 8})
+    racks = [failure("east", newly_offline_partitions=68), failure("west")]
+    verdict = judge([failure(1)], findings, racks=racks)
+    assert verdict.headline == "AT RISK: losing rack east takes 68 partitions offline: a (60), b (8)."
+    both = [failure(rack, newly_offline_partitions=34) for rack in ("east", "west")]
+    assert judge([failure(1)], findings, racks=both).sentence == (
+        "Losing any single rack takes partitions offline (worst case: rack east, 34 partitions): a (60), b (8)."
+    )
+    more = [failure(rack, newly_offline_partitions=40) for rack in ("east", "west")]
+    assert judge([failure(1)], findings, racks=more).sentence == (
+        "Losing any single rack takes partitions offline (worst case: rack east, 40 partitions); 68 of 80 would "
+        "survive the failure of any single broker: a (60), b (8)."
+    )
+    assert judge([failure(1)], racks=[*more[:1], failure("west")]).sentence == (
+        "Losing rack east takes 40 partitions offline."
+    )
+    blocked = judge([failure(1)], racks=[failure("east", under_min_isr_partitions=3), failure("west")])
+    assert blocked.headline == (
+        "WARNING: losing rack east blocks acks=all producers (3 partitions below min.insync.replicas)."
+    )
+
+
+def test_one_rack_is_said_but_no_problem() -> None:
+    only = [failure("east", newly_offline_partitions=100)]
+    verdict = judge([failure(1), failure(2)], racks=only)
+    assert verdict.level is Level.OK
+    assert verdict.points[1].text == "All live brokers are in rack east: nothing survives its failure."
+    assert len(judge([failure(1)], racks=only).points) == 1, "one broker"
+
+
+def test_warnings_about_failures() -> None:
+    verdict = judge([failure(1, under_min_isr_partitions=2), failure(2)])
     assert verdict.level is Level.WARNING
     assert verdict.sentence == "Losing broker 1 blocks acks=all producers (2 partitions below min.insync.replicas)."
-    verdict = judge_cluster(NOW, [failure(n, under_min_isr_partitions=n) for n in (1, 2)])
+    verdict = judge([failure(n, under_min_isr_partitions=n) for n in (1, 2)])
     assert verdict.headline == (
         "WARNING: losing any single broker blocks acks=all producers "
         "(worst case: broker 2, 2 partitions below min.insync.replicas)."
     )
-    verdict = judge_cluster(NOW, [failure(1, worst_survivor_ratio=1.5), failure(2)])
-    assert verdict.sentence == "After the worst failure (broker 1), broker 9 leads 1.50 times the mean."
-
-
-def test_failures_are_not_blamed_for_the_present() -> None:
-    before = {"under_min_isr_before_partitions": 3}
-    failures = [failure(1, under_min_isr_partitions=3, **before), failure(2, under_min_isr_partitions=2, **before)]
-    texts = [point.text for point in judge_cluster(NOW, failures).points]
-    assert texts[0] == "3 partitions are below min.insync.replicas now and block acks=all producers."
-    assert not any(text.startswith("Losing") for text in texts)
-    failures.append(failure(4, under_min_isr_partitions=5, **before))
-    texts = [point.text for point in judge_cluster(NOW, failures).points]
-    assert texts[1] == "Losing broker 4 blocks acks=all producers (5 partitions below min.insync.replicas)."
-
-
-def test_unclean_elections() -> None:
-    verdict = judge_cluster(NOW, [failure(1, unclean_elections=2), failure(2)])
+    verdict = judge([failure(1, unclean_elections=2), failure(2)])
     sentence = "Losing broker 1 causes unclean elections that could lose messages in 2 partitions."
     assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
-    verdict = judge_cluster(NOW, [failure(n, unclean_elections=n) for n in (1, 2)])
-    assert verdict.sentence == (
+    assert judge([failure(n, unclean_elections=n) for n in (1, 2)]).sentence == (
         "Losing any single broker causes unclean elections that could lose messages "
         "(worst case: broker 2, 2 partitions)."
     )
 
 
-def test_unknown_ratios() -> None:
-    assert judge_cluster(None, []).level is Level.WARNING
-    verdict = judge_cluster(NOW | {"max_over_mean_ratio": None}, [failure(1, worst_survivor_ratio=None)])
-    assert verdict.level is Level.GOOD
-    assert verdict.sentence == "Any single broker can fail: no partition goes offline."
+def test_load() -> None:
+    verdict = judge([failure(1, worst_survivor_ratio=1.5, hot_survivor=9, leaders_after_max=15), failure(2)])
+    assert verdict.headline == "WARNING: if broker 1 fails, broker 9 leads 15 partitions, 1.50 times the mean."
+    hot = NOW | {"leaders_max": 16, "max_over_mean_ratio": 1.6}
+    verdict = judge([failure(1)], ClusterFindings(electable_partitions=5, elected_ratio=1.21), now=hot)
+    assert verdict.headline == "WARNING: broker 3 leads 16 partitions now, 1.60 times the mean."
+    assert verdict.points[0].step.startswith("elect the preferred leaders: kafka-leader-election")
+    assert verdict.points[1].text == (
+        "5 partitions are not led by their preferred leader; an election alone gives 1.21 times the mean."
+    )
+    useless = judge([failure(1)], ClusterFindings(electable_partitions=5, elected_ratio=1.7), now=hot)
+    assert useless.points[0].step.startswith("even out leaders: kafka-placement plan SOURCE --goal leaders")
+
+
+def test_leaders_cannot_be_more_even_than_their_number_allows() -> None:
+    few = NOW | {"leaders_max": 2, "leaders_mean": 1.5, "max_over_mean_ratio": 1.33}
+    assert judge([failure(1, worst_survivor_ratio=1.33)], now=few).level is Level.OK
+
+
+def test_failures_are_not_blamed_for_the_present() -> None:
+    before = {"under_min_isr_before_partitions": 3}
+    failures = [failure(1, under_min_isr_partitions=3, **before), failure(2, under_min_isr_partitions=2, **before)]
+    assert not any("Losing" in point.text for point in judge(failures).points)
+    failures.append(failure(4, under_min_isr_partitions=5, **before))
+    assert judge(failures).sentence == (
+        "Losing broker 4 blocks acks=all producers (2 partitions below min.insync.replicas)."
+    )
 
 
 def test_answers() -> None:
@@ -103,7 +220,7 @@ def test_answers() -> None:
         return assess_failure(failure(1, **values)).answer
 
     assert answer() == "Yes"
-    assert assess_failure(failure(1)).level is Level.GOOD
+    assert assess_failure(failure(1)).level is Level.OK
     assert answer(newly_offline_partitions=1) == "No: 1 partition would go offline"
     below = "would fall below min.insync.replicas (acks=all blocked)"
     assert answer(under_min_isr_partitions=2) == f"Risky: 2 partitions {below}"
@@ -111,37 +228,18 @@ def test_answers() -> None:
     assert answer(under_min_isr_partitions=3, under_min_isr_before_partitions=2) == f"Risky: 1 partition {below}"
     unclean = answer(unclean_elections=1, under_min_isr_partitions=1)
     assert unclean == "Risky: unclean elections could lose messages in 1 partition"
-    assert answer(worst_survivor_ratio=1.3) == "Yes, but broker 9 would be hot"
-    assert assess_failure(failure(1, worst_survivor_ratio=1.3)).level is Level.WARNING
+    assert answer(hot_survivor=9) == "Yes, but broker 9 would be hot"
+    assert assess_failure(failure(1, hot_survivor=9)).level is Level.WARNING
     assert answer(worst_survivor_ratio=None) == "Yes"
 
 
-def test_no_live_broker() -> None:
-    """The verdict names what is known: all partitions are offline."""
-    unknown = "No live broker is known: failures cannot be evaluated."
-    verdict = judge_cluster({**NOW, "partitions": 2, "leaders": 0}, [])
-    assert (verdict.level, verdict.sentence) == (Level.BAD, "2 partitions are offline now.")
-    assert verdict.points == (VerdictPoint(Level.WARNING, unknown),)
-    assert judge_cluster(None, []).sentence == unknown
-
-
-def test_quarantined_records_are_a_warning() -> None:
-    verdict = judge_cluster(NOW, [failure(1), failure(2)], ClusterFindings(quarantined_records=1))
-    sentence = "1 record of the sources is quarantined and left out of every answer: run inspect to see why."
-    assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
-    assert judge_cluster(NOW, [failure(1), failure(2)]).level is Level.GOOD
-    text = "2 records of the sources are quarantined and left out of every answer: run inspect to see why."
-    assert judge_cluster(None, [], ClusterFindings(quarantined_records=2)).points == (
-        VerdictPoint(Level.WARNING, text),
-    )
-
-
-def test_brokers_of_unknown_state_are_a_warning() -> None:
-    verdict = judge_cluster(NOW, [failure(1), failure(2)], ClusterFindings(unknown_brokers=[2]))
-    sentence = "Unknown whether broker 2 is live: it counts as live (run inspect for details)."
-    assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
-    several = judge_cluster(NOW, [failure(1), failure(2)], ClusterFindings(unknown_brokers=range(8))).sentence
-    assert several.startswith("Unknown whether brokers 0, 1, 2, 3, 4, 5 and 2 more are live: they count as live")
+def test_no_evidence_is_never_ok() -> None:
+    empty = judge_cluster(ClusterEvidence(None, [], []))
+    assert empty.headline == "UNKNOWN: the sources show no partition with its replicas."
+    offline = find(PartitionIssue.OFFLINE, {"a": 2}, down_brokers=[1])
+    verdict = judge([], offline, now=None)
+    assert [point.level for point in verdict.points] == [Level.AT_RISK, Level.WARNING, Level.UNKNOWN]
+    assert verdict.points[2].text == "No live broker is known: failures cannot be evaluated."
 
 
 @pytest.mark.parametrize(
@@ -149,10 +247,36 @@ def test_brokers_of_unknown_state_are_a_warning() -> None:
     [
         (ClusterFindings(down_brokers=[3]), "Broker 3 is down."),
         (ClusterFindings(down_brokers=range(8)), "Brokers 0, 1, 2, 3, 4, 5 and 2 more are down."),
-        (ClusterFindings(under_replicated_partitions=1), "1 of 10 partitions is under-replicated."),
+        (
+            find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, down_brokers=[9]),
+            "Broker 9 is down; 938 partitions are under-replicated.",
+        ),
+        (find(PartitionIssue.UNDER_REPLICATED, {"a": 1}), "1 of 100 partitions is under-replicated: a (1)."),
+    ],
+)
+def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) -> None:
+    verdict = judge([failure(1), failure(2)], findings)
+    assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
+
+
+@pytest.mark.parametrize(
+    ("findings", "sentence"),
+    [
         (
             ClusterFindings(warnings=["d.txt line 4: the command failed: the listing may be cut"]),
             "d.txt line 4: the command failed: the listing may be cut.",
+        ),
+        (
+            ClusterFindings(quarantined_records=1),
+            "1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
+        ),
+        (
+            ClusterFindings(quarantined_records=2),
+            "2 records of the sources are quarantined and left out of every answer: run inspect to see why.",
+        ),
+        (
+            ClusterFindings(unused_files=["a.txt", "b.txt"]),
+            "Nothing is used of 2 files (a.txt, b.txt): run inspect to see why.",
         ),
         (
             ClusterFindings(incomplete_topics=1, incomplete_topic_names=["money"]),
@@ -163,6 +287,11 @@ def test_brokers_of_unknown_state_are_a_warning() -> None:
             "8 topics are not fully shown by the sources (a, b, c, d, e, f and 2 more); 1 partition is missing: "
             "no answer covers what is missing.",
         ),
+        (ClusterFindings(unplaced_partitions=1), "No source shows the replicas of 1 partition: no answer covers it."),
+        (
+            ClusterFindings(inferred_partitions=2),
+            "The sources do not show leader or ISR of 2 partitions: healthy is assumed.",
+        ),
         (
             ClusterFindings(identity_conflicts=2),
             "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters.",
@@ -172,38 +301,52 @@ def test_brokers_of_unknown_state_are_a_warning() -> None:
             "The sources show different values of min.insync.replicas or unclean.leader.election.enable (1 conflict): "
             "the first is used (run inspect for details).",
         ),
+        (
+            ClusterFindings(unknown_brokers=[2]),
+            "Unknown whether broker 2 is live: it counts as live (run inspect for details).",
+        ),
+        (
+            ClusterFindings(unknown_brokers=range(8)),
+            "Unknown whether brokers 0, 1, 2, 3, 4, 5 and 2 more are live: they count as live (run inspect for "
+            "details).",
+        ),
     ],
 )
-def test_findings_are_warnings(findings: ClusterFindings, sentence: str) -> None:
-    verdict = judge_cluster(NOW, [failure(1), failure(2)], findings)
-    assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
+def test_what_sources_lack_makes_a_healthy_cluster_unknown(findings: ClusterFindings, sentence: str) -> None:
+    verdict = judge([failure(1), failure(2)], findings)
+    assert verdict.headline == "UNKNOWN: no problem is known, but the sources do not show everything."
+    assert [point.text for point in verdict.points[1:]] == [sentence]
+    known = judge([failure(1)], replace(findings, down_brokers=[1]))
+    assert [point.level for point in known.points] == [Level.WARNING, Level.UNKNOWN]
 
 
 def test_only_some_warnings_are_repeated() -> None:
-    texts = [
-        point.text for point in judge_cluster(NOW, [failure(1)], ClusterFindings(warnings=list("abcdefgh"))).points
+    texts = [point.text for point in judge([failure(1)], ClusterFindings(warnings=list("abcdefgh"))).points]
+    assert texts[1:] == ["a.", "b.", "c.", "d.", "e.", "f.", "2 more warnings: run inspect."]
+
+
+def test_what_is_said_of_healthy_clusters() -> None:
+    findings = ClusterFindings(deleted_topics_offline_partitions=2, reassigned_partitions=1, electable_partitions=1)
+    verdict = judge([failure(1)], findings)
+    assert verdict.level is Level.OK
+    assert [point.text for point in verdict.points[1:]] == [
+        "1 partition is not led by its preferred leader.",
+        "2 offline partitions belong to topics that are marked for deletion.",
+        "1 partition is being reassigned.",
     ]
-    assert texts[:7] == ["a.", "b.", "c.", "d.", "e.", "f.", "2 more warnings: run inspect."]
 
 
-def test_partitions_of_deleted_topics_are_no_risk() -> None:
-    findings = ClusterFindings(offline_partitions_of_deleted_topics=2)
-    verdict = judge_cluster(NOW | {"leaders": 8}, [failure(1)], findings)
-    assert verdict.level is Level.GOOD
-    assert verdict.points[0].text == "2 offline partitions belong to topics that are marked for deletion."
-    assert judge_cluster(NOW | {"leaders": 7}, [failure(1)], findings).sentence == "1 partition is offline now."
-
-
-def test_a_reassignment_is_said() -> None:
-    verdict = judge_cluster(NOW, [failure(1)], ClusterFindings(reassigned_partitions=1))
-    assert (verdict.level, verdict.points[0].text) == (Level.GOOD, "1 partition is being reassigned.")
-
-
-def test_inferred_states_are_a_warning() -> None:
-    verdict = judge_cluster(NOW, [failure(1)], ClusterFindings(inferred_partitions=2))
-    assert verdict.sentence == "The sources do not show leader or ISR of 2 partitions: healthy is assumed."
-
-
-def test_unused_files_are_a_warning() -> None:
-    verdict = judge_cluster(NOW, [failure(1)], ClusterFindings(unused_files=["a.txt", "b.txt"]))
-    assert verdict.sentence == "Nothing is used of 2 files (a.txt, b.txt): run inspect to see why."
+def test_the_most_serious_comes_first() -> None:
+    findings = ClusterFindings(
+        issues={problem: in_topics({"a": 1}) for problem in PartitionIssue},
+        down_brokers=[9],
+        quarantined_records=1,
+        reassigned_partitions=1,
+    )
+    racks = [failure("east", newly_offline_partitions=1), failure("west")]
+    verdict = judge([failure(1, newly_offline_partitions=1), failure(2)], findings, racks=racks)
+    order = list(Level)
+    levels = [order.index(point.level) for point in verdict.points]
+    assert levels == sorted(levels)
+    starts = ("1 partition is offline now", "1 partition is below", "Losing rack east", "Losing broker 1", "Broker 9")
+    assert [point.text.startswith(start) for point, start in zip(verdict.points, starts, strict=False)] == [True] * 5

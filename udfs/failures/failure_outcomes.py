@@ -49,6 +49,7 @@ class Outcomes:
     worst: Floats  # (s, LOADS), the largest load of a survivor
     total: Floats  # (s, LOADS), the sum over survivors
     worst_broker: npt.NDArray[np.int32]  # (s), id of the survivor with most leaders, -1 = none
+    hottest_successor: npt.NDArray[np.int32]  # (s), the same among those that take over leaders, -1 = none has as many
     events: Ints  # (s, EVENTS)
 
     def slice(self, begin: int, end: int) -> Outcomes:
@@ -86,6 +87,8 @@ def _evaluate(
     """Evaluate s scenarios of one kind. sets: names and lists; arrays: see SurvivorLoads and Outcomes."""
     loads = np.where(survives[:, :, None], after, 0.0)
     leaders = np.insert(np.where(survives, after[:, :, LEADERS], -1.0), 0, -0.5, axis=1)  # -0.5: no survivor
+    ids = np.append(-1, aggregates.ids).astype(np.int32)
+    is_hottest = (leaders[:, 1:] == leaders.max(axis=1)[:, None]) & (takeovers[:, :, LEADERS] > 0)
     outcomes = Outcomes(
         kind,
         *sets,
@@ -94,7 +97,8 @@ def _evaluate(
         takeover_brokers=(takeovers[:, :, LEADERS] > 0).sum(axis=1),
         worst=loads.max(axis=1, initial=0.0),
         total=loads.sum(axis=1),
-        worst_broker=np.append(-1, aggregates.ids).astype(np.int32)[leaders.argmax(axis=1)],
+        worst_broker=ids[leaders.argmax(axis=1)],
+        hottest_successor=ids[np.insert(is_hottest, 0, ~is_hottest.any(axis=1), axis=1).argmax(axis=1)],
         events=events,
     )
     return SurvivorLoads(outcomes, after, takeovers, survives)
@@ -114,6 +118,7 @@ def pair_failures(aggregates: SchemeAggregates) -> Outcomes:
     a, b = np.triu_indices(n if len(sums["pair_events"]) else 0, 1)
     leaders = sums["leader_loads"][:, LEADERS].astype(np.int64)
     unknown = np.full((len(a), LOADS - FETCH), np.nan)  # what leaders send to followers is not computed for pairs
+    worst = np.append(ids, -1).astype(np.int32)[sums["pair_worst_broker"]]
     return Outcomes(
         ScenarioKind.PAIR,
         *_describe_sets(ScenarioKind.PAIR, ids[a], ids[b]),
@@ -122,7 +127,8 @@ def pair_failures(aggregates: SchemeAggregates) -> Outcomes:
         takeover_brokers=sums["pair_takeover_brokers"],
         worst=np.column_stack([sums["pair_worst"], unknown]),
         total=np.column_stack([sums["pair_total"], unknown]),
-        worst_broker=np.append(ids, -1).astype(np.int32)[sums["pair_worst_broker"]],
+        worst_broker=worst,
+        hottest_successor=np.where(sums["pair_takeover_brokers"] > 0, worst, -1).astype(np.int32),
         events=sums["pair_events"],
     )
 

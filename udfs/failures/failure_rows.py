@@ -33,6 +33,7 @@ SCENARIO_COLUMNS = (
     ),
     column("failed_brokers", INTS, "brokers that are down in this scenario, in ascending order", required=True),
 )
+HOT_SURVIVOR_RATIO = 1.25
 _RATES_NOTE = "partitions of unknown rate count as 0; null = no rate is known"
 
 
@@ -47,6 +48,12 @@ SUMMARY_COLUMNS = (
     column("leaders_after_mean", DOUBLE, "leaders per survivor afterwards; null = no survivor"),
     column("leaders_after_max", LONG, "leaders of the worst survivor afterwards; null = no survivor"),
     column("worst_survivor", INT, "survivor with the most leaders afterwards; the lowest id among equals"),
+    column(
+        "hot_survivor",
+        INT,
+        f"worst survivor that takes over leaders, if it then leads over {HOT_SURVIVOR_RATIO} times the mean and more "
+        "than even leaders would require (the mean, rounded up)",
+    ),
     column(
         "worst_survivor_ratio",
         DOUBLE,
@@ -117,6 +124,8 @@ def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
     for load, is_known in aggregates.is_known.items():
         if not is_known:
             ratio[:, load] = np.nan
+    most = outcomes.worst[:, LEADERS]
+    is_hot = (most > HOT_SURVIVOR_RATIO * mean[:, LEADERS]) & (most > np.ceil(mean[:, LEADERS]))
     events, now = outcomes.events, aggregates.sums["events"]
     n = len(events)
     columns = [
@@ -129,6 +138,7 @@ def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
         pa.array(mean[:, LEADERS], DOUBLE, mask=~has_survivors),
         pa.array(outcomes.worst[:, LEADERS].astype(np.int64), LONG, mask=~has_survivors),
         pa.array(outcomes.worst_broker, INT, mask=outcomes.worst_broker < 0),
+        pa.array(outcomes.hottest_successor, INT, mask=~is_hot | (outcomes.hottest_successor < 0)),
         *(pa.array(ratio[:, load], DOUBLE, mask=np.isnan(ratio[:, load])) for load in aggregates.is_known),
         events[:, failure_totals.OFFLINE],
         events[:, failure_totals.OFFLINE] - now[failure_totals.OFFLINE],

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT
 from udfs.arrow.columns import to_array, to_flags, to_lists, to_numpy
-from udfs.arrow.ragged import any_true, is_in_segment, offsets_of, position_of, row_of
+from udfs.arrow.ragged import is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.kernels.election import (
     MAX_REPLICAS,
     NO_BROKER,
@@ -23,6 +23,7 @@ from udfs.failures.kernels.election import (
     elect_leaders,
 )
 from udfs.failures.scenarios import Cluster
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
@@ -55,11 +56,11 @@ ELECTION = pa.struct([("leader", INT), ("elected_from", TEXT)])
 _ELECTED_FROM = pa.array([code.label for code in ElectedFrom])
 
 
-def fill_topics(topics: pa.Table, min_insync_replicas: int, unclean_leader_election: bool) -> pa.Table:
-    """Return rows of silver.topics as TOPICS, with these values for topics whose sources do not show them."""
-    defaults = {"min_insync_replicas": min_insync_replicas, "unclean_leader_election": unclean_leader_election}
+def fill_topics(topics: pa.Table, defaults: TopicDefaults) -> pa.Table:
+    """Return rows of silver.topics as TOPICS, with the defaults where their sources show no config."""
     columns = {name: to_array(topics[name]) for name in TOPICS.names}
-    columns |= {name: pc.fill_null(columns[name], value) for name, value in defaults.items()}
+    for name in ("min_insync_replicas", "unclean_leader_election"):
+        columns[name] = pc.fill_null(columns[name], getattr(defaults, name))
     return pa.table(columns).cast(TOPICS)
 
 
@@ -112,7 +113,9 @@ def _make_placement(
 ) -> Placement:
     """Make the placement of partitions of these topics (by index). replicas: the first fields of PartitionGroup."""
     size, rates = loads
-    min_isr = to_numpy(shard.topics["min_insync_replicas"], 1).astype(np.int32)[topic]
+    rules = TopicDefaults(cap_min_insync_replicas=shard.cluster.caps_min_isr)
+    by_topic = to_numpy(shard.topics["min_insync_replicas"], 1).astype(np.int32)
+    min_isr = rules.cap_min_isr(by_topic[topic], np.diff(replicas[0]))
     unclean = to_flags(shard.topics["unclean_leader_election"])[topic]
     group = PartitionGroup(*replicas, leader, min_isr, unclean, size, np.ascontiguousarray(np.nan_to_num(rates)))
     known = np.array([(size != UNKNOWN).sum(), *(~np.isnan(rates)).sum(axis=0)], dtype=np.int64)
@@ -120,7 +123,7 @@ def _make_placement(
     return Placement(group, rows, np.ascontiguousarray(rates[:, 1]), known)
 
 
-def _find_electable(
+def find_electable(
     partitions: pa.Table, replicas: Ids, offsets: Ints, unknown: Sequence[int] | Ids
 ) -> tuple[Bools, Bools]:
     """Return which replicas (r) are in the ISR, and in the ELR; none of brokers of unknown state is elected from it."""
@@ -133,7 +136,7 @@ def group_observed(shard: TopicShard) -> Placement:
     partitions = shard.partitions
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(shard.topics["topic"]))
     replicas, offsets, _ = to_lists(partitions["replicas"])
-    in_isr, in_elr = _find_electable(partitions, replicas, offsets, shard.cluster.unknown)
+    in_isr, in_elr = find_electable(partitions, replicas, offsets, shard.cluster.unknown)
     lags = to_array(partitions["lags"])
     lag_offsets = offsets_of(to_numpy(pc.list_value_length(lags)))
     lag = np.full(len(replicas), UNKNOWN, dtype=np.int64)
@@ -183,20 +186,6 @@ def elect_batch(
     new_leader, elected_from = _elect((offsets, broker, in_isr, in_elr), is_live, leads, is_unclean, fails)
     columns = [pa.array(new_leader), _ELECTED_FROM.take(pa.array(elected_from))]
     return pa.StructArray.from_arrays(columns, fields=list(ELECTION))
-
-
-def elect_successors(partitions: pa.Table, live: Ids, unknown: Ids, unclean: Bools) -> pa.Array:
-    """Elect who leads each partition if its leader fails: int32 (p), -1 = none, null = it has no live leader.
-
-    partitions: columns replicas, isr, elr, leader; live: ids; unknown: those of live that nothing shows to be live, so
-    that none is elected from an ELR; unclean (p): whether its topic allows such elections.
-    """
-    broker, offsets, _ = to_lists(partitions["replicas"])
-    in_isr, in_elr = _find_electable(partitions, broker, offsets, unknown)
-    leader = to_numpy(partitions["leader"], NO_BROKER).astype(np.int32)
-    is_live, fails = np.isin(broker, live), broker == leader[row_of(offsets)]
-    new_leader, _ = _elect((offsets, broker, in_isr, in_elr), is_live, leader, unclean, fails)
-    return pa.array(new_leader, mask=~any_true(is_live & fails, offsets))
 
 
 def _elect(

@@ -34,6 +34,7 @@ class Cluster:
     custom_failures: tuple[tuple[int, ...], ...] = ()  # sets of broker ids, given by the user, that fail together
     partitions: int = 0  # of all its topics
     unknown: tuple[int, ...] = ()  # of ids: nothing shows whether they are live, so none is elected from an ELR
+    caps_min_isr: bool = True  # whether min.insync.replicas counts only up to the number of replicas, see TopicDefaults
 
 
 class RandomSets(NamedTuple):

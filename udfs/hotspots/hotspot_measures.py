@@ -77,7 +77,8 @@ def _segment_sum(values: Floats, offsets: Ints) -> Floats:
 
 def _divide(a: Floats, b: Floats | Ints) -> Floats:
     out = np.full(len(a), np.nan)
-    np.divide(a, b, out=out, where=b != 0)
+    with np.errstate(invalid="ignore"):  # sums of huge rates may be infinite
+        np.divide(a, b, out=out, where=b != 0)
     return out
 
 
@@ -90,7 +91,9 @@ def measure_balance(values: Floats, offsets: Ints, brokers: Ints) -> BalanceMeas
     smallest = np.where(brokers > 0, 0.0, np.nan)
     smallest[filled] = np.where(missing[filled] > 0, 0.0, np.minimum.reduceat(values, offsets[:-1][filled]))
     # Sum deviations instead of squares minus the squared mean: equal values must give exactly zero.
-    squares = _segment_sum((values - mean[rows]) ** 2, offsets) + missing * np.nan_to_num(mean) ** 2
+    with np.errstate(over="ignore"):
+        squares = _segment_sum((values - mean[rows]) ** 2, offsets) + missing * np.nan_to_num(mean) ** 2
+        square_sum, sum_square = total**2, _segment_sum(values**2, offsets)
     rank = np.arange(len(values)) - offsets[:-1][rows] + 1.0 + missing[rows]
     weighted = _segment_sum(rank * values[np.lexsort((values, rows))], offsets)
     return BalanceMeasures(
@@ -100,7 +103,7 @@ def measure_balance(values: Floats, offsets: Ints, brokers: Ints) -> BalanceMeas
         max_over_mean=_divide(largest, mean),
         cv=_divide(np.sqrt(_divide(squares, brokers)), mean),
         gini=_divide(2.0 * weighted - (brokers + 1.0) * total, brokers * total),
-        jain=_divide(total**2, brokers * _segment_sum(values**2, offsets)),
+        jain=_divide(square_sum, brokers * sum_square),
     )
 
 

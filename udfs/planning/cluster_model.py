@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.certificates import Certificate
 
 Ints = npt.NDArray[np.int64]
@@ -226,13 +227,12 @@ def build_model(
     partitions: pa.Table,
     topics: pa.Table,
     exclude_topics: Sequence[str] = (),
-    default_min_isr: int = 1,
+    defaults: TopicDefaults = KAFKA_DEFAULTS,
 ) -> ClusterModel:
     """Build the model of a cluster from columns as in silver.
 
     Partitions without known replicas are left out. Live replicas come first in a list, as a down broker cannot lead.
-    Brokers of unknown state (`live` null) count as live. exclude_topics: topics to freeze. default_min_isr:
-    min.insync.replicas of topics whose sources do not show it.
+    Brokers of unknown state (`live` null) count as live. exclude_topics: topics to freeze.
     """
     brokers = brokers.sort_by("broker_id")
     broker_ids = _array(brokers["broker_id"], 0).astype(np.int32)
@@ -262,7 +262,7 @@ def build_model(
     source_replicas, replicas = replicas, replicas[order]
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
-    min_isr = _array(_combine(topics["min_insync_replicas"]).take(topic_rows), default_min_isr).astype(np.int32)
+    min_isr = defaults.fill_min_isr(_combine(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
     frozen[~any_true(live[replicas], offsets)] = FreezeReason.OFFLINE
     excluded = pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow import ipc
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.planning.cluster_model import build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request
 from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
@@ -58,10 +59,7 @@ def make_packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.R
 
 
 def make_planner(
-    request: PlanRequest,
-    limits: WaveLimits,
-    options: MetricOptions,
-    min_isr: int,  # Of topics whose sources do not show it
+    request: PlanRequest, limits: WaveLimits, options: MetricOptions, defaults: TopicDefaults
 ) -> Callable[[Keys, pa.Table], pa.Table]:
     """Make a function for `applyInArrow` by cluster and snapshot: IPC_BATCHES -> one row of PACKED_PLANS."""
 
@@ -71,7 +69,7 @@ def make_planner(
             ipc.unpack_tables(batches.filter(pc.field("kind") == kind)["ipc_batch"].to_pylist(), INPUT_SCHEMAS[kind])
             for kind in ("brokers", "partitions", "topics")
         )
-        model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, min_isr)
+        model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, defaults)
         model = freeze_partitions_on_down_brokers(model, request.goal)
         row, moves = build_infeasible_row(request, faults := check_request(model, request)), MOVES.empty_table()
         if not faults:

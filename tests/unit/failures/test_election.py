@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from udfs.arrow.ragged import offsets_of
 from udfs.failures.kernels.election import MAX_REPLICAS, ElectedFrom, PartitionGroup
-from udfs.failures.partition_arrays import PARTITIONS, elect_after, elect_successors, find_indices
+from udfs.failures.partition_arrays import elect_after, find_indices
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import get_final_state
@@ -129,27 +128,3 @@ def test_the_controller_simulation_elects_the_same_leaders(
     simulated = {row["partition"]: row["leader"] for row in state.partitions}
     expected = [leader for leader, _ in elect(partitions, failed={failed}, live=live)]
     assert [-1 if simulated[i] is None else simulated[i] for i in range(len(partitions))] == expected
-
-
-@pytest.mark.parametrize("default", [False, True])
-def test_successors_follow_whether_the_topic_allows_unclean_elections(default: bool) -> None:
-    """Partition: (replicas, ISR, ELR, leader); broker 9 is down."""
-    partitions = {
-        "isr": ([1, 2, 3], [1, 3], None, 1),
-        "elr": ([1, 2, 3], [1], [3], 1),
-        "default": ([1, 9, 3], [1], None, 1),
-        "denied": ([1, 3], [1], None, 1),
-        "unknown": ([1, 4], [1], [4], 1),  # nothing shows that broker 4 is live
-        "down": ([9, 1], [9, 1], None, 9),
-        "offline": ([1, 2], [2], None, -1),
-        "unplaced": (None, None, None, 2),
-    }
-    names = ("replicas", "isr", "elr", "leader")
-    rows = [dict(zip(names, values, strict=True)) for values in partitions.values()]
-    table = pa.Table.from_pylist(rows, pa.schema([PARTITIONS.field(name) for name in names]))
-    unclean = np.array([default and topic != "denied" for topic in partitions])
-    live, unknown = np.array([1, 2, 3, 4], dtype=np.int32), np.array([4], dtype=np.int32)
-    found = elect_successors(table, live, unknown, unclean).to_pylist()
-    expected = {"isr": 3, "elr": 3, "unknown": 4 if default else -1, "default": 3 if default else -1, "denied": -1}
-    expected |= dict.fromkeys(("down", "offline", "unplaced"))
-    assert dict(zip(partitions, found, strict=True)) == expected

@@ -21,7 +21,7 @@ def load_facts(path: Path, format_name: str | None = None) -> pa.Table:
     """Return the facts of a sample, and check that each record has facts and each fact a record."""
     source = Source("x", (path,))
     (file,) = read_files(source, format_name)
-    tables = [check_facts(part.records, parse_records(part.format, part.records)) for part in file.parts]
+    tables = [check_facts(part.records, parse_records(part.format.name, part.records)) for part in file.parts]
     return pa.concat_tables(tables).sort_by("record_number")
 
 

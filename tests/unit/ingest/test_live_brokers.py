@@ -13,7 +13,7 @@ import pytest
 from pipelines.assignment.assign_requests import read_cluster_request
 from pipelines.cli.hotspots_command import find_snapshot_hotspots
 from pipelines.cli.inspect_command import build_answer, render_snapshot
-from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers, evaluate_failure
+from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
 from pipelines.cli.what_if_command import format_cluster, format_failure
 from pipelines.ingest.merge.cluster_merge import merge_facts
 from pipelines.ingest.merge.inferred_state import infer_state
@@ -21,8 +21,9 @@ from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_broke
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts
 from pipelines.ingest.sources import find_source
-from pipelines.report.verdict import Level
 from pipelines.simulation.source_snapshots import read_initial_state
+from pipelines.verdict.levels import Level
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.json_answers import to_json
 from udfs.origin.topic_origins import read_brokers
@@ -542,11 +543,11 @@ def test_inspect_names_brokers_of_unknown_state(tmp_path: Path) -> None:
 def test_what_if_says_that_brokers_of_unknown_state_count_as_live(tmp_path: Path) -> None:
     snapshot = load(tmp_path, MOVING.replace("6", "5"))
     answer = evaluate_brokers(snapshot, TopicDefaults())
-    warning = "Unknown whether broker 5 is live: it counts as live (run inspect for details)"
+    warning = "Unknown whether broker 5 is live: it counts as live (run inspect for details)."
     assert answer.verdict.level is Level.WARNING
     text = format_cluster(answer)
     assert text[0] == "cluster paste, 2 live brokers, 1 broker of unknown state, 2 partitions"
-    assert f"{warning}." in [point.text for point in answer.verdict.points]
+    assert warning in [point.text for point in answer.verdict.points]
     assert [row.failed for row in answer.brokers] == [1, 2, 5]
     failure = evaluate_failure(snapshot, [1], TopicDefaults())
     assert f"  warning: {warning}" in format_failure(failure)

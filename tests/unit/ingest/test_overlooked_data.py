@@ -30,7 +30,7 @@ def test_data_of_another_format_is_rejected(format_name: str, context: str | Non
     form = FORMATS[format_name]
     records = Records.from_rows([(7, context, raw), (8, None, "thanks"), (9, None, "")])
     assert shorten(form.parse_facts(records.slice(0, 1)))[0]["kind"] == FactKind.IGNORED, "else there is nothing to see"
-    rows = check_facts(records, parse_records(form, records)).to_pylist()
+    rows = check_facts(records, parse_records(form.name, records)).to_pylist()
     assert [row["kind"] for row in rows] == [FactKind.REJECTED, FactKind.IGNORED, FactKind.IGNORED]
     assert FORMATS[owner].title in rows[0]["reasons"][0]
     assert (rows[0]["record_number"], rows[0]["line_number"]) == (0, 7)
@@ -39,5 +39,5 @@ def test_data_of_another_format_is_rejected(format_name: str, context: str | Non
 def test_what_is_not_used_may_be_ignored() -> None:
     form = FORMATS["tool-input"]
     records = form.read_records('{"topics":[{"topic":"orders"}],"version":1}', "x")
-    assert parse_records(form, records).equals(form.parse_facts(records))
-    assert shorten(parse_records(form, records))[0]["reasons"] == ["topic to move"]
+    assert parse_records(form.name, records).equals(form.parse_facts(records))
+    assert shorten(parse_records(form.name, records))[0]["reasons"] == ["topic to move"]

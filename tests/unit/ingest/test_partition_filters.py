@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.what_if_answers import TopicDefaults, evaluate_brokers
+from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.ingest.formats.partition_filters import read_kcat, read_options
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
-from pipelines.report.verdict import Level
+from pipelines.verdict.levels import Level
+from udfs.failures.topic_defaults import TopicDefaults
 
 ASK = "$ kafka-topics.sh --bootstrap-server b1:9092 --describe"
 HEADER = "Topic: t\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: "
@@ -60,7 +61,7 @@ def test_a_lower_bound_is_said_to_be_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "point"),
     [
-        (UNDER + AT_2, "1 partition is below min.insync.replicas now and blocks acks=all producers."),
+        (UNDER + AT_2, "1 partition is below min.insync.replicas now and blocks acks=all producers: t (1)."),
         (
             AT + AT_2 + ALSO_AT_2,
             "Losing broker 1 or 2 blocks acks=all producers (worst case: broker 1, "
@@ -77,7 +78,7 @@ def test_the_verdict_says_what_the_partitions_have_in_common(tmp_path: Path, tex
     snapshot = load(tmp_path, text)
     answer = evaluate_brokers(snapshot, TopicDefaults())
     assert point in [item.text for item in answer.verdict.points]
-    assert answer.verdict.level is not Level.GOOD
+    assert answer.verdict.level is not Level.OK
     assert all(row["live"] is not False for row in snapshot.brokers.to_pylist())
 
 

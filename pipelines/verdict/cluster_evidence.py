@@ -1,0 +1,81 @@
+"""What a verdict is about: the state of a cluster's partitions and brokers, and what its sources lack."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class PartitionIssue(StrEnum):
+    """What can be wrong with a partition; values of `issue` in insights.partition_issues."""
+
+    OFFLINE = "offline"
+    UNDER_MIN_ISR = "under_min_isr"
+    UNDER_REPLICATED = "under_replicated"
+    OFFLINE_IF_RACK_FAILS = "offline_if_rack_fails"  # though not if one broker fails
+    OFFLINE_IF_BROKER_FAILS = "offline_if_broker_fails"
+
+
+# The condition of each issue over silver.partitions (HEALTH_COLUMNS), in SQL.
+ISSUE_SQL = {
+    PartitionIssue.OFFLINE: "NOT online",
+    PartitionIssue.UNDER_MIN_ISR: "under_min_isr",
+    PartitionIssue.UNDER_REPLICATED: "under_replicated",
+    PartitionIssue.OFFLINE_IF_RACK_FAILS: "rack_successor = -1 AND successor <> -1",
+    PartitionIssue.OFFLINE_IF_BROKER_FAILS: "successor = -1",
+}
+MAX_NAMED = 6  # brokers or topics in a sentence, and warnings
+MAX_TOPICS = 3  # topics in a sentence with their number of partitions
+
+
+@dataclass(frozen=True)
+class AffectedPartitions:
+    """The partitions with one issue; topics that are marked for deletion do not count."""
+
+    partitions: int = 0
+    topics: int = 0
+    topic_names: Sequence[str] = ()  # the first MAX_TOPICS, those with most of the partitions first
+    topic_partitions: Sequence[int] = ()  # how many each of them has
+    single_replica_partitions: int = 0  # those with replication factor 1
+
+
+NO_PARTITIONS = AffectedPartitions()
+
+
+@dataclass(frozen=True)
+class ClusterFindings:
+    """What is wrong with a cluster already, and what its sources lack. Lists of names may be shortened."""
+
+    issues: Mapping[str, AffectedPartitions] = field(default_factory=dict)  # by PartitionIssue
+    partitions: int = 0  # with known replicas
+    racks: int = 0  # of live brokers
+    down_brokers: Sequence[int] = ()
+    electable_partitions: int = 0  # whose preferred leader is in sync, but does not lead
+    elected_ratio: float | None = None  # leaders of the hottest broker over the mean, after an election of these
+    deleted_topics_offline_partitions: int = 0  # of topics that are marked for deletion
+    reassigned_partitions: int = 0  # replicas are being added or removed
+    quarantined_records: int = 0
+    unused_files: Sequence[str] = ()  # of which nothing is used
+    incomplete_topics: int = 0  # of which the sources do not show, or may not show, all partitions
+    incomplete_topic_names: Sequence[str] = ()
+    missing_partitions: int = 0  # that topics declare, but no source shows
+    unplaced_partitions: int = 0  # of which no source shows the replicas: no answer covers them
+    inferred_partitions: int = 0  # no source shows their leader or ISR: they count as healthy
+    unknown_brokers: Sequence[int] = ()  # no source shows whether they are live
+    identity_conflicts: int = 0  # two ids of a topic, or two hosts of a broker
+    config_conflicts: int = 0  # two values of a config that decides which failures a topic survives
+    warnings: Sequence[str] = ()  # sentences without full stop: a failed command, a listing of selected partitions
+
+    def find(self, issue: PartitionIssue) -> AffectedPartitions:
+        """Return the partitions with an issue."""
+        return self.issues.get(issue, NO_PARTITIONS)
+
+
+@dataclass(frozen=True)
+class ClusterEvidence:
+    """A cluster now, and after each failure: rows of gold tables of the scheme `observed`."""
+
+    now: Mapping[str, Any] | None  # of gold.leader_hotspots, over all topics
+    broker_failures: Sequence[Mapping[str, Any]]  # of gold.failure_summary, with `failed`: the broker
+    rack_failures: Sequence[Mapping[str, Any]]  # the same, with `failed`: the rack
+    findings: ClusterFindings = ClusterFindings()

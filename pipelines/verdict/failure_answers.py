@@ -1,0 +1,65 @@
+"""Can this broker fail? The answer for a row of gold.failure_summary, in Python and in SQL."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pipelines.verdict.levels import Level
+
+
+class FailureRisk(NamedTuple):
+    """The answer to "can this broker fail?"."""
+
+    level: Level
+    answer: str
+
+
+@dataclass(frozen=True)
+class FailureRule:
+    """A reason why brokers should not fail: `column` less `baseline` of gold.failure_summary is above 0."""
+
+    level: Level
+    column: str
+    answer: str  # with {count} (the difference) and {partitions} (the noun)
+    baseline: str | None = None
+
+    def count(self, row: Mapping[str, Any]) -> int:
+        """Return the difference: partitions."""
+        return (row[self.column] or 0) - (row[self.baseline] if self.baseline else 0)
+
+    def to_sql(self) -> str:
+        """Return the rule as a branch of a CASE expression over gold.failure_summary."""
+        count = f"{self.column} - {self.baseline}" if self.baseline else self.column
+        noun = f"', if({count} = 1, 'partition', 'partitions'), '"
+        text = self.answer.format(count=f"', {count}, '", partitions=noun)
+        return f"WHEN {count} > 0 THEN concat('{text}')"
+
+
+NEWLY_OFFLINE = FailureRule(Level.AT_RISK, "newly_offline_partitions", "No: {count} {partitions} would go offline")
+UNCLEAN = FailureRule(
+    Level.WARNING, "unclean_elections", "Risky: unclean elections could lose messages in {count} {partitions}"
+)
+# Where nothing goes offline, partitions that are below min.insync.replicas now stay below it.
+NEWLY_UNDER_MIN_ISR = FailureRule(
+    Level.WARNING,
+    "under_min_isr_partitions",
+    "Risky: {count} {partitions} would fall below min.insync.replicas (acks=all blocked)",
+    baseline="under_min_isr_before_partitions",
+)
+# The first rule that applies gives the answer.
+FAILURE_RULES = (NEWLY_OFFLINE, UNCLEAN, NEWLY_UNDER_MIN_ISR)
+_SAFE, _HOT = "Yes", "Yes, but broker {} would be hot"
+_HOT_SQL = _HOT.format("', hot_survivor, '")
+_RULES_SQL = " ".join(rule.to_sql() for rule in FAILURE_RULES)
+ANSWER_SQL = f"CASE {_RULES_SQL} WHEN hot_survivor IS NOT NULL THEN concat('{_HOT_SQL}') ELSE '{_SAFE}' END"
+
+
+def assess_failure(row: Mapping[str, Any]) -> FailureRisk:
+    """Answer "can this broker fail?". row: of gold.failure_summary."""
+    for rule in FAILURE_RULES:
+        if (count := rule.count(row)) > 0:
+            noun = "partition" if count == 1 else "partitions"
+            return FailureRisk(rule.level, rule.answer.format(count=count, partitions=noun))
+    if row["hot_survivor"] is not None:
+        return FailureRisk(Level.WARNING, _HOT.format(row["hot_survivor"]))
+    return FailureRisk(Level.OK, _SAFE)

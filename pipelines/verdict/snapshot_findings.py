@@ -1,0 +1,120 @@
+"""What is wrong with a snapshot's cluster already, and what its sources lack; the report finds it in SQL."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.ingest.merge.health_columns import add_health
+from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_unknown_brokers
+from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.verdict.cluster_evidence import MAX_TOPICS, AffectedPartitions, ClusterFindings, PartitionIssue
+from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
+from udfs.arrow.ragged import any_true, row_of
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
+
+# Fields of conflicts between two clusters, rather than between two moments of one.
+IDENTITY_FIELDS = ("topic_id", "host")
+# Those of configs that decide which failures a topic survives.
+CONFIG_FIELDS = ("config min.insync.replicas", "config unclean.leader.election.enable")
+
+
+class _PreferredElection(NamedTuple):
+    """What an election of preferred leaders would change."""
+
+    partitions: int
+    ratio: float | None  # leaders of the hottest broker over the mean, afterwards
+
+
+def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) -> ClusterFindings:
+    """Return what limits the answers on a snapshot, and what is wrong with its cluster now."""
+    topics = snapshot.topics
+    partitions = add_health(snapshot.partitions, topics, snapshot.brokers, defaults)
+    incomplete = topics.filter(topics["incomplete"])["topic"].to_pylist()
+    deleted = topics.filter(topics["marked_for_deletion"])["topic"].combine_chunks()
+    is_deleted = to_flags(pc.is_in(partitions["topic"], deleted))
+    is_offline = is_valid(partitions["online"]) & ~to_flags(partitions["online"])
+    live = get_live_brokers(snapshot.brokers)
+    racks = snapshot.brokers.filter(pc.is_in(snapshot.brokers["broker_id"], pa.array(live)))["rack"]
+    election = _elect_preferred(partitions, len(live))
+    return ClusterFindings(
+        issues=count_issues(partitions.filter(pa.array(~is_deleted))),
+        partitions=int(is_valid(partitions["replicas"]).sum()),
+        racks=len(pc.unique(racks.drop_null())),
+        down_brokers=tuple(get_down_brokers(snapshot.brokers).tolist()),
+        electable_partitions=election.partitions,
+        elected_ratio=election.ratio,
+        deleted_topics_offline_partitions=int((is_offline & is_deleted).sum()),
+        reassigned_partitions=count_reassigned(partitions),
+        quarantined_records=len(snapshot.quarantined),
+        unused_files=tuple(file.name for file in snapshot.files if file.problem is not None),
+        incomplete_topics=len(incomplete),
+        incomplete_topic_names=tuple(incomplete),
+        missing_partitions=pc.sum(pc.subtract(topics["partitions"], topics["listed_partitions"])).as_py() or 0,
+        unplaced_partitions=int((~is_valid(partitions["replicas"])).sum()),
+        inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
+        unknown_brokers=tuple(get_unknown_brokers(snapshot.brokers).tolist()),
+        identity_conflicts=_count_conflicts(snapshot, IDENTITY_FIELDS),
+        config_conflicts=_count_conflicts(snapshot, CONFIG_FIELDS),
+        warnings=tuple(list_warnings(snapshot)),
+    )
+
+
+def count_issues(partitions: pa.Table) -> dict[str, AffectedPartitions]:
+    """Count the partitions with each issue, and name their topics. partitions: with HEALTH_COLUMNS."""
+    has_no_successor = to_numpy(partitions["successor"], 0) == -1
+    has_issue = {
+        PartitionIssue.OFFLINE: is_valid(partitions["online"]) & ~to_flags(partitions["online"]),
+        PartitionIssue.UNDER_MIN_ISR: to_flags(partitions["under_min_isr"]),
+        PartitionIssue.UNDER_REPLICATED: to_flags(partitions["under_replicated"]),
+        PartitionIssue.OFFLINE_IF_RACK_FAILS: (to_numpy(partitions["rack_successor"], 0) == -1) & ~has_no_successor,
+        PartitionIssue.OFFLINE_IF_BROKER_FAILS: has_no_successor,
+    }
+    is_single = to_lists(partitions["replicas"]).lengths == 1
+    topic = to_array(partitions["topic"])
+    return {
+        issue: _count_by_topic(topic.filter(pa.array(mask)), int((is_single & mask).sum()))
+        for issue, mask in has_issue.items()
+        if mask.any()
+    }
+
+
+def _count_by_topic(topic: pa.Array, single: int) -> AffectedPartitions:
+    counts = topic.value_counts()
+    names, values = (counts.field(i).to_pylist() for i in (0, 1))
+    ordered = sorted(zip(names, values, strict=True), key=lambda item: (-item[1], item[0]))
+    first_names, first_counts = zip(*ordered[:MAX_TOPICS], strict=True)
+    return AffectedPartitions(len(topic), len(ordered), first_names, first_counts, single)
+
+
+def _elect_preferred(partitions: pa.Table, live_count: int) -> _PreferredElection:
+    """Return what an election of the preferred leaders would do: those that are in sync."""
+    replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
+    leader = to_numpy(partitions["leader"], -1).astype(np.int64)
+    online = to_flags(partitions["online"])
+    first = np.full(len(leader), -1, dtype=np.int64)
+    placed = replicas.lengths > 0
+    first[placed] = replicas.values[replicas.offsets[:-1][placed]]
+    in_sync = any_true(isr.values == first[row_of(isr.offsets)], isr.offsets)
+    changes = online & in_sync & (leader != first)
+    leaders = np.where(changes, first, leader)[online]
+    if not len(leaders) or not live_count or not changes.any():
+        return _PreferredElection(int(changes.sum()), None)
+    return _PreferredElection(int(changes.sum()), float(np.bincount(leaders).max() * live_count / len(leaders)))
+
+
+def _count_conflicts(snapshot: Snapshot, fields: Sequence[str]) -> int:
+    return int(to_flags(pc.is_in(snapshot.conflicts["field"], pa.array(fields))).sum())
+
+
+def list_warnings(snapshot: Snapshot) -> list[str]:
+    """Return what the records of the sources warn of, with file and line."""
+    return [f"{row['source']} line {row['line_number']}: {row['warning']}" for row in snapshot.warnings.to_pylist()]
+
+
+def count_reassigned(partitions: pa.Table) -> int:
+    """Count the partitions (schema INFERRED_PARTITIONS) with replicas that are being added or removed."""
+    lengths = [to_lists(partitions[name]).lengths for name in ("adding_replicas", "removing_replicas")]
+    return int(((lengths[0] > 0) | (lengths[1] > 0)).sum())

@@ -1,0 +1,56 @@
+"""Writes docs/verdicts.md from the statements; `make docs` calls it."""
+
+import sys
+from collections.abc import Iterator
+
+from pipelines.verdict.levels import Level
+from pipelines.verdict.statements import STATEMENTS, Statement
+
+_INTRODUCTION = """# Verdicts
+
+`what-if`, the end of `run`, the report and the views judge a cluster by the same sentences. A verdict has the level of
+its most serious sentence, which is its headline; the others follow, the most serious first.
+
+| level | meaning |
+|---|---|
+| At risk | partitions are offline or block producers now, or would go offline if one broker or one rack fails |
+| Warning | nothing is offline, but something should be done |
+| Unknown | no problem is known, but the sources do not show enough for OK |
+| OK | any single broker can fail, and any single rack if there are several |
+
+In the sentences below, `{n}` is a count, `[one|several]` depends on it, and names in braces are filled in. `{topics}`
+names the topics with most of the partitions, with their number of partitions. SOURCE is the cluster's file or folder.
+
+The conditions refer to `silver.partitions` (`online`, `under_replicated`, `under_min_isr`, `successor`,
+`rack_successor`) and to `gold.failure_summary` of the scheme `observed`; see [tables.md](tables.md).
+"""
+
+
+def render_page() -> str:
+    """Return docs/verdicts.md."""
+    return "\n".join([_INTRODUCTION, *_render_levels()]).rstrip() + "\n"
+
+
+def _render_levels() -> Iterator[str]:
+    for level in Level:
+        yield f"## {level.label.capitalize() if level is not Level.OK else level.label}\n"
+        yield "| when | sentence | next step |"
+        yield "|---|---|---|"
+        for statement in STATEMENTS.values():
+            if statement.level is level:
+                cells = (cell.replace("|", "\\|") for cell in _cells(statement))
+                yield f"| {' | '.join(cells)} |"
+        yield ""
+
+
+def _cells(statement: Statement) -> tuple[str, str, str]:
+    several = f"<br>several: {_code(statement.worst_case)}" if statement.worst_case else ""
+    return statement.condition, _code(statement.text) + several, _code(statement.step) if statement.step else ""
+
+
+def _code(text: str) -> str:
+    return f"`{text}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_page())

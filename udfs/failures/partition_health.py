@@ -1,0 +1,99 @@
+"""The health of each partition now, and who leads it if the broker or the rack of its leader fails."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from udfs.arrow.column_declarations import FLAG, INT, column
+from udfs.arrow.columns import to_lists, to_numpy
+from udfs.arrow.ragged import any_true, is_in_segment, row_of
+from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, Bools, Ids, Ints, PartitionGroup
+from udfs.failures.partition_arrays import elect_after, find_electable
+
+# Columns of silver.partitions. All are null where the replicas are unknown.
+HEALTH_COLUMNS: tuple[pa.Field, ...] = (
+    column("online", FLAG, "a live broker leads it"),
+    column(
+        "under_replicated", FLAG, "a replica is out of sync; observers and replicas that are being added do not count"
+    ),
+    column(
+        "under_min_isr",
+        FLAG,
+        "it is online, but has fewer live in-sync replicas than min.insync.replicas: producers with acks=all fail",
+    ),
+    column(
+        "successor",
+        INT,
+        "broker that takes over if the leader fails; -1 = none, the partition goes offline; null = it is not online. "
+        "Topics without the config follow topics.unclean_leader_election",
+    ),
+    column(
+        "rack_successor",
+        INT,
+        "broker that takes over if all brokers in the leader's rack fail; -1 = none, the partition goes offline; null "
+        "= it is not online, or the leader's rack is unknown",
+    ),
+)
+
+
+class LiveBrokerRacks(NamedTuple):
+    """The live brokers of a cluster, by rising id."""
+
+    ids: Ids  # int32 (n)
+    rack: Ids  # int32 (n), number of the rack; UNKNOWN = not known
+    unknown: Ids  # int32, those of ids that nothing shows to be live, so that none is elected from an ELR
+
+
+class TopicRules(NamedTuple):
+    """What the topic of each of p partitions allows."""
+
+    min_isr: Ids  # int32 (p), effective min.insync.replicas
+    unclean: Bools  # (p), unclean.leader.election.enable
+
+
+def number_racks(racks: list[str | None]) -> Ids:
+    """Return a number for each rack (int32), the same for the same name; UNKNOWN for None."""
+    names = {name: i for i, name in enumerate(dict.fromkeys(rack for rack in racks if rack is not None))}
+    return np.array([UNKNOWN if rack is None else names[rack] for rack in racks], dtype=np.int32)
+
+
+def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRules) -> dict[str, pa.Array]:
+    """Return HEALTH_COLUMNS of p partitions.
+
+    partitions: columns replicas, isr, elr, leader, observers, adding_replicas.
+    """
+    broker, offsets, is_placed = to_lists(partitions["replicas"])
+    in_isr, in_elr = find_electable(partitions, broker, offsets, brokers.unknown)
+    leader = to_numpy(partitions["leader"], NO_BROKER).astype(np.int32)
+    is_live, row = np.isin(broker, brokers.ids), row_of(offsets)
+    leads = is_live & (broker == leader[row])
+    online = any_true(leads, offsets)
+    in_sync = np.bincount(row[is_live & in_isr], minlength=len(leader))
+    is_expected = np.ones(len(broker), dtype=np.bool_)
+    for name in ("observers", "adding_replicas"):
+        is_expected &= ~is_in_segment(broker, offsets, *to_lists(partitions[name])[:2])
+
+    rack = np.full(len(broker), UNKNOWN, dtype=np.int32)
+    rack[is_live] = brokers.rack[np.searchsorted(brokers.ids, broker[is_live])]
+    leader_rack = np.full(len(leader), UNKNOWN, dtype=np.int32)
+    leader_rack[row[leads]] = rack[leads]
+
+    replicas = (offsets, np.where(is_live, broker, NO_BROKER).astype(np.int32), in_isr, in_elr)
+    group = _make_group(replicas, leader, rules)
+    successor, _ = elect_after(group, leads)
+    rack_successor, _ = elect_after(group, (rack == leader_rack[row]) & (rack != UNKNOWN))
+    return {
+        "online": pa.array(online, mask=~is_placed),
+        "under_replicated": pa.array(any_true(is_expected & ~in_isr, offsets), mask=~is_placed),
+        "under_min_isr": pa.array(online & (in_sync < rules.min_isr), mask=~is_placed),
+        "successor": pa.array(successor, mask=~online),
+        "rack_successor": pa.array(rack_successor, mask=~online | (leader_rack == UNKNOWN)),
+    }
+
+
+def _make_group(replicas: tuple[Ints, Ids, Bools, Bools], leader: Ids, rules: TopicRules) -> PartitionGroup:
+    # Elections compare brokers only with each other: ids do as indices.
+    count, no_lag = len(leader), np.full(len(replicas[1]), UNKNOWN, dtype=np.int64)
+    loads = (np.full(count, UNKNOWN, dtype=np.int64), np.zeros((count, 2)))
+    return PartitionGroup(*replicas, no_lag, leader, rules.min_isr, rules.unclean, *loads)
