@@ -12,6 +12,7 @@ from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgumen
 from pipelines.cli.text_format import format_count
 from pipelines.ingest.sources import find_source
 from pipelines.ingest.text import BLANK
+from pipelines.ingest.unrecognised import NO_TEXT
 from udfs.json_answers import json_key
 
 if TYPE_CHECKING:
@@ -197,9 +198,10 @@ def _render_source(source: SourceRecords) -> Iterator[str]:
         more = len(sections) - _MAX_SECTIONS
         yield f"    sections: {', '.join(named)}{f', and {more:,} more' if more > 0 else ''}"
     for reason, count in source.ignored_reasons.items():
+        if reason == NO_TEXT:
+            yield "    the file is empty or not text: nothing is read from it"
+            continue
         yield f"    ignored: {count:,} x {reason}{_render_ignored_lines(reason, count, source.ignored_lines[reason])}"
-    if not source.records:
-        yield "    the file is empty or not text: nothing is read from it"
 
 
 def _render_ignored_lines(reason: str, count: int, lines: Sequence[int]) -> str:

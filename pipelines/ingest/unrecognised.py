@@ -2,10 +2,11 @@
 
 from pipelines.ingest.formats.checked_values import quote, unparsable
 from pipelines.ingest.formats.go_structs import reject_struct
-from pipelines.ingest.source_format import Fact, Format, Records, Signature, ignore
+from pipelines.ingest.source_format import Fact, Format, Records, Signature, ignore, read_lines
 from pipelines.ingest.text import PROSE, classify_noise, split_lines
 
-DOCUMENT, LONG_LINE, ROW, REST = "document", "long line", "row", "rest"  # contexts
+DOCUMENT, LONG_LINE, ROW, REST, EMPTY = "document", "long line", "row", "rest", "empty"  # contexts
+NO_TEXT = "empty, or not text"  # reason
 MAX_RAW = 2_000  # characters of such a record that are kept
 
 
@@ -21,10 +22,15 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         raise unparsable(f"{problem}: use kafka-topics --describe")
     if context is not None and context.startswith(LONG_LINE):
         raise unparsable(f"a line of {context.removeprefix(LONG_LINE).strip()} characters: too long for any format")
-    return ignore("unrecognised file")
+    return ignore(NO_TEXT if context == EMPTY else "unrecognised file")
 
 
-UNRECOGNISED = Format("unrecognised", "text in no known format", Signature(), _parse_record)
+def _read_records(text: str, path: str) -> Records:
+    """Return the lines of a file; one record if there is none, so that the account of records names the file."""
+    return read_lines(text, path) if text.strip() else Records.from_rows([(1, EMPTY, "")])
+
+
+UNRECOGNISED = Format("unrecognised", "text in no known format", Signature(), _parse_record, _read_records)
 
 
 def read_document(text: str, line_number: int) -> Records:

@@ -13,6 +13,7 @@ from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan, Clusters, TableFunction, aggregate_shard
 from udfs.failures.partition_arrays import TopicShard, fill_topics, select_partitions
+from udfs.failures.scenarios import EMPTY_CLUSTER
 from udfs.failures.topic_defaults import TopicDefaults
 
 
@@ -30,7 +31,7 @@ def scheme_aggregates(entities: DataFrame, brokers: DataFrame, parameters: Aggre
     clusters, plan = parameters.clusters, parameters.plan
 
     def aggregate(shard: Shard) -> pa.Table:
-        cluster = clusters[shard["cluster_id"], shard["snapshot_id"]]
+        cluster = clusters.get((shard["cluster_id"], shard["snapshot_id"]), EMPTY_CLUSTER)
         topics = fill_topics(unpack([shard["topics"]], "topics"), parameters.topic_defaults)
         partitions = select_partitions(read_partitions(shard))
         return aggregate_shard(TopicShard(shard["cluster_id"], cluster, topics, partitions), shard["shard"], plan)

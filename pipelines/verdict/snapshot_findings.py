@@ -111,7 +111,9 @@ def _count_conflicts(snapshot: Snapshot, fields: Sequence[str]) -> int:
 
 def list_warnings(snapshot: Snapshot) -> list[str]:
     """Return what the records of the sources warn of, with file and line."""
-    return [f"{row['source']} line {row['line_number']}: {row['warning']}" for row in snapshot.warnings.to_pylist()]
+    order = [(name, "ascending") for name in ("source", "line_number", "warning")]
+    rows = snapshot.warnings.sort_by(order).to_pylist()
+    return [f"{row['source']} line {row['line_number']}: {row['warning']}" for row in rows]
 
 
 def count_reassigned(partitions: pa.Table) -> int:

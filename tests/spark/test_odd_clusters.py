@@ -19,10 +19,12 @@ from pipelines.cli.run_summary import print_summary
 from pipelines.config.settings import load_settings
 from pipelines.errors import TableFault
 from pipelines.ingest.sources import find_sources
+from pipelines.report.html_page import read_verdicts
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import steps_between
 from pipelines.tables import RUN_TABLES
+from pipelines.verdict.levels import Level
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -48,7 +50,9 @@ def _sources(folder: Path) -> list[str]:
         (place / "brokers.csv").write_text("broker\n1\n2\n3\n")
         answers = [_log_dirs(b, {p: s for p, s in sizes.items() if p == b - 1}) for b in (1, 2)]
         (place / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": answers}))
-    return [f"[/q]down={down}", f"alone={folder / 'alone.csv'}", f"sized={sized}", f"half={half}"]
+    (folder / "election.json").write_text('{"partitions": [{"topic": "t", "partition": 0}]}')  # no topic, no broker
+    names = {"alone": "alone.csv", "nothing": "election.json", "sized": "sized", "half": "half"}
+    return [f"[/q]down={down}", *(f"{name}={folder / file}" for name, file in names.items())]
 
 
 class Warehouse(SimpleNamespace):
@@ -100,6 +104,11 @@ def test_a_broker_list_alone(warehouse: Warehouse, summary: list[list[str]]) -> 
     assert all({name: r[name] for name in zeros} == zeros for r in loads)
 
 
+def test_a_source_without_topic_and_broker(warehouse: Warehouse) -> None:
+    assert warehouse.rows("gold.failure_summary", "cluster_id = 'nothing'") == []
+    assert read_verdicts(warehouse.store, warehouse.context.snapshots)["nothing"].level is Level.UNKNOWN
+
+
 def test_a_cluster_without_results_has_a_row_in_the_summary(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,10 +147,11 @@ def test_a_run_of_gold_alone_checks_the_quality_gate_and_blames_the_faulty_clust
     after = {row.name: row.version for row in warehouse.store.list_tables()}
     assert {name for name in RUN_TABLES if after[name] != before[name]} <= {"ops.quality_results", "ops.runs"}
     results = warehouse.rows("ops.quality_results")
-    assert {r["cluster_id"] for r in results} == {"[/q]down", "alone", "sized", "half"}
+    assert {r["cluster_id"] for r in results} == {"[/q]down", "alone", "nothing", "sized", "half"}
     (failed,) = (r for r in results if not r["success"])
     assert (failed["cluster_id"], failed["expectation"]) == ("sized", "keys_unique")
     assert (failed["checked_rows"], failed["unexpected_rows"]) == (3, 2)
     assert json.loads(str(failed["example"]))["cluster_id"] == "sized"
     checks = [r for r in results if r["expectation"] == "keys_unique" and r["table_name"] == "silver.partitions"]
-    assert {r["cluster_id"]: r["checked_rows"] for r in checks} == {"[/q]down": 3, "alone": 0, "sized": 3, "half": 2}
+    counts = {"[/q]down": 3, "alone": 0, "nothing": 0, "sized": 3, "half": 2}
+    assert {r["cluster_id"]: r["checked_rows"] for r in checks} == counts

@@ -16,7 +16,7 @@ from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.loads_before_failure import cluster_hotspot_rows, topic_hotspots
 from udfs.failures.partition_arrays import TopicShard, group_computed, group_observed, place_shard
 from udfs.failures.required_headroom import headroom_rows
-from udfs.failures.scenarios import Cluster, RandomSets, Scenarios, build_scenarios
+from udfs.failures.scenarios import EMPTY_CLUSTER, Cluster, RandomSets, Scenarios, build_scenarios
 from udfs.failures.scheme_distribution import measure_seeds
 from udfs.hotspots.hotspot_measures import HOTSPOTS
 from udfs.placement.schemes import OBSERVED, SCHEMES
@@ -80,7 +80,7 @@ def make_cluster_aggregator(
     def aggregate(key: tuple[pa.Scalar, ...], shards: pa.Table) -> pa.Table:
         cluster_id, snapshot_id, scheme = (scalar.as_py() for scalar in key)
         shards = shards.sort_by("shard")
-        cluster = clusters[cluster_id, snapshot_id]
+        cluster = clusters.get((cluster_id, snapshot_id), EMPTY_CLUSTER)
         parts = (partition_sums.unpack_arrays(part.as_py()) for part in shards["sums"])
         total = partition_sums.add_shards(parts, len(cluster.ids))
         sums = measure_seeds(partition_sums.finish_pairs(total))

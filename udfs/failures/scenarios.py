@@ -37,6 +37,9 @@ class Cluster:
     caps_min_isr: bool = True  # whether min.insync.replicas counts only up to the number of replicas, see TopicDefaults
 
 
+EMPTY_CLUSTER = Cluster((), ())  # of sources that show neither a topic nor a broker
+
+
 class RandomSets(NamedTuple):
     """Random sets of brokers that fail together."""
 

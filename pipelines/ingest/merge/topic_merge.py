@@ -207,8 +207,8 @@ def describe_topics(
             # In time of what is shown, not of the count.
             window = np.arange(min(effective, len(visible) + _NAMED_PARTITIONS + 1))
             some = np.setdiff1d(window, visible, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
-            more = "" if missing == len(some) else f" and {missing - len(some)} more"
-            count_text = f"{missing} of {count_of(effective, 'partition')}"
+            more = "" if missing == len(some) else f" and {missing - len(some):,} more"
+            count_text = f"{missing:,} of {count_of(effective, 'partition')}"
             verb = "is" if missing == 1 else "are"
             warnings.append(f"{count_text} {verb} not shown: {', '.join(map(str, some))}{more}")
         if begin == end:

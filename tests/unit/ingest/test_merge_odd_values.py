@@ -44,7 +44,7 @@ def test_a_huge_partition_number_costs_no_memory(tmp_path: Path) -> None:
     text = HEADER.format(count=3, configs="") + LINE.format(partition=999_999)
     (topic,) = load(tmp_path, text).topics.to_pylist()
     assert topic["warnings"] == [
-        f"999999 of 1000000 partitions are not shown: {', '.join(map(str, range(20)))} and 999979 more",
+        f"999,999 of 1,000,000 partitions are not shown: {', '.join(map(str, range(20)))} and 999,979 more",
         "declares 3 partitions but shows partition 999999",
     ]
 
