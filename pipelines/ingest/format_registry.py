@@ -63,6 +63,9 @@ FORMATS: dict[str, Format] = {
 }
 # Files that have nothing else are an error.
 UNUSED_FORMATS = frozenset({UNSUPPORTED.name, UNRECOGNISED.name, shell_commands.FORMAT.name})
+# Formats whose claims are certain enough to reject what another reader has ignored: any object with an id may be an
+# entry of a list.
+_CERTAIN = tuple(form for form in FORMATS.values() if form not in (BROKER_LIST, TOPIC_LIST))
 # Data that may be ignored: what we do not use, and what tools are to do.
 _NO_LOSS = tuple(form for form in FORMATS.values() if form.name in UNUSED_FORMATS or form is TOOL_INPUT)
 CHOICES = tuple(name for name in FORMATS if name not in UNUSED_FORMATS)  # what --format takes
@@ -107,7 +110,7 @@ def get_format(name: str) -> Format:
 def parse_records(format_name: str, records: Records) -> pa.Table:
     """Return the facts of a format's records (schema FACTS); ignored data of another format is rejected."""
     form = FORMATS[format_name]
-    return reject_overlooked(form.parse_facts(records), records, form, FORMATS.values(), _NO_LOSS)
+    return reject_overlooked(form.parse_facts(records), records, form, _CERTAIN, _NO_LOSS)
 
 
 def read_files(

@@ -29,7 +29,7 @@ def reject_overlooked(
 ) -> pa.Table:
     """Return facts (schema FACTS) of a format's records; those of ignored data of other formats are rejected.
 
-    formats: all, the strongest claims first; unused: those of them whose data may be ignored.
+    formats: those whose claims count, the strongest first; unused: those of them whose data may be ignored.
     """
     if form in unused or not form.signature.may_hide_lines:
         return facts

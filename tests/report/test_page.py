@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipelines.report.html_page import write_page
-from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
+from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened
@@ -111,6 +111,8 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
     """Its partitions and sources are told; of brokers, nothing but that none is known."""
     down = cluster_of(3)
     now = down["hotspots"]["observed"] | {"brokers": 0, "leaders": 0, "max_over_mean_ratio": None}
+    offline = {PartitionIssue.OFFLINE: AffectedPartitions(3, 1, ["t"], [3])}
+    findings = ClusterFindings(issues=offline, partitions=3, quarantined_records=14)
     nobody: dict[str, Any] = {
         "brokers": [],
         "failures": [],
@@ -123,7 +125,9 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
     nobody |= {"takeovers": {"ids": [], "schemes": {}}, "headroom": [], "moves": [], "origin": None, "quarantined": 14}
     nobody |= {
         "hotspots": {"observed": now},
-        "verdict": judge_cluster(ClusterEvidence(now, [], [], ClusterFindings(partitions=3, quarantined_records=14))),
+        "verdict": judge_cluster(
+            ClusterEvidence(now, [], [], ClusterFindings(issues=offline, partitions=3, quarantined_records=14))
+        ),
         "trend": down["trend"][:2],
     }
     file = tmp_path / "report.html"

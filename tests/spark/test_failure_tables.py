@@ -115,7 +115,7 @@ def partitions(finished: FinishedRun) -> dict[tuple[str, str], Rows]:
         topic = topics[row["cluster_id"], row["topic"]]
         row["isr"] = row["replicas"] if row["isr"] is None else row["isr"]
         row["elr"] = row["elr"] or []
-        row["min"] = topic["min_insync_replicas"] or 1
+        row["min"] = min(topic["min_insync_replicas"] or 1, len(row["replicas"]))  # as since Kafka 3.7
         row["unclean"] = bool(topic["unclean_leader_election"])
         replica_logs = logs[row["cluster_id"], row["topic"], row["partition"]] if row["scheme"] == "observed" else None
         row["lag"] = {

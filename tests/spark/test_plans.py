@@ -27,6 +27,7 @@ from pipelines.stages.plan_stage import PlanParameters, pack_plans, unpack_plan_
 from pipelines.stages.stage_registry import STEPS
 from pipelines.tables.gold_tables import PLAN_MOVES
 from tests.unit.planning import judge
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.plan_batches import BROKERS, PARTITIONS, TOPICS
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
@@ -104,7 +105,7 @@ def test_as_the_command_without_spark(
     settings = load_settings(environ={})
     request = parse_request(PlanOptions(goal), settings)
     snapshot = load_snapshot(find_source(f"{cluster}={sources[cluster]}"))
-    options = (build_wave_limits(settings), build_metric_options(settings), settings.topics.min_insync_replicas)
+    options = (build_wave_limits(settings), build_metric_options(settings), settings.topics.defaults)
     created = create_plan(snapshot, request, tmp_path / "plan", *options)
     assert build_plan_row(request, created.summary).to_pylist() == [
         {name: made[goal].plans[cluster][name] for name in PLAN.names}
@@ -197,7 +198,7 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
         for rows, schema in ((topics, TOPICS), (partitions, PARTITIONS), (brokers, BROKERS))
         for fields in [[*from_arrow_schema(pa.schema([*KEYS, *schema]))]]
     ]
-    parameters = PlanParameters(PlanRequest("leaders"), WaveLimits(), MetricOptions(), 1, "{}")
+    parameters = PlanParameters(PlanRequest("leaders"), WaveLimits(), MetricOptions(), KAFKA_DEFAULTS, "{}")
     moves = unpack_plan_moves(pack_plans(*frames, parameters))
     (changed,) = [row.partition for row in moves.collect()]
     expected = ("c", "s", "leaders", "t", changed, [1, 2], [2, 1], [], [], None, 1, 1)

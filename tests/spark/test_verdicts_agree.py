@@ -55,6 +55,7 @@ def list_sources(folder: Path) -> list[Source]:
         argument = write_case(build_case(seed, index), place)
         try:
             source = find_source(argument)
+            load_snapshot(source)
         except SourceError:
             continue
         result.append(Source(f"mutation-{index}", source.files))
