@@ -125,9 +125,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
     nobody |= {"takeovers": {"ids": [], "schemes": {}}, "headroom": [], "moves": [], "origin": None, "quarantined": 14}
     nobody |= {
         "hotspots": {"observed": now},
-        "verdict": judge_cluster(
-            ClusterEvidence(now, [], [], ClusterFindings(issues=offline, partitions=3, quarantined_records=14))
-        ),
+        "verdict": judge_cluster(ClusterEvidence(now, [], [], findings)),
         "trend": down["trend"][:2],
     }
     file = tmp_path / "report.html"
