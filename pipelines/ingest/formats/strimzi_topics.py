@@ -131,7 +131,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if "problem" in values:
         warning = f"KafkaTopic {values['topic']} {values['problem']}: its counts and configs are not used"
         return ignore(f"{_TITLE}: not used", warning)
-    if context is None and raw.lstrip().startswith("{"):
+    if context is None and raw.lstrip().startswith("{") and not _is_annotation(raw):
         raise unparsable(f"{quote(raw.strip()[:60])} is no part of a KafkaTopic")
     if not values:
         reason = classify_noise(raw)

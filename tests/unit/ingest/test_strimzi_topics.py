@@ -93,3 +93,7 @@ def test_a_document_between_its_lines_is_quarantined(tmp_path: Path) -> None:
     snapshot = load(tmp_path, RESOURCE.replace("  partitions: 2\n", f"{wrapped}  partitions: 2\n"))
     (row,) = snapshot.quarantined
     assert (row["line_number"], "is no part of a KafkaTopic" in str(row["reasons"])) == (6, True)
+
+
+def test_what_kubectl_apply_keeps_inside_of_a_resource_is_no_fault() -> None:
+    assert facts("strimzi-topics.yaml", "rejected") == []
