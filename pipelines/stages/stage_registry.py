@@ -226,11 +226,11 @@ _LAYERS = {
     "gold": tuple(stage.table for stage in _GOLD),
 }
 
-# The gate waits for all silver tables, and gold waits for the gate.
+# The gate waits for all silver tables, and gold waits for the gate. The sums do not: only stages read them.
 NEEDS: dict[str, tuple[str, ...]] = {
     QUALITY: _LAYERS["silver"],
-    **{stage.table: stage.inputs for stage in _SILVER},
-    **{stage.table: (*stage.inputs, QUALITY) for stage in _GOLD},
+    **{stage.table: stage.inputs for stage in STAGES},
+    **{stage.table: (*stage.inputs, QUALITY) for stage in _GOLD if stage.table != SUMS},
 }
 
 
