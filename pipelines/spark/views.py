@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables import TABLES
+from pipelines.verdict.cluster_evidence import ANY_ISSUE_SQL, ISSUE_CASES_SQL
 from pipelines.verdict.failure_answers import ANSWER_SQL
 from udfs.failures.scenarios import ScenarioKind
 
@@ -73,6 +74,21 @@ WHERE s.newest AND l.scheme = 'observed'
 -- insights.custom_failure_risk: Whether the brokers of each custom failure (run --fail, failures.custom) can fail
 -- together now.
 {_failure_risk("f.failed_brokers", ScenarioKind.CUSTOM)}
+
+-- insights.rack_failure_risk: Whether all brokers of each rack can fail together now.
+{_failure_risk("substring(f.scenario, 6) AS rack", ScenarioKind.RACK)}
+
+-- insights.partition_issues: What is wrong with partitions now (offline, under_min_isr, under_replicated), or would be
+-- (offline_if_broker_fails, and of the others offline_if_rack_fails: the leader's). Without topics marked for deletion.
+SELECT cluster_id, topic, partition, explode(filter(array({ISSUE_CASES_SQL}), i -> i IS NOT NULL)) AS issue,
+       leader, replicas, isr, size_bytes
+FROM (
+  SELECT p.* FROM silver.partitions p
+  JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+  LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion) t
+    ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
+  WHERE s.newest
+) WHERE {ANY_ISSUE_SQL}
 
 -- insights.single_leader_topics: Topics with several online partitions, all of them led by one broker.
 SELECT h.cluster_id, h.topic, h.partitions, h.leaders, h.hottest_broker AS broker_id, h.brokers_spread_percent

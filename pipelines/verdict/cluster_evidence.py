@@ -24,6 +24,8 @@ ISSUE_SQL = {
     PartitionIssue.OFFLINE_IF_RACK_FAILS: "rack_successor = -1 AND successor <> -1",
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: "successor = -1",
 }
+ISSUE_CASES_SQL = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for issue, condition in ISSUE_SQL.items())
+ANY_ISSUE_SQL = " OR ".join(ISSUE_SQL.values())
 MAX_NAMED = 6  # brokers or topics in a sentence, and warnings
 MAX_TOPICS = 3  # topics in a sentence with their number of partitions
 

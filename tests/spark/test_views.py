@@ -132,6 +132,12 @@ def test_offline_partitions_are_those_of_the_failures(store: Store) -> None:
     assert counts == Counter({broker: n for broker, n in failures if n}) == Counter({1: 2, 3: 1})
 
 
+def test_issues_are_those_of_the_verdict(store: Store) -> None:
+    counts = Counter(issue for (issue,) in rows(store, "SELECT issue FROM insights.partition_issues"))
+    assert counts == {"offline_if_broker_fails": 3, "under_replicated": 3, "under_min_isr": 1}
+    assert rows(store, "SELECT * FROM insights.rack_failure_risk") == []
+
+
 def test_successors(store: Store) -> None:
     sql = """
     SELECT topic, partition, leader, successor FROM silver.partitions
