@@ -13,7 +13,7 @@ from pipelines.cli.option_values import decimal_number, whole_number
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import find_source
-from udfs.placement.schemes import SCHEMES, is_computed
+from udfs.placement.schemes import KAFKA, SCHEMES, is_computed
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
@@ -89,6 +89,7 @@ def find_snapshot_hotspots(snapshot: Snapshot, options: TrialOptions) -> Cluster
     return find_hotspots(snapshot.cluster_id, brokers, snapshot.topics, snapshot.partitions, options)
 
 
+_RARE_PERCENT = 5  # of seeds
 _HEADINGS = ("scheme", "seeds", "median", "p95", "highest", "median", "p95", "seeds above", "seeds at most")
 _UNITS = ("", "", "leaders", "leaders", "leaders", "max/mean", "max/mean", "{threshold:g}", "as hot as now")
 _WIDTHS = (18, 7, 9, 9, 9, 10, 10, 13, 15)
@@ -98,6 +99,7 @@ def format_hotspots(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
     """Format hotspots as lines for people; threshold: the max/mean whose exceedance probability is shown."""
     now = answer.observed
     brokers = format_count(answer.live_brokers, "live broker")
+    yield from _answer_chance(answer)
     yield f"cluster {answer.cluster}, {format_count(answer.topics, 'topic')}: {brokers}"
     if now.leaders_max is None:
         yield "  now: no live broker leads a partition"
@@ -115,6 +117,28 @@ def format_hotspots(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
     for name, hotspots in answer.schemes.items():
         if count := hotspots.facts.unplaceable_topics:
             yield f"  note: {name} cannot place {format_count(count, 'topic')} on these brokers; not counted"
+
+
+def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:
+    """Say first whether the hottest broker may be chance: compared with the first scheme that draws random numbers."""
+    now = answer.observed
+    random = ((name, hotspots) for name, hotspots in answer.schemes.items() if SCHEMES[name].is_random)
+    name, hotspots = next(((name, hotspots) for name, hotspots in random if hotspots.leaders is not None), ("", None))
+    if hotspots is None or hotspots.leaders is None or now.leaders_max is None:
+        return
+    leaders = hotspots.leaders
+    above = 100 * leaders.exceedance_probability(now.leaders_max / leaders.mean)
+    subject = f"broker {now.hottest_broker} leads {now.max_over_mean_ratio:.2f} times the mean"
+    own = "Kafka's own placement" if name == KAFKA else f"the scheme {name}"
+    if now.leaders_max <= leaders.percentile(50):
+        yield f"No hotspot: {subject}; {own} has {leaders.percentile(50) / leaders.mean:.2f} in the median of seeds."
+    elif now.leaders_max > leaders.percentile(95):
+        limit = leaders.percentile(95) / leaders.mean
+        yield f"Not chance: {subject}; {own} stays at or below {limit:.2f} in 95 % of seeds."
+    elif above < _RARE_PERCENT:
+        yield f"Hardly chance: {subject}; {own} exceeds this in {above:.1f} % of seeds."
+    else:
+        yield f"Perhaps chance: {subject}; {own} exceeds this in {above:.0f} % of seeds."
 
 
 def _align(cells: Sequence[str]) -> str:

@@ -75,6 +75,20 @@ def test_no_live_brokers(tmp_path: Path) -> None:
     assert list(format_hotspots(answer, 1.25))[1] == "  now: no live broker leads a partition"
 
 
+def test_the_question_is_answered_first(tmp_path: Path) -> None:
+    header = "Topic: a\tPartitionCount: 40\tReplicationFactor: 1\tConfigs: "
+    leaders = {"uneven": [1] * 30 + [1, 2, 3, 4] * 2 + [3, 4], "even": [1, 2, 3, 4] * 10}
+    first = {}
+    for name, ids in leaders.items():
+        lines = (describe_line("a", i, broker, str(broker), str(broker)) for i, broker in enumerate(ids))
+        first[name] = next(format_hotspots(find(write_describe(tmp_path, header, *lines)), 1.25))
+    own = "times the mean; Kafka's own placement"
+    assert first == {
+        "uneven": f"Not chance: broker 1 leads 3.20 {own} stays at or below 1.00 in 95 % of seeds.",
+        "even": f"No hotspot: broker 1 leads 1.00 {own} has 1.00 in the median of seeds.",
+    }
+
+
 def test_only_schemes_that_compute_placements() -> None:
     assert parse_schemes("naive, kafka,naive") == ("naive", "kafka")
     for name in ("observed", "nonsense", ""):
