@@ -93,6 +93,7 @@ def assign(
     as_json = (json.dumps(fields, separators=(",", ":")) for fields, _ in count_answers())
     topics = (assignment for _, result in count_answers() for assignment in result)
     lines = as_json if output_format == JSON else map(escape_text, _format(topics, output_format, server))
+    out = None if out == Path("-") else out
     with _print_all() if out is None else open_replacing(out) as stream:
         for line in lines:
             stream.write(line + "\n")

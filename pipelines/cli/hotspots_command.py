@@ -136,7 +136,7 @@ def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:
         limit = leaders.percentile(95) / leaders.mean
         yield f"Not chance: {subject}; {own} stays at or below {limit:.2f} in 95 % of seeds."
     elif above < _RARE_PERCENT:
-        yield f"Hardly chance: {subject}; {own} exceeds this in {above:.1f} % of seeds."
+        yield f"Probably not chance: {subject}; {own} exceeds this in {above:.1f} % of seeds."
     else:
         yield f"Perhaps chance: {subject}; {own} exceeds this in {above:.0f} % of seeds."
 

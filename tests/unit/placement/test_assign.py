@@ -265,3 +265,14 @@ def test_an_existing_file_stays_until_the_output_is_complete(tmp_path: Path) -> 
     assert main(["assign", str(FORMATS / "topics.csv"), "--out", str(out)]) == 1
     assert out.read_text() == "before"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_dash_prints_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "topics.csv").write_text("topic,partitions,replication_factor\norders,2,1\n")
+    (tmp_path / "brokers.csv").write_text("broker_id\n1\n2\n")
+    assert main(["assign", "topics.csv", "--brokers", "brokers.csv", "--out", "-"]) == 0
+    assert '"topic":"orders"' in capsys.readouterr().out
+    assert not (tmp_path / "-").exists()
