@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -36,7 +37,12 @@ def plan(
     goal: Annotated[str | None, _option(_GOALS, "GOAL")] = None,
     out: Annotated[
         Path | None,
-        _option("Folder for the plan: a new or empty one, or one that holds a plan.", "DIR", parser=parse_path),
+        _option(
+            "Folder for the plan: a new or empty one, or one that holds a plan.",
+            "DIR",
+            "none: a preview",
+            parser=parse_path,
+        ),
     ] = None,
     check: Annotated[
         Path | None, _option("Check the plan in this folder instead of making one.", "DIR", parser=parse_path)
@@ -88,8 +94,8 @@ def plan(
         progress = check_plan(check, build_snapshot_model(snapshot, defaults), snapshot.partitions)
         common_options.write_answer(json_file, progress, render_progress(progress))
         raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
-    if goal is None or out is None:
-        raise typer.BadParameter("Give --goal and --out to make a plan, or --check to check one.")
+    if goal is None:
+        raise typer.BadParameter("Give --goal to make a plan, or --check to check one.")
     try:
         request = parse_request(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file
@@ -97,8 +103,9 @@ def plan(
     limits, metric_options = build_wave_limits(settings), build_metric_options(settings)
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
-    with announce_compilation(print_message):
-        created = create_plan(snapshot, request, out, limits, metric_options, defaults)
+    with TemporaryDirectory() as preview, announce_compilation(print_message):
+        folder = Path(preview, "plan") if out is None else out
+        created = create_plan(snapshot, request, folder, limits, metric_options, defaults)
     for warning in list_warnings(created):
         print_warning(warning)
     common_options.write_answer(json_file, build_answer(created), render_plan(created, out, server))

@@ -91,8 +91,8 @@ def _list(title: str, items: Iterable[object]) -> Iterator[str]:
         yield f"  {title}: {join_names(texts, _LISTED_ITEMS)}"
 
 
-def render_plan(plan: CreatedPlan, out: Path, server: str) -> Iterator[str]:
-    """Render a plan written to the folder `out`, line by line. server: bootstrap server for Kafka's commands."""
+def render_plan(plan: CreatedPlan, out: Path | None, server: str) -> Iterator[str]:
+    """Render a plan written to the folder `out` (None = to none). server: bootstrap server for Kafka's commands."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
     brokers = join_names(select_target_brokers(model, plan.request), 20)
@@ -117,6 +117,9 @@ def render_plan(plan: CreatedPlan, out: Path, server: str) -> Iterator[str]:
             yield f"  {title}: {len(texts) - _LISTED} more, see plan.json"
     yield from _render_waves(summary)
     yield f"  took: {', '.join(f'{part} {seconds:.1f} s' for part, seconds in plan.seconds.items())}"
+    if out is None:
+        yield "  a preview: nothing is written. Add --out DIR to write the files for Kafka's tools"
+        return
     yield f"  written to {out}:"
     names = [path.name for path in plan.files]
     waves = [name for name in names if name.startswith("wave-")]

@@ -254,6 +254,17 @@ def test_every_command_warns_of_listings_that_differ(
 ) -> None:
     declared = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[4,5]}]}'
     (tmp_path / "a.txt").write_text(describe((0, "1", "1,2", "1,2")) + f"\n{declared}\n")
-    out = ["--out", str(tmp_path / "plan")] if command[0] == "plan" else []
-    assert cli.main([*command, *out, str(tmp_path / "a.txt")]) == 0
+    assert cli.main([*command, str(tmp_path / "a.txt")]) == 0
     assert "declares other replicas for 1 partition than" in capsys.readouterr().err
+
+
+def test_a_plan_without_a_folder_is_a_preview(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text(describe(*((p, "1", "1,2", "1,2") for p in range(4))))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["plan", "a.txt", "--goal", "leaders"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "  a preview: nothing is written. Add --out DIR to write the files for Kafka's tools"
+    assert any(line.startswith("  changed: 2 replica lists") for line in lines)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
