@@ -125,6 +125,31 @@ FROM (
 WHERE new IS NULL OR old IS NULL OR NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
    OR NOT (array_sort(new.isr) <=> array_sort(old.isr))
 
+-- insights.broker_changes: Brokers that differ between the newest snapshot and the previous one.
+SELECT cluster_id, broker_id,
+       CASE WHEN old IS NULL THEN 'added' WHEN new IS NULL THEN 'removed'
+            WHEN NOT (new.live <=> old.live)
+              THEN CASE WHEN new.live IS NULL THEN 'state unknown' WHEN new.live THEN 'returned' ELSE 'failed' END
+            WHEN NOT (new.rack <=> old.rack) THEN 'rack changed' ELSE 'host changed' END AS change,
+       old.live AS live_before, new.live AS live_now, old.rack AS rack_before, new.rack AS rack_now,
+       old.host AS host_before, new.host AS host_now, old.leaders AS leaders_before, new.leaders AS leaders_now
+FROM (
+  SELECT b.cluster_id, b.broker_id,
+         any_value(struct(b.live, b.rack, b.host, b.leaders)) FILTER (WHERE s.newest) AS new,
+         any_value(struct(b.live, b.rack, b.host, b.leaders)) FILTER (WHERE NOT s.newest) AS old
+  FROM silver.brokers b
+  JOIN (
+    SELECT cluster_id, snapshot_id, newest,
+           lead(newest) OVER (PARTITION BY cluster_id ORDER BY number) AS next_is_newest,
+           count(*) OVER (PARTITION BY cluster_id) AS snapshots
+    FROM insights.snapshots
+  ) s ON b.cluster_id = s.cluster_id AND b.snapshot_id = s.snapshot_id
+  WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
+  GROUP BY b.cluster_id, b.broker_id
+)
+WHERE new IS NULL OR old IS NULL OR NOT (new.live <=> old.live) OR NOT (new.rack <=> old.rack)
+   OR NOT (new.host <=> old.host)
+
 -- insights.worst_pair: The two brokers of each cluster whose failure together is worst.
 SELECT cluster_id, broker_id, other_broker_id, newly_offline_partitions, under_min_isr_partitions, worst_survivor,
        worst_survivor_ratio

@@ -15,7 +15,7 @@ from pipelines.ingest.sources import Source, find_source
 from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
-from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies
+from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies, use_temporary_names
 from pipelines.verdict.failure_answers import assess_failure
 from tests.steps import list_steps_to
 
@@ -122,6 +122,34 @@ def test_changes_between_snapshots(store: Store) -> None:
         ("orders", 2, "replicas changed"),
         ("rough", 0, "created"),
     ]
+
+
+def test_brokers_that_fail_or_return(spark: SparkSession) -> None:
+    before = {1: (True, "a"), 2: (True, "a"), 3: (False, "a"), 4: (True, "a"), 5: (True, "a"), 6: (True, None)}
+    now = {1: (True, "a"), 2: (False, "a"), 3: (True, "a"), 4: (True, "b"), 5: (None, "a"), 7: (True, "a")}
+    brokers = [
+        ("prod", snapshot, broker, live, rack, "h", 0)
+        for snapshot, states in (("s0", now), ("s1", before), ("s2", now))
+        for broker, (live, rack) in states.items()
+    ]
+    columns = (
+        "cluster_id string, snapshot_id string, broker_id int, live boolean, rack string, host string, leaders int"
+    )
+    spark.createDataFrame(brokers, columns).createOrReplaceTempView("silver__brokers")
+    snapshots = [("prod", f"s{i}", i + 1, i == 2) for i in range(3)]
+    columns = f"{key}, number int, newest boolean"
+    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
+    changes = spark.sql(use_temporary_names(BY_NAME["insights.broker_changes"].sql)).collect()
+    for view in ("silver__brokers", "insights__snapshots"):
+        spark.catalog.dropTempView(view)
+    assert {row.broker_id: row.change for row in changes} == {
+        2: "failed",
+        3: "returned",
+        4: "rack changed",
+        5: "state unknown",
+        6: "removed",
+        7: "added",
+    }
 
 
 def test_offline_partitions_are_those_of_the_failures(store: Store) -> None:
