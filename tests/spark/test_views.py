@@ -132,9 +132,8 @@ def test_brokers_that_fail_or_return(spark: SparkSession) -> None:
         for snapshot, states in (("s0", now), ("s1", before), ("s2", now))
         for broker, (live, rack) in states.items()
     ]
-    columns = (
-        "cluster_id string, snapshot_id string, broker_id int, live boolean, rack string, host string, leaders int"
-    )
+    key = "cluster_id string, snapshot_id string"
+    columns = f"{key}, broker_id int, live boolean, rack string, host string, leaders int"
     spark.createDataFrame(brokers, columns).createOrReplaceTempView("silver__brokers")
     snapshots = [("prod", f"s{i}", i + 1, i == 2) for i in range(3)]
     columns = f"{key}, number int, newest boolean"
