@@ -18,7 +18,13 @@ QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 # What healthy clusters have no row of.
 EMPTY = ("silver.quarantine",)
 # What is about more than the newest snapshots.
-HISTORY = ("insights.metric_history", "insights.snapshot_changes", "ops.runs", "VERSION AS OF")
+HISTORY = (
+    "insights.metric_history",
+    "insights.snapshot_changes",
+    "insights.broker_changes",
+    "ops.runs",
+    "VERSION AS OF",
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 

@@ -98,7 +98,6 @@ def test_every_goal_rejects_options_without_meaning(
 def test_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_describe(tmp_path, describe_line(0, "1,2"))
     assert CommandResult(capsys, "plan", source).code == 64
-    assert CommandResult(capsys, "plan", source, "--goal", "leaders").code == 64
     result = CommandResult(capsys, "plan", source, "--check", tmp_path, "--goal", "leaders", "--max-moves", "0")
     assert (result.code, "so it does not take --goal or --max-moves." in result.err) == (64, True)
 
