@@ -103,8 +103,9 @@ def parse_output(text: str) -> Path:
 
 
 def parse_report(text: str) -> Path:
-    """Parse the path of a report, whose folder is created."""
-    return _check_output(parse_path(text), creates_folder=True)
+    """Parse the path of a report, whose folder is created; `-` prints it."""
+    path = parse_path(text)
+    return path if text == "-" else _check_output(path, creates_folder=True)
 
 
 def _check_output(path: Path, creates_folder: bool) -> Path:

@@ -15,7 +15,9 @@ from pipelines.cli.text_format import format_count, print_line
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("report"))
 def report(
-    file: Annotated[Path, typer.Argument(help="File to write.", metavar="FILE", parser=parse_report)],
+    file: Annotated[
+        Path, typer.Argument(help="File to write; - prints the page.", metavar="FILE", parser=parse_report)
+    ],
     clusters: Annotated[
         list[str] | None, typer.Option("--cluster", help="Only this cluster; repeat for more.", metavar="NAME")
     ] = None,
@@ -24,9 +26,12 @@ def report(
     options: common.SetOption = None,
 ) -> None:
     """Write the report, one HTML page, on the newest snapshot of each cluster."""
-    from pipelines.report.html_page import write_report
+    from pipelines.report.html_page import render_page, write_page
+    from pipelines.report.report_data import read_report
 
-    facts = write_report(
-        common.open_store_to_read(common.read_settings(conf, options, warehouse)), file, clusters or ()
-    )
-    print_line(f"{format_count(len(facts.clusters), 'cluster')}: {file}")
+    data = read_report(common.open_store_to_read(common.read_settings(conf, options, warehouse)), clusters or ())
+    if file == Path("-"):
+        typer.echo(render_page(data))
+        return
+    write_page(data, file)
+    print_line(f"{format_count(len(data.clusters), 'cluster')}: {file}")

@@ -155,6 +155,8 @@ def _report_path(requested: Path | None, store: StoreSettings, enabled: bool) ->
         if requested is not None:
             raise SettingsError(f"--report {requested}: there is nothing to report without {SUMMARY_STAGE}")
         return None
+    if requested == Path("-"):
+        raise SettingsError("--report -: run prints its summary. Name a file, or print later: kafka-placement report -")
     if requested is not None or not store.in_folder:
         return requested
     folder = Path(store.warehouse)

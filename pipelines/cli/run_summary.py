@@ -32,7 +32,7 @@ def print_summary(
 
     `verdicts` are those of the clusters, if they are known already.
     """
-    from pipelines.report.html_page import read_verdicts
+    from pipelines.report.report_data import read_verdicts
 
     if "silver.source_summary" in steps:
         for row in _read_source_summary(store, snapshots):
@@ -126,7 +126,7 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
 
 
 def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> None:
-    from pipelines.report.html_page import read_custom_failures
+    from pipelines.report.report_data import read_custom_failures
 
     # heading -> column
     cells = {

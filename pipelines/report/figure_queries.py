@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from functools import reduce
 
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.spark.views import View, match_snapshots, parse_queries
-from pipelines.verdict.cluster_evidence import ISSUE_SQL, MAX_TOPICS
+from pipelines.verdict.cluster_evidence import ANY_ISSUE_SQL, ISSUE_CASES_SQL, MAX_TOPICS
 
 
 class Figure(View):
@@ -13,9 +14,13 @@ class Figure(View):
 
     def query(self, snapshots: Iterable[SnapshotKey]) -> str:
         """Return the query for these snapshots."""
-        return self.sql.format(condition=match_snapshots(list(snapshots)))
+        keys = list(snapshots)
+        most = min(_TOPICS_PER_CLUSTER, max(_LEAST_TOPICS, _TOPICS // max(len(keys), 1)))
+        return self.sql.format(condition=match_snapshots(keys), most_topics=most)
 
 
+# Topics of a page: of each cluster those with the most uneven leaders.
+_TOPICS, _TOPICS_PER_CLUSTER, _LEAST_TOPICS = 20_000, 1_000, 50
 # `{condition}` stands for the condition on cluster_id and snapshot_id.
 _QUERIES = """
 -- sources: Sources, and rejected records
@@ -157,13 +162,38 @@ FROM gold.durability WHERE {condition} AND failure_unit = 'broker'
 SELECT cluster_id, scenario_kind, resource, required_headroom_ratio, worst_scenario, worst_broker
 FROM gold.headroom WHERE {condition} AND scheme = 'observed'
 
--- topics: Topics with the most uneven leaders
-SELECT cluster_id, topic, partitions, leaders_max, hottest_broker, max_over_mean_ratio, brokers_spread_percent
+-- topics: Topics: leaders, replicas and issues
+SELECT cluster_id, topic, place, topics, partitions, replication_factor, leaders_max, hottest_broker,
+       max_over_mean_ratio, brokers_spread_percent, brokers_skew_percent, brokers_leader_skew_percent,
+       offline_partitions, under_min_isr_partitions, under_replicated_partitions, replica_brokers, brokers
 FROM (
-  SELECT *, row_number() OVER (
+  SELECT *, count(*) OVER (PARTITION BY cluster_id) AS topics, row_number() OVER (
     PARTITION BY cluster_id ORDER BY leaders_max - leaders_mean DESC, leaders_max DESC, topic) AS place
-  FROM gold.leader_hotspots WHERE {condition} AND scheme = 'observed' AND topic IS NOT NULL AND partitions > 1
-) WHERE place <= 20 ORDER BY cluster_id, place
+  FROM gold.leader_hotspots WHERE {condition} AND scheme = 'observed' AND topic IS NOT NULL
+)
+JOIN (
+  SELECT cluster_id, topic, max(size(replicas)) AS replication_factor, count_if(NOT online) AS offline_partitions,
+         count_if(under_min_isr) AS under_min_isr_partitions, count_if(under_replicated) AS under_replicated_partitions
+  FROM silver.partitions WHERE {condition} GROUP BY cluster_id, topic
+) USING (cluster_id, topic)
+JOIN (
+  SELECT cluster_id, topic, count(*) AS replica_brokers,
+         slice(array_sort(collect_list(struct(-leaders AS order, broker_id, leaders, replicas))), 1, {max_brokers})
+           AS brokers
+  FROM (
+    SELECT cluster_id, topic, broker_id, count_if(leader = broker_id) AS leaders, count(*) AS replicas
+    FROM (SELECT cluster_id, topic, leader, explode(replicas) AS broker_id FROM silver.partitions WHERE {condition})
+    GROUP BY cluster_id, topic, broker_id
+  ) GROUP BY cluster_id, topic
+) USING (cluster_id, topic)
+WHERE place <= {most_topics} ORDER BY cluster_id, place
+
+-- manual_topics: Manually placed topics
+SELECT cluster_id, topic, partitions_checked
+FROM (
+  SELECT *, row_number() OVER (PARTITION BY cluster_id ORDER BY partitions_checked DESC, topic) AS place
+  FROM gold.topic_origin WHERE {condition} AND origin = 'none'
+) WHERE place <= 100 ORDER BY cluster_id, place
 
 -- origin: Placement origin of the topics
 SELECT cluster_id, topics, inconclusive_topics, kafka_topics, kafka_rack_aware_topics, kraft_topics, naive_topics,
@@ -188,9 +218,13 @@ WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
   AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
 ORDER BY s.cluster_id, r.as_of, r.finished_at
 """
-_CASES = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for issue, condition in ISSUE_SQL.items())
-_ISSUES = {"{issue_cases}": _CASES, "{any_issue}": " OR ".join(ISSUE_SQL.values()), "{max_topics}": str(MAX_TOPICS)}
+_CONSTANTS = {
+    "{issue_cases}": ISSUE_CASES_SQL,
+    "{any_issue}": ANY_ISSUE_SQL,
+    "{max_topics}": str(MAX_TOPICS),
+    "{max_brokers}": str(MAX_ROWS),
+}
 # TREND is over all runs of the clusters in {clusters}.
 *FIGURES, TREND = (
-    Figure(*parts) for parts in parse_queries(reduce(lambda q, p: q.replace(*p), _ISSUES.items(), _QUERIES))
+    Figure(*parts) for parts in parse_queries(reduce(lambda q, p: q.replace(*p), _CONSTANTS.items(), _QUERIES))
 )

@@ -15,7 +15,8 @@ import pytest
 from pipelines.cli import main
 from pipelines.errors import EXIT_ALERT
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.report.html_page import ReportData, write_report
+from pipelines.report.html_page import write_report
+from pipelines.report.report_data import ReportData
 from pipelines.runner import Run
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import STEPS

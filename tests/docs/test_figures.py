@@ -10,8 +10,8 @@ from pipelines.tables import TABLES
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
-TEMPLATE = (ROOT / "pipelines" / "report" / "assets" / "report.html").read_text(encoding="utf-8")
-SCRIPT = (ROOT / "pipelines" / "report" / "assets" / "report.js").read_text(encoding="utf-8")
+TEMPLATE = (ROOT / "pipelines" / "report" / "assets" / "cluster.html").read_text(encoding="utf-8")
+SCRIPT = (ROOT / "pipelines" / "report" / "assets" / "charts.js").read_text(encoding="utf-8")
 
 
 def cells(heading: str) -> list[list[str]]:
@@ -47,7 +47,7 @@ def test_columns_that_formulas_name_exist() -> None:
 
 def test_every_figure_has_its_sql_in_the_page() -> None:
     """Of charts by the script, under the chart's name or SQL_OF's; of tables by the template."""
-    charts = re.findall(r'chart\("(\w+)"', TEMPLATE)
+    charts = re.findall(r'm\.chart\("(\w+)"', TEMPLATE)
     renamed = dict(re.findall(r"(\w+): \"(\w+)\"", SCRIPT.split("SQL_OF = {")[1].split("}")[0]))
     shown = {renamed.get(name, name) for name in charts} | set(re.findall(r"c\.sql\.(\w+)", TEMPLATE))
     assert shown == {figure.name for figure in (*FIGURES, TREND)}

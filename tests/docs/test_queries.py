@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
 from pipelines.report.figure_queries import FIGURES, Figure
-from pipelines.report.html_page import trend_query
+from pipelines.report.report_data import trend_query
 from tests.docs.machine import OLDER, REAL, TWIN, Machine
 from tests.docs.pages import PAGES, Block, Command, blocks
 

@@ -134,7 +134,7 @@ def _check_positions(file: FileRecords, records: list[_Record], lines: SourceLin
         if record.line not in squashed:
             squashed[record.line] = _squash(line)
         short, whole = _squash(begin)[:20], squashed[record.line]
-        if is_plain and len(short) > 3 and "\\" not in line and short not in whole and whole[:20] not in short:
+        if is_plain and len(short) > 3 and "\\" not in line + begin and short not in whole and whole[:20] not in short:
             where = f"{file.name} line {record.line} is {line[:200]!r}"
             yield Problem("record line", f"{where}, its record {record.raw[:200]!r}")
 

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.html_page import ReportData, add_risks
+from pipelines.report.report_data import ReportData, add_risks, describe_broker_pairs
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.judgement import judge_cluster
 
@@ -52,7 +53,38 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         }
         for i, one in enumerate(ids)
     ]
-    pairs = [[a, b, float(1 + draw.random()), int(draw.integers(0, 2)), 0] for a in ids for b in ids if a < b]
+    rows_of_brokers = [
+        {
+            "broker_id": one,
+            "rack": f"r{i % 3}",
+            "leaders": int(leaders[i]),
+            "preferred_leaders": int(leaders[i]),
+            "replicas": 3 * int(leaders[i]),
+            "size_bytes": int(leaders[i]) * 10**9,
+            "bytes_in_per_s": None,
+            "bytes_out_per_s": None,
+        }
+        for i, one in enumerate(ids)
+    ]
+    one, other = np.triu_indices(brokers, 1)
+    pairs = pa.table(
+        {
+            "one": one.astype(np.int32) + 1,
+            "other": other.astype(np.int32) + 1,
+            "worst_survivor_ratio": 1 + draw.random(len(one)),
+            "newly_offline_partitions": draw.integers(0, 2, len(one)),
+            "under_min_isr_partitions": np.zeros(len(one), np.int64),
+        }
+    )
+    failed, survivor = (side.ravel().astype(np.int32) for side in np.meshgrid(ids, ids, indexing="ij"))
+    takeovers = pa.table(
+        {
+            "scheme": np.repeat(SCHEMES, brokers * brokers),
+            "failed": np.tile(failed, len(SCHEMES)),
+            "survivor": np.tile(survivor, len(SCHEMES)),
+            "takeovers": draw.integers(0, 5, len(SCHEMES) * brokers * brokers),
+        }
+    )
     known = ("replicas_max_over_mean", "leaders_max_over_mean", "worst_survivor_ratio", "worst_survivor_ratio_of_pairs")
     unknown = (
         *("disk_max_over_mean", "bytes_in_max_over_mean", "bytes_out_max_over_mean"),
@@ -68,32 +100,17 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         "verdict": judge_cluster(ClusterEvidence(now, failures, [], ClusterFindings(partitions=now["partitions"]))),
         "hotspots": {"observed": now},
         "metrics": {"worst_survivor_ratio": {"observed": 1.4}},
-        "brokers": [
-            {
-                "broker_id": one,
-                "rack": f"rack {i % 3}",
-                "leaders": int(leaders[i]),
-                "preferred_leaders": int(leaders[i]),
-                "replicas": 3 * int(leaders[i]),
-                "size_bytes": None,
-                "bytes_in_per_s": None,
-                "bytes_out_per_s": None,
-            }
-            for i, one in enumerate(ids)
-        ],
+        "brokers": rows_of_brokers,
         "racks_known": True,
         "failures": add_risks(failures),
+        "rack_failures": add_risks([{**failures[0], "failed": f"r{i}"} for i in range(3)]) if failures else [],
         "custom_failures": add_risks([{**failures[0], "failed_brokers": [1, 2]}]) if failures else [],
         "worst": {scheme: [[one, float(1 + draw.random())] for one in ids] for scheme in SCHEMES},
-        "takeovers": {
-            "ids": ids,
-            "schemes": {scheme: draw.integers(0, 5, brokers * brokers).tolist() for scheme in SCHEMES},
-        },
-        "pairs": pairs,
+        **describe_broker_pairs(rows_of_brokers, {"takeovers": takeovers, "pairs": pairs}),
         "racks": [
             {
                 "scheme": scheme,
-                "scenario": f"rack:rack {i}",
+                "scenario": f"rack:r{i}",
                 "brokers": brokers // 3,
                 "leaders_lost": 100,
                 "worst_survivor": 1,
@@ -130,6 +147,15 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         "topics": [
             {
                 "topic": f"{topic}-{i}" if i else topic,
+                "topics": 12,
+                "replication_factor": 3,
+                "offline_partitions": i % 2,
+                "under_min_isr_partitions": 0,
+                "under_replicated_partitions": 2,
+                "replica_brokers": min(brokers, 40),
+                "brokers": [[one, 9, 20] for one in ids[:40]],
+                "brokers_skew_percent": 10.0,
+                "brokers_leader_skew_percent": 20.0,
                 "partitions": 100 - i,
                 "leaders_max": 9 + i,
                 "hottest_broker": 1,
@@ -150,6 +176,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         ],
         "quarantined": 0,
         "origin": {"kafka_placed_percent": 95.0, "none_topics": 2},
+        "manual_topics": [{"topic": topic, "partitions_checked": 12}, {"topic": "b", "partitions_checked": 1}],
         "plans": [plan],
         "moves": [
             {

@@ -66,6 +66,16 @@ def opened(
     context.close()
 
 
+def unfold(page: Page) -> None:
+    """Open every cluster and section, and have every chart drawn, as printing does."""
+    page.evaluate(
+        """() => {
+          document.querySelectorAll("details.cluster, details.part").forEach((one) => { one.open = true; });
+          window.dispatchEvent(new Event("beforeprint"));
+        }"""
+    )
+
+
 def counted(page: Page) -> dict[str, int]:
     """How many charts there are, are drawn, and show something other than a sentence."""
     found: dict[str, int] = page.evaluate(

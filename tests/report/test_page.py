@@ -12,7 +12,7 @@ from pipelines.report.html_page import write_page
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
 from tests.report.made_up import cluster_of, facts_of_clusters
-from tests.report.seen import counted, opened
+from tests.report.seen import counted, opened, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -35,7 +35,8 @@ def test_every_chart_of_215_brokers(chromium: Browser, large: Path, width: int, 
     with opened(chromium, large, width, scheme) as seen:
         assert seen.faults == []
         assert seen.asked == [large.as_uri()]
-        every = {"charts": 16, "drawn": 16, "pictures": 16, "broken": 0, "lines": 4, "beyond": 0}
+        unfold(seen.page)
+        every = {"charts": 18, "drawn": 18, "pictures": 18, "broken": 0, "lines": 4, "beyond": 0}
         assert counted(seen.page) == every
         painted = seen.page.evaluate(
             """() => [...document.querySelectorAll("#c0 .heat canvas")].map((one) => {
@@ -51,6 +52,7 @@ def test_drawn_again_at_another_width(chromium: Browser, large: Path) -> None:
     from playwright.sync_api import expect
 
     with opened(chromium, large) as seen:
+        seen.page.locator("#c0 [data-chart=leaders]").scroll_into_view_if_needed()
         wide = seen.page.locator("#c0 [data-chart=leaders] svg").first.bounding_box()
         seen.page.set_viewport_size({"width": 390, "height": 844})
         expect(seen.page.locator("#c0 [data-chart=leaders]")).to_have_attribute("data-drawn", re.compile(r"[123]\d\d"))
@@ -63,8 +65,8 @@ def test_drawn_again_at_another_width(chromium: Browser, large: Path) -> None:
 
 def test_tables_sort_by_mouse_and_keyboard(chromium: Browser, large: Path) -> None:
     with opened(chromium, large) as seen:
-        table = seen.page.locator("#c0 table.sortable").first
-        lead = table.locator("thead button", has_text=re.compile("^leaders$"))
+        table = seen.page.locator("#c1 table.sortable").first
+        lead = table.locator("thead button", has_text=re.compile("^leaders lost$"))
         lead.click()
         values = [int(text) for text in table.locator("tbody tr td:nth-child(3)").all_text_contents()]
         assert values == sorted(values)
@@ -77,6 +79,7 @@ def test_tables_sort_by_mouse_and_keyboard(chromium: Browser, large: Path) -> No
 
 def test_heat_maps_are_read_by_keyboard(chromium: Browser, large: Path) -> None:
     with opened(chromium, large) as seen:
+        unfold(seen.page)
         heat = seen.page.locator("#c0 [data-chart=takeovers] .heat").first
         heat.locator("canvas").focus()
         seen.page.keyboard.press("ArrowDown")
@@ -98,12 +101,18 @@ def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
     """Nothing to compare with: each figure says why it is empty."""
     alone = cluster_of(1)
     empty = {"pairs": [], "racks": [], "durability": [], "plans": [], "moves": [], "trend": [], "worst": {}}
-    alone |= empty | {"takeovers": {"ids": [1], "schemes": {}}, "origin": None, "topics": []}
+    alone |= empty | {
+        "takeovers": {"names": ["1"], "schemes": {}, "survivors": None},
+        "origin": None,
+        "manual_topics": [],
+        "topics": [],
+    }
     file = tmp_path / "report.html"
     write_page(facts_of_clusters(alone | {"hotspots": {}, "failures": []}), file)
     with opened(chromium, file) as seen:
+        unfold(seen.page)
         assert seen.faults == []
-        assert counted(seen.page)["drawn"] == 8
+        assert counted(seen.page)["drawn"] == 9
         assert seen.page.locator(".nothing").count() == 7
 
 
@@ -117,12 +126,20 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
         "brokers": [],
         "failures": [],
         "custom_failures": [],
+        "rack_failures": [],
         "worst": {},
         "pairs": [],
         "racks": [],
         "durability": [],
     }
-    nobody |= {"takeovers": {"ids": [], "schemes": {}}, "headroom": [], "moves": [], "origin": None, "quarantined": 14}
+    nobody |= {
+        "takeovers": {"names": [], "schemes": {}, "survivors": None},
+        "headroom": [],
+        "moves": [],
+        "origin": None,
+        "manual_topics": [],
+        "quarantined": 14,
+    }
     nobody |= {
         "hotspots": {"observed": now},
         "verdict": judge_cluster(ClusterEvidence(now, [], [], findings)),
@@ -131,6 +148,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
     file = tmp_path / "report.html"
     write_page(facts_of_clusters(down | nobody), file)
     with opened(chromium, file) as seen:
+        unfold(seen.page)
         assert seen.faults == []
         said = seen.page.locator(".nothing").all_inner_texts()
         assert said.count("No live broker is known.") == 7
@@ -141,13 +159,17 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
             "No live broker is known: failures cannot be evaluated.",
             "14 records of the sources are quarantined and left out of every answer: run inspect to see why.",
         ]
-        assert seen.page.locator("h3").all_inner_texts() == ["Sources"]
+        assert seen.page.locator("h3").all_inner_texts() == [
+            "Compared with Kafka's own placement, and possible data loss",
+            "Sources (1)",
+        ]
         assert seen.page.locator("main > section.card tbody td").last.inner_text() == "14"
 
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_label_is_cut_off(chromium: Browser, large: Path, width: int) -> None:
     with opened(chromium, large, width) as seen:
+        unfold(seen.page)
         cut = seen.page.evaluate(
             """() => [...document.querySelectorAll("[data-chart] svg text")].filter((one) => {
               const label = one.getBoundingClientRect(), chart = one.closest("[data-chart]").getBoundingClientRect();
@@ -159,6 +181,7 @@ def test_no_label_is_cut_off(chromium: Browser, large: Path, width: int) -> None
 
 def test_small_heat_maps_show_their_brokers_and_large_ones_some(chromium: Browser, large: Path) -> None:
     with opened(chromium, large) as seen:
+        unfold(seen.page)
         few = seen.page.locator("#c1 [data-chart=takeovers] .heat").first.locator(".across span")
         assert few.all_inner_texts() == ["1", "2", "3"]
         many = seen.page.locator("#c0 [data-chart=takeovers] .heat").first.locator(".down span").all_inner_texts()
@@ -175,6 +198,7 @@ def test_a_scheme_that_was_added_is_shown_everywhere(chromium: Browser, tmp_path
     file = tmp_path / "report.html"
     write_page(facts_of_clusters(made), file)
     with opened(chromium, file) as seen:
+        unfold(seen.page)
         assert seen.faults == []
         for chart in ("worst", "takeovers", "racks", "copysets"):
             assert "mirror" in seen.page.locator(f"[data-chart={chart}]").inner_text(), chart
@@ -187,14 +211,118 @@ def test_a_naive_placement_far_off_does_not_flatten_the_others(chromium: Browser
     file = tmp_path / "report.html"
     write_page(facts_of_clusters(made), file)
     with opened(chromium, file) as seen:
+        unfold(seen.page)
         assert "naive is off the scale: 41.00 to 45.00" in seen.page.locator("[data-chart=worst]").inner_text()
         assert "4 partitions or more" in seen.page.locator("[data-chart=takeovers]").inner_text()
 
 
 def test_the_verdict_is_said_once(chromium: Browser, large: Path) -> None:
     with opened(chromium, large) as seen:
+        unfold(seen.page)
         for cluster in ("#c0", "#c1"):
             sentence = seen.page.locator(f"{cluster} .verdict").inner_text().split(maxsplit=2)[2]
             points = seen.page.locator(f"{cluster} .points li").all_inner_texts()
             assert points
             assert all(point not in sentence for point in points)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of 100 clusters."""
+    file = tmp_path_factory.mktemp("fleet") / "report.html"
+    write_page(facts_of_clusters(*(cluster_of(12, f"cluster-{i:02}", seed=i) for i in range(100))), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def thousand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a cluster of 1,000 brokers."""
+    file = tmp_path_factory.mktemp("thousand") / "report.html"
+    write_page(facts_of_clusters(cluster_of(1000)), file)
+    return file
+
+
+def test_a_fleet_is_folded_and_draws_what_is_looked_at(chromium: Browser, fleet: Path) -> None:
+    from playwright.sync_api import expect
+
+    with opened(chromium, fleet) as seen:
+        assert counted(seen.page)["drawn"] == 0
+        seen.page.locator("#clusters a", has_text="cluster-07").click()
+        cluster = seen.page.locator("details.cluster[data-name=cluster-07]")
+        expect(cluster.locator("h2")).to_be_visible()
+        cluster.locator("[data-chart=leaders]").scroll_into_view_if_needed()
+        expect(cluster.locator("[data-chart=leaders] svg").first).to_be_visible()
+        assert 0 < counted(seen.page)["drawn"] <= 5
+        assert seen.faults == []
+
+
+def test_clusters_are_searched_by_name_and_level(chromium: Browser, fleet: Path) -> None:
+    with opened(chromium, fleet) as seen:
+        rows = seen.page.locator("#clusters tbody tr:visible")
+        assert rows.count() == 100
+        seen.page.get_by_label("Find a cluster").fill("CLUSTER-9")
+        assert rows.count() == seen.page.locator("details.cluster:visible").count() == 10
+        assert seen.page.locator("#matches").inner_text() == "10 clusters"
+        seen.page.get_by_label("Find a cluster").fill("")
+        button = seen.page.locator("[data-filter]").last
+        button.focus()
+        seen.page.keyboard.press("Enter")
+        assert f"{rows.count()}" == button.inner_text().split()[-1]
+        assert button.get_attribute("aria-pressed") == "true"
+
+
+def test_a_topic_is_searched_and_shows_its_brokers(chromium: Browser, large: Path) -> None:
+    with opened(chromium, large) as seen:
+        section = seen.page.locator("#c1 .topics")
+        section.get_by_label("Find a topic").fill("ders-3")
+        assert section.locator("tbody th").all_inner_texts() == ["orders-3"]
+        section.get_by_role("button", name="orders-3").focus()
+        seen.page.keyboard.press("Enter")
+        text = section.locator(".topic").inner_text()
+        assert "97 partitions, replication factor 3, replicas on 3 brokers. 1 partition offline, 2 partitions" in text
+        assert "Spread: 40 % of the brokers" in text
+        assert section.locator(".topic svg[aria-label='Brokers of orders-3']").count() == 1
+        assert seen.faults == []
+
+
+def test_a_thousand_brokers_are_shown_rack_by_rack(chromium: Browser, thousand: Path) -> None:
+    with opened(chromium, thousand) as seen:
+        unfold(seen.page)
+        result = counted(seen.page)
+        assert (result["drawn"], result["pictures"], result["broken"], result["beyond"]) == (9, 9, 0, 0)
+        groups = seen.page.locator("#c0 .group > summary")
+        assert [text.split(",")[0] for text in groups.all_inner_texts()] == [
+            "rack r0: 334 brokers",
+            "rack r1: 333 brokers",
+            "rack r2: 333 brokers",
+        ]
+        groups.nth(1).click()
+        assert seen.page.locator("#c0 .group[open] tbody tr").count() == 333
+        leaders = seen.page.locator("#c0 [data-chart=leaders]")
+        leaders.get_by_label("Show").select_option("rack r1")
+        assert leaders.locator("svg [aria-label=bar] rect").count() == 333
+        takeovers = seen.page.locator("#c0 [data-chart=takeovers]")
+        assert "Choose a broker" in takeovers.inner_text()
+        takeovers.get_by_label("Show").select_option("17")
+        assert takeovers.locator("svg[aria-label='Survivors of broker 17']").count() == 1
+        assert seen.faults == []
+
+
+def test_two_clusters_print_on_few_pages(chromium: Browser, tmp_path: Path) -> None:
+    """A4, each cluster with all its sections but folded ones; nothing is wider than the paper."""
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(cluster_of(12), cluster_of(12, "other", seed=8)), file)
+    with opened(chromium, file) as seen:
+        printed = seen.page.pdf(prefer_css_page_size=True)
+        assert len(re.findall(rb"/Type\s*/Page\b[^s]", printed)) <= 6
+        assert re.search(rb"/MediaBox\s*\[0 0 59[45][\d.]* 84[12][\d.]*\]", printed)
+        seen.page.emulate_media(media="print")
+        seen.page.set_viewport_size({"width": 710, "height": 1000})  # 188 mm between the margins
+        beyond = seen.page.evaluate(
+            """() => [...document.querySelectorAll("main *")].filter((one) => {
+              const box = one.getBoundingClientRect();
+              return box.width && box.right > innerWidth + 1;
+            }).map((one) => one.outerHTML.slice(0, 80))"""
+        )
+        assert beyond == []
+        assert counted(seen.page)["drawn"] >= 10

@@ -19,7 +19,7 @@ from pipelines.cli.run_summary import print_summary
 from pipelines.config.settings import load_settings
 from pipelines.errors import TableFault
 from pipelines.ingest.sources import find_sources
-from pipelines.report.html_page import read_verdicts
+from pipelines.report.report_data import read_verdicts
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import steps_between

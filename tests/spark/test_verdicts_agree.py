@@ -14,7 +14,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.html_page import VERDICT_FIGURES, judge_rows
+from pipelines.report.report_data import VERDICT_FIGURES, judge_rows
 from pipelines.stages import failure_stages, silver_stages
 from pipelines.stages.cluster_inputs import collect_clusters
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata

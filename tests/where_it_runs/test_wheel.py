@@ -92,7 +92,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 import pipelines
 from pipelines.config.settings import read_conf_file
-from pipelines.report.html_page import ReportData
+from pipelines.report.report_data import ReportData
 from pipelines.report.html_page import write_page
 write_page(ReportData([], datetime(2026, 11, 22, tzinfo=UTC)), Path("page.html"))
 print(Path(pipelines.__file__).parent, len(read_conf_file("jars.toml")))

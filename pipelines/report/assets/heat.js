@@ -1,7 +1,8 @@
 "use strict";
-// Heat maps of brokers by brokers: failed brokers in columns, survivors in rows. Pointer and arrow keys read cells.
+// Heat maps of brokers (or groups of brokers) by brokers: failed brokers in columns, survivors in rows. Pointer and arrow keys read cells.
 const heatMaps = (() => {
   const LABELLED = 12, FEW = 60; // numbers of brokers up to which cells show their values, and the diagonal is grey
+  const MIN_WIDTH = 280, CELL_WIDTH = 72; // pixels: few brokers need no wide picture
   const make = (name, attributes = {}, ...children) => {
     const element = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -9,10 +10,10 @@ const heatMaps = (() => {
     return element;
   };
 
-  // say: describes a cell; text: its label; own: colour of the diagonal.
-  function heat({ name, brokers, valueAt, colour, say, crossed = () => false, text = String, own = "#8886" }) {
-    const n = brokers.length, scale = Math.max(n > LABELLED ? 1 : 40, Math.floor(720 / n)), size = n * scale;
-    const canvas = make("canvas", { width: size, height: size, tabindex: 0, role: "img", "aria-label": `${name}: ${n} by ${n} brokers; arrow keys read cells` });
+  // say: describes a cell; text: its label; own: colour of the diagonal; null = as other cells.
+  function heat({ name, names, valueAt, colour, say, crossed = () => false, text = String, own = "#8886" }) {
+    const n = names.length, scale = Math.max(n > LABELLED ? 1 : 40, Math.floor(720 / n)), size = n * scale;
+    const canvas = make("canvas", { width: size, height: size, tabindex: 0, role: "img", "aria-label": `${name}: ${n} by ${n} cells; arrow keys read them` });
     if (n > LABELLED) canvas.className = "pixels";
     const description = make("output", {}, "Point at a cell, or use the arrow keys.");
     const pen = canvas.getContext("2d");
@@ -21,11 +22,11 @@ const heatMaps = (() => {
     for (let x = 0; x < n; x++) {
       for (let y = 0; y < n; y++) {
         const value = valueAt(x, y);
-        const fill = x === y ? own : value === null ? "#8884" : colour(value);
+        const fill = x === y && own ? own : value === null ? "#8884" : colour(value);
         pen.fillStyle = fill;
         pen.fillRect(x * scale, y * scale, scale, scale);
-        if (x !== y && crossed(x, y)) cross(pen, x, y, scale);
-        if (n <= LABELLED && x !== y && value !== null) {
+        if ((x !== y || !own) && crossed(x, y)) cross(pen, x, y, scale);
+        if (n <= LABELLED && (x !== y || !own) && value !== null) {
           const label = text(value);
           pen.font = `${Math.floor(Math.min(scale * 0.34, (scale * 1.5) / label.length))}px system-ui, sans-serif`;
           pen.fillStyle = d3.lab(fill).l > 60 ? "#000" : "#fff";
@@ -33,11 +34,13 @@ const heatMaps = (() => {
         }
       }
     }
-    read(canvas, brokers, description, (x, y) => say(x, y, valueAt(x, y) ?? 0));
-    const across = make("div", { class: "across", "aria-hidden": "true" }, ...ticks(brokers, "left"));
-    const down = make("div", { class: "down", "aria-hidden": "true" }, ...ticks(brokers, "top"));
-    down.style.width = `${Math.max(...brokers.map((id) => String(id).length))}ch`;
-    return make("div", { class: "heat" }, make("h4", {}, name), make("div", { class: "axes" }, across, down, canvas), description);
+    read(canvas, names, description, own, (x, y) => say(x, y, valueAt(x, y) ?? 0));
+    const across = make("div", { class: "across", "aria-hidden": "true" }, ...ticks(names, "left"));
+    const down = make("div", { class: "down", "aria-hidden": "true" }, ...ticks(names, "top"));
+    down.style.width = `${Math.min(12, Math.max(...names.map((one) => String(one).length)))}ch`;
+    const axes = make("div", { class: "axes" }, across, down, canvas);
+    axes.style.maxWidth = `${Math.max(MIN_WIDTH, CELL_WIDTH * n)}px`;
+    return make("div", { class: "heat" }, make("h4", {}, name), axes, description);
   }
 
   // In a cell of few pixels, a white cell stands for a cross.
@@ -59,20 +62,20 @@ const heatMaps = (() => {
   }
 
   // Ids of all brokers, or of some at even distances.
-  function ticks(brokers, side) {
-    const n = brokers.length, step = n <= LABELLED ? 1 : Math.ceil(n / 6);
-    return brokers.flatMap((id, i) => {
+  function ticks(names, side) {
+    const n = names.length, step = n <= LABELLED ? 1 : Math.ceil(n / 6);
+    return names.flatMap((name, i) => {
       if (i % step) return [];
-      const tick = make("span", {}, String(id));
+      const tick = make("span", {}, String(name));
       tick.style[side] = `${(100 * (i + 0.5)) / n}%`;
       return [tick];
     });
   }
 
-  function read(canvas, brokers, description, say) {
-    const n = brokers.length;
+  function read(canvas, names, description, own, say) {
+    const n = names.length;
     let at = [0, Math.min(1, n - 1)];
-    const describe = () => { description.textContent = at[0] === at[1] ? `broker ${brokers[at[0]]} itself` : say(at[0], at[1]); };
+    const describe = () => { description.textContent = at[0] === at[1] && own ? `broker ${names[at[0]]} itself` : say(at[0], at[1]); };
     canvas.addEventListener("pointermove", (event) => {
       const box = canvas.getBoundingClientRect();
       const cell = (value, length) => Math.max(0, Math.min(n - 1, Math.floor((value / length) * n)));

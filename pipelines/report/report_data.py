@@ -1,0 +1,232 @@
+"""What the report shows, read from the tables: a dict per cluster, with few rows of gold tables."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from pipelines.errors import StoreError
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.report.broker_groups import (
+    MAX_CELLS,
+    MAX_ROWS,
+    BrokerGroup,
+    group_brokers,
+    list_survivors,
+    sum_pairs,
+    sum_takeovers,
+)
+from pipelines.report.figure_queries import FIGURES, TREND
+from pipelines.spark.store import Store
+from pipelines.spark.views import find_dependencies, quote_text
+from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings
+from pipelines.verdict.failure_answers import assess_failure
+from pipelines.verdict.judgement import Verdict, judge_cluster
+from pipelines.verdict.levels import Level
+
+_NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"
+_PARALLEL_QUERIES = 3
+_LEVELS = list(Level)
+Rows = list[dict[str, Any]]
+VERDICT_FIGURES = ("hotspots", "failures", "racks", "findings")  # figures that a verdict needs
+
+
+def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
+    """Read what the verdicts of these snapshots need, and return the verdict of each cluster."""
+    tables = _read_figures(store, VERDICT_FIGURES, snapshots)
+    return {key.cluster_id: judge_rows(tables, key.cluster_id) for key in snapshots}
+
+
+def judge_rows(tables: Mapping[str, pa.Table], cluster_id: str) -> Verdict:
+    """Judge a cluster by the rows of VERDICT_FIGURES, by name."""
+    return _judge(*(_filter(tables[name], cluster_id).to_pylist() for name in VERDICT_FIGURES))
+
+
+def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows:
+    """Read the custom failures of these snapshots."""
+    return list(_read_figures(store, ("custom_failures",), snapshots)["custom_failures"].to_pylist())
+
+
+def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[str, pa.Table]:
+    figures = [figure for figure in FIGURES if figure.name in names]
+    run_sql = store.prepare_sql([name for figure in figures for name in figure.dependencies])
+    with store.explain_faults():
+        return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
+
+
+def _judge(hotspots: Rows, failures: Rows, racks: Rows, findings: Rows) -> Verdict:
+    now = next((row for row in hotspots if row["scheme"] == "observed"), None)
+    observed, by_rack = ([row for row in rows if row["scheme"] == "observed"] for rows in (failures, racks))
+    return judge_cluster(ClusterEvidence(now, observed, by_rack, build_findings(findings)))
+
+
+def build_findings(rows: Rows) -> ClusterFindings:
+    """Return the findings on a cluster from its row of the figure `findings`."""
+    known = {name: value for row in rows for name, value in row.items() if value is not None}
+    issues = {row.pop("issue"): AffectedPartitions(**row) for row in known.pop("issues", ())}
+    return ClusterFindings(issues=issues, **known)
+
+
+class ReportData(NamedTuple):
+    """What the report shows: a dict per cluster, the worst first, with values as JSON takes them."""
+
+    clusters: list[dict[str, Any]]
+    created_at: datetime  # UTC
+
+    def count_levels(self) -> dict[Level, int]:
+        """Return the number of clusters by the level of their verdict."""
+        counts = Counter(cluster["verdict"].level for cluster in self.clusters)
+        return {level: counts[level] for level in Level}
+
+
+def read_report_data(
+    run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey], existing: Sequence[str]
+) -> ReportData:
+    """Run the queries of all figures for one snapshot per cluster; figures of tables that do not exist are empty."""
+    figures = [figure for figure in FIGURES if set(figure.dependencies) <= set(existing)]
+    ordered = sorted(snapshots)
+    with ThreadPoolExecutor(_PARALLEL_QUERIES) as pool:
+        queries = {f.name: pool.submit(lambda sql: run_sql(sql).toArrow(), f.query(ordered)) for f in figures}
+        trend = _read_trend(run_sql, ordered, existing)
+        tables = {name: query.result() for name, query in queries.items()}
+    clusters = [
+        _describe_cluster(
+            key, {name: _filter(table, key.cluster_id) for name, table in tables.items()}, trend.get(key.cluster_id, [])
+        )
+        for key in ordered
+    ]
+    return ReportData(sorted(clusters, key=_urgency), datetime.now(UTC))
+
+
+def _urgency(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Order clusters: by level, then by partitions that are offline or would be."""
+    now, risks = cluster["hotspots"].get("observed"), (*cluster["failures"], *cluster["rack_failures"])
+    offline = now["partitions"] - now["leaders"] if now else 0
+    newly = max((row["newly_offline_partitions"] for row in risks), default=0)
+    return _LEVELS.index(cluster["verdict"].level), -offline, -newly, cluster["cluster_id"]
+
+
+def _read_trend(
+    run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey], existing: Sequence[str]
+) -> dict[str, Rows]:
+    if "ops.runs" not in existing:
+        return {}
+    rows_by_cluster: dict[str, Rows] = {}
+    for row in run_sql(trend_query([key.cluster_id for key in snapshots])).toArrow().to_pylist():
+        row["as_of"] = row["as_of"].isoformat(timespec="seconds")
+        rows_by_cluster.setdefault(row.pop("cluster_id"), []).append(row)
+    return rows_by_cluster
+
+
+def trend_query(clusters: Sequence[str]) -> str:
+    """Return the query of TREND for these clusters."""
+    return TREND.sql.format(clusters=", ".join(map(quote_text, dict.fromkeys(clusters))))
+
+
+def _filter(table: pa.Table, cluster: str) -> pa.Table:
+    return table.filter(pc.equal(table["cluster_id"], cluster)).drop_columns(["cluster_id"])
+
+
+def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: Rows) -> dict[str, Any]:
+    def rows(name: str) -> Rows:
+        return tables[name].to_pylist() if name in tables else []
+
+    brokers, failures, sources, hotspots = rows("brokers"), rows("failures"), rows("sources"), rows("hotspots")
+    metrics: dict[str, dict[str, Any]] = {}  # by name and scheme
+    for row in rows("schemes"):
+        metrics.setdefault(row["metric"], {})[row["scheme"]] = row["value"]
+    worst: dict[str, list[list[Any]]] = {}  # by scheme: failed broker, ratio
+    for row in failures:
+        if row["worst_survivor_ratio"] is not None:
+            worst.setdefault(row["scheme"], []).append([row["failed"], row["worst_survivor_ratio"]])
+    racks = rows("racks")
+    origin = next(iter(rows("origin")), None) if brokers else None
+    return {
+        "cluster_id": key.cluster_id,
+        "snapshot_id": key.snapshot_id,
+        "verdict": _judge(hotspots, failures, racks, rows("findings")),
+        "sources": sources,
+        "quarantined": sum(row["quarantined_records"] for row in sources),
+        "hotspots": {row["scheme"]: row for row in hotspots},
+        "metrics": metrics,
+        "brokers": brokers,
+        "racks_known": any(row["rack"] is not None for row in brokers),
+        "failures": add_risks([row for row in failures if row["scheme"] == "observed"]),
+        "rack_failures": add_risks([row for row in racks if row["scheme"] == "observed"]),
+        "custom_failures": add_risks(rows("custom_failures")),
+        "worst": worst,
+        "racks": racks,
+        **describe_broker_pairs(brokers, tables),
+        **{name: rows(name) for name in ("durability", "headroom", "moves")},
+        "topics": [_shorten_topic(row) for row in rows("topics")],
+        # Where topics would be placed depends on the live brokers: without any, there is nothing to say.
+        "origin": origin,
+        "manual_topics": rows("manual_topics") if origin else [],
+        "plans": rows("plan"),
+        "trend": trend,
+        "sql": {figure.name: figure.query([key]) for figure in FIGURES} | {"trend": trend_query([key.cluster_id])},
+    }
+
+
+def add_risks(failures: Rows) -> Rows:
+    """Add to rows of gold.failure_summary the answer to "can it fail?" as `risk`."""
+    return [{**row, "risk": assess_failure(row)} for row in failures]
+
+
+def _shorten_topic(row: dict[str, Any]) -> dict[str, Any]:
+    """Turn the brokers of a topic into lists of broker, leaders and replicas."""
+    names = ("broker_id", "leaders", "replicas")
+    return {**row, "brokers": [[broker[name] for name in names] for broker in row["brokers"]]}
+
+
+def describe_broker_pairs(brokers: Rows, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
+    """Return takeovers and failures of two brokers, broker by broker, or for many brokers group by group."""
+    ids = [row["broker_id"] for row in brokers]
+    groups = group_brokers(brokers) if len(ids) > MAX_ROWS else []
+    is_summed = len(ids) > MAX_CELLS
+    cells = groups if is_summed else [BrokerGroup(str(broker), [broker]) for broker in ids]
+    takeovers, pairs = tables.get("takeovers"), tables.get("pairs")
+    columns = ("one", "other", "worst_survivor_ratio", "newly_offline_partitions", "under_min_isr_partitions")
+    if pairs is None:
+        rows: list[list[Any]] = []
+    elif is_summed:
+        rows = sum_pairs(pairs, groups)
+    else:
+        values = zip(*(pairs[name].to_pylist() for name in columns), strict=True)
+        rows = [[round(x, 4) if isinstance(x, float) else x for x in row] for row in values]
+    return {
+        "groups": [group._asdict() for group in groups],
+        "takeovers": {
+            "names": [cell.name for cell in cells],
+            "schemes": sum_takeovers(takeovers, cells),
+            "survivors": list_survivors(takeovers) if is_summed else None,
+        },
+        "pairs": rows,
+    }
+
+
+def read_report(
+    store: Store, clusters: Sequence[str] = (), snapshots: Sequence[SnapshotKey] = (), only_these: bool = False
+) -> ReportData:
+    """Read the report on snapshots and, unless only_these, the newest of other clusters; raise StoreError if none."""
+    names, _ = find_dependencies([name for figure in (*FIGURES, TREND) for name in figure.dependencies])
+    existing = [name for name in names if store.exists(name)]
+    if "gold.scheme_comparison" not in existing or "ops.runs" not in existing:
+        raise StoreError(f"there is nothing to report at {store.warehouse}. Create it: kafka-placement run SOURCE...")
+    run_sql = store.prepare_sql([*names, "insights.snapshots"])
+    with store.explain_faults():
+        newest = [] if only_these else [SnapshotKey(*row) for row in run_sql(_NEWEST).collect()]
+    covered = {key.cluster_id for key in snapshots}
+    chosen = [*snapshots, *(key for key in newest if key.cluster_id not in covered)]
+    known = sorted(key.cluster_id for key in chosen)
+    for cluster in clusters:
+        if cluster not in known:
+            raise StoreError(f"there is no cluster {cluster!r} at {store.warehouse}. Clusters: {', '.join(known)}.")
+    chosen = [key for key in chosen if not clusters or key.cluster_id in clusters]
+    with store.explain_faults():
+        return read_report_data(run_sql, chosen, existing)
