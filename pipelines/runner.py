@@ -201,7 +201,8 @@ class Run:
         ]
         before = self._finished_before.items()
         finished += [(key, name, count, 0.0, now) for name, rows in before for key, count in rows.items()]
-        common = (context.as_of, get_program_version(), redact_urls(context.settings.model_dump_json()))
+        settings = context.settings.model_dump_json(exclude={"alerts"})  # the address of a webhook is a secret
+        common = (context.as_of, get_program_version(), redact_urls(settings))
         rows = [
             (key.cluster_id, key.snapshot_id, context.run_id, name, name, count, seconds, at, *common)
             for key, name, count, seconds, at in finished

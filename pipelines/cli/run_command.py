@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,8 +21,11 @@ from pipelines.errors import EXIT_ALERT, SettingsError
 from pipelines.ingest.sources import SnapshotKey, find_sources
 
 if TYPE_CHECKING:
+    from pipelines.alerts.run_alerts import AlertRules
+    from pipelines.config.alert_settings import AlertSettings
     from pipelines.runner import Progress
     from pipelines.spark.store import Store
+    from pipelines.verdict.judgement import Verdict
 
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("run"))
@@ -66,9 +69,9 @@ def run(
     alert: Annotated[
         list[str] | None,
         typer.Option(
-            help='Exit with code 4 if a metric crosses a threshold, as in "worst_survivor_ratio > 1.3" or '
-            '"prod: offline_partitions > 0"; repeat for more.',
-            metavar="METRIC",
+            help="Exit with code 4 if the clusters have new findings (new), or if a metric crosses a threshold, as in "
+            '"worst_survivor_ratio > 1.3" or "prod: offline_partitions > 0"; repeat for more.',
+            metavar="new|METRIC",
         ),
     ] = None,
     force: Annotated[
@@ -82,22 +85,21 @@ def run(
     """Run all stages over one or more clusters, and print a summary."""
     began = monotonic()
     settings = _add_custom_failures(common.read_settings(conf, options, warehouse), fail or ())
+    from pipelines.alerts.run_alerts import parse_alerts
     from pipelines.ingest.format_registry import check_source
-    from pipelines.report.alerts import parse_alerts
     from pipelines.report.html_page import write_report
     from pipelines.runner import Run, make_context
     from pipelines.setup.compile_on_demand import SETUP, compile_missing, plan_group
     from pipelines.spark.session import starts_embedded_spark
-    from pipelines.stages.scheme_comparison_stage import METRICS
     from pipelines.stages.stage_registry import steps_between
 
     result = find_sources(sources)
     try:
         steps = steps_between(first, last)
         is_complete = SUMMARY_STAGE in steps
+        rules = parse_alerts(alert or (), settings.alerts, [source.cluster_id for source in result])
         if alert and not is_complete:
             raise SettingsError(f"--alert needs {SUMMARY_STAGE}: omit --to")
-        alerts = parse_alerts(alert or (), METRICS, [source.cluster_id for source in result])
         page = _report_path(report_file, settings.store, is_complete and not no_report)
     except SettingsError as error:  # of options, not of a file
         raise typer.BadParameter(str(error)) from error
@@ -117,25 +119,25 @@ def run(
             groups = (*SETUP, *([plan_group(settings.plans.goal)] if settings.plans.goal else []))
             compile_missing(groups, print_message)
         work.go(unfinished, clock=lambda: datetime.now(UTC))
-        verdicts = None
+        known: Mapping[str, Verdict] | None = None
         if page is not None and (unfinished or not page.is_file()):
             progress.began("report")
             report_began = monotonic()
             facts = write_report(store, page, snapshots=work.snapshots, only_these=report_file is not None)
             work.seconds["report"] = monotonic() - report_began
-            verdicts = {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
+            known = {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
         problem = _create_views(store) if is_complete else ""
     if problem:
         print_warning(problem)
-    print_summary(store, context.snapshots, steps, page, settings, verdicts)
+    verdicts = print_summary(store, context.snapshots, steps, page, settings, known)
     if verbose:
         print_details(store, context.snapshots, steps, work)
     if len(unfinished) < len(steps):
         finished = len(steps) - len(unfinished)
         print_line(f"{finished} of {len(steps)} stages were finished already; --force runs them again.")
     print_line(f"Finished in {monotonic() - began:.0f} s.")
-    if alerts:
-        _raise_alerts(store, context.snapshots, alerts)
+    if rules and is_complete:
+        _raise_alerts(store, context.snapshots, rules, settings.alerts, verdicts)
 
 
 def _add_custom_failures(settings: Settings, texts: Sequence[str]) -> Settings:
@@ -199,16 +201,20 @@ def _create_views(store: Store) -> str:
     return ""
 
 
-def _raise_alerts(store: Store, snapshots: Sequence[SnapshotKey], alerts: Sequence[Any]) -> None:
-    """Print the alerts whose threshold is crossed; raise typer.Exit with code 4 if there are any."""
-    from pipelines.report.alerts import check_alerts
+def _raise_alerts(
+    store: Store,
+    snapshots: Sequence[SnapshotKey],
+    rules: AlertRules,
+    settings: AlertSettings,
+    verdicts: Mapping[str, Verdict],
+) -> None:
+    """Write, send and print the alerts of a run; raise typer.Exit with code 4 if there are any."""
+    from pipelines.alerts.run_alerts import check_run, deliver
 
-    rows = store.read_rows(SUMMARY_STAGE, snapshots, ("cluster_id", "scheme", "metric", "value"))
-    values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows if row["scheme"] == "observed"}
-    crossed, unknown = check_alerts(alerts, [key.cluster_id for key in snapshots], values)
-    for line in unknown:
-        print_warning(f"--alert {line}")
-    for line in crossed:
-        print_message(f"alert: {line}")
-    if crossed:
+    report, warnings = check_run(store, snapshots, rules, settings, verdicts)
+    for line in warnings:
+        print_warning(line)
+    for line in deliver(store, snapshots, report, settings, print_warning):
+        print_message(line if line.startswith("no alert") else f"alert: {line}")
+    if report.is_firing:
         raise typer.Exit(EXIT_ALERT)

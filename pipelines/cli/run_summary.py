@@ -16,6 +16,7 @@ from udfs.plurals import count_of
 if TYPE_CHECKING:
     from pipelines.runner import Run
     from pipelines.spark.store import Store
+    from pipelines.verdict.judgement import Verdict
 
 SUMMARY_STAGE = "gold.scheme_comparison"  # the last stage that the summary and the report need
 
@@ -26,11 +27,11 @@ def print_summary(
     steps: Sequence[str],
     page: Path | None,
     settings: Settings,
-    verdicts: Mapping[str, Any] | None = None,
-) -> None:
+    verdicts: Mapping[str, Verdict] | None = None,
+) -> Mapping[str, Verdict]:
     """Print the result of a run: rejected records, verdicts, schemes, custom failures, and where the report is.
 
-    `verdicts` are those of the clusters, if they are known already.
+    `verdicts` are those of the clusters, if they are known already. Returns them; none if the run stopped early.
     """
     from pipelines.report.report_data import read_verdicts
 
@@ -53,6 +54,7 @@ def print_summary(
             _print_custom_failures(store, snapshots)
     if page is not None:
         print_line(f"Report: {page.resolve()}")
+    return verdicts or {}
 
 
 def print_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], work: Run) -> None:

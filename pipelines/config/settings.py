@@ -6,8 +6,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
+from pipelines.config.alert_settings import AlertSettings
+from pipelines.config.setting_types import NOT_UTF8, Number, SettingsSection, Text, Whole
 from pipelines.config.settings_text import parse_toml, parse_value, read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from udfs.failures.topic_defaults import TopicDefaults
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
-_NOT_UTF8 = "it has bytes that are not UTF-8. Write it as UTF-8"
 _MAX_PROBLEMS = 10  # that one error lists
 _MAX_QUOTED = 200  # characters of an option or a key
 # Read elsewhere: the folder of the jars, a mirror of Maven Central, the settings file, and the level of the log.
@@ -44,38 +45,12 @@ def _check_distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-def _reject_booleans(value: Any) -> Any:
-    if isinstance(value, bool):  # pydantic would take true for 1
-        raise ValueError("expected a number, not true or false")
-    return value
-
-
-def _check_text(text: str) -> str:
-    """Reject control characters, and bytes that are not UTF-8: tables could not store them."""
-    if any(ord(character) < 32 or ord(character) == 127 for character in text):
-        raise ValueError("it has a control character. Remove it")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ValueError(_NOT_UTF8) from None
-    return text
-
-
-Whole = Annotated[int, BeforeValidator(_reject_booleans)]
-Number = Annotated[float, BeforeValidator(_reject_booleans), Field(allow_inf_nan=False)]
-Text = Annotated[str, AfterValidator(_check_text)]
 # The largest values that still mean something. Sums of them stay within 64 bits.
 _MAX_RATIO, _MAX_WORK, _MAX_BYTES, _MAX_ENTRIES = 1e6, 10**12, 10**18, 10_000
 _MAX_BROKER_ID = 2**31 - 1
 
 
-class _Section(BaseModel):
-    """A section; frozen, so that no stage can change what another one reads."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RunSettings(_Section):
+class RunSettings(SettingsSection):
     """[run]: what every stage shares."""
 
     seed: Whole = Field(ge=-(2**63), lt=2**63)
@@ -83,7 +58,7 @@ class RunSettings(_Section):
     parallel_stages: Whole = Field(ge=1, le=16)
 
 
-class TopicSettings(_Section):
+class TopicSettings(SettingsSection):
     """[topics]: configs of topics whose sources do not show them."""
 
     min_insync_replicas: Whole = Field(ge=1, lt=2**31)
@@ -98,7 +73,7 @@ class TopicSettings(_Section):
         return TopicDefaults(**self.model_dump())
 
 
-class HotspotSettings(_Section):
+class HotspotSettings(SettingsSection):
     """[hotspots]: how uneven leadership is, now and over many seeds."""
 
     hot_ratio: Number = Field(gt=0, le=_MAX_RATIO)
@@ -107,7 +82,7 @@ class HotspotSettings(_Section):
     max_placed_topics: Whole = Field(ge=1, le=_MAX_WORK)
 
 
-class CustomFailure(_Section):
+class CustomFailure(SettingsSection):
     """[[failures.custom]]: brokers that fail together."""
 
     # Their ids
@@ -117,7 +92,7 @@ class CustomFailure(_Section):
     cluster: Text = ""  # The cluster; empty = every cluster that has all of these brokers
 
 
-class FailureSettings(_Section):
+class FailureSettings(SettingsSection):
     """[failures]: the failures to evaluate."""
 
     custom: tuple[CustomFailure, ...] = Field((), max_length=_MAX_ENTRIES)
@@ -129,7 +104,7 @@ class FailureSettings(_Section):
     pair_loads: bool
 
 
-class DurabilitySettings(_Section):
+class DurabilitySettings(SettingsSection):
     """[durability]: the chance that failures lose data for good."""
 
     failure_counts: Annotated[tuple[Annotated[Whole, Field(ge=1, le=5)], ...], AfterValidator(_check_distinct)] = Field(
@@ -139,7 +114,7 @@ class DurabilitySettings(_Section):
     monte_carlo_samples: Whole = Field(ge=1, le=10**9)
 
 
-class CapacitySettings(_Section):
+class CapacitySettings(SettingsSection):
     """[capacity]: the load that brokers can bear."""
 
     headroom: Number = Field(ge=0, le=_MAX_RATIO)
@@ -158,7 +133,7 @@ def _check_goal(name: str) -> str:
 _Target = Annotated[Number, Field(ge=1, le=1000)]
 
 
-class PlanSettings(_Section):
+class PlanSettings(SettingsSection):
     """[plans]: the goal of gold.plans, targets, and limits of waves."""
 
     goal: Annotated[str, AfterValidator(_check_goal)]
@@ -180,7 +155,7 @@ class PlanSettings(_Section):
     wave_moves_per_broker: Whole = Field(ge=0, le=_MAX_WORK)
 
 
-class StoreSettings(_Section):
+class StoreSettings(SettingsSection):
     """[store]: where the tables are."""
 
     warehouse: Text = Field(min_length=1)
@@ -192,7 +167,7 @@ class StoreSettings(_Section):
         return not self.catalog and "://" not in self.warehouse
 
 
-class IngestSettings(_Section):
+class IngestSettings(SettingsSection):
     """[ingest]: how sources are split for Spark."""
 
     max_file_bytes: Whole = Field(ge=1, lt=2**40)
@@ -200,7 +175,7 @@ class IngestSettings(_Section):
     small_input_bytes: Whole = Field(ge=0, le=_MAX_BYTES)
 
 
-class Settings(_Section):
+class Settings(SettingsSection):
     """All settings, by section."""
 
     run: RunSettings
@@ -210,6 +185,7 @@ class Settings(_Section):
     durability: DurabilitySettings
     capacity: CapacitySettings
     plans: PlanSettings
+    alerts: AlertSettings
     store: StoreSettings
     ingest: IngestSettings
 
@@ -350,7 +326,7 @@ def _describe_fault(error: Any) -> str:
         case "string_type":
             return "write text"
         case "string_unicode":
-            return _NOT_UTF8
+            return NOT_UTF8
         case "tuple_type":
             return "write a list"
         case "model_type" | "model_attributes_type":

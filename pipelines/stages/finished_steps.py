@@ -15,7 +15,7 @@ from pipelines.spark.store import Store
 from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 
 # Where tables are, and how fast they are computed, changes no row.
-_IRRELEVANT_SECTIONS = ("store", "ingest")
+_IRRELEVANT_SECTIONS = ("store", "ingest", "alerts")
 
 
 _COLUMNS = ("cluster_id", "snapshot_id", "stage", "finished_at", "rows", "version", "settings")

@@ -2,7 +2,15 @@
 
 from types import ModuleType
 
-from pipelines.tables import bronze_tables, gold_tables, internal_tables, ops_tables, silver_tables, simulation_tables
+from pipelines.tables import (
+    alert_tables,
+    bronze_tables,
+    gold_tables,
+    internal_tables,
+    ops_tables,
+    silver_tables,
+    simulation_tables,
+)
 from pipelines.tables.table_contract import Table
 
 
@@ -11,7 +19,7 @@ def _find_tables(*modules: ModuleType) -> dict[str, Table]:
     return {table.name: table for table in declared}
 
 
-# Tables that `run` writes, those that `replay` writes, and all.
+# Tables that every `run` writes, those that `replay` writes, and all.
 RUN_TABLES = _find_tables(bronze_tables, silver_tables, gold_tables, internal_tables, ops_tables)
 REPLAY_TABLES = _find_tables(simulation_tables)
-TABLES = {**RUN_TABLES, **REPLAY_TABLES}
+TABLES = {**RUN_TABLES, **_find_tables(alert_tables), **REPLAY_TABLES}

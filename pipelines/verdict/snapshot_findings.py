@@ -102,7 +102,8 @@ def _elect_preferred(partitions: pa.Table, live_count: int) -> _PreferredElectio
     leaders = np.where(changes, first, leader)[online]
     if not len(leaders) or not live_count or not changes.any():
         return _PreferredElection(int(changes.sum()), None)
-    return _PreferredElection(int(changes.sum()), float(np.bincount(leaders).max() * live_count / len(leaders)))
+    most = np.unique(leaders, return_counts=True)[1].max()  # ids may be up to 2^31 - 1
+    return _PreferredElection(int(changes.sum()), float(most * live_count / len(leaders)))
 
 
 def _count_conflicts(snapshot: Snapshot, fields: Sequence[str]) -> int:

@@ -24,7 +24,7 @@ class Statement(NamedTuple):
     def fill(self, n: int = 0, **values: object) -> "VerdictPoint":
         """Return the sentence for these values. n: the count that decides between singular and plural."""
         text = self.worst_case if "worst" in values else self.text
-        return VerdictPoint(self.level, _fill(text, n, values), _fill(self.step, n, values))
+        return VerdictPoint(self.level, fill_forms(text, n, **values), fill_forms(self.step, n, **values))
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class VerdictPoint:
     step: str = ""
 
 
-def _fill(text: str, n: int, values: dict[str, object]) -> str:
+def fill_forms(text: str, n: int, **values: object) -> str:
+    """Fill in {n} (with thousands separated) and other names, and choose the form of each `[singular|plural]` by n."""
     forms = _FORMS.sub(r"\1" if n == 1 else r"\2", text)
     return forms.format(n=f"{n:,}", **values)
 

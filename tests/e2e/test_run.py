@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pipelines.tables import RUN_TABLES
 from tests.commands import call
 from tests.e2e.tables import REPEATABLE_TABLES, read_sorted
-from tests.report.seen import counted, opened
+from tests.report.seen import counted, opened, unfold
 from tests.shared_runs import COMMAND, SampleRun, SmallRun
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def test_the_report_in_a_browser(warehouse: Path, chromium: Browser) -> None:
     with opened(chromium, file) as seen:
         assert seen.faults == []
         assert seen.asked == [file.as_uri()]
+        unfold(seen.page)
         found = counted(seen.page)
         assert (found["charts"], found["drawn"], found["beyond"]) == (16, 16, 0)
         empty = [one.split(":")[0] for one in seen.page.locator(".nothing").all_inner_texts()]
@@ -89,6 +90,7 @@ def test_the_report_after_two_runs(twice: Path, chromium: Browser) -> None:
     """Two runs over a cluster make a line for each metric."""
     file = twice.with_name("warehouse-report.html")
     with opened(chromium, file) as seen:
+        unfold(seen.page)
         assert seen.faults == []
         found = counted(seen.page)
         assert (found["charts"], found["drawn"], found["broken"], found["lines"]) == (16, 16, 0, 2)

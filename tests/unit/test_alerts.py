@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.alerts.thresholds import check_thresholds, parse_thresholds
 from pipelines.errors import SettingsError
-from pipelines.report.alerts import check_alerts, parse_alerts
 from pipelines.stages.scheme_comparison_stage import METRICS
 
 CLUSTERS = ("prod", "eu", "blue: a")
@@ -33,16 +33,20 @@ VALUES = {
     ],
 )
 def test_clusters_that_cross_a_threshold(text: str, clusters: list[str]) -> None:
-    lines, _ = check_alerts(parse_alerts([text], METRICS, CLUSTERS), CLUSTERS, VALUES)
+    results, _ = check_thresholds(parse_thresholds([text], METRICS, CLUSTERS), CLUSTERS, VALUES)
+    lines = [one.describe() for one in results if one.is_crossed]
     assert len(lines) == len(clusters)
     assert all(line.startswith(f"{cluster}: ") for line, cluster in zip(lines, clusters, strict=True))
 
 
 def test_the_text_of_an_alert() -> None:
-    assert check_alerts(parse_alerts(["worst_survivor_ratio > 1.3"], METRICS, CLUSTERS), CLUSTERS, VALUES) == (
-        ["prod: worst_survivor_ratio is 1.4: worst_survivor_ratio > 1.3"],
-        [],
-    )
+    thresholds = parse_thresholds(["worst_survivor_ratio > 1.3"], METRICS, CLUSTERS)
+    results, unknown = check_thresholds(thresholds, CLUSTERS, VALUES)
+    assert [(one.describe(), one.is_crossed) for one in results] == [
+        ("eu: worst_survivor_ratio is 1.3: worst_survivor_ratio > 1.3", False),
+        ("prod: worst_survivor_ratio is 1.4: worst_survivor_ratio > 1.3", True),
+    ]
+    assert unknown == []
 
 
 @pytest.mark.parametrize(
@@ -54,8 +58,8 @@ def test_the_text_of_an_alert() -> None:
     ],
 )
 def test_a_metric_without_a_value_is_reported(text: str, of: str) -> None:
-    lines, blind = check_alerts(parse_alerts([text], METRICS, CLUSTERS), CLUSTERS, VALUES)
-    assert lines == []
+    results, blind = check_thresholds(parse_thresholds([text], METRICS, CLUSTERS), CLUSTERS, VALUES)
+    assert not any(one.is_crossed for one in results)
     assert len(blind) == bool(of)
     assert all(f"has no value for {of}, so it cannot be crossed" in line for line in blind)
 
@@ -63,25 +67,25 @@ def test_a_metric_without_a_value_is_reported(text: str, of: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("worst_survivor_ratio", "write a metric, > or <, and a number"),
-        ("worst_survivor_ratio = 1", "write a metric, > or <, and a number"),
-        ("worst_survivor_ratio > much", "write a metric, > or <, and a number"),
-        ("worst_survivor_ratio > 1e", "write a metric, > or <, and a number"),
+        ("worst_survivor_ratio", "write new, or a metric, > or <, and a number"),
+        ("worst_survivor_ratio = 1", "write new, or a metric, > or <, and a number"),
+        ("worst_survivor_ratio > much", "write new, or a metric, > or <, and a number"),
+        ("worst_survivor_ratio > 1e", "write new, or a metric, > or <, and a number"),
         ("hottest > 1", "there is no metric hottest. Metrics: bytes_out_max_over_mean_ratio, copysets"),
     ],
 )
 def test_invalid_texts(text: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
-        parse_alerts([text], METRICS, CLUSTERS)
+        parse_thresholds([text], METRICS, CLUSTERS)
 
 
 @pytest.mark.parametrize("limit", ["1e999", "-1e999", "1e", "--1", "9" * 5_000])
 def test_a_limit_is_a_finite_number(limit: str) -> None:
-    with pytest.raises(SettingsError, match="write a metric, > or <, and a number") as error:
-        parse_alerts([f"offline_partitions > {limit}"], ["offline_partitions"], [])
+    with pytest.raises(SettingsError, match="write new, or a metric, > or <, and a number") as error:
+        parse_thresholds([f"offline_partitions > {limit}"], ["offline_partitions"], [])
     assert len(str(error.value)) < 300
 
 
 def test_an_unknown_cluster() -> None:
     with pytest.raises(SettingsError, match=r"the run has no cluster us\. Clusters: blue: a, eu, prod"):
-        parse_alerts(["us: copysets > 1"], METRICS, CLUSTERS)
+        parse_thresholds(["us: copysets > 1"], METRICS, CLUSTERS)

@@ -1,0 +1,1 @@
+"""Alerts of a run: thresholds of metrics, and findings that are new."""

@@ -1,0 +1,118 @@
+"""What is wrong with each topic and broker of a cluster: the units that alerts are about."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from pipelines.config.alert_settings import Acknowledgement
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.store import Store
+from pipelines.spark.views import match_snapshots
+from pipelines.verdict.cluster_evidence import ANY_ISSUE_SQL, ISSUE_CASES_SQL, PartitionIssue
+from pipelines.verdict.levels import Level
+
+BROKER_DOWN = "broker_down"
+ISSUE_LEVELS: dict[str, Level] = {
+    PartitionIssue.OFFLINE: Level.AT_RISK,
+    PartitionIssue.UNDER_MIN_ISR: Level.AT_RISK,
+    PartitionIssue.OFFLINE_IF_RACK_FAILS: Level.AT_RISK,
+    PartitionIssue.OFFLINE_IF_BROKER_FAILS: Level.AT_RISK,
+    BROKER_DOWN: Level.WARNING,
+    PartitionIssue.UNDER_REPLICATED: Level.WARNING,
+}
+_TABLES = ("silver.partitions", "silver.topics", "silver.brokers")
+_QUERY = """
+SELECT cluster_id, issue, topic AS subject, count(*) AS partitions
+FROM (
+  SELECT cluster_id, topic, explode(filter(array({cases}), x -> x IS NOT NULL)) AS issue
+  FROM silver.partitions
+  LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion) USING (cluster_id, snapshot_id, topic)
+  WHERE {condition} AND ({any_issue})
+) GROUP BY cluster_id, issue, topic
+UNION ALL
+SELECT cluster_id, '{broker_down}', string(broker_id), NULL FROM silver.brokers WHERE {condition} AND live IS FALSE
+"""
+
+
+class AlertFinding(NamedTuple):
+    """An issue of one topic or broker."""
+
+    cluster_id: str
+    issue: str  # of ISSUE_LEVELS
+    subject: str  # the topic, or the id of the broker
+    partitions: int | None = None  # of the topic that have the issue
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What remains the same from run to run."""
+        return self[:3]
+
+
+class AlertState(StrEnum):
+    """The state of a finding in ops.alerts."""
+
+    FIRING = "firing"
+    ACKNOWLEDGED = "acknowledged"
+    RESOLVED = "resolved"
+
+
+class JudgedFinding(NamedTuple):
+    """A finding with its state."""
+
+    finding: AlertFinding
+    state: AlertState
+    is_changed: bool  # whether the state differs from that in the previous run with alerts
+    acknowledgement: Acknowledgement | None = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether an alert is due."""
+        return self.is_changed and self.state is AlertState.FIRING
+
+
+def read_findings(store: Store, snapshots: Sequence[SnapshotKey], level: Level) -> list[AlertFinding]:
+    """Read the findings of snapshots that are at least as serious as a level, in the order of ISSUE_LEVELS."""
+    sql = _QUERY.format(
+        cases=ISSUE_CASES_SQL,
+        any_issue=ANY_ISSUE_SQL,
+        broker_down=BROKER_DOWN,
+        condition=match_snapshots(list(snapshots)),
+    )
+    with store.explain_faults():
+        rows = store.prepare_sql(_TABLES)(sql).collect()
+    levels, issues = list(Level), list(ISSUE_LEVELS)
+    serious = {issue for issue, one in ISSUE_LEVELS.items() if levels.index(one) <= levels.index(level)}
+    findings = [AlertFinding(*row) for row in rows if row["issue"] in serious]
+    return sorted(findings, key=lambda one: (one.cluster_id, issues.index(one.issue), -(one.partitions or 0), one.key))
+
+
+def judge_findings(
+    current: Iterable[AlertFinding],
+    previous: Iterable[tuple[AlertFinding, AlertState]],
+    acknowledgements: Sequence[Acknowledgement],
+    today: date,
+) -> list[JudgedFinding]:
+    """Compare findings with those of the previous run: which fire, which are acknowledged, and which are resolved.
+
+    previous: the last known state of each finding.   today: UTC; acknowledgements that ended before do not count.
+    """
+    states = {finding.key: (finding, state) for finding, state in previous}
+    valid = [one for one in acknowledgements if one.until >= today]
+    judged, present = [], set()
+    for finding in current:
+        present.add(finding.key)
+        match = next((one for one in valid if _matches(one, finding)), None)
+        state = AlertState.ACKNOWLEDGED if match else AlertState.FIRING
+        before = states.get(finding.key)
+        judged.append(JudgedFinding(finding, state, before is None or before[1] is not state, match))
+    for key, (finding, state) in states.items():
+        if key not in present and state is not AlertState.RESOLVED:
+            judged.append(JudgedFinding(finding, AlertState.RESOLVED, True))
+    return judged
+
+
+def _matches(one: Acknowledgement, finding: AlertFinding) -> bool:
+    patterns = (one.cluster, one.issue, one.subject)
+    return all(fnmatchcase(value, pattern) for value, pattern in zip(finding.key, patterns, strict=True))
