@@ -6,12 +6,13 @@ from pathlib import Path
 
 from pipelines.cli.text_format import format_bytes, format_count, format_duration
 from pipelines.plan_files import plan_writer
-from pipelines.plan_files.kafka_json import find_elections, find_irreversible
+from pipelines.plan_files.kafka_json import find_irreversible
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import CreatedPlan
 from udfs.planning import certificates
 from udfs.planning.cluster_model import FreezeReason, join_names
 from udfs.planning.constraints import select_target_brokers
+from udfs.planning.elections import elect_preferred_leaders
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import MIN_MOVES
 from udfs.planning.waves import IN, WaveReport, find_reassigned_partitions, report_waves
@@ -19,7 +20,7 @@ from udfs.planning.waves import IN, WaveReport, find_reassigned_partitions, repo
 _LISTED_ITEMS = 10  # of each kind
 _EXPLANATIONS = {
     PlanStatus.FITS: "the plan fits: the assignment is unchanged since then, and no partition is being reassigned",
-    PlanStatus.CHANGED: "the plan does not fit: the cluster has changed since then. Make a new plan",
+    PlanStatus.CHANGED: "the plan does not fit: the cluster has changed where the plan needs it. Make a new plan",
     PlanStatus.IN_FLIGHT: "wait: partitions are being reassigned",
     PlanStatus.PARTLY_DONE: "the plan is partly done",
     PlanStatus.DONE: "the plan is done: all partitions are as planned",
@@ -28,7 +29,8 @@ _EXPLANATIONS = {
 _LISTED = 6  # explanations, waves and partitions
 _LOADS = (
     ("replicas", "replicas"),
-    ("leaders (preferred)", "leaders"),
+    ("leaders (now, then planned)", "leaders"),
+    ("leaders (preferred)", "preferred_leaders"),
     ("disk", "size_bytes"),
     ("bytes in", "bytes_in_per_s"),
     ("bytes out", "bytes_out_per_s"),
@@ -38,7 +40,10 @@ _LOADS = (
 def render_progress(progress: PlanProgress) -> Iterator[str]:
     """Render a plan's progress, line by line."""
     status = progress.status
-    yield f"{status}: {_EXPLANATIONS[status]}"
+    explanation = _EXPLANATIONS[status]
+    if progress.changes_beside_plan and status == PlanStatus.FITS:
+        explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
+    yield f"{status}: {explanation}"
     yield f"  partitions as planned: {progress.done} of {progress.planned}"
     origin = ("not in this plan", "as planned")
     racks = (f"{r.broker} is in {r.now}, was in {r.before or 'an unknown rack'}" for r in progress.changed_racks)
@@ -81,7 +86,8 @@ def _describe_change(change: ChangedPartition) -> str:
     if change.now is None:
         return f"{name} is missing"
     if change.planned is None:
-        return f"{name} is now {change.now}, and the plan does not change it"
+        does = "elects its preferred leader" if change.elected else "does not change it"
+        return f"{name} is now {change.now}, and the plan {does}"
     return f"{name} is now {change.now}, was {change.planned[0]}, and is planned as {change.planned[-1]}"
 
 
@@ -98,7 +104,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str) -> Iterator[st
     brokers = join_names(select_target_brokers(model, plan.request), 20)
     counts = f"{format_count(int(model.live.sum()), 'live broker')}, {format_count(model.partitions, 'partition')}"
     yield f"cluster {model.cluster_id}: {' '.join(filter(None, (plan.request.goal, brokers)))}; {counts}"
-    yield from _render_metrics(metrics)
+    yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
         yield f"  copied: {format_count(metrics.moves, 'replica')}, {size}"
@@ -140,6 +146,19 @@ def list_warnings(plan: CreatedPlan) -> Iterator[str]:
         in_flight = reason == FreezeReason.IN_FLIGHT
         wait = ". Wait until the reassignment is complete, then make a new plan" if in_flight else ""
         yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
+    out_of_sync = plan_writer.list_not_elected(model, plan.summary.proposal)
+    if count := out_of_sync.partitions:
+        names = (
+            join_names(out_of_sync.first_partitions, _LISTED)
+            if count <= _LISTED
+            else (f"{', '.join(out_of_sync.first_partitions[:_LISTED])} and {count - _LISTED} more")
+        )
+        their, they = ("its", "it is") if count == 1 else ("their", "they are")
+        yield (
+            f"{format_count(count, 'partition')} cannot be led by {their} preferred leader now, which is out of sync: "
+            f"{names}. {plan_writer.ELECTION} leaves {'it' if count == 1 else 'them'} out, and the planned leaders "
+            f"count the current one. Once {they} in sync again, make the plan again"
+        )
     if plan.unplaced:
         verb = "is" if plan.unplaced == 1 else "are"
         yield f"{format_count(plan.unplaced, 'partition')} without known replicas {verb} left out"
@@ -149,35 +168,37 @@ def list_warnings(plan: CreatedPlan) -> Iterator[str]:
         yield f"the sources show no size for {format_count(plan.unsized, 'partition')}: counted as 0 bytes"
 
 
-def _render_metrics(metrics: PlanMetrics) -> Iterator[str]:
+def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
     before, after = states = (metrics.before, metrics.after)
     yield _row("", "before", "", "after", "")
     yield _row("", "max/mean", "min/mean", "max/mean", "min/mean")
     for title, name in _LOADS:
         spreads = [getattr(state.balance, name) for state in states]
-        yield _row(title, *(_format(ratio) for s in spreads for ratio in (s.max_over_mean, s.min_over_mean)))
+        ratios = [ratio for s in spreads for ratio in (s.max_over_mean, s.min_over_mean)]
+        if any(ratio is not None for ratio in ratios):
+            yield _row(title, *map(_format, ratios))
 
-    def compare(title: str, values: Iterable[float | None], digits: int | None = 3) -> str:
-        old, new = (_format(value, digits) for value in values)
-        return _row(title, old, "", new, "")
+    def compare(title: str, values: Iterable[float | None], digits: int | None = 3) -> Iterator[str]:
+        old, new = values
+        if old is not None or new is not None:
+            yield _row(title, _format(old, digits), "", _format(new, digits), "")
 
-    yield compare("worst survivor of a failure: leaders", (s.balance.worst_survivor_ratio for s in states))
-    yield compare("  bytes out", (s.balance.worst_survivor_bytes_out_ratio for s in states))
+    yield from compare("worst survivor of a failure: leaders", (s.balance.worst_survivor_ratio for s in states))
+    yield from compare("  bytes out", (s.balance.worst_survivor_bytes_out_ratio for s in states))
     for kind, title in (("pair", "two failures"), ("rack", "a rack's failure")):
         if getattr(before.failures, kind):
             failures = (getattr(state.failures, kind) for state in states)
-            yield compare(f"  of {title}: leaders", (getattr(f, "worst_survivor_ratio", None) for f in failures))
+            yield from compare(f"  of {title}: leaders", (getattr(f, "worst_survivor_ratio", None) for f in failures))
     if before.durability.already_lost_partitions or after.durability.already_lost_partitions:
         lost = (s.durability.already_lost_partitions for s in states)
-        yield compare("partitions without a live replica", lost, None)
-    yield compare("rack violations", (s.balance.rack_violations for s in states), None)
-    yield compare("copysets", (s.durability.copysets for s in states), None)
+        yield from compare("partitions without a live replica", lost, None)
+    if has_racks:
+        yield from compare("rack violations", (s.balance.rack_violations for s in states), None)
+    yield from compare("copysets", (s.durability.copysets for s in states), None)
     losses = [state.durability.loss_probability for state in states]
     counts = sorted({*losses[0], *losses[1]})
     for k in [k for k in counts if any(loss.get(k) for loss in losses)] or counts[-1:]:
-        yield compare(f"P(loss if {k} {'fails' if k == 1 else 'fail'})", (loss.get(k) for loss in losses), 6)
-    if any(getattr(before.balance, name).max_over_mean is None for _, name in _LOADS):
-        yield "  (-: unknown, or nothing to compare)"
+        yield from compare(f"P(loss if {k} {'fails' if k == 1 else 'fail'})", (loss.get(k) for loss in losses), 6)
     if before.balance.brokers < before.failures.live_brokers:
         counted = f"{before.balance.brokers} of {before.failures.live_brokers} live brokers"
         yield f"  (the rows down to the worst survivor of a failure count only {counted}: those that stay)"
@@ -259,7 +280,8 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
     model, proposal, waves = summary.model, summary.proposal, summary.waves
     changed = find_reassigned_partitions(model, proposal)
     reassigned = int(changed.sum())
-    has_elections = bool(find_elections(model, proposal))
+    elections = int(elect_preferred_leaders(model, proposal).elected.sum())
+    has_elections = elections > 0
     if not reassigned:
         reason = " is needed: the cluster meets the goal as far as possible"
         if proposal.certificate.missed_targets:
@@ -280,9 +302,8 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
     copies = any(report.replicas_added for report in report_waves(model, waves))
     yield "  to execute it:"
     if not reassigned:
-        count = int((model.current_leaders != model.replicas[model.offsets[:-1]]).sum())
-        verb = "is not led by its preferred leader" if count == 1 else "are not led by their preferred leaders"
-        yield f"{election}    # {format_count(count, 'partition')} {verb} now"
+        verb = "is not led by its preferred leader" if elections == 1 else "are not led by their preferred leaders"
+        yield f"{election}    # {format_count(elections, 'partition')} {verb} now"
         return
     files = [plan_writer.name_wave_file(name) for name in plan_writer.name_waves(waves.waves)]
     yield reassign(files[0], f"--execute{throttle if copies else ''}")

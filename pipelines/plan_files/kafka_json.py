@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from udfs.arrow.ragged import any_true
-from udfs.planning.cluster_model import FREE, ClusterModel, Int32s, Ints, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, Int32s, Ints, ProposedAssignment
 from udfs.planning.waves import Waves, find_reassigned_partitions
 
 Key = tuple[str, int]
@@ -49,14 +49,6 @@ def find_irreversible(model: ClusterModel, proposal: ProposedAssignment) -> Ints
     """Find the rows that the plan sets and no rollback can: Kafka's tool rejects their old lists' down brokers."""
     down = any_true(~model.live[model.replicas], model.offsets)
     return np.flatnonzero(down & find_reassigned_partitions(model, proposal))
-
-
-def find_elections(model: ClusterModel, proposal: ProposedAssignment) -> list[Key]:
-    """Find the partitions whose preferred leader after the plan is live and does not lead now, but no frozen ones."""
-    reassigned = find_reassigned_partitions(model, proposal)
-    first = np.where(reassigned, proposal.replicas[proposal.offsets[:-1]], model.source_order[model.offsets[:-1]])
-    elected = model.live[first] & (first != model.current_leaders) & (reassigned | (model.frozen == FREE))
-    return [get_key(model, row) for row in np.flatnonzero(elected).tolist()]
 
 
 def dump_compact(value: Any) -> str:

@@ -36,6 +36,7 @@ class ChangedPartition:
     now: list[int] | None  # Its replicas; None = the partition is gone
     # Its replicas before the plan and after each step; None = the plan does not change it
     planned: list[list[int]] | None
+    elected: bool = False  # Whether election.json names it
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class PlanProgress:
     # Brokers that the rest of the plan names and the source newly marks for draining
     drained_brokers: tuple[int, ...] = json_key("to_empty")
     pending_elections: tuple[PendingElection, ...] = json_key("unelected")
+    changes_beside_plan: bool  # Whether the cluster has changed where the plan changes nothing
     leaders_known: bool  # Whether a source shows leaders; else no election is pending
     racks_known: bool  # Whether a source shows racks, or none did when the plan was made
 
@@ -140,7 +142,9 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
     unplanned = {key for key in differing if key not in plan.changes}
     unplanned |= {key for key, done in steps_done.items() if done is None}
     changed = [
-        ChangedPartition(*key, now.get(key), plan.changes[key].lists if key in plan.changes else None)
+        ChangedPartition(
+            *key, now.get(key), plan.changes[key].lists if key in plan.changes else None, key in plan.election
+        )
         for key in sorted(unplanned - moving)
         if key[0] not in missing_topics
     ]
@@ -153,7 +157,12 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
     started = any(steps_done.values()) or bool(in_flight) or not plan.changes
     live, known = set(model.broker_ids[model.live].tolist()), set(model.broker_ids.tolist())
     lost = plan.live_brokers - live
-    needed = {id_ for partition in pending for id_ in partition.after}
+    needed = {
+        id_
+        for key, done in steps_done.items()
+        for _, replicas in plan.changes[key].steps[done or 0 :]
+        for id_ in replicas
+    }
     racks_now = get_rack_names(model)
     racks = [
         ChangedRack(id_, plan.racks.get(id_), racks_now[id_])
@@ -161,8 +170,11 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
         if plan.racks.get(id_) != racks_now[id_]
     ]
     drained = needed & set(model.broker_ids[model.draining].tolist()) - plan.draining_brokers
-    lost_needed = lost & needed if started else lost
-    if changed or missing_topics or new_topics or lost_needed or racks or drained:
+    used = plan.changes.keys() | set(plan.election)
+    beside = [partition for partition in changed if (partition.topic, partition.partition) not in used]
+    unused_topics = set(missing_topics) - {topic for topic, _ in used}
+    touched = len(changed) > len(beside) or len(missing_topics) > len(unused_topics)
+    if touched or lost & needed or racks or drained:
         status = PlanStatus.CHANGED
     elif in_flight:
         status = PlanStatus.IN_FLIGHT
@@ -177,7 +189,8 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
     brokers = (tuple(sorted(lost - known)), tuple(sorted(lost & known)), tuple(sorted(live - plan.live_brokers)))
     done = (len(plan.changes), len(plan.changes) - len(pending), _count_waves(plan, steps_done))
     members = (status, *done, *partition_lists, *brokers, tuple(racks), tuple(sorted(drained)), tuple(elections))
-    return PlanProgress(*members, leaders_known, bool(racks_now) or not plan.racks)
+    changes_beside_plan = bool(beside or unused_topics or new_topics or live ^ plan.live_brokers)
+    return PlanProgress(*members, changes_beside_plan, leaders_known, bool(racks_now) or not plan.racks)
 
 
 def _find_rows(model: ClusterModel, keys: Iterable[Key]) -> dict[Key, int]:

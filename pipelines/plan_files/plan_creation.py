@@ -80,7 +80,7 @@ def create_plan(
         raise SourceError(model.cluster_id, "its sources show no bytes out, which --by-bytes balances", remedy)
     if problems := check_request(model, request):
         raise SourceError(snapshot.cluster_id, "; ".join(problems), "Run inspect to list its brokers and topics")
-    model = freeze_partitions_on_down_brokers(model, request.goal)
+    model = freeze_partitions_on_down_brokers(model, request)
     started = perf_counter()
     try:
         proposal = make_plan(model, request)
@@ -114,6 +114,9 @@ def build_answer(plan: CreatedPlan) -> dict[str, Any]:
     """Return the object that `plan --json` writes: the same for the same plan, so without the time that it took."""
     model, proposal, waves = plan.summary.model, plan.summary.proposal, plan.summary.waves
     facts: dict[str, Any] = plan_writer.to_plain_json(collect_facts(plan.request, plan.summary))
-    missing: dict[str, Any] = to_json(plan_writer.list_not_in_rollback(model, proposal))
+    omitted: dict[str, Any] = {
+        "not_in_rollback": to_json(plan_writer.list_not_in_rollback(model, proposal)),
+        "not_elected": to_json(plan_writer.list_not_elected(model, proposal)),
+    }
     files = [path.name for path in plan.files]
-    return {**facts, "waves": plan_writer.list_waves(model, waves), "not_in_rollback": missing, "files": files}
+    return {**facts, "waves": plan_writer.list_waves(model, waves), **omitted, "files": files}

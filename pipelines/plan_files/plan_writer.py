@@ -21,6 +21,7 @@ from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
 from udfs.json_answers import json_key, json_object, to_json
 from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
+from udfs.planning.elections import elect_preferred_leaders
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.waves import WaveLimits, Waves, find_reassigned_partitions, report_waves
 
@@ -31,6 +32,7 @@ HEX_DIGITS = 8  # of a partition's hash
 KIND = "kafka-placement plan"
 VERSION = 1
 NO_ROLLBACK = "a replica was on a broker that is down, and Kafka's tool rejects files that name such a broker"
+OUT_OF_SYNC = "the preferred leader is out of sync, so its election would fail"
 _LISTED = 20  # partitions by name
 _DIGITS = 12  # significant digits of a float
 _UNLIMITED = (WaveLimits().bytes_in_flight, WaveLimits().moves_per_broker)
@@ -115,8 +117,8 @@ def _mix(value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 @json_object
-class NotInRollback:
-    """Partitions that the plan sets and rollback.json cannot restore: how many, the first of them, and why."""
+class OmittedPartitions:
+    """Partitions that a file of the plan leaves out: how many, the first of them, and why."""
 
     partitions: int
     first_partitions: list[str] = json_key("first")
@@ -158,6 +160,7 @@ def _dump_plan(
         "oversized_partitions": dump_lines(model.name(row) for row in waves.oversized.tolist()),
         "waves": dump_lines(list_waves(model, waves)),
         "not_in_rollback": dump_compact(to_json(list_not_in_rollback(model, proposal))),
+        "not_elected": dump_compact(to_json(list_not_elected(model, proposal))),
         "assignment_before": _dump_assignment(model),
         "changes": dump_lines(changes),
     }
@@ -179,10 +182,19 @@ def list_waves(model: ClusterModel, waves: Waves) -> list[dict[str, Any]]:
     return out
 
 
-def list_not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> NotInRollback:
+def list_not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> OmittedPartitions:
     """List the partitions that rollback.json cannot restore."""
-    rows = find_irreversible(model, proposal).tolist()
-    return NotInRollback(len(rows), [model.name(row) for row in rows[:_LISTED]], NO_ROLLBACK if rows else None)
+    return _omit(model, find_irreversible(model, proposal), NO_ROLLBACK)
+
+
+def list_not_elected(model: ClusterModel, proposal: ProposedAssignment) -> OmittedPartitions:
+    """List the partitions that election.json leaves out, as their preferred leader is out of sync."""
+    return _omit(model, np.flatnonzero(elect_preferred_leaders(model, proposal).out_of_sync), OUT_OF_SYNC)
+
+
+def _omit(model: ClusterModel, rows: Ints, reason: str) -> OmittedPartitions:
+    names = [model.name(row) for row in rows[:_LISTED].tolist()]
+    return OmittedPartitions(len(rows), names, reason if len(rows) else None)
 
 
 def _dump_assignment(model: ClusterModel) -> str:
@@ -236,6 +248,7 @@ def build_files(
     irreversible = {get_key(model, row) for row in find_irreversible(model, proposal).tolist()}
     down = set(model.broker_ids[~model.live].tolist())
     rate = max(1, int(waves.limits.throttle_bytes_per_s))
+    elected = np.flatnonzero(elect_preferred_leaders(model, proposal).elected).tolist()
     whole = kafka_json.compute_throttle(before, after, down)
     throttles, now = [], dict(before)
     for lists in by_wave:
@@ -246,7 +259,7 @@ def build_files(
         REASSIGNMENT: dump(after),
         **{name_wave_file(name): dump(lists) for name, lists in zip(names, by_wave, strict=True)},
         ROLLBACK: dump({key: ids for key, ids in before.items() if key not in irreversible}),
-        ELECTION: kafka_json.dump_election(kafka_json.find_elections(model, proposal)),
+        ELECTION: kafka_json.dump_election(get_key(model, row) for row in elected),
         TOPICS_TO_MOVE: kafka_json.dump_topics_to_move(topic for topic, _ in after),
         THROTTLES: kafka_json.dump_throttles(rate, whole, throttles),
         THROTTLE_SCRIPT: kafka_json.dump_throttle_script(rate, whole, list(zip(names, throttles, strict=True))),

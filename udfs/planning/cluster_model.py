@@ -98,6 +98,7 @@ class ClusterModel:
     # int32 (r), brokers in the source's order, which may begin with a down one; None = as replicas
     source_replicas: Int32s | None = None
     leader: Int32s | None = None  # int32 (p), the current leader, -1 = none or not known; None = the first of replicas
+    in_sync: Flags | None = None  # bool (r), replicas in the ISR; None = all that are live
 
     @property
     def brokers(self) -> int:
@@ -206,7 +207,7 @@ class ClusterModel:
 
     def with_lists(self, offsets: Ints, replicas: Int32s) -> ClusterModel:
         """Return the same cluster with other replica lists."""
-        return replace(self, offsets=offsets, replicas=replicas, source_replicas=None, leader=None)
+        return replace(self, offsets=offsets, replicas=replicas, source_replicas=None, leader=None, in_sync=None)
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,8 @@ def build_model(
 ) -> ClusterModel:
     """Build the model of a cluster from columns as in silver.
 
-    Partitions without known replicas are left out. Live replicas come first in a list, as a down broker cannot lead.
+    Partitions without known replicas are left out. Live replicas come first in a list, as a down broker cannot lead;
+    where the first replica is down, the current leader comes first, as no election replaces it.
     Brokers of unknown state (`live` null) count as live. exclude_topics: topics to freeze.
     """
     brokers = brokers.sort_by("broker_id")
@@ -257,9 +259,27 @@ def build_model(
     if len(ids) and (replicas.max() >= len(broker_ids) or (broker_ids[replicas] != ids).any()):
         raise ValueError("a replica is on a broker that is not among the brokers")
     assert not has_repeat(replicas, offsets).any()
+    leader = None
+    row = row_of(offsets)
+    not_leader = np.zeros(len(ids), dtype=np.bool_)
+    if "leader" in placed.column_names:
+        leader_ids = _array(placed["leader"], -1)
+        leader = np.searchsorted(broker_ids, leader_ids).astype(np.int32)
+        # No leader, no known leader, or a leader that no source lists as a broker.
+        leader[(leader == len(broker_ids)) | (np.append(broker_ids, -1)[leader] != leader_ids)] = -1
+        down_first = np.zeros(len(offsets) - 1, dtype=np.bool_)
+        has_replicas = offsets[1:] > offsets[:-1]
+        down_first[has_replicas] = ~live[replicas[offsets[:-1][has_replicas]]]
+        not_leader = down_first[row] & (replicas != leader[row])
+    in_sync = None
+    if "isr" in placed.column_names:
+        isr = _combine(placed["isr"])
+        isr_offsets = offsets_of(_array(pc.list_value_length(isr), 0).astype(np.int64))
+        in_sync = is_in_segment(ids, offsets, _array(isr.flatten(), 0).astype(np.int32), isr_offsets)
     # Stable: live replicas keep their order among themselves, and so do down ones.
-    order = np.lexsort((np.arange(len(ids)), ~live[replicas], row_of(offsets)))
+    order = np.lexsort((np.arange(len(ids)), not_leader, ~live[replicas], row))
     source_replicas, replicas = replicas, replicas[order]
+    in_sync = None if in_sync is None else in_sync[order]
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
     min_isr = defaults.fill_min_isr(_combine(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
@@ -273,16 +293,10 @@ def build_model(
     loads = [placed[name] for name in ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")]
     size, rate_in, rate_out = (_array(column, 0).astype(np.float64) for column in loads)
     known = (loads[0].null_count < len(size), loads[1].null_count < len(size), loads[2].null_count < len(size))
-    leader = None
-    if "leader" in placed.column_names:
-        ids = _array(placed["leader"], -1)
-        leader = np.searchsorted(broker_ids, ids).astype(np.int32)
-        # No leader, no known leader, or a leader that no source lists as a broker.
-        leader[(leader == len(broker_ids)) | (np.append(broker_ids, -1)[leader] != ids)] = -1
     topics_of_rows, partition = (_array(column, 0).astype(np.int32) for column in (topic, placed["partition"]))
     entities = (cluster_id, broker_ids, rack, rack_names, live, draining, tuple(names.to_pylist()), topics_of_rows)
     lists = (*entities, partition, offsets, replicas)
-    return ClusterModel(*lists, size, rate_in, rate_out, known, frozen, min_isr, source_replicas, leader)
+    return ClusterModel(*lists, size, rate_in, rate_out, known, frozen, min_isr, source_replicas, leader, in_sync)
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

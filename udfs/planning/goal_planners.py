@@ -7,7 +7,7 @@ import numpy as np
 from udfs.arrow.ragged import any_true
 from udfs.planning.annealing.balance_plan import plan_balance
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
-from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
+from udfs.planning.constraints import Rules, build_rules, find_staying_brokers, select_target_brokers
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
@@ -21,14 +21,18 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Make the best plan that the goal's planner finds. Raise InfeasibleRequest, or ValueError for a wrong request."""
     if request.goal not in GOALS:
         raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
-    return GOALS[request.goal].plan(freeze_partitions_on_down_brokers(model, request.goal), request)
+    return GOALS[request.goal].plan(freeze_partitions_on_down_brokers(model, request), request)
 
 
-def freeze_partitions_on_down_brokers(model: ClusterModel, goal: str) -> ClusterModel:
-    """Freeze the partitions with a replica on a down broker, unless the goal is to repair them."""
-    if goal == "repair":
+def freeze_partitions_on_down_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:
+    """Freeze the partitions with a replica on a down broker, unless the plan takes all their replicas off such ones."""
+    if request.goal == "repair":
         return model
-    down = any_true(~model.live[model.replicas], model.offsets) & (model.frozen == FREE)
+    leaving = [old for old, _ in request.replacements]
+    if request.goal == "drain":
+        leaving += select_target_brokers(model, request)
+    stays_down = ~model.live & ~np.isin(model.broker_ids, np.asarray(leaving, dtype=np.int64))
+    down = any_true(stays_down[model.replicas], model.offsets) & (model.frozen == FREE)
     frozen = np.where(down, FreezeReason.DOWN_REPLICA, model.frozen).astype(np.int8)
     return replace(model, frozen=frozen) if down.any() else model
 

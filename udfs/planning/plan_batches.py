@@ -26,6 +26,7 @@ PARTITIONS = pa.schema(
         ("partition", pa.int32()),
         ("leader", pa.int32()),
         ("replicas", _INTS),
+        ("isr", _INTS),
         ("adding_replicas", _INTS),
         ("removing_replicas", _INTS),
         ("size_bytes", pa.int64()),
@@ -70,7 +71,7 @@ def make_planner(
             for kind in ("brokers", "partitions", "topics")
         )
         model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, defaults)
-        model = freeze_partitions_on_down_brokers(model, request.goal)
+        model = freeze_partitions_on_down_brokers(model, request)
         row, moves = build_infeasible_row(request, faults := check_request(model, request)), MOVES.empty_table()
         if not faults:
             try:

@@ -1,4 +1,4 @@
-"""A cluster before and after a plan, by preferred leaders and with all live replicas in sync."""
+"""A cluster before a plan, by its leaders now, and after the plan and its elections; live replicas count as in sync."""
 
 import math
 from dataclasses import dataclass, field, fields, replace
@@ -20,8 +20,9 @@ from udfs.failures.partition_sums import aggregate_placement, finish_pairs
 from udfs.failures.required_headroom import RESOURCES, headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
 from udfs.json_answers import json_key, json_object
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations
+from udfs.planning.elections import elect_preferred_leaders, find_current_leaders, lead_lists
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import WaveLimits, Waves, split_into_waves
 
@@ -54,6 +55,7 @@ class Balance:
     brokers: int
     replicas: LoadSpread
     leaders: LoadSpread
+    preferred_leaders: LoadSpread
     size_bytes: LoadSpread
     bytes_in_per_s: LoadSpread
     bytes_out_per_s: LoadSpread
@@ -131,11 +133,14 @@ def measure_plan(model: ClusterModel, proposal: ProposedAssignment, options: Met
     copied = model.size[row_of(proposal.offsets)[new]].sum()
     lists, leaders = model.find_changed(proposal), model.preferred_leaders != after.preferred_leaders
     changes = (int(new.sum()), round(float(copied)) if model.known[0] else None, int(lists.sum()), int(leaders.sum()))
-    return PlanMetrics(*changes, measure_state(model, options), measure_state(after, options))
+    elected = elect_preferred_leaders(model, proposal).leader
+    return PlanMetrics(*changes, measure_state(model, options), measure_state(after, options, elected))
 
 
-def measure_state(model: ClusterModel, options: MetricOptions) -> ClusterState:
-    """Compute the metrics of one state of a cluster."""
+def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | None = None) -> ClusterState:
+    """Compute the metrics of one state of a cluster. leader: int64 (p), the leaders, -1 = none; None = those of now."""
+    leader = find_current_leaders(model) if leader is None else leader
+    balance, model = measure_balance(model, leader), lead_lists(model, leader)
     holds = np.bincount(model.replicas, minlength=model.brokers) > 0
     brokers = np.flatnonzero(model.live & (holds | ~model.draining))
     racks = tuple(model.rack_names[rack] if model.rack_names else None for rack in model.rack[brokers].tolist())
@@ -163,22 +168,23 @@ def measure_state(model: ClusterModel, options: MetricOptions) -> ClusterState:
     )
     kinds: tuple[str, ...] = (ScenarioKind.BROKER, ScenarioKind.RACK)
     headroom = {kind: {resource: required.get((kind, resource)) for resource in RESOURCES} for kind in kinds}
-    return ClusterState(measure_balance(model), FailureMetrics(n, *worst), risk, headroom)
+    return ClusterState(balance, FailureMetrics(n, *worst), risk, headroom)
 
 
-def measure_balance(model: ClusterModel) -> Balance:
-    """Compute how even the brokers are, and the worst survivor of any single failure."""
-    counted, leader = model.live & ~model.draining, model.preferred_leaders
+def measure_balance(model: ClusterModel, leader: Ints) -> Balance:
+    """Compute how even the brokers are with these leaders (int64, p), and the worst survivor of any single failure."""
+    counted, preferred, model = model.live & ~model.draining, model.preferred_leaders, lead_lists(model, leader)
     n, row, led = model.brokers, model.row, leader >= 0
     loads = zip((model.size, model.rate_in, model.rate_out), model.known, strict=True)
     size, rate_in, rate_out = (load * is_known for load, is_known in loads)  # all 0 has no spread
     of_replicas = (np.bincount(model.replicas, weight, n) for weight in (None, size[row], rate_in[row]))
     of_leaders = (np.bincount(leader[led], weight, n) for weight in (None, rate_out[led]))
     replicas, disk, bytes_in, leaders, bytes_out = (_spread(load[counted]) for load in (*of_replicas, *of_leaders))
+    preferred_leaders = _spread(np.bincount(preferred[preferred >= 0], minlength=n)[counted])
     racks = max(1, len(np.unique(model.rack[counted])))
     violations = int(find_rack_violations(model, -(-model.factor // racks)).sum())
     worst, worst_out = (_worst_survivor(model, weight, counted) for weight in (None, rate_out))
-    spreads = (replicas, leaders, disk, bytes_in, bytes_out)
+    spreads = (replicas, leaders, preferred_leaders, disk, bytes_in, bytes_out)
     return Balance(int(counted.sum()), *spreads, violations, worst, worst_out)
 
 

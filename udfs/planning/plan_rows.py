@@ -33,7 +33,8 @@ METRICS = (
         Metric(f"{name}_{side}", ("balance", key, side), f"{load} of the {broker} broker / mean")
         for name, key, load in (
             ("replicas", "replicas", "replicas"),
-            ("leaders", "leaders", "preferred leaders"),
+            ("leaders", "leaders", "leaders"),
+            ("preferred_leaders", "preferred_leaders", "preferred leaders"),
             ("disk", "size_bytes", "bytes on disk"),
             ("bytes_in", "bytes_in_per_s", "bytes per second in, to leaders and followers,"),
             ("bytes_out", "bytes_out_per_s", "bytes per second out of leaders"),

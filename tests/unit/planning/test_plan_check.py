@@ -118,16 +118,20 @@ def test_reassignments_under_way(plan: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lists", "says"),
+    ("lists", "status", "says"),
     [
-        ({("orders", 0): [1, 2, 5]}, "orders-0 is now [1, 2, 5], was [1, 2, 3], and is planned as [4, 5, 1]"),
-        ({("b", 2): [1, 3]}, "b-2 is now [1, 3], and the plan does not change it"),
-        ({("b", 1): [1, 3]}, "b-1 is now [1, 3], and the plan does not change it"),
+        (
+            {("orders", 0): [1, 2, 5]},
+            PlanStatus.CHANGED,
+            "orders-0 is now [1, 2, 5], was [1, 2, 3], and is planned as [4, 5, 1]",
+        ),
+        ({("b", 2): [1, 3]}, PlanStatus.FITS, "b-2 is now [1, 3], and the plan does not change it"),
+        ({("b", 1): [1, 3]}, PlanStatus.FITS, "b-1 is now [1, 3], and the plan does not change it"),
     ],
 )
-def test_changed_partition(plan: Path, lists: dict[Key, list[int]], says: str) -> None:
+def test_changed_partition(plan: Path, lists: dict[Key, list[int]], status: PlanStatus, says: str) -> None:
     found = state(plan, BEFORE | lists)
-    assert found.status == PlanStatus.CHANGED
+    assert found.status == status
     assert f"  changed partitions: {says}" in lines_of(found)
     ((topic, partition),) = lists
     assert [(one.topic, one.partition) for one in found.changed_partitions] == [(topic, partition)]
@@ -142,6 +146,29 @@ def test_new_and_missing_partitions_and_topics(plan: Path) -> None:
     said = "\n".join(lines_of(found))
     assert "missing topics: logs.a\n  new topics: new" in said
     assert "b-2 is missing" in said
+
+
+def test_changes_beside_the_plan_leave_it_valid(plan: Path) -> None:
+    found = state(plan, BEFORE | {("new", 0): [1]}, brokers=(*BROKERS, 10))
+    assert (found.status, found.changes_beside_plan, found.new_topics) == (PlanStatus.FITS, True, ("new",))
+    assert lines_of(found)[0] == (
+        "fits: the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
+    )
+    assert "  next: kafka-reassign-partitions --execute with wave-01.json" in lines_of(found)
+    gone = {key: one for key, one in BEFORE.items() if key[0] != "b"}
+    assert (state(plan, gone).status, state(plan, gone).missing_topics) == (PlanStatus.FITS, ("b",))
+    # Broker 3 leaves orders-0 with the second step: the first needs it still.
+    assert state(plan, BEFORE, down=[3, 9]).status == PlanStatus.CHANGED
+    assert not state(plan, BEFORE).changes_beside_plan
+
+
+def test_changed_partition_that_is_only_elected(tmp_path: Path) -> None:
+    model = model_with(BEFORE, BROKERS, leaders=[1, 3, 9, 1, 1])  # b-0 is not led by 3
+    proposal = proposal_with(model, {})
+    write_plan(tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
+    found = state(tmp_path / "plan", BEFORE | {("b", 0): [1, 3]}, down=[])
+    assert found.status == PlanStatus.CHANGED
+    assert "  changed partitions: b-0 is now [1, 3], and the plan elects its preferred leader" in lines_of(found)
 
 
 def test_failed_and_missing_brokers(plan: Path) -> None:
@@ -218,7 +245,7 @@ def test_plan_of_another_cluster_is_rejected(plan: Path) -> None:
 
 def test_unplanned_change_while_partly_done(plan: Path) -> None:
     found = state(plan, BEFORE | FIRST_WAVE | {("b", 0): [1, 3]})
-    assert (found.status, found.done) == (PlanStatus.CHANGED, 1)
+    assert (found.status, found.done, found.changes_beside_plan) == (PlanStatus.PARTLY_DONE, 1, True)
 
 
 def test_empty_plan_is_done(tmp_path: Path) -> None:

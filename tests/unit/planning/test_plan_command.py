@@ -127,7 +127,7 @@ def test_partitions_in_flight_are_frozen(tmp_path: Path, capsys: pytest.CaptureF
 def test_outdated_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2")), tmp_path / "plan"
     assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
-    write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,3"))
+    write_describe(tmp_path, describe_line(0, "1,3"), describe_line(1, "1,3"))
     answer = tmp_path / "answer.json"
     result = CommandResult(capsys, "plan", "--check", out, source, "--json", answer)
     assert result.code == 1

@@ -18,12 +18,12 @@ from pipelines.plan_files.kafka_json import (
     compute_throttle,
     dump_election,
     dump_throttle_script,
-    find_elections,
     get_wave_lists,
 )
 from pipelines.plan_files.plan_writer import build_files, name_waves, to_plain_json, write_plan
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.elections import elect_preferred_leaders
 from udfs.planning.waves import WaveLimits, Waves, split_into_waves
 
 FACTS = {"goal": "balance", "certificate": {"gap": np.float64(0.1) + np.float64(0.2), "bound": np.int64(3)}}
@@ -104,10 +104,10 @@ def test_elections() -> None:
     }
     lists = {("t", 0): [1, 2], ("t", 1): [1, 2], ("t", 2): [9, 2]}
     model = model_with(lists, [1, 2, 9], down=[9], leaders=[2, 1, 2])
-    assert find_elections(model, proposal_with(model, {})) == [("t", 0)]
+    assert elect_preferred_leaders(model, proposal_with(model, {})).elected.tolist() == [True, False, False]
     frozen = model_with({("t", 0): [1, 2]}, [1, 2], leaders=[2])
     frozen.frozen[0] = 1
-    assert find_elections(frozen, proposal_with(frozen, {})) == []
+    assert not elect_preferred_leaders(frozen, proposal_with(frozen, {})).elected.any()
     assert dump_election([]) == '{"partitions":[]}\n'
 
 
@@ -181,7 +181,8 @@ def test_plan_json() -> None:
     document = found("plan.json")
     assert list(document) == [
         *("kind", "version", "goal", "certificate"),
-        *("limits", "oversized_partitions", "waves", "not_in_rollback", "assignment_before", "changes"),
+        *("limits", "oversized_partitions", "waves", "not_in_rollback", "not_elected"),
+        *("assignment_before", "changes"),
     ]
     assert document["certificate"] == {"gap": 0.3, "bound": 3}
     assert document["limits"] == {"bytes_in_flight": 100.0, "moves_per_broker": None, "throttle_bytes_per_s": 10.0}

@@ -20,6 +20,7 @@ from tests.unit.planning.plan_models import model_with, proposal_with
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
+from udfs.planning.elections import find_current_leaders
 from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_metrics import LoadSpread, MetricOptions, measure_balance, measure_plan, measure_state
 from udfs.planning.plan_request import PlanRequest
@@ -79,7 +80,7 @@ def test_balance_equals_an_independent_count(cluster_model: ClusterModel) -> Non
             held["bytes_out_per_s"][replicas[0]] += cluster_model.rate_out[row]
             successor = replicas[1] if len(replicas) > 1 and lives[1] else -1
             leads.append((replicas[0], successor, float(cluster_model.rate_out[row])))
-    found = measure_balance(cluster_model)
+    found = measure_balance(cluster_model, find_current_leaders(cluster_model))
     assert found.brokers == len(counted)
     for name, per in held.items():
         assert close(getattr(found, name), spread(per, counted)), name

@@ -1,0 +1,80 @@
+"""Preferred leader elections after a plan: which succeed, and who leads before and after them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from udfs.arrow.ragged import count_true, first_true, is_in_segment, offsets_of
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Ints, ProposedAssignment
+from udfs.planning.waves import find_reassigned_partitions
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True)
+class PreferredElections:
+    """The p partitions of a cluster after a plan and its elections."""
+
+    leader: Ints  # int64 (p), the leader, NO_LEADER = none
+    preferred: Ints  # int64 (p), the first replica, live or not
+    elected: Flags  # bool (p), the preferred leader is live and in sync, and does not lead before its election
+    out_of_sync: Flags  # bool (p), the preferred leader is live, but out of sync: its election would fail
+
+
+def find_current_leaders(model: ClusterModel) -> Ints:
+    """Find the leader of each partition now: int64 (p), NO_LEADER = none. Without a known leader, the first replica."""
+    leader = model.current_leaders.astype(np.int64)
+    leads = model.live[leader] & _is_in_sync(model, leader)
+    return np.where(leads, leader, NO_LEADER)
+
+
+def elect_preferred_leaders(model: ClusterModel, proposal: ProposedAssignment) -> PreferredElections:
+    """Elect preferred leaders where the plan has changed the list, and where the partition is not frozen.
+
+    A reassignment keeps the leader if the new list has it; else the first in-sync replica of the new list leads. New
+    replicas are in sync at its end. As elections copy nothing, a replica on a down broker does not prevent them.
+    Source: KRaft's PartitionChangeBuilder (ElectionType.PREFERRED) and PartitionReassignmentReplicas.
+    """
+    reassigned = find_reassigned_partitions(model, proposal)
+    planned = proposal.replicas[proposal.offsets[:-1]]
+    preferred = np.where(reassigned, planned, model.source_order[model.offsets[:-1]]).astype(np.int64)
+    ready = model.live[preferred] & _is_in_sync(model, preferred)
+
+    old_leader = find_current_leaders(model)
+    keeps = is_in_segment(
+        old_leader.astype(np.int32), np.arange(model.partitions + 1), proposal.replicas, proposal.offsets
+    )
+    in_sync = model.live[proposal.replicas] & (
+        is_in_segment(proposal.replicas, proposal.offsets, *_in_sync_lists(model)) | model.find_copied(proposal)
+    )
+    first = first_true(in_sync, proposal.offsets)
+    successor = np.where(first >= 0, proposal.replicas[first], old_leader)
+    leader = np.where(~reassigned | keeps | (old_leader < 0), old_leader, successor)
+
+    votes = (preferred != leader) & (reassigned | np.isin(model.frozen, (FREE, FreezeReason.DOWN_REPLICA)))
+    elected, out_of_sync = votes & ready, votes & model.live[preferred] & ~ready
+    return PreferredElections(np.where(elected, preferred, leader), preferred, elected, out_of_sync)
+
+
+def lead_lists(model: ClusterModel, leader: Ints) -> ClusterModel:
+    """Return the cluster with the leader (int64, p) first in each list; without a leader, a down replica."""
+    first = np.where(model.live[model.replicas], 1, 0)
+    row = model.row
+    first = np.where(leader[row] >= 0, model.replicas != leader[row], first)
+    order = np.lexsort((np.arange(len(row)), first, row))
+    return replace(model, replicas=model.replicas[order], source_replicas=None, leader=None, in_sync=None)
+
+
+def _in_sync_lists(model: ClusterModel) -> tuple[np.ndarray, Ints]:
+    """Return the in-sync replicas of each partition: (int32, offsets)."""
+    if model.in_sync is None:
+        return model.replicas, model.offsets
+    return model.replicas[model.in_sync], offsets_of(count_true(model.in_sync, model.offsets))
+
+
+def _is_in_sync(model: ClusterModel, broker: Ints) -> Flags:
+    """Return whether one broker (int64, p) of each partition is in sync, or will be, as it is a new replica."""
+    each = np.arange(model.partitions + 1)
+    one = broker.astype(np.int32)
+    synced: Flags = is_in_segment(one, each, *_in_sync_lists(model))
+    return synced | ~is_in_segment(one, each, model.replicas, model.offsets)
