@@ -156,6 +156,10 @@ class Store(DeltaTables):
             return
         views = _select_views(VIEWS, {name for name in tables if self.exists(name)})
         run_sql = self.prepare_sql([view.name for view in views])
+        if self._is_local and views:  # the first, which all others read: evaluated once
+            snapshots = run_sql(f"SELECT * FROM {views[0].name}")
+            copied = self.spark.createDataFrame(snapshots.toArrow(), snapshots.schema)
+            copied.createOrReplaceTempView(sql_views.use_temporary_names(views[0].name))
         with ThreadPoolExecutor(_PARALLEL_LOADS) as pool:
             list(pool.map(lambda view: self._write_view(view, run_sql(f"SELECT * FROM {view.name}")), views))
 
