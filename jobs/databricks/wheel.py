@@ -13,8 +13,10 @@ from pathlib import Path
 
 from pipelines import __version__
 
-# Spark, Delta, and the libraries that pyspark imports for Spark Connect.
-PLATFORM = frozenset({"pyspark", "delta-spark", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"})
+# Spark, Delta, and the libraries that pyspark imports for Spark Connect; deltalake writes only with an embedded Spark.
+PLATFORM = frozenset(
+    {"pyspark", "delta-spark", "deltalake", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"}
+)
 BUILD = "1databricks"
 DIST = Path(__file__).resolve().parents[2] / "dist"
 

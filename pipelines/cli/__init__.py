@@ -1,6 +1,7 @@
 """The `kafka-placement` command, as people, spark-submit, wheel tasks and notebooks start it."""
 
 import io
+import logging
 import os
 import re
 import sys
@@ -15,12 +16,13 @@ from pipelines.cli.app import app
 from pipelines.cli.output_files import check_outputs
 from pipelines.cli.text_format import print_error
 from pipelines.errors import EXIT_USAGE, KafkaPlacementError
+from pipelines.warehouse_urls import redact_urls
 
 __all__ = ["app", "entry", "main"]
 
 # In the order of --help. Each module imports what is heavy when its command is called.
 _MODULES = (
-    *("run_command", "report_command", "tables_command", "query_command"),
+    *("run_command", "report_command", "tables_command", "query_command", "sql_command"),
     *("what_if_command", "inspect_command", "hotspots_command"),
     *("compare_command", "assign_command", "plan_command", "replay_command", "doctor_command"),
 )
@@ -58,11 +60,23 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         # An error of this program in a Spark worker is in the traceback.
         messages = re.findall(r"^pipelines\.errors\.\w+: (.*)$", str(error), flags=re.MULTILINE)
-        if not messages:
+        if not messages and not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
-        lines, exit_code = [messages[-1]], 1
+        lines, exit_code = [messages[-1] if messages else _describe_spark_error(error)], 1
     print_error(lines)
     return exit_code
+
+
+def _describe_spark_error(error: Exception) -> str:
+    """Describe an error of Spark that no module expects, without the stack trace of Java, which goes to the log."""
+    from pipelines.spark.storage_faults import read_message
+
+    logging.getLogger(__name__).debug("Spark failed", exc_info=error)
+    problem = next(iter(read_message(error).strip().splitlines()), type(error).__name__).rstrip(".")
+    remedy = (
+        "Repeat the command with KAFKA_PLACEMENT_LOG_LEVEL=debug, and report its log: this is a fault of the program"
+    )
+    return f"Spark failed: {redact_urls(problem)}. {remedy}."
 
 
 def _describe_usage(error: TyperException) -> str:

@@ -22,6 +22,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'kafka-placement query "SELECT * FROM insights.hottest_brokers"',
         'kafka-placement query "SELECT * FROM gold.failure_summary ORDER BY newly_offline_partitions DESC" --json -',
     ),
+    "sql": (
+        "kafka-placement sql < queries.sql",
+        "kafka-placement sql --warehouse /data/placement --json < queries.sql",
+    ),
     "inspect": ("kafka-placement inspect prod-describe.txt", "kafka-placement inspect dumps/prod --json -"),
     "what-if": (
         "kafka-placement what-if prod-describe.txt",

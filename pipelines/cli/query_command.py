@@ -14,6 +14,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
+from pipelines.cli.name_suggestions import suggest_names
 from pipelines.cli.text_format import escape_text, print_grid
 from pipelines.errors import StoreError
 from pipelines.spark.storage_faults import read_message
@@ -96,6 +97,8 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
         message = read_message(error)
         if path := _PATH.search(message):
             raise StoreError(f"query only reads tables and views, by name. It rejects {path[0]}, a path.") from error
+        if suggested := suggest_names(error, _list_columns(store, names), (*TABLES, *VIEWS)):
+            raise StoreError(f"invalid SQL: {suggested[0]}") from error
         reads = "query only reads, and only tables and views: SELECT, SHOW, DESCRIBE, EXPLAIN"
         known = f"Tables and views: {', '.join((*TABLES, *VIEWS))}"
         lines = message.partition(";\n")[0].splitlines()  # without Spark's plan of the statement
@@ -106,6 +109,11 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
         message = read_message(error)
         sentences = (_get_first_line(message).rstrip("."), *_find_remedy(message))
         raise StoreError(f"the query failed: {'. '.join(sentences)}") from error
+
+
+def _list_columns(store: Store, names: Sequence[str]) -> dict[str, list[str]]:
+    """List the columns of tables and views that the session knows by name."""
+    return {name: store.spark.table(name).columns for name in names}
 
 
 def _find_remedy(message: str) -> list[str]:

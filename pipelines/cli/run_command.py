@@ -17,7 +17,7 @@ from pipelines.cli.option_values import parse_moment, parse_report
 from pipelines.cli.run_summary import SUMMARY_STAGE, print_details, print_summary
 from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
-from pipelines.errors import EXIT_ALERT, SettingsError
+from pipelines.errors import EXIT_ALERT, SettingsError, StoreError
 from pipelines.ingest.sources import SnapshotKey, find_sources
 
 if TYPE_CHECKING:
@@ -190,14 +190,14 @@ def _progress_bar(steps: int) -> Iterator[Progress]:
 
 
 def _create_views(store: Store) -> str:
-    """Create the views of a catalog; return why that failed, if it did: the run's tables are complete all the same."""
+    """Publish the views; return why that failed, if it did: the run's tables are complete all the same."""
     from pyspark.errors import PySparkException
 
     try:
-        store.create_catalog_views()
-    except PySparkException as error:
+        store.publish_views()
+    except (PySparkException, StoreError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return f"the views of schema insights were not created: {lines[0]}"
+        return f"the views of schema insights were not updated, and other programs see older rows: {lines[0]}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Read the log of a small Delta table in a folder of this machine without Spark, and name what is wrong with it."""
+"""Read and overwrite small Delta tables in a folder of this machine without Spark, and name what is wrong with them."""
 
 import json
 import re
@@ -155,6 +155,17 @@ def read_files(folder: Path, files: Sequence[DataFile], columns: Sequence[str]) 
             part = part.append_column(column, pa.repeat(pa.scalar(file.partition[column], pa.string()), part.num_rows))
         parts.append(part.select(columns))
     return pa.concat_tables(parts)
+
+
+def overwrite_table(folder: Path, rows: pa.Table, comment: str) -> None:
+    """Replace all rows and columns of a table in one commit; raise StoreError if its log is damaged."""
+    from deltalake import write_deltalake  # only `run` writes, and platforms with a Spark of their own lack it
+    from deltalake.exceptions import DeltaError
+
+    try:
+        write_deltalake(str(folder), rows, mode="overwrite", schema_mode="overwrite", description=comment)
+    except DeltaError as error:
+        raise make_damage_error(folder, str(error).partition("\n")[0]) from error
 
 
 def _read_actions(folder: Path, commit: Path) -> list[dict[str, Any]]:

@@ -118,12 +118,12 @@ class DeltaTables:
 
     def create(self, table: Table) -> None:
         """Create a table by its contract if it does not exist."""
-        with self._lock(table):
+        with self._lock(table.name):
             self._create(table)
 
     def append(self, table: Table, rows: DataFrame) -> None:
         """Append rows to a table, which is created if it does not exist."""
-        with self._lock(table):
+        with self._lock(table.name):
             self._create(table)
             self._save(table, rows.select(*table.column_names).write.mode("append"))
 
@@ -146,13 +146,13 @@ class DeltaTables:
             return self.spark.read.format("delta").load(self.location(name))
 
     @contextmanager
-    def _lock(self, table: Table) -> Iterator[None]:
+    def _lock(self, name: str) -> Iterator[None]:
         """Lock a table in a local folder, where of two commits with one number the second replaces the first."""
         if not self._is_local:
             yield
             return
-        folder = Path(self.location(table.name))
-        with self.explain_faults(f"table {table.name} at {folder}"):
+        folder = Path(self.location(name))
+        with self.explain_faults(f"table {name} at {folder}"):
             folder.mkdir(parents=True, exist_ok=True)
             lock = os.open(folder, os.O_RDONLY)
         try:

@@ -19,6 +19,11 @@ _EMPTY = re.compile(rf"{_GAP}*+\Z")
 _TOKEN = re.compile(
     rf"(?P<gap>{_GAP}++)|'(?:[^'\\]|\\.)*+'?|\"(?:[^\"\\]|\\.)*+\"?|`[^`]*+`?|/\*.*+|[^\s;'\"`/-]++|.", re.DOTALL
 )
+# A semicolon, a comment, a quoted text or name, or other text.
+_PART = re.compile(
+    r";|--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|'(?:[^'\\]|\\.)*+'?|\"(?:[^\"\\]|\\.)*+\"?|`[^`]*+`?|[^;'\"`/-]++|.",
+    re.DOTALL,
+)
 # Spark runs functions in TIMESTAMP AS OF (...) before there is a plan.
 _REFLECTION = re.compile(r"\b(?:(?:try_)?reflect|java_method)\s*+\(", re.IGNORECASE)
 _RUNS_JAVA = "reflect, try_reflect and java_method, which run Java code"
@@ -116,6 +121,21 @@ def remove_end(sql: str) -> str:
         if token.lastgroup != "gap":
             end = token.end()
     return sql[:end]
+
+
+def split_statements(text: str) -> tuple[list[str], str]:
+    """Split text at the semicolons outside quotes and comments; return the statements, and the rest after the last."""
+    statements, begin = [], 0
+    for token in _PART.finditer(text):
+        if token[0] == ";":
+            statements.append(text[begin : token.start()])
+            begin = token.end()
+    return statements, text[begin:]
+
+
+def is_empty(sql: str) -> bool:
+    """Tell whether a statement has only white space, semicolons and comments."""
+    return _EMPTY.match(sql) is not None
 
 
 def _check_plans(frame: DataFrame) -> None:

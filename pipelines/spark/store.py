@@ -35,6 +35,8 @@ from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 _GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
 _MAX_LOCAL_ROWS = 1_000_000
 _FEW_FILES, _MANY_ROWS = 16, 50_000  # of a table that Spark reads itself, as each file costs it milliseconds
+# Paths that delta-rs takes as they are: others it decodes, or rejects.
+_PLAIN_PATH = re.compile(r"[\w/ .-]+")
 _PARALLEL_LOADS = 3  # Spark uses little of a processor while it opens a table
 
 _log = logging.getLogger(__name__)
@@ -71,7 +73,7 @@ class Store(DeltaTables):
     def replace(self, table: Table, rows: DataFrame, snapshots: Sequence[SnapshotKey]) -> None:
         """Replace all rows of snapshots by `rows`, in one commit."""
         writer = rows.select(*table.column_names).write
-        with self._lock(table):
+        with self._lock(table.name):
             self._create(table)
             existing = self._read_local(table.name, snapshots, ())
             if existing is not None and existing.num_rows == 0:  # appending takes a third of the time
@@ -146,11 +148,31 @@ class Store(DeltaTables):
         tables = self.register(list(TABLES))
         self.register_views(_select_views(VIEWS, set(tables)), tables)
 
-    def create_catalog_views(self) -> None:
-        """Create every view whose tables exist in the catalog, or replace it, if the catalog can hold views."""
+    def publish_views(self) -> None:
+        """Create every view whose tables exist in the catalog; in a folder, write its rows as a table of its name."""
+        tables, _ = find_dependencies([view.name for view in VIEWS])
         if self._catalog:
-            tables, _ = find_dependencies([view.name for view in VIEWS])
             sql_views.create_views(self.spark, _select_views(VIEWS, set(self.register(tables))))
+            return
+        views = _select_views(VIEWS, {name for name in tables if self.exists(name)})
+        run_sql = self.prepare_sql([view.name for view in views])
+        if self._is_local and views:  # the first, which all others read: evaluated once
+            snapshots = run_sql(f"SELECT * FROM {views[0].name}")
+            copied = self.spark.createDataFrame(snapshots.toArrow(), snapshots.schema)
+            copied.createOrReplaceTempView(sql_views.use_temporary_names(views[0].name))
+        with ThreadPoolExecutor(_PARALLEL_LOADS) as pool:
+            list(pool.map(lambda view: self._write_view(view, run_sql(f"SELECT * FROM {view.name}")), views))
+
+    def _write_view(self, view: View, rows: DataFrame) -> None:
+        """Replace the table of a view by its rows, in one commit."""
+        location = self.location(view.name)
+        is_plain = self._is_local and _PLAIN_PATH.fullmatch(location) is not None
+        arrow_rows = rows.toArrow() if is_plain else None
+        with self._lock(view.name), self.explain_faults(f"table {view.name} at {location}"):
+            if arrow_rows is None:
+                rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
+            else:
+                delta_log.overwrite_table(Path(location), arrow_rows, view.comment)
 
     def prepare_sql(self, names: Sequence[str]) -> Callable[[str], DataFrame]:
         """Return a function that runs SQL of this program over these tables and views, if they exist."""

@@ -15,6 +15,8 @@ from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import ANY_ISSUE_SQL, ISSUE_CASES_SQL
 from pipelines.verdict.failure_answers import ANSWER_SQL
 from udfs.failures.scenarios import ScenarioKind
+from udfs.planning.certificates import BYTES_COPIED, LEADERS_CHANGED, REPLICAS_COPIED, WORST_SURVIVOR
+from udfs.planning.plan_rows import METRICS
 
 SCHEMA = "insights"
 
@@ -45,6 +47,25 @@ def _failure_risk(columns: str, kind: str) -> str:
        f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio
 FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
 WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = '{kind}'"""
+
+
+def _plan_metrics() -> str:
+    """List the metrics of a plan as structs: before, after, and the lower bound if the plan's certificate has one."""
+    costs = {"copied_bytes": BYTES_COPIED, "moves": REPLICAS_COPIED, "leader_changes": LEADERS_CHANGED}
+    values = {name: ("CAST(0 AS DOUBLE)", f"CAST({name} AS DOUBLE)") for name in costs}
+    values |= {m.name: (f"CAST({m.name}_before AS DOUBLE)", f"CAST({m.name}_after AS DOUBLE)") for m in METRICS}
+    bounds = {
+        name: f"CASE WHEN objective = '{quantity}' THEN lower_bound END"
+        for name, quantity in (*costs.items(), ("worst_survivor_ratio", WORST_SURVIVOR))
+    }
+    # A budget may pay for a part of the plan only: then it copies fewer replicas than all targets require.
+    moves = "CAST(get_json_object(certificate, '$.moves_lower_bound') AS DOUBLE)"
+    bounds["moves"] = f"coalesce({bounds['moves']}, CASE WHEN moves >= {moves} THEN {moves} END)"
+    return ",\n  ".join(
+        f"named_struct('metric', '{name}', 'before', {before}, 'after', {after}, "
+        f"'lower_bound', {bounds.get(name, 'CAST(NULL AS DOUBLE)')})"
+        for name, (before, after) in values.items()
+    )
 
 
 # The newest snapshot is the one seen last: a cluster may return to an earlier state, when a broker comes back.
@@ -163,6 +184,16 @@ FROM (
   FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
   WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'pair'
 ) WHERE place = 1
+
+-- insights.plan_metrics: Every metric of each plan, one a row: its value now (before), after the plan, and the proven
+-- lower bound, null where none is proven; also what the plan copies and changes, with 0 before.
+SELECT cluster_id, goal, m.metric, m.before, m.after, m.lower_bound
+FROM (
+  SELECT p.cluster_id, p.goal, explode(array(
+  {_plan_metrics()})) AS m
+  FROM gold.plans p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+  WHERE s.newest AND p.feasible
+)
 
 -- insights.manually_placed_topics: Topics that no scheme of Kafka explains: placed by hand, or changed since; and the
 -- first partition that differs. Where racks_known is false, topics that Kafka placed across racks are among them.

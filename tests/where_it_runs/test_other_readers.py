@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from pipelines.spark.store import Store
+from pipelines.spark.views import BY_NAME, VIEWS
 from pipelines.tables import RUN_TABLES
 from tests.shared_runs import SampleRun
 
@@ -82,7 +83,9 @@ def duck(sample_run: SampleRun, arrow: Callable[[str], pa.Table]) -> duckdb.Duck
 @pytest.fixture(scope="module")
 def store(spark_application: SparkSession, sample_run: SampleRun) -> Store:
     store = Store(spark_application, str(sample_run.warehouse))
-    assert sorted(store.register(list(RUN_TABLES))) == list_tables(sample_run.warehouse) == sorted(RUN_TABLES)
+    assert sorted(store.register(list(RUN_TABLES))) == sorted(RUN_TABLES)
+    assert list_tables(sample_run.warehouse) == sorted((*RUN_TABLES, *BY_NAME))
+    store.register_views(VIEWS)
     return store
 
 
@@ -98,6 +101,11 @@ def test_three_readers_see_the_same_rows(
     from_duck = duck.sql(f"SELECT * FROM {name}").to_arrow_table()
     assert from_duck.num_rows == len(expected)
     assert sort_rows(from_duck.cast(arrow(name).schema)) == expected  # DuckDB names its zone Etc/UTC
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_table_of_a_view_has_its_rows(store: Store, arrow: Callable[[str], pa.Table], name: str) -> None:
+    assert sort_rows(arrow(name)) == sort_rows(store.spark.table(name).toArrow())
 
 
 @pytest.mark.parametrize("query", QUERIES)

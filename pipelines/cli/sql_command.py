@@ -1,0 +1,92 @@
+"""`sql`: several read-only queries in one Spark session."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.cli import common_options as common
+from pipelines.cli.app import app, examples
+from pipelines.cli.query_command import format_json_line, print_rows, run_query
+from pipelines.cli.text_format import print_error, print_message
+from pipelines.errors import EXIT_INPUT, KafkaPlacementError
+
+if TYPE_CHECKING:
+    from pipelines.spark.store import Store
+
+_PROMPT, _NEXT_PROMPT = "sql> ", "  -> "
+_QUIT = ("quit", "exit")
+
+
+@app.command(rich_help_panel="Tables, with Spark", epilog=examples("sql"))
+def sql(
+    json_rows: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per row, as `query --json -` does.")
+    ] = False,
+    warehouse: common.WarehouseOption = None,
+    conf: common.ConfOption = None,
+    options: common.SetOption = None,
+) -> None:
+    """Run queries from stdin or a prompt in one Spark session; `;` ends a query, `quit` the session.
+
+    A query that fails does not end the session. Without a terminal, the exit code is then 1.
+    """
+    store = common.open_store_to_read(common.read_settings(conf, options, warehouse))
+    is_interactive = sys.stdin.isatty()
+    if is_interactive:
+        with suppress(ImportError):  # its import gives the prompt a history and keys to edit
+            import readline  # noqa: F401
+        print_message("end a query with ;, and the session with quit")
+    failures = 0
+    for statement in _read_statements(is_interactive):
+        failures += not _run_statement(store, statement, json_rows)
+    if failures and not is_interactive:
+        raise typer.Exit(EXIT_INPUT)
+
+
+def _run_statement(store: Store, statement: str, json_rows: bool) -> bool:
+    """Run a query and print its rows, or why it failed; return whether it succeeded."""
+    try:
+        columns, rows = run_query(store, statement, as_json=json_rows)
+        if json_rows:
+            common.write_text(Path("-"), "".join(f"{format_json_line(row)}\n" for row in rows))
+        else:
+            print_rows(columns, rows)
+    except KafkaPlacementError as error:
+        print_error(list(map(str, error.args)))
+        return False
+    except KeyboardInterrupt:
+        print_message("query cancelled")
+        return False
+    return True
+
+
+def _read_statements(is_interactive: bool) -> Iterator[str]:
+    """Yield each statement of stdin once its semicolon, or the end, is read; stop at quit."""
+    from pipelines.spark.read_only_sql import is_empty, split_statements
+
+    rest = ""
+    while (line := _read_line(is_interactive, _PROMPT if is_empty(rest) else _NEXT_PROMPT)) is not None:
+        if is_empty(rest) and line.strip().rstrip(";").lower() in _QUIT:
+            return
+        statements, rest = split_statements(f"{rest}{line}\n")
+        yield from (statement for statement in statements if not is_empty(statement))
+    if not is_empty(rest):
+        yield rest
+
+
+def _read_line(is_interactive: bool, prompt: str) -> str | None:
+    """Read the next line of stdin without its end, after a prompt on a terminal; None = there is none."""
+    if is_interactive:
+        try:
+            return input(prompt)
+        except EOFError:
+            print()
+            return None
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
