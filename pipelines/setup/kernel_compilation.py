@@ -93,7 +93,13 @@ def compile_plan(goal: str) -> None:
     ids = {"broker_id": range(7), "rack": [f"r{b % 3}" for b in range(7)], "live": [True] * 7, "draining": [False] * 7}
     rows = [
         {"topic": "t", "partition": p, "leader": p % 3, "replicas": [p % 3, 3 + p % 2], "size_bytes": p + 1}
-        | {"adding_replicas": [], "removing_replicas": [], "bytes_in_per_s": 1.0 + p, "bytes_out_per_s": 2.0 + p}
+        | {
+            "isr": [p % 3, 3 + p % 2],
+            "adding_replicas": [],
+            "removing_replicas": [],
+            "bytes_in_per_s": 1.0 + p,
+            "bytes_out_per_s": 2.0 + p,
+        }
         for p in range(24)
     ]
     tables = {
