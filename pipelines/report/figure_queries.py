@@ -165,7 +165,7 @@ FROM gold.headroom WHERE {condition} AND scheme = 'observed'
 -- topics: Topics: leaders, replicas and issues
 SELECT cluster_id, topic, place, topics, partitions, replication_factor, leaders_max, hottest_broker,
        max_over_mean_ratio, brokers_spread_percent, brokers_skew_percent, brokers_leader_skew_percent,
-       offline_partitions, under_min_isr_partitions, under_replicated_partitions, replica_brokers, brokers
+       offline_partitions, under_min_isr_partitions, under_replicated_partitions, replica_brokers, broker_list
 FROM (
   SELECT *, count(*) OVER (PARTITION BY cluster_id) AS topics, row_number() OVER (
     PARTITION BY cluster_id ORDER BY leaders_max - leaders_mean DESC, leaders_max DESC, topic) AS place
@@ -179,7 +179,7 @@ JOIN (
 JOIN (
   SELECT cluster_id, topic, count(*) AS replica_brokers,
          slice(array_sort(collect_list(struct(-leaders AS order, broker_id, leaders, replicas))), 1, {max_brokers})
-           AS brokers
+           AS broker_list
   FROM (
     SELECT cluster_id, topic, broker_id, count_if(leader = broker_id) AS leaders, count(*) AS replicas
     FROM (SELECT cluster_id, topic, leader, explode(replicas) AS broker_id FROM silver.partitions WHERE {condition})

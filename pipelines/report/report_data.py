@@ -181,7 +181,7 @@ def add_risks(failures: Rows) -> Rows:
 def _shorten_topic(row: dict[str, Any]) -> dict[str, Any]:
     """Turn the brokers of a topic into lists of broker, leaders and replicas."""
     names = ("broker_id", "leaders", "replicas")
-    return {**row, "brokers": [[broker[name] for name in names] for broker in row["brokers"]]}
+    return {**row, "broker_list": [[broker[name] for name in names] for broker in row["broker_list"]]}
 
 
 def describe_broker_pairs(brokers: Rows, tables: Mapping[str, pa.Table]) -> dict[str, Any]:

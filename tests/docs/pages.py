@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"sh", "console", "sql", "python", "yaml", "json", "text", ""}
+LANGUAGES = {"sh", "console", "sql", "python", "yaml", "toml", "json", "text", ""}
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.M | re.S)
 _IN_TABLE = re.compile(r"`(kafka-placement [^`]+)`")
 

@@ -153,7 +153,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
                 "under_min_isr_partitions": 0,
                 "under_replicated_partitions": 2,
                 "replica_brokers": min(brokers, 40),
-                "brokers": [[one, 9, 20] for one in ids[:40]],
+                "broker_list": [[one, 9, 20] for one in ids[:40]],
                 "brokers_skew_percent": 10.0,
                 "brokers_leader_skew_percent": 20.0,
                 "partitions": 100 - i,

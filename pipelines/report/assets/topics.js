@@ -38,13 +38,13 @@ const topics = (() => {
     const text = `${count(one.partitions, "partition")}, replication factor ${one.replication_factor}, replicas on ${count(one.replica_brokers, "broker")}. ` +
       `${issues.length ? `${issues.join(", ")}. ` : ""}Spread: ${percent(one.brokers_spread_percent)} of the brokers have a replica. ` +
       `Skew: ${percent(one.brokers_skew_percent)} of these have more replicas, and ${percent(one.brokers_leader_skew_percent)} more leaders, than an even share.`;
-    const rows = one.brokers.flatMap(([id, leaders, replicas]) => [{ id, n: leaders, what: "leaders" }, { id, n: replicas - leaders, what: "followers" }]);
+    const rows = one.broker_list.flatMap(([id, leaders, replicas]) => [{ id, n: leaders, what: "leaders" }, { id, n: replicas - leaders, what: "followers" }]);
     const chart = plot(section, `Brokers of ${one.topic}`, {
       color: { legend: true, domain: ["leaders", "followers"], range: [COLOURS.observed, "#8a929a"] },
-      x: brokerScale(one.brokers.map(([id]) => id), "broker"), y: { label: "replicas", grid: true },
+      x: brokerScale(one.broker_list.map(([id]) => id), "broker"), y: { label: "replicas", grid: true },
       marks: [Plot.barY(rows, { x: "id", y: "n", fill: "what", tip: true, title: (d) => `broker ${d.id}: ${d.n} ${d.what}` })],
     });
-    const more = one.replica_brokers > one.brokers.length ? [make("p", { class: "muted" }, `The ${one.brokers.length} brokers with most leaders of ${one.replica_brokers}.`)] : [];
+    const more = one.replica_brokers > one.broker_list.length ? [make("p", { class: "muted" }, `The ${one.broker_list.length} brokers with most leaders of ${one.replica_brokers}.`)] : [];
     return make("div", {}, make("h4", {}, one.topic), make("p", {}, text), chart, ...more);
   }
 
