@@ -26,7 +26,14 @@ def suggest_names(error: PySparkException, columns: Mapping[str, Sequence[str]],
         condition, parameters = error.getCondition() or "", error.getMessageParameters() or {}
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         name = _read_name(parameters.get("relationName", ""))
-        return [_describe("table or view", name, find_tables(name, known), "List all: kafka-placement tables")]
+        return [
+            _describe(
+                "table or view",
+                name,
+                find_tables(name, known),
+                "List all: kafka-placement tables; query only reads: SELECT, SHOW, DESCRIBE, EXPLAIN",
+            )
+        ]
     if condition.startswith("UNRESOLVED_COLUMN"):
         name = _read_name(parameters.get("objectName", "")).rpartition(".")[2]
         names = list(dict.fromkeys(column for group in columns.values() for column in group))
