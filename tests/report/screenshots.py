@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tests.bench.fleet import Shape, make_fleet
-from tests.report.seen import chromium_found, launched, opened
+from tests.report.seen import chromium_found, launched, opened, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -84,6 +84,8 @@ def take(browser: Browser, shot: Shot, page: Path, out: Path) -> float:
         if seen.faults:
             raise SystemExit(f"{page}: {'; '.join(seen.faults)}")
         told: dict[str, Any] = {"path": out / f"{shot.name}.png", "animations": "disabled"}
+        if shot.what is not None:  # it may be folded
+            unfold(seen.page)
         if shot.what is None:
             seen.page.screenshot(**told)
         else:
