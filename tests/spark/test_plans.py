@@ -189,7 +189,7 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
     partitions = [
         key
         | loads
-        | {"topic": "t", "partition": p, "leader": 1, "replicas": [1, 2]}
+        | {"topic": "t", "partition": p, "leader": 1, "replicas": [1, 2], "isr": [1, 2]}
         | {"adding_replicas": None, "removing_replicas": None}
         for p in (0, 1)
     ]
