@@ -93,7 +93,7 @@ def test_the_report_after_two_runs(twice: Path, chromium: Browser) -> None:
         unfold(seen.page)
         assert seen.faults == []
         found = counted(seen.page)
-        assert (found["charts"], found["drawn"], found["broken"], found["lines"]) == (17, 17, 0, 2)
+        assert (found["charts"], found["drawn"], found["broken"], found["lines"]) == (16, 16, 0, 2)
         assert seen.page.locator("h2").all_inner_texts() == ["Overview", "kraft", "zk"]
         live = seen.page.locator("main > section.card tbody td:nth-child(3)").all_inner_texts()
         assert live == ["5", "5"]

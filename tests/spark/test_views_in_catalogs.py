@@ -85,6 +85,7 @@ def test_views_of_a_metastore(small_run: SmallRun, tmp_path: Path) -> None:
     page, whole = tmp_path / "fleet.html", tmp_path / "whole"
     shutil.copytree(small_run.warehouse, whole)
     shutil.rmtree(whole / "gold" / "scheme_comparison")
+    shutil.rmtree(whole / "insights")  # a catalog has views instead
     catalog = ["--set", "store.catalog=spark_catalog"]
     sql = "SELECT broker_id, answer FROM insights.broker_failure_risk WHERE cluster_id = 'prod.eu' ORDER BY broker_id"
     commands = [
