@@ -31,7 +31,7 @@ def report(
 
     data = read_report(common.open_store_to_read(common.read_settings(conf, options, warehouse)), clusters or ())
     if file == Path("-"):
-        typer.echo(render_page(data))
+        common.write_text(file, render_page(data))
         return
     write_page(data, file)
     print_line(f"{format_count(len(data.clusters), 'cluster')}: {file}")

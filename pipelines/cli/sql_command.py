@@ -13,7 +13,7 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.query_command import format_json_line, print_rows, run_query
-from pipelines.cli.text_format import print_error, print_message
+from pipelines.cli.text_format import print_error, print_line, print_message
 from pipelines.errors import EXIT_INPUT, KafkaPlacementError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _read_line(is_interactive: bool, prompt: str) -> str | None:
         try:
             return input(prompt)
         except EOFError:
-            print()
+            print_line()
             return None
     line = sys.stdin.readline()
     return line.rstrip("\n") if line else None

@@ -34,6 +34,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "report": ("out.html",),
     "tables": (),
     "query": ("SELECT 1",),
+    "sql": (),
     "inspect": ("d.txt",),
     "what-if": ("d.txt",),
     "hotspots": ("d.txt", "--seeds", "2"),
