@@ -16,6 +16,7 @@ from pipelines.verdict.cluster_evidence import MAX_TOPICS, PartitionIssue
 from pipelines.verdict.judgement import Verdict, name_some
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import fill_forms
+from pipelines.whole_files import replace_text
 from udfs.plurals import count_of
 
 _EFFECTS: dict[str, str] = {
@@ -145,10 +146,8 @@ def write_alert_files(report: AlertReport, prometheus_file: str, json_file: str)
 
 
 def _replace(file: Path, setting: str, text: str) -> None:
-    temporary = file.with_name(f".{file.name}.new")  # the textfile collector reads *.prom
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
+        replace_text(file, text)
     except OSError as error:
         problem = f"cannot be written: {error.strerror}. Name a file in a folder that exists"
         raise SettingsError(f"{setting} {file}: {problem}") from error

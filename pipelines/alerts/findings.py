@@ -10,17 +10,18 @@ from pipelines.config.alert_settings import Acknowledgement
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.spark.views import match_snapshots
+from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import ANY_ISSUE_SQL, ISSUE_CASES_SQL, PartitionIssue
 from pipelines.verdict.levels import Level
 
 BROKER_DOWN = "broker_down"
 ISSUE_LEVELS: dict[str, Level] = {
-    PartitionIssue.OFFLINE: Level.AT_RISK,
-    PartitionIssue.UNDER_MIN_ISR: Level.AT_RISK,
-    PartitionIssue.OFFLINE_IF_RACK_FAILS: Level.AT_RISK,
-    PartitionIssue.OFFLINE_IF_BROKER_FAILS: Level.AT_RISK,
-    BROKER_DOWN: Level.WARNING,
-    PartitionIssue.UNDER_REPLICATED: Level.WARNING,
+    PartitionIssue.OFFLINE: statements.OFFLINE.level,
+    PartitionIssue.UNDER_MIN_ISR: statements.UNDER_MIN_ISR.level,
+    PartitionIssue.OFFLINE_IF_RACK_FAILS: statements.RACK_OFFLINE.level,
+    PartitionIssue.OFFLINE_IF_BROKER_FAILS: statements.BROKER_OFFLINE.level,
+    BROKER_DOWN: statements.DOWN.level,
+    PartitionIssue.UNDER_REPLICATED: statements.UNDER_REPLICATED.level,
 }
 _TABLES = ("silver.partitions", "silver.topics", "silver.brokers")
 _QUERY = """

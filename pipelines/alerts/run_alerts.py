@@ -12,11 +12,11 @@ from pipelines.config.alert_settings import AlertSettings
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.stages.scheme_comparison_stage import METRICS
+from pipelines.tables.gold_tables import SCHEME_COMPARISON
 from pipelines.verdict.judgement import Verdict
 from udfs.plurals import count_of
 
 NEW = "new"  # --alert new: findings that the previous run with alerts did not have
-_METRICS_TABLE = "gold.scheme_comparison"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def check_run(
 ) -> tuple[AlertReport, list[str]]:
     """Judge the snapshots of a run; return the report, and warnings about rules that have no effect."""
     now, clusters = datetime.now(UTC), [key.cluster_id for key in snapshots]
-    rows = store.read_rows(_METRICS_TABLE, snapshots, ("cluster_id", "scheme", "metric", "value"))
+    rows = store.read_rows(SCHEME_COMPARISON.name, snapshots, ("cluster_id", "scheme", "metric", "value"))
     values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows if row["scheme"] == "observed"}
     results, unknown = check_thresholds(rules.thresholds, clusters, values)
     warnings = [f"--alert {line}" for line in unknown]
@@ -84,4 +84,4 @@ def deliver(
     resolved = sum(one.state is AlertState.RESOLVED for one in report.findings)
     parts = [(ongoing, "known"), (acknowledged, "acknowledged"), (resolved, "resolved")]
     quiet = [f"{count_of(n, 'finding')} {what}" for n, what in parts if n]
-    return [*lines, *([f"no alert for {', '.join(quiet)}"] if quiet else [])]
+    return [*(f"alert: {line}" for line in lines), *([f"no alert for {', '.join(quiet)}"] if quiet else [])]

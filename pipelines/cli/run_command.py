@@ -215,6 +215,6 @@ def _raise_alerts(
     for line in warnings:
         print_warning(line)
     for line in deliver(store, snapshots, report, settings, print_warning):
-        print_message(line if line.startswith("no alert") else f"alert: {line}")
+        print_message(line)
     if report.is_firing:
         raise typer.Exit(EXIT_ALERT)

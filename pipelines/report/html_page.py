@@ -14,6 +14,7 @@ from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.report_data import ReportData, read_report
 from pipelines.spark.store import Store
+from pipelines.whole_files import replace_text
 from udfs.json_answers import to_json
 
 # D3 and Observable Plot (ISC licence), from their packages.
@@ -65,11 +66,9 @@ def render_page(data: ReportData) -> str:
 def write_page(data: ReportData, file: Path) -> None:
     """Replace the file by the report as a whole; raise SettingsError if it cannot be written."""
     text = render_page(data)
-    temporary = file.with_name(f".{file.name}.new")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
+        replace_text(file, text)
     except OSError as error:
         raise SettingsError(f"--report {file}: cannot be written: {error.strerror}. Name a file in a folder") from error
 

@@ -61,7 +61,8 @@ def print_seeds(seeds: int) -> None:
 
 def line(model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, seconds: float) -> str:
     """Format what a plan reaches, as max/mean, and what it takes."""
-    after = measure_balance(mark_drained_brokers(model, request).with_lists(proposal.offsets, proposal.replicas))
+    planned = mark_drained_brokers(model, request).with_lists(proposal.offsets, proposal.replicas)
+    after = measure_balance(planned, planned.preferred_leaders)
     ratios = [getattr(after, name).max_over_mean for name in _LOADS]
     ratios += [after.worst_survivor_ratio, after.worst_survivor_bytes_out_ratio]
     cells = ["-" if ratio is None else f"{ratio:.3f}" for ratio in ratios]
