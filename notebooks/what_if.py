@@ -38,20 +38,21 @@ spark.createDataFrame(ids, "broker_id int").createOrReplaceTempView("failed_brok
 default = load_settings().topics.unclean_leader_election  # for topics whose sources do not show it
 led_by_failed = spark.sql(
     f"""
-    SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr, p.elr, b.live, f.failed,
+    SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr, p.elr, b.live, b.unknown, f.failed,
            coalesce(t.unclean_leader_election, {default}) AS unclean
     FROM silver.partitions p
     JOIN silver.topics t ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
     JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
     JOIN (
-      SELECT cluster_id, snapshot_id, collect_list(broker_id) AS live
+      SELECT cluster_id, snapshot_id, collect_list(broker_id) AS live,
+             collect_list(CASE WHEN live IS NULL THEN broker_id END) AS unknown
       FROM silver.brokers WHERE live IS NOT FALSE GROUP BY cluster_id, snapshot_id
     ) b ON p.cluster_id = b.cluster_id AND p.snapshot_id = b.snapshot_id
     CROSS JOIN (SELECT collect_list(broker_id) AS failed FROM failed_brokers) f
     WHERE s.newest AND array_contains(f.failed, p.leader)
     """
 ).where(of_cluster)
-election = elect_leader(F.col("unclean"), F.col("live"), F.col("failed"))
+election = elect_leader(F.col("unclean"), F.col("live"), F.col("unknown"), F.col("failed"))
 led_by_failed.withColumn("election", election).createOrReplaceTempView("after_the_failure")
 spark.sql(
     """

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from pipelines.alerts.findings import BROKER_DOWN, AlertState, JudgedFinding
 from pipelines.alerts.thresholds import ThresholdResult
 from pipelines.errors import SettingsError
-from pipelines.verdict.cluster_evidence import MAX_TOPICS, PartitionIssue
-from pipelines.verdict.judgement import Verdict, name_some
+from pipelines.verdict.cluster_evidence import PartitionIssue
+from pipelines.verdict.judgement import Verdict, name_brokers, name_topics
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import fill_forms
 from pipelines.whole_files import replace_text
@@ -59,12 +59,10 @@ def describe_alerts(report: AlertReport) -> list[str]:
 def _describe_group(cluster: str, issue: str, group: Sequence[JudgedFinding]) -> str:
     findings = [one.finding for one in group]
     if issue == BROKER_DOWN:
-        names = name_some([one.subject for one in findings])
+        names = name_brokers([one.subject for one in findings])
         return f"{cluster}: new: {fill_forms('[broker|brokers] {names} [is|are] down', len(findings), names=names)}"
     count = sum(one.partitions or 0 for one in findings)
-    names = ", ".join(f"{one.subject} ({one.partitions})" for one in findings[:MAX_TOPICS])
-    more = len(findings) - MAX_TOPICS
-    names += f" and {count_of(more, 'more topic')}" if more > 0 else ""
+    names = name_topics(((one.subject, one.partitions or 0) for one in findings), len(findings))
     return f"{cluster}: new: {fill_forms(_EFFECTS[issue], count)}: {names}"
 
 

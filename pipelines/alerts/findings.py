@@ -11,7 +11,7 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.spark.views import match_snapshots
 from pipelines.verdict import statements
-from pipelines.verdict.cluster_evidence import ANY_ISSUE_SQL, ISSUE_CASES_SQL, PartitionIssue
+from pipelines.verdict.cluster_evidence import ISSUES_SQL, PartitionIssue
 from pipelines.verdict.levels import Level
 
 BROKER_DOWN = "broker_down"
@@ -26,12 +26,7 @@ ISSUE_LEVELS: dict[str, Level] = {
 _TABLES = ("silver.partitions", "silver.topics", "silver.brokers")
 _QUERY = """
 SELECT cluster_id, issue, topic AS subject, count(*) AS partitions
-FROM (
-  SELECT cluster_id, topic, explode(filter(array({cases}), x -> x IS NOT NULL)) AS issue
-  FROM silver.partitions
-  LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion) USING (cluster_id, snapshot_id, topic)
-  WHERE {condition} AND ({any_issue})
-) GROUP BY cluster_id, issue, topic
+FROM ({issues}) GROUP BY cluster_id, issue, topic
 UNION ALL
 SELECT cluster_id, '{broker_down}', string(broker_id), NULL FROM silver.brokers WHERE {condition} AND live IS FALSE
 """
@@ -73,19 +68,14 @@ class JudgedFinding(NamedTuple):
         return self.is_changed and self.state is AlertState.FIRING
 
 
-def read_findings(store: Store, snapshots: Sequence[SnapshotKey], level: Level) -> list[AlertFinding]:
-    """Read the findings of snapshots that are at least as serious as a level, in the order of ISSUE_LEVELS."""
-    sql = _QUERY.format(
-        cases=ISSUE_CASES_SQL,
-        any_issue=ANY_ISSUE_SQL,
-        broker_down=BROKER_DOWN,
-        condition=match_snapshots(list(snapshots)),
-    )
+def read_findings(store: Store, snapshots: Sequence[SnapshotKey]) -> list[AlertFinding]:
+    """Read the findings of snapshots, in the order of ISSUE_LEVELS."""
+    condition = match_snapshots(list(snapshots))
+    issue_sql = ISSUES_SQL.format(partitions=f"(SELECT * FROM silver.partitions WHERE {condition})")
+    sql = _QUERY.format(issues=issue_sql, broker_down=BROKER_DOWN, condition=condition)
     with store.explain_faults():
         rows = store.prepare_sql(_TABLES)(sql).collect()
-    levels, issues = list(Level), list(ISSUE_LEVELS)
-    serious = {issue for issue, one in ISSUE_LEVELS.items() if levels.index(one) <= levels.index(level)}
-    findings = [AlertFinding(*row) for row in rows if row["issue"] in serious]
+    issues, findings = list(ISSUE_LEVELS), [AlertFinding(*row) for row in rows]
     return sorted(findings, key=lambda one: (one.cluster_id, issues.index(one.issue), -(one.partitions or 0), one.key))
 
 
@@ -94,16 +84,21 @@ def judge_findings(
     previous: Iterable[tuple[AlertFinding, AlertState]],
     acknowledgements: Sequence[Acknowledgement],
     today: date,
+    level: Level = Level.WARNING,
 ) -> list[JudgedFinding]:
     """Compare findings with those of the previous run: which fire, which are acknowledged, and which are resolved.
 
-    previous: the last known state of each finding.   today: UTC; acknowledgements that ended before do not count.
+    previous: the last known state of each finding. today: UTC; acknowledgements that ended before do not count.
+    level: less serious findings do not fire; those that fired with another level are not resolved either.
     """
+    order = list(Level).index
     states = {finding.key: (finding, state) for finding, state in previous}
     valid = [one for one in acknowledgements if one.until >= today]
     judged, present = [], set()
     for finding in current:
         present.add(finding.key)
+        if order(ISSUE_LEVELS[finding.issue]) > order(level):
+            continue
         match = next((one for one in valid if _matches(one, finding)), None)
         state = AlertState.ACKNOWLEDGED if match else AlertState.FIRING
         before = states.get(finding.key)

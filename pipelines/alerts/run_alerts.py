@@ -52,8 +52,8 @@ def check_run(
     warnings = [f"--alert {line}" for line in unknown]
     findings = []
     if rules.fires_on_new:
-        current, previous = read_findings(store, snapshots, settings.level), read_last_states(store, clusters)
-        findings = judge_findings(current, previous, settings.acknowledged, now.date())
+        current, previous = read_findings(store, snapshots), read_last_states(store, clusters)
+        findings = judge_findings(current, previous, settings.acknowledged, now.date(), settings.level)
         ended = [one for one in settings.acknowledged if one.until < now.date()]
         warnings += [
             f"alerts.acknowledged: {one.subject!r} ended on {one.until}: remove it, or extend it ({one.reason})"
@@ -82,6 +82,10 @@ def deliver(
     ongoing = sum(one.state is AlertState.FIRING and not one.is_new for one in report.findings)
     acknowledged = sum(one.state is AlertState.ACKNOWLEDGED for one in report.findings)
     resolved = sum(one.state is AlertState.RESOLVED for one in report.findings)
-    parts = [(ongoing, "known"), (acknowledged, "acknowledged"), (resolved, "resolved")]
-    quiet = [f"{count_of(n, 'finding')} {what}" for n, what in parts if n]
+    parts = [
+        (ongoing, f"{count_of(ongoing, 'finding')} reported before"),
+        (acknowledged, count_of(acknowledged, "acknowledged finding")),
+        (resolved, count_of(resolved, "resolved finding")),
+    ]
+    quiet = [text for number, text in parts if number]
     return [*(f"alert: {line}" for line in lines), *([f"no alert for {', '.join(quiet)}"] if quiet else [])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,7 @@ from pipelines.cli.option_values import (
     parse_format,
     parse_level,
     parse_output,
+    parse_pattern,
     parse_place,
     parse_server,
 )
@@ -26,6 +27,8 @@ from pipelines.logging_setup import LogLevel, configure_logging
 from udfs.json_answers import to_json
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.spark.store import Store
 
@@ -82,6 +85,15 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="Change a setting, as in run.seed=7; repeat for more.", metavar="KEY=VALUE"),
 ]
+IgnoreTopicsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore-topics",
+        help="Topics whose problems do not count, as in 'tmp-*'; repeat for more. They are counted apart.",
+        metavar="PATTERN",
+        parser=parse_pattern,
+    ),
+]
 LogLevelOption = Annotated[
     LogLevel | None,
     typer.Option(
@@ -95,9 +107,22 @@ LogLevelOption = Annotated[
 ]
 
 
-def read_settings(conf: str | None, options: list[str] | None, warehouse: str | None = None) -> Settings:
-    """Load the settings that --conf, --set and --warehouse ask for."""
-    return load_settings(options or (), conf, warehouse=warehouse)
+def read_settings(
+    conf: str | None, options: list[str] | None, warehouse: str | None = None, ignored: list[str] | None = None
+) -> Settings:
+    """Load the settings that --conf, --set, --warehouse and --ignore-topics ask for."""
+    settings = load_settings(options or (), conf, warehouse=warehouse)
+    topics = settings.topics.model_copy(update={"ignored": (*settings.topics.ignored, *(ignored or ()))})
+    return settings.model_copy(update={"topics": topics})
+
+
+def warn_of_unmatched_patterns(ignored: Sequence[str] | None, topics: pa.Table) -> None:
+    """Print a warning for each pattern of --ignore-topics that matches no topic."""
+    from udfs.failures.topic_defaults import TopicDefaults
+
+    for pattern in ignored or ():
+        if not any(TopicDefaults(ignored=(pattern,)).find_ignored(topics["topic"]).to_pylist()):
+            print_warning(f"--ignore-topics {pattern}: no topic has such a name")
 
 
 def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:

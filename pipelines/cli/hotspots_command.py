@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,7 +60,7 @@ def hotspots(
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
-    lines = format_hotspots(answer, threshold)
+    lines = format_hotspots(answer, threshold, shlex.quote(source))
     common.write_answer(json_file, vars(answer) | {"schemes": by_scheme}, lines)
 
 
@@ -95,11 +96,19 @@ _UNITS = ("", "", "leaders", "leaders", "leaders", "max/mean", "max/mean", "{thr
 _WIDTHS = (18, 7, 9, 9, 9, 10, 10, 13, 15)
 
 
-def format_hotspots(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
-    """Format hotspots as lines for people; threshold: the max/mean whose exceedance probability is shown."""
+def format_hotspots(answer: ClusterHotspots, threshold: float, source: str = "SOURCE") -> Iterator[str]:
+    """Format hotspots as lines for people.
+
+    threshold: the max/mean whose exceedance probability is shown; source: as commands name it.
+    """
+    from udfs.hotspots.single_leader_topics import describe_single_leaders
+
     now = answer.observed
     brokers = format_count(answer.live_brokers, "live broker")
     yield from _answer_chance(answer)
+    if topics := answer.single_leader_topics:
+        yield f"{describe_single_leaders(topics)}."
+        yield f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan"
     yield f"cluster {answer.cluster}, {format_count(answer.topics, 'topic')}: {brokers}"
     if now.leaders_max is None:
         yield "  now: no live broker leads a partition"

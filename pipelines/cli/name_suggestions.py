@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
 _MAX_NAMES = 3
+_MIN_SIMILARITY = 0.83  # topcis is topics, and brokr_id broker_id; but sales is not alerts, nor user_id cluster_id
 
 
 def suggest_names(error: PySparkException, columns: Mapping[str, Sequence[str]], known: Sequence[str]) -> list[str]:
@@ -38,22 +39,30 @@ def suggest_names(error: PySparkException, columns: Mapping[str, Sequence[str]],
         name = _read_name(parameters.get("objectName", "")).rpartition(".")[2]
         names = list(dict.fromkeys(column for group in columns.values() for column in group))
         remedy = " ".join(f"Columns of {table}: {', '.join(group)}." for table, group in columns.items())
-        return [_describe("column", name, find_nearest(name, names), remedy.rstrip("."))]
+        return [_describe("column", name, find_nearest(name, names), remedy.rstrip(".") or "The query reads no table")]
     return []
 
 
 def find_tables(name: str, known: Sequence[str]) -> list[str]:
     """Find the tables and views nearest to a name, with or without its schema."""
-    last = name.rpartition(".")[2]
-    same = [table for table in known if table.rpartition(".")[2] == last.lower()]
+    last = name.rpartition(".")[2].lower()
+    same = [table for table in known if table.rpartition(".")[2] == last]
     by_last_part = {table.rpartition(".")[2]: table for table in known}
     near = [by_last_part[part] for part in find_nearest(last, list(by_last_part))]
-    return list(dict.fromkeys([*same, *find_nearest(name, known), *near]))[:_MAX_NAMES]
+    return list(dict.fromkeys([*same, *near]))[:_MAX_NAMES]
 
 
 def find_nearest(name: str, known: Sequence[str]) -> list[str]:
-    """Find the names nearest to one, the nearest first."""
-    return get_close_matches(name.lower(), known, _MAX_NAMES, 0.5)
+    """Find names that a typing error turns into this one, then names that have all its words, or only such words."""
+    name = name.lower()
+    words = _split_words(name)
+    related = [other for other in known if (others := _split_words(other)) <= words or words <= others]
+    similar = get_close_matches(name, known, _MAX_NAMES, _MIN_SIMILARITY)
+    return list(dict.fromkeys([*similar, *get_close_matches(name, related, _MAX_NAMES, 0)]))[:_MAX_NAMES]
+
+
+def _split_words(name: str) -> set[str]:
+    return {word.removesuffix("s") for word in name.split("_")}
 
 
 def _read_name(quoted: str) -> str:

@@ -76,6 +76,13 @@ def parse_level(text: str) -> LogLevel:
         raise ValueError(f"{quote_value(text)} is not a level. Write {', '.join(LogLevel)}") from None
 
 
+def parse_pattern(text: str) -> str:
+    """Check that text can be a pattern of topic names."""
+    if not text or not text.isascii() or not text.isprintable():
+        raise ValueError(f"{quote_value(text)} can match no topic. Write a pattern, as in tmp-*")
+    return text
+
+
 def parse_place(text: str) -> str:
     """Check that text can be the path of a file or folder, or begin with one's name."""
     if not text.strip():

@@ -10,15 +10,18 @@ import typer
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, FormatOption, JsonOption, ServerOption, SetOption, SourceArgument
-from pipelines.cli.option_values import parse_path, whole_number
+from pipelines.cli.option_values import parse_path, parse_pattern, whole_number
 from pipelines.cli.text_format import print_message, print_warning
-from pipelines.errors import EXIT_INPUT, SettingsError
+from pipelines.errors import EXIT_INPUT, SettingsError, SourceError
 from pipelines.ingest.sources import find_source
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
 _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones"
 _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
+_ADD = "--add-brokers"
+# Other options of a plan that a command for another one repeats.
+_REPEATED = {"out": "--out", "server": "--bootstrap-server", "format_name": "--format", "conf": "--conf"}
 _DEFAULT_OBJECTIVE = "all for balance, drain and expand, else min-bytes"
 
 
@@ -38,7 +41,7 @@ def plan(
     out: Annotated[
         Path | None,
         _option(
-            "Folder for the plan: a new or empty one, or one that holds a plan.",
+            "Folder for the plan: a new or empty one, or one that holds a plan; - prints only the reassignment JSON.",
             "DIR",
             "none: a preview",
             parser=parse_path,
@@ -55,6 +58,9 @@ def plan(
     topics: Annotated[str | None, _option("Topics for --goal rf.", "NAMES", "all")] = None,
     exclude_topics: Annotated[str | None, _option("Topics to leave unchanged.", "NAMES")] = None,
     exclude_brokers: Annotated[str | None, _option("Brokers that receive no replicas.", "IDS")] = None,
+    add_brokers: Annotated[
+        str | None, _option("Live brokers that no source shows, with their racks, as in 13:rack-b.", "BROKERS")
+    ] = None,
     max_bytes: Annotated[str | None, _option("Copy at most this much, as in 500GB.", "SIZE")] = None,
     max_moves: Annotated[
         int | None, _option("Copy at most this many replicas.", "N", parser=whole_number(0, 10**12))
@@ -73,25 +79,53 @@ def plan(
     format_name: FormatOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
+    ignored: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore-topics",
+            help="Topics to leave unchanged, as in 'tmp-*'; --check does not count their changes. Repeat for more.",
+            metavar="PATTERN",
+            parser=parse_pattern,
+        ),
+    ] = None,
 ) -> None:
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
-    from pipelines.cli.plan_options import PlanOptions, parse_request
+    from pipelines.cli.plan_command_line import PlanCommandLine
+    from pipelines.cli.plan_options import PlanOptions, parse_new_brokers, parse_request
     from pipelines.cli.plan_rendering import list_warnings, render_plan, render_progress
     from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
+    from pipelines.plan_files.new_brokers import (
+        add_new_brokers,
+        explain_assumption,
+        explain_proposal,
+        list_unknown_brokers,
+        propose_new_brokers,
+    )
     from pipelines.plan_files.plan_check import check_plan
     from pipelines.plan_files.plan_creation import build_answer, build_snapshot_model, create_plan
+    from pipelines.plan_files.plan_reader import read_plan
+    from pipelines.plan_files.plan_writer import REASSIGNMENT
     from pipelines.setup.compile_on_demand import announce_compilation
 
-    settings = common_options.read_settings(conf, options)
+    settings = common_options.read_settings(conf, options, ignored=ignored)
     defaults = settings.topics.defaults
     written = PlanOptions(**{name: context.params[name] for name in PlanOptions.__dataclass_fields__})
+    try:
+        new_brokers = parse_new_brokers(add_brokers)
+    except SettingsError as error:
+        raise typer.BadParameter(str(error)) from error
     if check is not None:
-        others = [*written.written, *["--out"] * (out is not None)]
+        others = [*(option for option in written.written if option != _ADD), *["--out"] * (out is not None)]
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
         common_options.print_findings(snapshot)
-        progress = check_plan(check, build_snapshot_model(snapshot, defaults), snapshot.partitions)
+        stored_plan = read_plan(check)
+        snapshot = add_new_brokers(snapshot, new_brokers)
+        if assumed := list_unknown_brokers(snapshot, stored_plan.added_brokers):
+            snapshot = add_new_brokers(snapshot, assumed)
+            print_warning(explain_assumption(assumed))
+        progress = check_plan(stored_plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
         common_options.write_answer(json_file, progress, render_progress(progress))
         raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
     if goal is None:
@@ -103,9 +137,30 @@ def plan(
     limits, metric_options = build_wave_limits(settings), build_metric_options(settings)
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
+    common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
+    command = PlanCommandLine(source, written.values | _list_other_options(context))
+    snapshot = add_new_brokers(snapshot, new_brokers)
+    if proposed := propose_new_brokers(snapshot, request):
+        problem, remedy = explain_proposal(snapshot, request, proposed)
+        again = command.change({_ADD: (",".join(map(str, proposed)),)})
+        raise SourceError(snapshot.cluster_id, problem, f"{remedy}: {again}")
     with TemporaryDirectory() as preview, announce_compilation(print_message):
-        folder = Path(preview, "plan") if out is None else out
+        printed = out == Path("-")
+        folder = Path(preview, "plan") if out is None or printed else out
         created = create_plan(snapshot, request, folder, limits, metric_options, defaults)
+        reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created):
         print_warning(warning)
-    common_options.write_answer(json_file, build_answer(created), render_plan(created, out, server))
+    lines = reassignment.splitlines() if printed else render_plan(created, out, server, command)
+    common_options.write_answer(json_file, build_answer(created), lines)
+
+
+def _list_other_options(context: typer.Context) -> dict[str, tuple[str, ...]]:
+    """List the options that were written beside those of the goal, with their values."""
+    written = {
+        option: (str(context.params[name]),)
+        for name, option in _REPEATED.items()
+        if (origin := context.get_parameter_source(name)) is not None and origin.name == "COMMANDLINE"
+    }
+    repeated = {"--set": context.params["options"], "--ignore-topics": context.params["ignored"]}
+    return written | {option: tuple(values) for option, values in repeated.items() if values}

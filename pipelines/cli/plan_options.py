@@ -7,6 +7,7 @@ from pipelines.cli.option_values import parse_broker_ids
 from pipelines.config.plan_parameters import build_request
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
+from pipelines.plan_files.new_brokers import UNKNOWN_RACK, NewBroker
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.planning.goal_registry import GOALS, goals_with_option
 from udfs.planning.plan_request import ALL, OBJECTIVES, PlanRequest
@@ -30,6 +31,7 @@ class PlanOptions:
     topics: str | None = None
     exclude_topics: str | None = None
     exclude_brokers: str | None = None
+    add_brokers: str | None = None
     max_bytes: str | None = None
     max_moves: int | None = None
     objective: str | None = None
@@ -43,8 +45,14 @@ class PlanOptions:
     @property
     def written(self) -> list[str]:
         """Return the names of the options that were written."""
+        return list(self.values)
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """Return the options that were written with their values; a flag has none."""
         values = {f"--{field.name.replace('_', '-')}": getattr(self, field.name) for field in fields(self)}
-        return [option for option, value in values.items() if value is not None and value is not False]
+        written = {option: value for option, value in values.items() if value is not None and value is not False}
+        return {option: () if value is True else (str(value),) for option, value in written.items()}
 
 
 def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
@@ -120,6 +128,26 @@ def parse_replacements(text: str | None) -> tuple[tuple[int, int], ...]:
             raise SettingsError(f"--replace {text}: broker {old} {problem}. Write each once, as in 7=66,8=67")
         pairs[old] = new
     return tuple(sorted(pairs.items()))
+
+
+def parse_new_brokers(text: str | None) -> tuple[NewBroker, ...]:
+    """Parse 13:rack-b,14 to brokers with their racks, by id."""
+    brokers: dict[int, NewBroker] = {}
+    for part in [] if text is None else text.split(","):
+        id_text, _, rack = part.strip().partition(":")
+        option = f"--add-brokers {shorten_text(text or '')}"
+        try:
+            (id_,) = parse_broker_ids(id_text, "13:rack-b")
+        except ValueError as error:
+            raise SettingsError(f"{option}: {error}") from error
+        rack = rack.strip()
+        if rack == UNKNOWN_RACK or not rack.isprintable():
+            problem = f"{quote_value(rack)} is not the name of a rack"
+            raise SettingsError(f"{option}: {problem}. Write the broker's rack, as in 13:rack-b")
+        if id_ in brokers:
+            raise SettingsError(f"{option}: broker {id_} is named twice. Name each once, as in 13:rack-b,14:rack-c")
+        brokers[id_] = NewBroker(id_, rack or None)
+    return tuple(brokers[id_] for id_ in sorted(brokers))
 
 
 def parse_names(text: str | None, option: str) -> tuple[str, ...]:

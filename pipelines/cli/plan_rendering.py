@@ -4,18 +4,23 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipelines.cli.text_format import format_bytes, format_count, format_duration
+import numpy as np
+
+from pipelines.cli.bottleneck_rendering import render_bottleneck
+from pipelines.cli.plan_command_line import PlanCommandLine
+from pipelines.cli.text_format import format_bytes, format_count
+from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.kafka_json import find_irreversible
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import CreatedPlan
+from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
 from udfs.planning import certificates
 from udfs.planning.cluster_model import FreezeReason, join_names
 from udfs.planning.constraints import select_target_brokers
-from udfs.planning.elections import elect_preferred_leaders
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary, count_frozen_partitions
-from udfs.planning.plan_request import MIN_MOVES
-from udfs.planning.waves import IN, WaveReport, find_reassigned_partitions, report_waves
+from udfs.planning.plan_request import MIN_MOVES, PlanRequest
+from udfs.planning.waves import find_reassigned_partitions
 
 _LISTED_ITEMS = 10  # of each kind
 _EXPLANATIONS = {
@@ -43,6 +48,11 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     explanation = _EXPLANATIONS[status]
     if progress.changes_beside_plan and status == PlanStatus.FITS:
         explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
+    pending = len(progress.pending_elections)
+    if pending and status == PlanStatus.DONE:
+        explanation = (
+            f"all replicas are as planned, but {format_count(pending, 'preferred leader')} must still be elected"
+        )
     yield f"{status}: {explanation}"
     yield f"  partitions as planned: {progress.done} of {progress.planned}"
     origin = ("not in this plan", "as planned")
@@ -50,6 +60,10 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     yield from _list("missing topics", progress.missing_topics)
     yield from _list("new topics", progress.new_topics)
     yield from _list("missing brokers", progress.missing_brokers)
+    if progress.missing_brokers:
+        them, they = ("it", "it is") if len(progress.missing_brokers) == 1 else ("them", "they are")
+        added = ",".join(progress.add_brokers)
+        yield f"    no source shows {them} now. If {they} live, check again with --add-brokers {added}"
     yield from _list("failed brokers", progress.down_brokers)
     yield from _list("new brokers", progress.new_brokers)
     yield from _list("brokers in another rack than before", racks)
@@ -74,7 +88,9 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
         leaders = (
             f"{e.topic}-{e.partition} (leader {e.leader}, not {e.preferred})" for e in progress.pending_elections
         )
-        yield from _list(f"preferred leaders that do not lead, see {plan_writer.ELECTION}", leaders)
+        yield from _list(f"preferred leaders that do not lead ({pending:,})", leaders)
+        if pending and status == PlanStatus.DONE:
+            yield f"  next: kafka-leader-election --election-type preferred with {plan_writer.ELECTION}"
         if not progress.leaders_known:
             yield "  note: no source shows leaders, so elections cannot be checked"
     if not progress.racks_known and status != PlanStatus.DONE:
@@ -97,7 +113,7 @@ def _list(title: str, items: Iterable[object]) -> Iterator[str]:
         yield f"  {title}: {join_names(texts, _LISTED_ITEMS)}"
 
 
-def render_plan(plan: CreatedPlan, out: Path | None, server: str) -> Iterator[str]:
+def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine) -> Iterator[str]:
     """Render a plan written to the folder `out` (None = to none). server: bootstrap server for Kafka's commands."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
@@ -112,6 +128,9 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str) -> Iterator[st
         yield "  nothing is copied"
     lists, leaders = format_count(metrics.lists_changed, "replica list"), metrics.leader_changes
     yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}"
+    if metrics.leader_replacements:
+        yield f"  replaced: {_describe_replacements(plan.request, metrics.leader_replacements)}"
+    yield from _render_uneven_leaders(plan, command)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     for proof in certificate.proofs:
         if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
@@ -121,7 +140,8 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str) -> Iterator[st
         yield from (f"  {title}: {text}" for text in texts[:_LISTED])
         if len(texts) > _LISTED:
             yield f"  {title}: {len(texts) - _LISTED} more, see plan.json"
-    yield from _render_waves(summary)
+    yield from render_waves(summary)
+    yield from render_bottleneck(plan, command, shlex.quote(server))
     yield f"  took: {', '.join(f'{part} {seconds:.1f} s' for part, seconds in plan.seconds.items())}"
     if out is None:
         yield "  a preview: nothing is written. Add --out DIR to write the files for Kafka's tools"
@@ -136,6 +156,32 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str) -> Iterator[st
     yield from _render_commands(summary, out, server)
 
 
+def _describe_replacements(request: PlanRequest, partitions: int) -> str:
+    """Describe the preferred leaders that a plan replaces without another change."""
+    pairs = join_names(f"{old} -> {new}" for old, new in request.replacements)
+    count = format_count(partitions, "partition")
+    return f"preferred leader {pairs} of {count}: a new broker takes the position of the old one in each replica list"
+
+
+def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
+    """Name what the plan leaves uneven: brokers without leaders after it, and topics that one broker leads."""
+    model = plan.summary.model
+    leader = plan.summary.elections.leader
+    ids = np.where(leader >= 0, model.broker_ids[leader], -1).astype(np.int64)
+    replicas = np.bincount(plan.summary.proposal.replicas, minlength=model.brokers)
+    leaders = np.bincount(leader[leader >= 0], minlength=model.brokers)
+    if idle := model.broker_ids[model.live & (replicas > 0) & (leaders == 0)].tolist():
+        brokers = f"{'broker' if len(idle) == 1 else 'brokers'} {join_names(idle)}"
+        again = PlanCommandLine(command.source, {"--goal": ("leaders",)}).change({})
+        yield f"  not addressed: {brokers} will lead no partition; after the copies, with new sources: {again}"
+    topics = find_single_leader_topics(model.topic.astype(np.int64), ids, list(model.topic_names))
+    if plan.request.per_topic or not topics or int(model.live.sum()) < 2:
+        return
+    changes: dict[str, tuple[str, ...]] = {"--goal": ("leaders",), "--per-topic": ()}
+    again = PlanCommandLine(command.source, changes).change({})
+    yield f"  not addressed: {describe_single_leaders(topics)}; {again} spreads them"
+
+
 def list_warnings(plan: CreatedPlan) -> Iterator[str]:
     """List what a person should know before trusting the plan."""
     model = plan.summary.model
@@ -146,7 +192,7 @@ def list_warnings(plan: CreatedPlan) -> Iterator[str]:
         in_flight = reason == FreezeReason.IN_FLIGHT
         wait = ". Wait until the reassignment is complete, then make a new plan" if in_flight else ""
         yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
-    out_of_sync = plan_writer.list_not_elected(model, plan.summary.proposal)
+    out_of_sync = plan_writer.list_not_elected(plan.summary)
     if count := out_of_sync.partitions:
         names = (
             join_names(out_of_sync.first_partitions, _LISTED)
@@ -245,42 +291,12 @@ def _render_prices(certificate: certificates.Certificate) -> Iterator[str]:
         yield f"  price of failover: {leaders.failover_price.changes:+,} changed preferred leaders"
 
 
-def _render_waves(summary: PlanSummary) -> Iterator[str]:
-    model, waves = summary.model, summary.waves
-    reports, has_sizes = report_waves(model, waves), model.known[0]
-    if not any(report.replicas_added for report in reports):
-        return
-    throttle = f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s per broker"
-    duration = format_duration(sum(report.seconds for report in reports))
-    about = "" if duration.startswith("under") else "about "
-    time = f", {about}{duration} of copying at {throttle}" if has_sizes else f" at {throttle}; sizes are unknown"
-    yield f"  {format_count(len(reports), 'wave')}{time}"
-    for report in reports[:_LISTED]:
-        yield f"    wave {report.wave}: {_describe_wave(report, has_sizes)}"
-    if len(reports) > _LISTED:
-        yield f"    {len(reports) - _LISTED} more, see plan.json"
-    if len(waves.oversized):
-        names = join_names((model.name(row) for row in waves.oversized.tolist()), _LISTED)
-        yield f"    larger than a wave's limit, so their brokers copy nothing else in the same wave: {names}"
-
-
-def _describe_wave(report: WaveReport, has_sizes: bool) -> str:
-    text = f"{format_count(report.partitions, 'partition')}, {format_count(report.replicas_added, 'replica')}"
-    if has_sizes:
-        text += f", {format_bytes(report.bytes_to_copy)}"
-    if has_sizes and report.busiest_broker is not None:
-        verb = "receives" if report.busiest_direction == IN else "sends"
-        text += f"; broker {report.busiest_broker} {verb} {format_bytes(report.busiest_bytes)}"
-        text += f": {format_duration(report.seconds)}"
-    return text
-
-
 def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[str]:
     """Render the commands that execute a plan, and those that roll it back."""
     model, proposal, waves = summary.model, summary.proposal, summary.waves
     changed = find_reassigned_partitions(model, proposal)
     reassigned = int(changed.sum())
-    elections = int(elect_preferred_leaders(model, proposal).elected.sum())
+    elections = int(summary.elections.elected.sum())
     has_elections = elections > 0
     if not reassigned:
         reason = " is needed: the cluster meets the goal as far as possible"
@@ -299,7 +315,7 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
     election_file = shlex.quote(str(out / plan_writer.ELECTION))
     election = f"    kafka-leader-election {to} --election-type preferred --path-to-json-file {election_file}"
     throttle = f" --throttle {int(waves.limits.throttle_bytes_per_s)}"
-    copies = any(report.replicas_added for report in report_waves(model, waves))
+    copies = any(report.replicas_added for report in summary.wave_reports)
     yield "  to execute it:"
     if not reassigned:
         verb = "is not led by its preferred leader" if elections == 1 else "are not led by their preferred leaders"

@@ -21,6 +21,7 @@ from pipelines.spark.storage_faults import read_message
 from pipelines.warehouse_urls import redact_urls
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import Row
 
     from pipelines.spark.store import Store
@@ -70,13 +71,18 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
     Raises: StoreError if the SQL is invalid, does more than read tables, or names one that is missing or damaged.
     """
     from pyspark.errors import AnalysisException, ParseException
+    from pyspark.sql import Row
 
+    from pipelines.cli.show_statements import answer_show
+    from pipelines.cli.sql_errors import remove_setting_advice
     from pipelines.spark.read_only_sql import open_query, reject_files
     from pipelines.spark.session import silence_spark
     from pipelines.spark.views import BY_NAME as VIEWS
     from pipelines.spark.views import find_dependencies
     from pipelines.tables import TABLES
 
+    if listing := answer_show(store, sql):
+        return listing.columns, [Row(*listing.columns)(*row) for row in listing.rows]
     plain = sql.replace("`", "")
     names = [n for n in (*TABLES, *VIEWS) if re.search(rf"\b{re.escape(n)}\b", plain, re.IGNORECASE)]
     tables, views = find_dependencies(names)
@@ -94,21 +100,34 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
                 _reject_repeated(frame.columns)
             return frame.columns, _hide_secrets(store, frame.columns, frame.collect())
     except (AnalysisException, ParseException) as error:
-        message = read_message(error)
-        if path := _PATH.search(message):
-            raise StoreError(f"query only reads tables and views, by name. It rejects {path[0]}, a path.") from error
-        if suggested := suggest_names(error, _list_columns(store, names), (*TABLES, *VIEWS)):
-            raise StoreError(f"invalid SQL: {suggested[0]}") from error
-        reads = "query only reads, and only tables and views: SELECT, SHOW, DESCRIBE, EXPLAIN"
-        known = f"Tables and views: {', '.join((*TABLES, *VIEWS))}"
-        lines = message.partition(";\n")[0].splitlines()  # without Spark's plan of the statement
-        raise StoreError(f"invalid SQL: {lines[0]}", *lines[1:], *_find_remedy(message), f"{reads}. {known}") from error
+        raise _explain_invalid(store, sql, names, error) from error
     except StoreError:
         raise
     except Exception as error:  # whatever the query does wrong at run time: a division by zero, a bad cast
-        message = read_message(error)
+        message = remove_setting_advice(read_message(error))
         sentences = (_get_first_line(message).rstrip("."), *_find_remedy(message))
         raise StoreError(f"the query failed: {'. '.join(sentences)}") from error
+
+
+def _explain_invalid(store: Store, sql: str, names: Sequence[str], error: PySparkException) -> StoreError:
+    """Make the error for a statement that Spark does not accept. names: the tables and views that it names."""
+    from pyspark.errors import ParseException
+
+    from pipelines.cli.sql_errors import explain_rejection, explain_syntax_error, read_lines
+    from pipelines.spark.views import BY_NAME as VIEWS
+    from pipelines.tables import TABLES
+
+    if path := _PATH.search(read_message(error)):
+        return StoreError(f"query only reads tables and views, by name. It rejects {path[0]}, a path.")
+    if isinstance(error, ParseException):
+        if rejected := explain_rejection(sql, error):
+            return StoreError(rejected)
+        if lines := explain_syntax_error(sql, error):
+            return StoreError(*lines)
+    if suggested := suggest_names(error, _list_columns(store, names), (*TABLES, *VIEWS)):
+        return StoreError(f"invalid SQL: {suggested[0]}")
+    lines = read_lines(error)
+    return StoreError(f"invalid SQL: {lines[0]}", *lines[1:], *_find_remedy(read_message(error)))
 
 
 def _list_columns(store: Store, names: Sequence[str]) -> dict[str, list[str]]:

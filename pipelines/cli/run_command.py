@@ -42,6 +42,7 @@ def run(
             help="Brokers that fail together, as in 2,5 or prod=2,5; repeat for more failures.", metavar="IDS"
         ),
     ] = None,
+    ignored: common.IgnoreTopicsOption = None,
     format_name: common.FormatOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
@@ -84,7 +85,7 @@ def run(
 ) -> None:
     """Run all stages over one or more clusters, and print a summary."""
     began = monotonic()
-    settings = _add_custom_failures(common.read_settings(conf, options, warehouse), fail or ())
+    settings = _add_custom_failures(common.read_settings(conf, options, warehouse, ignored), fail or ())
     from pipelines.alerts.run_alerts import parse_alerts
     from pipelines.ingest.format_registry import check_source
     from pipelines.report.html_page import write_report
@@ -123,13 +124,13 @@ def run(
         if page is not None and (unfinished or not page.is_file()):
             progress.began("report")
             report_began = monotonic()
-            facts = write_report(store, page, snapshots=work.snapshots, only_these=report_file is not None)
+            facts = write_report(store, page, sources=context.sources, only_these=report_file is not None)
             work.seconds["report"] = monotonic() - report_began
             known = {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
         problem = _create_views(store) if is_complete else ""
     if problem:
         print_warning(problem)
-    verdicts = print_summary(store, context.snapshots, steps, page, settings, known)
+    verdicts = print_summary(store, context.sources, steps, page, settings, known)
     if verbose:
         print_details(store, context.snapshots, steps, work)
     if len(unfinished) < len(steps):

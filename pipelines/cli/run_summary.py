@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.text_format import format_count, print_grid, print_line
+from pipelines.cli.verdict_rendering import format_in_summary
 from pipelines.config.settings import Settings
-from pipelines.ingest.sources import SnapshotKey
+from pipelines.ingest.sources import SnapshotKey, Source
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ SUMMARY_STAGE = "gold.scheme_comparison"  # the last stage that the summary and 
 
 def print_summary(
     store: Store,
-    snapshots: Sequence[SnapshotKey],
+    sources: Mapping[SnapshotKey, Source],
     steps: Sequence[str],
     page: Path | None,
     settings: Settings,
@@ -35,6 +36,7 @@ def print_summary(
     """
     from pipelines.report.report_data import read_verdicts
 
+    snapshots = list(sources)
     if "silver.source_summary" in steps:
         for row in _read_source_summary(store, snapshots):
             if row["quarantined_records"]:
@@ -46,8 +48,9 @@ def print_summary(
             print_line(f"{cluster}: {format_count(count, 'conflict')} between sources, see silver.conflicts")
     if SUMMARY_STAGE in steps:
         verdicts = read_verdicts(store, snapshots) if verdicts is None else verdicts
-        for cluster in sorted(key.cluster_id for key in snapshots):
-            print_line(f"{cluster}: {verdicts[cluster].headline}")
+        for key, source in sorted(sources.items()):
+            for line in format_in_summary(key.cluster_id, verdicts[key.cluster_id], source.argument):
+                print_line(line)
         print_line()
         _print_schemes(store, snapshots, settings.failures.max_pairs)
         if settings.failures.custom:

@@ -15,6 +15,7 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.query_command import format_json_line, print_rows, run_query
 from pipelines.cli.text_format import print_error, print_line, print_message
 from pipelines.errors import EXIT_INPUT, KafkaPlacementError
+from pipelines.quoted_values import shorten_text
 
 if TYPE_CHECKING:
     from pipelines.spark.store import Store
@@ -34,7 +35,8 @@ def sql(
 ) -> None:
     """Run queries from stdin or a prompt in one Spark session; `;` ends a query, `quit` the session.
 
-    A query that fails does not end the session. Without a terminal, the exit code is then 1.
+    Without a terminal, the number and the text of each query come before its rows. A query that fails does not end
+    the session; its error names its number. Without a terminal, the exit code is then 1.
     """
     store = common.open_store_to_read(common.read_settings(conf, options, warehouse))
     is_interactive = sys.stdin.isatty()
@@ -43,14 +45,16 @@ def sql(
             import readline  # noqa: F401
         print_message("end a query with ;, and the session with quit")
     failures = 0
-    for statement in _read_statements(is_interactive):
-        failures += not _run_statement(store, statement, json_rows)
+    for number, statement in enumerate(_read_statements(is_interactive), 1):
+        if not is_interactive and not json_rows:
+            print_line(f"query {number}: {shorten_text(' '.join(statement.split()))}")
+        failures += not _run_statement(store, statement, number, json_rows)
     if failures and not is_interactive:
         raise typer.Exit(EXIT_INPUT)
 
 
-def _run_statement(store: Store, statement: str, json_rows: bool) -> bool:
-    """Run a query and print its rows, or why it failed; return whether it succeeded."""
+def _run_statement(store: Store, statement: str, number: int, json_rows: bool) -> bool:
+    """Run a query and print its rows, or its number and why it failed; return whether it succeeded."""
     try:
         columns, rows = run_query(store, statement, as_json=json_rows)
         if json_rows:
@@ -58,10 +62,11 @@ def _run_statement(store: Store, statement: str, json_rows: bool) -> bool:
         else:
             print_rows(columns, rows)
     except KafkaPlacementError as error:
-        print_error(list(map(str, error.args)))
+        first, *others = map(str, error.args)
+        print_error([f"query {number}: {first}", *others])
         return False
     except KeyboardInterrupt:
-        print_message("query cancelled")
+        print_message(f"query {number} cancelled")
         return False
     return True
 
@@ -75,9 +80,9 @@ def _read_statements(is_interactive: bool) -> Iterator[str]:
         if is_empty(rest) and line.strip().rstrip(";").lower() in _QUIT:
             return
         statements, rest = split_statements(f"{rest}{line}\n")
-        yield from (statement for statement in statements if not is_empty(statement))
+        yield from (statement.strip() for statement in statements if not is_empty(statement))
     if not is_empty(rest):
-        yield rest
+        yield rest.strip()
 
 
 def _read_line(is_interactive: bool, prompt: str) -> str | None:

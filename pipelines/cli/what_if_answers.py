@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.ingest.merge.live_brokers import get_live_brokers, get_unknown_brokers
+from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
@@ -79,6 +79,7 @@ class FailureTotals:
     worst_survivor: int | None
     worst_survivor_ratio: float | None = json_key("worst_survivor_max_over_mean")
     size_bytes_offline: int | None
+    uncounted_topics: tuple[str, ...]  # ignored, or marked for deletion: what happens to them is in no count of losses
     gaps: SourceGaps = json_inline()
 
 
@@ -185,7 +186,7 @@ def model_snapshot(
         tuple(racks[broker] for broker in ids.tolist()),
         custom_failures=custom,
         unknown=unknown,
-        caps_min_isr=defaults.cap_min_insync_replicas,
+        caps_min_isr=defaults.adapt_to(get_caps(snapshot.brokers)).cap_min_insync_replicas,
     )
     shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
     placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())
@@ -214,7 +215,8 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         for values in (loads.takeovers, loads.after)
     )
     takeovers = {broker: count for broker, count in takeovers.items() if count}
-    size = group.size[leader == NO_BROKER]
+    topics = snapshot.topics
+    size = group.size[(leader == NO_BROKER) & group.counted]
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(
         answer=assess_failure(row).answer,
@@ -228,6 +230,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         leaders_after=after,
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),
         size_bytes_offline=int(size[size >= 0].sum()) if placement.known[0] else None,
+        uncounted_topics=tuple(topics["topic"].filter(pa.array(~defaults.find_counted(topics))).to_pylist()),
         gaps=find_gaps(snapshot, find_findings(snapshot, defaults), defaults, failed),
     )
     id_of = {NO_BROKER: None, **dict(enumerate(ids))}

@@ -5,17 +5,27 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
+from pipelines.cli.failed_brokers import find_failed
 from pipelines.cli.text_format import format_count, print_message
+from pipelines.cli.verdict_rendering import format_findings
 from pipelines.ingest.sources import find_source
 
 if TYPE_CHECKING:
-    from pipelines.cli.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, RackFailure, SourceGaps
+    from pipelines.cli.what_if_answers import (
+        BrokerFailure,
+        ClusterAnswer,
+        FailureAnswer,
+        PartitionChange,
+        RackFailure,
+        SourceGaps,
+    )
 
 
 @app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
@@ -24,41 +34,44 @@ def what_if(
     fail: Annotated[
         str | None,
         typer.Option(
-            help="Ids of brokers that fail together, as in 2,5.", metavar="IDS", show_default="each broker by itself"
+            help="Ids or racks of the brokers that fail together, as in 2,5 or eu-1a.",
+            metavar="IDS",
+            show_default="each broker by itself",
         ),
     ] = None,
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
+    ignored: common.IgnoreTopicsOption = None,
 ) -> None:
     """Show which brokers can fail now; with --fail, what goes offline and who takes over. Does not start Spark."""
     from pipelines.cli import what_if_answers
     from pipelines.setup.compile_on_demand import announce_compilation
 
-    failed = common.parse_failed(fail) if fail is not None else None
-    settings = common.read_settings(conf, options)
+    settings = common.read_settings(conf, options, ignored=ignored)
     snapshot = common.read_snapshot(find_source(source), format_name, settings)
+    common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     with announce_compilation(print_message):
-        if failed is None:
+        if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, settings.topics.defaults)
-            common.write_answer(json_file, answer, format_cluster(answer, shlex.quote(source)))
+            answer = replace(answer, verdict=answer.verdict.name_source(shlex.quote(source)))
+            common.write_answer(json_file, answer, format_cluster(answer))
         else:
+            failed = find_failed(fail, snapshot)
             failure = what_if_answers.evaluate_failure(snapshot, failed, settings.topics.defaults)
             common.write_answer(json_file, failure, format_failure(failure))
 
 
-def format_cluster(answer: ClusterAnswer, source: str = "SOURCE") -> list[str]:
-    """Format the answer without --fail, the riskiest brokers first. source: as commands name it."""
+def format_cluster(answer: ClusterAnswer) -> list[str]:
+    """Format the answer without --fail, the riskiest brokers first."""
     verdict, brokers = answer.verdict, answer.brokers
     unknown = len(answer.left_out.unknown_brokers)
     counts = [format_count(len(brokers) - unknown, "live broker")] if len(brokers) > unknown or not unknown else []
     counts += [f"{format_count(unknown, 'broker')} of unknown state"] if unknown else []
     counts.append(format_count(answer.partitions, "partition"))
     lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
-    for point in verdict.points:
-        lines += [f"  - {point.text}"] if point.text != verdict.sentence else []
-        lines += [f"    next: {point.step.replace('SOURCE', source)}"] if point.step else []
+    lines += format_findings(verdict)
     lines += _format_warnings(answer.left_out.conflicting_listings)
     lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them
     lines += _format_answers("broker", brokers, answer.left_out)
@@ -86,6 +99,11 @@ def _is_limited(gaps: SourceGaps) -> bool:
 
 
 def _list_details(row: BrokerFailure | RackFailure) -> Iterator[str]:
+    from pipelines.verdict.failure_answers import NEWLY_UNDER_MIN_ISR
+
+    blocked = NEWLY_UNDER_MIN_ISR.count(vars(row))
+    if blocked > 0 and row.newly_offline_partitions + row.unclean_elections:  # else the answer says it
+        yield f"{format_count(blocked, 'partition')} would block acks=all producers"
     if row.leaders_lost:
         takeover = f", {format_count(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
         yield f"leads {format_count(row.leaders_lost, 'partition')}{takeover}"
@@ -116,6 +134,8 @@ def format_failure(answer: FailureAnswer) -> list[str]:
     lines.append(f"  leaders that move: {summary.leaders_moved}{unclean}")
     counts = f" ({summary.offline_before} already, {new} newly)" if summary.offline_before and new else ""
     lines.append(f"  offline partitions: {summary.offline_after}{counts}")
+    if uncounted := len(_list_newly_offline(answer, counted=False)):
+        lines.append(f"  offline partitions of ignored or deleted topics, which do not count: {uncounted} newly")
     lines.append(f"  partitions below min.insync.replicas (acks=all blocked): {summary.under_min_isr_after}")
     lines.append(f"  partitions with one in-sync replica left: {summary.single_isr_partitions}")
     lines += _format_gaps(summary.gaps)
@@ -134,8 +154,9 @@ def _answer_failure(answer: FailureAnswer) -> str:
 
     summary = answer.summary
     word, _, rest = summary.answer.partition(": ")
-    offline = [p for p in answer.partitions if p.leader_before is not None and p.leader_after is None]
-    unclean = [p for p in answer.partitions if p.elected_from == "unclean"]
+    offline = _list_newly_offline(answer, counted=True)
+    uncounted = set(summary.uncounted_topics)
+    unclean = [p for p in answer.partitions if p.elected_from == "unclean" and p.topic not in uncounted]
     named = offline or unclean
     names = f": {name_some([f'{p.topic}-{p.partition}' for p in named])}" if named else ""
     before = summary.offline_before
@@ -146,6 +167,13 @@ def _answer_failure(answer: FailureAnswer) -> str:
     head, _, but = summary.answer.partition(", but ")
     more = "no more partition" if before else "no partition"
     return f"{head.upper()}{limit}: {more} would go offline{already}{f', but {but}' if but else ''}"
+
+
+def _list_newly_offline(answer: FailureAnswer, counted: bool) -> list[PartitionChange]:
+    """List the partitions that go offline, of topics that count or of the others."""
+    uncounted = set(answer.summary.uncounted_topics)
+    offline = (p for p in answer.partitions if p.leader_before is not None and p.leader_after is None)
+    return [p for p in offline if (p.topic not in uncounted) is counted]
 
 
 # Ratios below this are 1.00.

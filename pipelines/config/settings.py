@@ -59,11 +59,12 @@ class RunSettings(SettingsSection):
 
 
 class TopicSettings(SettingsSection):
-    """[topics]: configs of topics whose sources do not show them."""
+    """[topics]: configs of topics whose sources do not show them, and topics that do not count."""
 
     min_insync_replicas: Whole = Field(ge=1, lt=2**31)
     unclean_leader_election: bool
     cap_min_insync_replicas: bool
+    ignored: tuple[Text, ...] = Field(max_length=_MAX_ENTRIES)
 
     @property
     def defaults(self) -> "TopicDefaults":

@@ -37,6 +37,7 @@ _LONG_LINE, _LONG_GAP = 1_000, re.compile(r"([ \t]{50})[ \t]++")
 _DOCUMENT_HEAD, _DOCUMENT_TAIL = 400_000, 20_000
 _BEGINNING = 200  # filled lines of a file's beginning that formats look at
 
+_INDENTATION = re.compile(r"[ \t]*+")
 # All that JSON has between brackets: values, each before a comma, a closing bracket or the end of its line, and keys.
 # Strings end on their line, and a time (12:00:01) is no value, so text after a broken document is not swallowed.
 _BETWEEN_BRACKETS = re.compile(
@@ -164,7 +165,7 @@ def _find_document(text: str, begin: int) -> tuple[int, bool]:
         for opening, closing in ("{}", "[]")
     ):
         return line_end, False  # as tools print it: the whole document on one line
-    depth, position = 0, begin
+    depth, position = 0, _INDENTATION.match(text, begin).end()  # type: ignore[union-attr]
     while position < len(text):
         mark = text[position]
         if mark in "{[":

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,16 @@ class Source:
     def size_bytes(self) -> int:
         """Size of all files."""
         return sum(file.stat().st_size for file in self.files)
+
+    @property
+    def argument(self) -> str:
+        """The source as an argument of a command in any folder, quoted for a shell."""
+        path = self.files[0].absolute()
+        if is_folder := len(self.files) > 1 or bool(self.skipped):
+            path = path.parent
+        text = os.fsencode(path).decode("utf-8", "backslashreplace")
+        is_default = self.cluster_id == (path.name if is_folder else path.stem)
+        return shlex.quote(text if is_default else f"{self.cluster_id}={text}")
 
     @property
     def warnings(self) -> list[str]:

@@ -125,9 +125,11 @@ def _unwrap_log_line(line: str) -> str:
     if match is None:
         return line
     try:
-        return str(json.loads(match["text"])).rstrip("\n").replace("\n", " ")
+        text = str(json.loads(match["text"])).rstrip("\n").replace("\n", " ")
+        text.encode()  # JSON can spell half of a surrogate pair, which is no text
     except ValueError:
         return line
+    return text
 
 
 def _find_encoding(data: bytearray) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +10,10 @@ import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_source_lists
-from pipelines.plan_files.plan_reader import StoredPlan, read_plan
+from pipelines.plan_files.new_brokers import NewBroker
+from pipelines.plan_files.plan_reader import StoredPlan
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.json_answers import json_key, json_object
 from udfs.planning.cluster_model import ClusterModel
 
@@ -107,6 +108,7 @@ class PlanProgress:
     missing_topics: tuple[str, ...]
     new_topics: tuple[str, ...]
     missing_brokers: tuple[int, ...]
+    add_brokers: tuple[str, ...]  # Missing brokers as --add-brokers names them, with their racks then
     down_brokers: tuple[int, ...] = json_key("dead_brokers")
     new_brokers: tuple[int, ...]
     changed_racks: tuple[ChangedRack, ...]  # Of brokers that the rest of the plan names
@@ -123,13 +125,19 @@ class PlanProgress:
         return self.status not in (PlanStatus.CHANGED, PlanStatus.IN_FLIGHT)
 
 
-def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> PlanProgress:
-    """Check the plan in a folder against its cluster now. Raise SourceError if it is another's or damaged."""
-    plan = read_plan(directory)
+def check_plan(
+    plan: StoredPlan, model: ClusterModel, partitions: pa.Table, defaults: TopicDefaults = KAFKA_DEFAULTS
+) -> PlanProgress:
+    """Check a plan against its cluster now. Raise SourceError if it is another's.
+
+    Changes of ignored topics do not count, unless the plan changes these topics.
+    """
     if plan.cluster != model.cluster_id:
         problem = f"the plan is for cluster {plan.cluster!r}, but the source is named {model.cluster_id!r}"
         raise SourceError(model.cluster_id, problem, f"If it is the same cluster, use {plan.cluster}=PATH")
-    differing = list(_find_changed_partitions(plan, model))
+    used = plan.changes.keys() | set(plan.election)
+    ignored = _find_ignored({*plan.topics, *model.topic_names} - {topic for topic, _ in used}, defaults)
+    differing = [key for key in _find_changed_partitions(plan, model) if key[0] not in ignored]
     now = get_source_lists(model, _find_rows(model, [*plan.changes, *plan.election, *differing]).values())
     in_flight = _list_reassignments(plan, partitions)
     moving = {(move.topic, move.partition) for move in in_flight}
@@ -138,7 +146,7 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
         key: change.lists.index(now[key]) if now.get(key) in change.lists else None
         for key, change in plan.changes.items()
     }
-    missing_topics = sorted(set(plan.topics) - set(model.topic_names))
+    missing_topics = sorted(set(plan.topics) - set(model.topic_names) - ignored)
     unplanned = {key for key in differing if key not in plan.changes}
     unplanned |= {key for key, done in steps_done.items() if done is None}
     changed = [
@@ -148,7 +156,7 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
         for key in sorted(unplanned - moving)
         if key[0] not in missing_topics
     ]
-    new_topics = sorted(set(model.topic_names) - set(plan.topics))
+    new_topics = sorted(set(model.topic_names) - set(plan.topics) - ignored)
     pending = [
         PendingPartition(*key, plan.changes[key].steps[done or 0][0], now.get(key, []), plan.changes[key].after)
         for key, done in sorted(steps_done.items())
@@ -170,7 +178,6 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
         if plan.racks.get(id_) != racks_now[id_]
     ]
     drained = needed & set(model.broker_ids[model.draining].tolist()) - plan.draining_brokers
-    used = plan.changes.keys() | set(plan.election)
     beside = [partition for partition in changed if (partition.topic, partition.partition) not in used]
     unused_topics = set(missing_topics) - {topic for topic, _ in used}
     touched = len(changed) > len(beside) or len(missing_topics) > len(unused_topics)
@@ -186,11 +193,18 @@ def check_plan(directory: Path, model: ClusterModel, partitions: pa.Table) -> Pl
         plan, model, partitions, {(partition.topic, partition.partition) for partition in pending}
     )
     partition_lists = (tuple(pending), tuple(in_flight), tuple(changed), tuple(missing_topics), tuple(new_topics))
-    brokers = (tuple(sorted(lost - known)), tuple(sorted(lost & known)), tuple(sorted(live - plan.live_brokers)))
+    missing = tuple(sorted(lost - known))
+    to_add = tuple(str(NewBroker(id_, plan.racks.get(id_))) for id_ in missing)
+    brokers = (missing, to_add, tuple(sorted(lost & known)), tuple(sorted(live - plan.live_brokers)))
     done = (len(plan.changes), len(plan.changes) - len(pending), _count_waves(plan, steps_done))
     members = (status, *done, *partition_lists, *brokers, tuple(racks), tuple(sorted(drained)), tuple(elections))
     changes_beside_plan = bool(beside or unused_topics or new_topics or live ^ plan.live_brokers)
     return PlanProgress(*members, changes_beside_plan, leaders_known, bool(racks_now) or not plan.racks)
+
+
+def _find_ignored(topics: Iterable[str], defaults: TopicDefaults) -> set[str]:
+    names = pa.array(sorted(topics), pa.string())
+    return set(names.filter(defaults.find_ignored(names)).to_pylist())
 
 
 def _find_rows(model: ClusterModel, keys: Iterable[Key]) -> dict[Key, int]:

@@ -10,11 +10,14 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
+from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import json_inline, json_key, json_object, to_json
+from udfs.planning.bottleneck import Bottleneck, find_bottleneck
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
+from udfs.planning.faster_plans import FasterPlan, find_faster_plans
 from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
@@ -27,6 +30,9 @@ class CreatedPlan:
 
     request: PlanRequest
     summary: PlanSummary
+    facts: "PlanFacts"
+    bottleneck: Bottleneck | None  # None = copies are spread over brokers, short, or of unknown size
+    faster_plans: tuple[FasterPlan, ...]  # Faster alternatives, where there is a bottleneck
     files: tuple[Path, ...]  # In order
     unplaced: int  # Partitions without known replicas
     unsized: int  # Other partitions without a known size
@@ -41,9 +47,12 @@ class PlanFacts:
     goal: str
     request: PlanRequest = json_key("wishes")
     target_brokers: list[int] = json_key("chosen_brokers")
+    added_brokers: list[NewBroker]  # Those that no source shows
     frozen_partitions: dict[str, int] = json_key("left_alone")
     certificate: Certificate
     metrics: PlanMetrics = json_inline()
+    bottleneck: Bottleneck | None
+    faster_plans: tuple[FasterPlan, ...]
 
 
 def build_snapshot_model(
@@ -90,33 +99,61 @@ def create_plan(
     solved = perf_counter()
     summary = summarize_plan(model, request, proposal, limits, options)
     measured = perf_counter()
-    files = plan_writer.write_plan(out, model, proposal, summary.waves, to_json(collect_facts(request, summary)))
+    bottleneck = find_bottleneck(summary, request)
+    faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
+    explained = perf_counter()
+    facts = _collect_facts(request, summary, list_added_brokers(snapshot), bottleneck, faster)
+    files = plan_writer.write_plan(out, summary, to_json(facts))
     written = perf_counter()
     sizes = snapshot.partitions["size_bytes"].filter(pc.is_valid(snapshot.partitions["replicas"]))
     return CreatedPlan(
         request,
         summary,
+        facts,
+        bottleneck,
+        faster,
         tuple(files),
         unplaced=snapshot.partitions.num_rows - model.partitions,
         unsized=int(sizes.null_count),
-        seconds={"solving": solved - started, "measuring": measured - solved, "writing": written - measured},
+        seconds={
+            "solving": solved - started,
+            "measuring": measured - solved,
+            "alternatives": explained - measured,
+            "writing": written - explained,
+        },
     )
 
 
-def collect_facts(request: PlanRequest, summary: PlanSummary) -> PlanFacts:
-    """Collect what plan.json says beside the assignment."""
+def _collect_facts(
+    request: PlanRequest,
+    summary: PlanSummary,
+    added_brokers: list[NewBroker],
+    bottleneck: Bottleneck | None,
+    faster_plans: tuple[FasterPlan, ...],
+) -> PlanFacts:
     model, certificate = summary.model, summary.proposal.certificate
     target_brokers, frozen = select_target_brokers(model, request), count_frozen_partitions(model)
-    return PlanFacts(model.cluster_id, request.goal, request, target_brokers, frozen, certificate, summary.metrics)
+    return PlanFacts(
+        cluster=model.cluster_id,
+        goal=request.goal,
+        request=request,
+        target_brokers=target_brokers,
+        added_brokers=added_brokers,
+        frozen_partitions=frozen,
+        certificate=certificate,
+        metrics=summary.metrics,
+        bottleneck=bottleneck,
+        faster_plans=faster_plans,
+    )
 
 
 def build_answer(plan: CreatedPlan) -> dict[str, Any]:
     """Return the object that `plan --json` writes: the same for the same plan, so without the time that it took."""
-    model, proposal, waves = plan.summary.model, plan.summary.proposal, plan.summary.waves
-    facts: dict[str, Any] = plan_writer.to_plain_json(collect_facts(plan.request, plan.summary))
+    model, proposal = plan.summary.model, plan.summary.proposal
+    facts: dict[str, Any] = plan_writer.to_plain_json(plan.facts)
     omitted: dict[str, Any] = {
         "not_in_rollback": to_json(plan_writer.list_not_in_rollback(model, proposal)),
-        "not_elected": to_json(plan_writer.list_not_elected(model, proposal)),
+        "not_elected": to_json(plan_writer.list_not_elected(plan.summary)),
     }
     files = [path.name for path in plan.files]
-    return {**facts, "waves": plan_writer.list_waves(model, waves), **omitted, "files": files}
+    return {**facts, "waves": plan_writer.list_waves(plan.summary), **omitted, "files": files}

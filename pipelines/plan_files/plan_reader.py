@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.plan_files.kafka_json import Key, Lists
+from pipelines.plan_files.new_brokers import NewBroker
 from pipelines.plan_files.plan_writer import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.planning.cluster_model import Ints
@@ -75,9 +76,15 @@ class _Before(_Model):
     topics: dict[str, _Topic]
 
 
+class _AddedBroker(_Model):
+    broker_id: _Id
+    rack: str | None
+
+
 class _Plan(_Model):
     kind: Literal["kafka-placement plan"]
     version: Literal[1]
+    added_brokers: list[_AddedBroker] = []
     waves: list[_Wave]
     assignment_before: _Before
     changes: list[_Change]
@@ -115,6 +122,7 @@ class StoredPlan:
     cluster: str
     live_brokers: frozenset[int]
     draining_brokers: frozenset[int]
+    added_brokers: tuple[NewBroker, ...]  # Brokers that no source showed then
     racks: dict[int, str]  # Racks of brokers before the plan, as far as known
     topics: dict[str, tuple[Ints, Hashes]]  # {topic: (partition ids, rising; hashes of their lists)} before the plan
     changes: dict[Key, PlannedChange]  # Changes by partition
@@ -166,6 +174,7 @@ def read_plan(directory: Path) -> StoredPlan:
         before.cluster,
         live,
         frozenset(before.draining_brokers),
+        tuple(NewBroker(broker.broker_id, broker.rack) for broker in plan.added_brokers),
         {id_: rack for rack, ids in before.racks.items() for id_ in ids},
         topics,
         changes,

@@ -21,9 +21,9 @@ from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
 from udfs.json_answers import json_key, json_object, to_json
 from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
-from udfs.planning.elections import elect_preferred_leaders
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
-from udfs.planning.waves import WaveLimits, Waves, find_reassigned_partitions, report_waves
+from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 
 Hashes = npt.NDArray[np.uint32]
 
@@ -149,18 +149,17 @@ def name_wave_file(name: str) -> str:
     return f"wave-{name}.json"
 
 
-def _dump_plan(
-    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any], changes: Iterable[Any]
-) -> str:
+def _dump_plan(execution: PlanExecution, facts: Mapping[str, Any], changes: Iterable[Any]) -> str:
     """Write plan.json. facts: the caller's members, such as certificate and metrics."""
+    model, proposal, waves = execution.model, execution.proposal, execution.waves
     limits = {key: None if value in _UNLIMITED else value for key, value in asdict(waves.limits).items()}
     first = {"kind": dump_compact(KIND), "version": dump_compact(VERSION)}
     last = {
         "limits": dump_compact(to_plain_json(limits)),
         "oversized_partitions": dump_lines(model.name(row) for row in waves.oversized.tolist()),
-        "waves": dump_lines(list_waves(model, waves)),
+        "waves": dump_lines(list_waves(execution)),
         "not_in_rollback": dump_compact(to_json(list_not_in_rollback(model, proposal))),
-        "not_elected": dump_compact(to_json(list_not_elected(model, proposal))),
+        "not_elected": dump_compact(to_json(list_not_elected(execution))),
         "assignment_before": _dump_assignment(model),
         "changes": dump_lines(changes),
     }
@@ -171,12 +170,12 @@ def _dump_plan(
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {text}" for key, text in members) + "\n}\n"
 
 
-def list_waves(model: ClusterModel, waves: Waves) -> list[dict[str, Any]]:
+def list_waves(execution: PlanExecution) -> list[dict[str, Any]]:
     """List the waves with their files; bytes and seconds are None where no size is known."""
     out = []
-    for name, report in zip(name_waves(waves.waves), report_waves(model, waves), strict=True):
-        members = asdict(report)
-        if not model.known[0]:
+    for name, report in zip(name_waves(execution.waves.waves), execution.wave_reports, strict=True):
+        members: dict[str, Any] = to_json(report)
+        if not execution.model.known[0]:
             members |= dict.fromkeys(("bytes_to_copy", "busiest_bytes", "seconds"))
         out.append({"wave": members.pop("wave"), "file": name_wave_file(name), **to_plain_json(members)})
     return out
@@ -187,9 +186,9 @@ def list_not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> O
     return _omit(model, find_irreversible(model, proposal), NO_ROLLBACK)
 
 
-def list_not_elected(model: ClusterModel, proposal: ProposedAssignment) -> OmittedPartitions:
+def list_not_elected(execution: PlanExecution) -> OmittedPartitions:
     """List the partitions that election.json leaves out, as their preferred leader is out of sync."""
-    return _omit(model, np.flatnonzero(elect_preferred_leaders(model, proposal).out_of_sync), OUT_OF_SYNC)
+    return _omit(execution.model, np.flatnonzero(execution.elections.out_of_sync), OUT_OF_SYNC)
 
 
 def _omit(model: ClusterModel, rows: Ints, reason: str) -> OmittedPartitions:
@@ -216,8 +215,9 @@ def _dump_assignment(model: ClusterModel) -> str:
 
 
 def _list_changes(
-    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, before: Lists, after: Lists, by_wave: list[Lists]
+    execution: PlanExecution, before: Lists, after: Lists, by_wave: list[Lists]
 ) -> Iterator[dict[str, Any]]:
+    model, proposal, waves = execution.model, execution.proposal, execution.waves
     steps: dict[Key, list[dict[str, Any]]] = {key: [] for key in after}
     for number, lists in enumerate(by_wave, 1):
         for key, replicas in lists.items():
@@ -236,10 +236,9 @@ def _list_changes(
         }
 
 
-def build_files(
-    model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any]
-) -> dict[str, str]:
+def build_files(execution: PlanExecution, facts: Mapping[str, Any]) -> dict[str, str]:
     """Return a plan's files by name, the same for the same plan. facts: members of plan.json, such as metrics."""
+    model, proposal, waves = execution.model, execution.proposal, execution.waves
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist()
     before = kafka_json.get_source_lists(model, rows)
     after = kafka_json.get_lists(model, rows, proposal.offsets, proposal.replicas)
@@ -248,13 +247,13 @@ def build_files(
     irreversible = {get_key(model, row) for row in find_irreversible(model, proposal).tolist()}
     down = set(model.broker_ids[~model.live].tolist())
     rate = max(1, int(waves.limits.throttle_bytes_per_s))
-    elected = np.flatnonzero(elect_preferred_leaders(model, proposal).elected).tolist()
+    elected = np.flatnonzero(execution.elections.elected).tolist()
     whole = kafka_json.compute_throttle(before, after, down)
     throttles, now = [], dict(before)
     for lists in by_wave:
         throttles.append(kafka_json.compute_throttle(now, lists, down))
         now |= lists
-    dump, changes = kafka_json.dump_reassignment, _list_changes(model, proposal, waves, before, after, by_wave)
+    dump, changes = kafka_json.dump_reassignment, _list_changes(execution, before, after, by_wave)
     return {
         REASSIGNMENT: dump(after),
         **{name_wave_file(name): dump(lists) for name, lists in zip(names, by_wave, strict=True)},
@@ -263,17 +262,15 @@ def build_files(
         TOPICS_TO_MOVE: kafka_json.dump_topics_to_move(topic for topic, _ in after),
         THROTTLES: kafka_json.dump_throttles(rate, whole, throttles),
         THROTTLE_SCRIPT: kafka_json.dump_throttle_script(rate, whole, list(zip(names, throttles, strict=True))),
-        PLAN: _dump_plan(model, proposal, waves, facts, changes),
+        PLAN: _dump_plan(execution, facts, changes),
     }
 
 
-def write_plan(
-    directory: Path, model: ClusterModel, proposal: ProposedAssignment, waves: Waves, facts: Mapping[str, Any]
-) -> list[Path]:
+def write_plan(directory: Path, execution: PlanExecution, facts: Mapping[str, Any]) -> list[Path]:
     """Write a plan to a folder, new, empty or a plan's; return the files. Raise SettingsError if that is impossible."""
     folder = directory.resolve()
     check_plan_folder(folder)
-    texts = build_files(model, proposal, waves, facts)
+    texts = build_files(execution, facts)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from functools import reduce
+from textwrap import indent
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.spark.views import View, match_snapshots, parse_queries
-from pipelines.verdict.cluster_evidence import ANY_ISSUE_SQL, ISSUE_CASES_SQL, MAX_TOPICS
+from pipelines.verdict.cluster_evidence import ISSUES_SQL, MAX_COMMAND_TOPICS, MAX_TOPICS, UNLISTED_REGEX
 
 
 class Figure(View):
@@ -28,9 +29,11 @@ SELECT cluster_id, source, format, records, accepted_records, quarantined_record
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
-SELECT cluster_id, issues, placed_partitions AS partitions, racks, down_brokers, electable_partitions,
+SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, down_brokers,
+       electable_partitions,
        CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
-       deleted_topics_offline_partitions, reassigned_partitions, quarantined_records, unused_files,
+       deleted_topics_offline_partitions, ignored_topics, ignored_offline_partitions, reassigned_partitions,
+       quarantined_records, unlisted_brokers, unused_files,
        incomplete_topics, incomplete_topic_names, missing_partitions, unplaced_partitions, inferred_partitions,
        unknown_brokers, identity_conflicts, config_conflicts, warnings
 FROM (
@@ -48,18 +51,20 @@ LEFT JOIN (
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, sum(partitions - listed_partitions) AS missing_partitions,
-         count_if(incomplete) AS incomplete_topics,
+         count_if(incomplete) AS incomplete_topics, count_if(ignored AND NOT marked_for_deletion) AS ignored_topics,
          slice(array_sort(collect_list(CASE WHEN incomplete THEN topic END)), 1, 6) AS incomplete_topic_names
   FROM silver.topics GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, count(replicas) AS placed_partitions,
+         count(CASE WHEN NOT (ignored OR marked_for_deletion) THEN replicas END) AS counted_partitions,
          count_if(replicas IS NULL) AS unplaced_partitions, count_if(state_inferred) AS inferred_partitions,
          count_if(size(coalesce(adding_replicas, array())) + size(coalesce(removing_replicas, array())) > 0)
            AS reassigned_partitions,
-         count_if(NOT online AND marked_for_deletion) AS deleted_topics_offline_partitions
+         count_if(NOT online AND marked_for_deletion) AS deleted_topics_offline_partitions,
+         count_if(NOT online AND ignored AND NOT marked_for_deletion) AS ignored_offline_partitions
   FROM silver.partitions
-  LEFT JOIN (SELECT cluster_id, snapshot_id, topic, marked_for_deletion FROM silver.topics)
+  LEFT JOIN (SELECT cluster_id, snapshot_id, topic, marked_for_deletion, ignored FROM silver.topics)
   USING (cluster_id, snapshot_id, topic)
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
@@ -78,22 +83,19 @@ LEFT JOIN (
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, collect_list(struct(issue, partitions, topics, topic_names, topic_partitions,
-           single_replica_partitions)) AS issues
+           single_replica_partitions, single_replica_topics, single_replica_topic_names)) AS issues
   FROM (
     SELECT cluster_id, snapshot_id, issue, sum(n) AS partitions, count(*) AS topics,
            transform(slice(array_sort(collect_list(struct(-n, topic))), 1, {max_topics}), t -> t.topic) AS topic_names,
            transform(slice(array_sort(collect_list(struct(-n AS n, topic))), 1, {max_topics}), t -> -t.n)
              AS topic_partitions,
-           sum(single) AS single_replica_partitions
+           sum(single) AS single_replica_partitions, count_if(single > 0) AS single_replica_topics,
+           transform(slice(array_sort(collect_list(CASE WHEN single > 0 THEN struct(-single, topic) END)),
+             1, {max_command_topics}), t -> t.topic) AS single_replica_topic_names
     FROM (
-      SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(replication_factor = 1) AS single
+      SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(size(replicas) = 1) AS single
       FROM (
-        SELECT cluster_id, snapshot_id, topic, size(replicas) AS replication_factor,
-               explode(filter(array({issue_cases}), x -> x IS NOT NULL)) AS issue
-        FROM silver.partitions
-        LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion)
-        USING (cluster_id, snapshot_id, topic)
-        WHERE {any_issue}
+        {issues}
       ) GROUP BY cluster_id, snapshot_id, topic, issue
     )
     GROUP BY cluster_id, snapshot_id, issue
@@ -104,6 +106,13 @@ LEFT JOIN (
   SELECT cluster_id, snapshot_id, count_if(field IN ('topic_id', 'host')) AS identity_conflicts,
          count_if(field IN ('config min.insync.replicas', 'config unclean.leader.election.enable')) AS config_conflicts
   FROM silver.conflicts GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, array_sort(collect_set(int(broker_id))) AS unlisted_brokers
+  FROM (
+    SELECT cluster_id, snapshot_id, regexp_extract(reason, '{unlisted}', 1) AS broker_id
+    FROM (SELECT cluster_id, snapshot_id, explode(reasons) AS reason FROM silver.quarantine)
+  ) WHERE broker_id <> '' GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, transform(
@@ -191,8 +200,15 @@ WHERE place <= {most_topics} ORDER BY cluster_id, place
 -- manual_topics: Manually placed topics
 SELECT cluster_id, topic, partitions_checked
 FROM (
-  SELECT *, row_number() OVER (PARTITION BY cluster_id ORDER BY partitions_checked DESC, topic) AS place
-  FROM gold.topic_origin WHERE {condition} AND origin = 'none'
+  SELECT cluster_id, topic, partitions_checked, row_number() OVER (
+    PARTITION BY cluster_id ORDER BY leaders_max - leaders_mean DESC NULLS LAST, partitions_checked DESC, topic
+  ) AS place
+  FROM gold.topic_origin
+  LEFT JOIN (
+    SELECT cluster_id, snapshot_id, topic, leaders_max, leaders_mean FROM gold.leader_hotspots
+    WHERE {condition} AND scheme = 'observed'
+  ) USING (cluster_id, snapshot_id, topic)
+  WHERE {condition} AND origin = 'none'
 ) WHERE place <= 100 ORDER BY cluster_id, place
 
 -- origin: Placement origin of the topics
@@ -219,9 +235,10 @@ WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
 ORDER BY s.cluster_id, r.as_of, r.finished_at
 """
 _CONSTANTS = {
-    "{issue_cases}": ISSUE_CASES_SQL,
-    "{any_issue}": ANY_ISSUE_SQL,
+    "{unlisted}": UNLISTED_REGEX,
+    "{issues}": indent(ISSUES_SQL.format(partitions="silver.partitions"), " " * 8).strip(),
     "{max_topics}": str(MAX_TOPICS),
+    "{max_command_topics}": str(MAX_COMMAND_TOPICS),
     "{max_brokers}": str(MAX_ROWS),
 }
 # TREND is over all runs of the clusters in {clusters}.

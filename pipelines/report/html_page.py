@@ -2,16 +2,18 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from pipelines import __version__
 from pipelines.errors import SettingsError
-from pipelines.ingest.sources import SnapshotKey
+from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.report.overview import find_priority
 from pipelines.report.report_data import ReportData, read_report
 from pipelines.spark.store import Store
 from pipelines.whole_files import replace_text
@@ -32,11 +34,18 @@ def write_report(
     store: Store,
     file: Path,
     clusters: Sequence[str] = (),
-    snapshots: Sequence[SnapshotKey] = (),
+    sources: Mapping[SnapshotKey, Source] = MappingProxyType({}),
     only_these: bool = False,
 ) -> ReportData:
-    """Write the report on snapshots and, unless only_these, the newest of other clusters; raise StoreError if none."""
-    data = read_report(store, clusters, snapshots, only_these)
+    """Write the report on the snapshots of sources and, unless only_these, the newest of other clusters.
+
+    Raises: StoreError if there are none.
+    """
+    data = read_report(store, clusters, list(sources), only_these)
+    arguments = {key.cluster_id: source.argument for key, source in sources.items()}
+    for cluster in data.clusters:
+        if argument := arguments.get(cluster["cluster_id"]):
+            cluster["verdict"] = cluster["verdict"].name_source(argument)
     write_page(data, file)
     return data
 
@@ -53,6 +62,7 @@ def render_page(data: ReportData) -> str:
         title=data.clusters[0]["cluster_id"] if len(data.clusters) == 1 else f"{len(data.clusters)} Kafka clusters",
         clusters=data.clusters,
         levels=data.count_levels(),
+        priority=find_priority(data.clusters),
         is_open=len(data.clusters) <= _MAX_OPEN,
         created_at=data.created_at,
         version=__version__,

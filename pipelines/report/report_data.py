@@ -22,16 +22,16 @@ from pipelines.report.broker_groups import (
     sum_takeovers,
 )
 from pipelines.report.figure_queries import FIGURES, TREND
+from pipelines.report.overview import rank_urgency
 from pipelines.spark.store import Store
 from pipelines.spark.views import find_dependencies, quote_text
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings
-from pipelines.verdict.failure_answers import assess_failure
+from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
 from pipelines.verdict.judgement import Verdict, judge_cluster
 from pipelines.verdict.levels import Level
 
 _NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"
 _PARALLEL_QUERIES = 3
-_LEVELS = list(Level)
 Rows = list[dict[str, Any]]
 VERDICT_FIGURES = ("hotspots", "failures", "racks", "findings")  # figures that a verdict needs
 
@@ -44,7 +44,8 @@ def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, V
 
 def judge_rows(tables: Mapping[str, pa.Table], cluster_id: str) -> Verdict:
     """Judge a cluster by the rows of VERDICT_FIGURES, by name."""
-    return _judge(*(_filter(tables[name], cluster_id).to_pylist() for name in VERDICT_FIGURES))
+    hotspots, failures, racks, findings = (_filter(tables[name], cluster_id).to_pylist() for name in VERDICT_FIGURES)
+    return _judge(hotspots, failures, racks, build_findings(findings))
 
 
 def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows:
@@ -59,10 +60,10 @@ def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[Snapsh
         return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
 
 
-def _judge(hotspots: Rows, failures: Rows, racks: Rows, findings: Rows) -> Verdict:
+def _judge(hotspots: Rows, failures: Rows, racks: Rows, findings: ClusterFindings) -> Verdict:
     now = next((row for row in hotspots if row["scheme"] == "observed"), None)
     observed, by_rack = ([row for row in rows if row["scheme"] == "observed"] for rows in (failures, racks))
-    return judge_cluster(ClusterEvidence(now, observed, by_rack, build_findings(findings)))
+    return judge_cluster(ClusterEvidence(now, observed, by_rack, findings))
 
 
 def build_findings(rows: Rows) -> ClusterFindings:
@@ -100,15 +101,22 @@ def read_report_data(
         )
         for key in ordered
     ]
-    return ReportData(sorted(clusters, key=_urgency), datetime.now(UTC))
+    return ReportData(sorted(clusters, key=rank_urgency), datetime.now(UTC))
 
 
-def _urgency(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Order clusters: by level, then by partitions that are offline or would be."""
-    now, risks = cluster["hotspots"].get("observed"), (*cluster["failures"], *cluster["rack_failures"])
-    offline = now["partitions"] - now["leaders"] if now else 0
-    newly = max((row["newly_offline_partitions"] for row in risks), default=0)
-    return _LEVELS.index(cluster["verdict"].level), -offline, -newly, cluster["cluster_id"]
+def find_worst_failures(failures: Rows, racks: Rows) -> dict[str, int | None]:
+    """Find the most partitions that the failure of one broker or rack would affect; None = no broker or rack is known.
+
+    Keys: broker, rack (newly offline), blocked (newly below min.insync.replicas, if one broker fails),
+    blocked_by_rack (the same, if one rack fails).
+    """
+    rules = {
+        "broker": (NEWLY_OFFLINE, failures),
+        "rack": (NEWLY_OFFLINE, racks),
+        "blocked": (NEWLY_UNDER_MIN_ISR, failures),
+        "blocked_by_rack": (NEWLY_UNDER_MIN_ISR, racks),
+    }
+    return {name: max((rule.count(row) for row in rows), default=None) for name, (rule, rows) in rules.items()}
 
 
 def _read_trend(
@@ -144,20 +152,22 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
     for row in failures:
         if row["worst_survivor_ratio"] is not None:
             worst.setdefault(row["scheme"], []).append([row["failed"], row["worst_survivor_ratio"]])
-    racks = rows("racks")
+    racks, findings = rows("racks"), build_findings(rows("findings"))
+    observed, observed_racks = ([row for row in part if row["scheme"] == "observed"] for part in (failures, racks))
     origin = next(iter(rows("origin")), None) if brokers else None
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
-        "verdict": _judge(hotspots, failures, racks, rows("findings")),
+        "verdict": _judge(hotspots, failures, racks, findings),
+        "findings": findings,
         "sources": sources,
-        "quarantined": sum(row["quarantined_records"] for row in sources),
         "hotspots": {row["scheme"]: row for row in hotspots},
         "metrics": metrics,
         "brokers": brokers,
         "racks_known": any(row["rack"] is not None for row in brokers),
-        "failures": add_risks([row for row in failures if row["scheme"] == "observed"]),
-        "rack_failures": add_risks([row for row in racks if row["scheme"] == "observed"]),
+        "failures": add_risks(observed),
+        "rack_failures": add_risks(observed_racks),
+        "worst_failures": find_worst_failures(observed, observed_racks),
         "custom_failures": add_risks(rows("custom_failures")),
         "worst": worst,
         "racks": racks,

@@ -52,7 +52,7 @@ def run_small_cluster(folder: Path, java_options: str) -> int:
     store = Store(spark, settings.store.warehouse)
     context = make_context(find_sources([str(folder / "source.txt")]), settings, datetime.now(UTC))
     Run(spark, store, context, Progress()).go(steps_between(None, None), clock=lambda: datetime.now(UTC))
-    write_report(store, folder / "report.html", snapshots=context.snapshots, only_these=True)
+    write_report(store, folder / "report.html", sources=context.sources, only_these=True)
     return stop_embedded(spark)
 
 

@@ -68,7 +68,8 @@ def compile_placement() -> None:
 def compile_failures() -> None:
     """Aggregate the failures of a cluster of three brokers and one topic."""
     cluster = Cluster((0, 1, 2), ("a", "b", "a"), ((0, 1),), 2)
-    topic = {"topic": "t", "partitions": 2, "replication_factor": 2, "min_insync_replicas": 1, "partition_loads": []}
+    counts = {"partitions": 2, "replication_factor": 2, "min_insync_replicas": 1}
+    topic = {"topic": "t", **counts, "counted": True, "partition_loads": []}
     rows = [
         {"topic": "t", "partition": p, "replicas": [p, p + 1], "leader": p, "isr": [], "elr": [], "lags": []}
         for p in range(2)
@@ -90,7 +91,13 @@ def compile_failures() -> None:
 
 def compile_plan(goal: str) -> None:
     """Plan for a goal, in a cluster of seven brokers on three racks, one broker being empty."""
-    ids = {"broker_id": range(7), "rack": [f"r{b % 3}" for b in range(7)], "live": [True] * 7, "draining": [False] * 7}
+    ids = {
+        "broker_id": range(7),
+        "rack": [f"r{b % 3}" for b in range(7)],
+        "live": [True] * 7,
+        "draining": [False] * 7,
+        "caps_min_isr": [None] * 7,
+    }
     rows = [
         {"topic": "t", "partition": p, "leader": p % 3, "replicas": [p % 3, 3 + p % 2], "size_bytes": p + 1}
         | {

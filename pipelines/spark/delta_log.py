@@ -1,6 +1,7 @@
-"""Read and overwrite small Delta tables in a folder of this machine without Spark, and name what is wrong with them."""
+"""Read small Delta tables in a folder of this machine without Spark, and name what is wrong with them."""
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import parquet
 
-from pipelines.spark.storage_faults import make_damage_error
+from pipelines.errors import StoreError
+from pipelines.spark.storage_faults import make_access_error, make_damage_error
 
 _MAX_COMMITS = 30
 _MAX_BYTES = 4_000_000
@@ -37,13 +39,30 @@ def last_version(folder: Path) -> int:
     return int(commits[-1].stem) if commits else -1
 
 
+def read_user_metadata(folder: Path, commits: int) -> str:
+    """Read Delta's user metadata of the last write among so many commits; empty if it has none."""
+    for commit in reversed(list_commits(folder)[-commits:]):
+        try:
+            actions = _read_actions(folder, commit)
+        except StoreError:
+            return ""
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        if not str(info.get("operation", "")).startswith("VACUUM"):
+            return str(info.get("userMetadata", ""))
+    return ""
+
+
 def check_log(folder: Path) -> bool:
     """Tell whether there is a table; raise StoreError if commits of its log are lost.
 
     Delta would read a table whose last commits are lost as it was before them: without rows, if they were all it had.
     """
     log = folder / "_delta_log"
-    matches = [match for file in log.iterdir() if (match := _LOG_FILE.fullmatch(file.name))] if log.is_dir() else []
+    try:
+        files = [*log.iterdir()] if log.is_dir() else []
+    except PermissionError as error:
+        raise make_access_error(folder, log) from error
+    matches = [match for file in files if (match := _LOG_FILE.fullmatch(file.name))]
     versions: dict[str, set[int]] = {"json": set(), "crc": set(), "checkpoint": set()}
     for match in matches:
         versions[match[2] or match[3]].add(int(match[1]))
@@ -138,6 +157,8 @@ def check_files(folder: Path, files: Sequence[DataFile]) -> None:
         if size != file.size_bytes:
             problem = f"its file {file.path} has {size:,} bytes, but had {file.size_bytes:,} when it was written"
             raise make_damage_error(folder, problem)
+        if not os.access(file.path, os.R_OK):  # Spark would say that the file does not exist
+            raise make_access_error(folder, file.path)
 
 
 def read_files(folder: Path, files: Sequence[DataFile], columns: Sequence[str]) -> pa.Table:
@@ -157,17 +178,6 @@ def read_files(folder: Path, files: Sequence[DataFile], columns: Sequence[str]) 
     return pa.concat_tables(parts)
 
 
-def overwrite_table(folder: Path, rows: pa.Table, comment: str) -> None:
-    """Replace all rows and columns of a table in one commit; raise StoreError if its log is damaged."""
-    from deltalake import write_deltalake  # only `run` writes, and platforms with a Spark of their own lack it
-    from deltalake.exceptions import DeltaError
-
-    try:
-        write_deltalake(str(folder), rows, mode="overwrite", schema_mode="overwrite", description=comment)
-    except DeltaError as error:
-        raise make_damage_error(folder, str(error).partition("\n")[0]) from error
-
-
 def _read_actions(folder: Path, commit: Path) -> list[dict[str, Any]]:
     """Read the actions of a commit; raise StoreError if it is empty or not what Delta writes."""
     actions: list[dict[str, Any]] = []
@@ -178,6 +188,8 @@ def _read_actions(folder: Path, commit: Path) -> list[dict[str, Any]]:
             if not isinstance(action, dict) or not all(isinstance(value, dict) for value in action.values()):
                 raise make_damage_error(folder, f"{position} is not an action of Delta")
             actions.append(action)
+    except PermissionError as error:
+        raise make_access_error(folder, commit) from error
     except (ValueError, RecursionError) as error:
         raise make_damage_error(folder, f"{position} is not JSON") from error
     if not actions:

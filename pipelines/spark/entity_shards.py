@@ -15,7 +15,7 @@ from udfs.arrow.ipc import unpack_tables
 
 Shard = Mapping[str, Any]  # a row of internal.entities: the key, and some packed entities
 _BATCH_ROWS = 20_000  # of what Python hands to Spark
-_BROKER_STATES = pa.schema([BROKERS.field(name) for name in ("broker_id", "live", "rack")])
+_BROKER_STATES = pa.schema([BROKERS.field(name) for name in ("broker_id", "live", "rack", "caps_min_isr")])
 
 
 def unpack(packed: Iterable[bytes | None], entity: str) -> pa.Table:
@@ -31,7 +31,7 @@ def add_brokers(shards: DataFrame, brokers: DataFrame) -> DataFrame:
 
 
 def read_brokers(shard: Shard) -> pa.Table:
-    """Return id, state and rack of the brokers of a shard's cluster."""
+    """Return id, state, rack and caps_min_isr of the brokers of a shard's cluster."""
     return pa.Table.from_pylist(shard["brokers"] or [], _BROKER_STATES)
 
 

@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pipelines.errors import StoreError
 from pipelines.spark.session import read_plans
 
+# What a statement is put between, so that Spark reads it as a subquery. Its lines keep their positions.
+QUERY_WRAPPER = ("SELECT * FROM (\n", "\n)")
 _SHOW = re.compile(r"\s*(SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
 _EXPLAIN = re.compile(r"\s*(EXPLAIN\s+((EXTENDED|CODEGEN|COST|FORMATTED)\s+)?)", re.IGNORECASE)
 # White space, semicolons and comments.
@@ -88,7 +90,7 @@ def open_query(spark: SparkSession, sql: str) -> DataFrame:
     except UnicodeEncodeError as error:
         position = f"character {error.start + 1} of the statement"
         raise StoreError(f"{position} is half of a surrogate pair, which is no text. Remove it.") from error
-    if _REFLECTION.search(_remove_texts(sql)):
+    if _REFLECTION.search(remove_texts(sql)):
         raise _reject(_RUNS_JAVA)
     frame = spark.sql(_check_statement(spark, sql))
     _check_plans(frame)  # of SHOW and DESCRIBE: Spark has run them, but their result is not shown
@@ -102,15 +104,16 @@ def _check_statement(spark: SparkSession, sql: str) -> str:
     """
     explain = _EXPLAIN.match(sql)
     if explain:
-        return explain[1] + _check_statement(spark, sql[explain.end() :])
+        rest = re.sub(r"\S", " ", explain[0]) + sql[explain.end() :]  # positions in errors stay right
+        return explain[1] + _check_statement(spark, rest)
     if _SHOW.match(sql):
         return sql
     shorter = remove_end(sql)
     if shorter != sql:
         with suppress(ParseException):
-            _check_plans(spark.sql(f"SELECT * FROM ({sql}\n)"))
+            _check_plans(spark.sql(sql.join(QUERY_WRAPPER)))
             return sql
-    _check_plans(spark.sql(f"SELECT * FROM ({shorter}\n)"))
+    _check_plans(spark.sql(shorter.join(QUERY_WRAPPER)))
     return shorter
 
 
@@ -150,7 +153,7 @@ def _reject(problem: str) -> StoreError:
     return StoreError(f"query only reads tables and views. It rejects {problem}.")
 
 
-def _remove_texts(sql: str) -> str:
+def remove_texts(sql: str) -> str:
     """Return a statement without comments, the content of texts, and quotes around names."""
 
     def shorten(token: re.Match[str]) -> str:

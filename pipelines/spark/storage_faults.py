@@ -39,6 +39,11 @@ def make_damage_error(location: Path | str, problem: str) -> StoreError:
     )
 
 
+def make_access_error(location: Path | str, file: Path | str) -> StoreError:
+    """Make the error for a table of which this user may not read a file or folder."""
+    return StoreError(f"table at {location}: no permission to read {file}. Make it readable for this user.")
+
+
 def explain_storage_fault(
     error: BaseException, written: str | None = None, locations: Sequence[str] = ()
 ) -> StoreError | None:

@@ -26,7 +26,7 @@ from pipelines.spark import delta_log
 from pipelines.spark import views as sql_views
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.delta_log import DataFile
-from pipelines.spark.delta_tables import DeltaTables
+from pipelines.spark.view_tables import ViewTables
 from pipelines.spark.views import VIEWS, View, find_dependencies
 from pipelines.spark.warehouse_folder import TableListing
 from pipelines.tables import TABLES
@@ -35,14 +35,12 @@ from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 _GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
 _MAX_LOCAL_ROWS = 1_000_000
 _FEW_FILES, _MANY_ROWS = 16, 50_000  # of a table that Spark reads itself, as each file costs it milliseconds
-# Paths that delta-rs takes as they are: others it decodes, or rejects.
-_PLAIN_PATH = re.compile(r"[\w/ .-]+")
 _PARALLEL_LOADS = 3  # Spark uses little of a processor while it opens a table
 
 _log = logging.getLogger(__name__)
 
 
-class Store(DeltaTables):
+class Store(ViewTables):
     """The tables of one warehouse, by snapshot; small tables in a local folder are read without Delta."""
 
     def can_have_rows(self, name: str, rows: int) -> bool:
@@ -143,36 +141,24 @@ class Store(DeltaTables):
         else:
             sql_views.create_views(self.spark, views)
 
+    def list_names(self) -> list[str]:
+        """List the tables that exist, then the views whose tables exist."""
+        tables = [name for name in TABLES if self.exists(name)]
+        return [*tables, *(view.name for view in _select_views(VIEWS, set(tables)))]
+
     def register_all(self) -> None:
         """Make every table that exists known to Spark SQL by name, and every view whose tables exist."""
         tables = self.register(list(TABLES))
         self.register_views(_select_views(VIEWS, set(tables)), tables)
 
     def publish_views(self) -> None:
-        """Create every view whose tables exist in the catalog; in a folder, write its rows as a table of its name."""
+        """Create every view whose tables exist in the catalog; in a folder, write its rows as a table."""
         tables, _ = find_dependencies([view.name for view in VIEWS])
         if self._catalog:
             sql_views.create_views(self.spark, _select_views(VIEWS, set(self.register(tables))))
             return
-        views = _select_views(VIEWS, {name for name in tables if self.exists(name)})
-        run_sql = self.prepare_sql([view.name for view in views])
-        if self._is_local and views:  # the first, which all others read: evaluated once
-            snapshots = run_sql(f"SELECT * FROM {views[0].name}")
-            copied = self.spark.createDataFrame(snapshots.toArrow(), snapshots.schema)
-            copied.createOrReplaceTempView(sql_views.use_temporary_names(views[0].name))
-        with ThreadPoolExecutor(_PARALLEL_LOADS) as pool:
-            list(pool.map(lambda view: self._write_view(view, run_sql(f"SELECT * FROM {view.name}")), views))
-
-    def _write_view(self, view: View, rows: DataFrame) -> None:
-        """Replace the table of a view by its rows, in one commit."""
-        location = self.location(view.name)
-        is_plain = self._is_local and _PLAIN_PATH.fullmatch(location) is not None
-        arrow_rows = rows.toArrow() if is_plain else None
-        with self._lock(view.name), self.explain_faults(f"table {view.name} at {location}"):
-            if arrow_rows is None:
-                rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(location)
-            else:
-                delta_log.overwrite_table(Path(location), arrow_rows, view.comment)
+        if views := _select_views(VIEWS, {name for name in tables if self.exists(name)}):
+            self.write_view_tables(views)
 
     def prepare_sql(self, names: Sequence[str]) -> Callable[[str], DataFrame]:
         """Return a function that runs SQL of this program over these tables and views, if they exist."""

@@ -7,18 +7,24 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
-from pipelines.verdict.cluster_evidence import ANY_ISSUE_SQL, ISSUE_CASES_SQL
+from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUES_SQL, PartitionIssue
 from pipelines.verdict.failure_answers import ANSWER_SQL
+from udfs.arrow.column_declarations import get_comment
 from udfs.failures.scenarios import ScenarioKind
 from udfs.planning.certificates import BYTES_COPIED, LEADERS_CHANGED, REPLICAS_COPIED, WORST_SURVIVOR
 from udfs.planning.plan_rows import METRICS
 
 SCHEMA = "insights"
+SNAPSHOTS = f"{SCHEMA}.snapshots"  # the first view, which all others read
+# These views read all snapshots of their tables, and all others at most the newest two of each cluster.
+HISTORY_VIEWS = (SNAPSHOTS, f"{SCHEMA}.topic_changes", f"{SCHEMA}.hottest_broker_history", f"{SCHEMA}.metric_history")
 
 
 class View(NamedTuple):
@@ -27,6 +33,7 @@ class View(NamedTuple):
     name: str  # schema.name
     comment: str  # what its rows are
     sql: str  # a query over tables (schema.table) and earlier views
+    columns: tuple[pa.Field, ...] = ()  # with comments; empty = those of the query
 
     @property
     def dependencies(self) -> list[str]:
@@ -68,16 +75,34 @@ def _plan_metrics() -> str:
     )
 
 
-# The newest snapshot is the one seen last: a cluster may return to an earlier state, when a broker comes back.
+_NEWEST_PARTITIONS = """(
+  SELECT p.* FROM silver.partitions p
+  JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+  WHERE s.newest
+)"""
+# The newest snapshot is the one seen last: a cluster may return to an earlier state, when a broker comes back. The
+# snapshot then has several rows in insights.snapshots, of which one is the newest. `period` is the same for all
+# places of a snapshot that follow each other.
 _QUERIES = f"""
--- insights.snapshots: All snapshots of each cluster; number counts from 1 in the order in which they were last seen.
-SELECT cluster_id, snapshot_id, seen_at,
-       row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at, finished_at, snapshot_id) AS number,
-       row_number() OVER (PARTITION BY cluster_id ORDER BY seen_at DESC, finished_at DESC, snapshot_id DESC) = 1
-         AS newest
+-- insights.snapshots: The states of each cluster over time, numbered from 1; a state that comes back counts again, one
+-- that runs see again without another in between does not.
+SELECT cluster_id, snapshot_id, first_seen_at, seen_at,
+       row_number() OVER (PARTITION BY cluster_id ORDER BY place) AS number,
+       row_number() OVER (PARTITION BY cluster_id ORDER BY place DESC) = 1 AS newest
 FROM (
-  SELECT cluster_id, snapshot_id, max(as_of) AS seen_at, max(finished_at) AS finished_at
-  FROM ops.runs WHERE stage = 'gold.scheme_comparison' GROUP BY cluster_id, snapshot_id
+  SELECT cluster_id, snapshot_id, min(as_of) AS first_seen_at, max(as_of) AS seen_at, max(place) AS place
+  FROM (
+    SELECT *, place - row_number() OVER (PARTITION BY cluster_id, snapshot_id ORDER BY place) AS period
+    FROM (
+      SELECT cluster_id, snapshot_id, as_of,
+             row_number() OVER (PARTITION BY cluster_id ORDER BY as_of, finished_at, snapshot_id) AS place
+      FROM (
+        SELECT cluster_id, snapshot_id, as_of, max(finished_at) AS finished_at
+        FROM ops.runs WHERE stage = 'gold.scheme_comparison' GROUP BY cluster_id, snapshot_id, as_of
+      )
+    )
+  )
+  GROUP BY cluster_id, snapshot_id, period
 )
 
 -- insights.hottest_brokers: Brokers by the number of partitions they lead, the hottest first (place 1);
@@ -89,7 +114,7 @@ SELECT l.cluster_id, l.broker_id, l.rack, l.leaders,
 FROM gold.broker_load l JOIN insights.snapshots s ON l.cluster_id = s.cluster_id AND l.snapshot_id = s.snapshot_id
 WHERE s.newest AND l.scheme = 'observed'
 
--- insights.broker_failure_risk: Whether each broker can fail now: Yes, or the reason why not.
+-- insights.broker_failure_risk: Whether each live broker can fail now: Yes, or the reason why not.
 {_failure_risk("f.failed_brokers[0] AS broker_id", ScenarioKind.BROKER)}
 
 -- insights.custom_failure_risk: Whether the brokers of each custom failure (run --fail, failures.custom) can fail
@@ -100,16 +125,10 @@ WHERE s.newest AND l.scheme = 'observed'
 {_failure_risk("substring(f.scenario, 6) AS rack", ScenarioKind.RACK)}
 
 -- insights.partition_issues: What is wrong with partitions now (offline, under_min_isr, under_replicated), or would be
--- (offline_if_broker_fails, and of the others offline_if_rack_fails: the leader's). Without topics marked for deletion.
-SELECT cluster_id, topic, partition, explode(filter(array({ISSUE_CASES_SQL}), i -> i IS NOT NULL)) AS issue,
-       leader, replicas, isr, size_bytes
-FROM (
-  SELECT p.* FROM silver.partitions p
-  JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-  LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion) t
-    ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
-  WHERE s.newest
-) WHERE {ANY_ISSUE_SQL}
+-- (offline_if_broker_fails, and of the others offline_if_rack_fails: the leader's). Without topics that are ignored or
+-- marked for deletion.
+SELECT cluster_id, topic, partition, issue, leader, replicas, isr, size_bytes
+FROM ({ISSUES_SQL.format(partitions=_NEWEST_PARTITIONS)})
 
 -- insights.single_leader_topics: Topics with several online partitions, all of them led by one broker.
 SELECT h.cluster_id, h.topic, h.partitions, h.leaders, h.hottest_broker AS broker_id, h.brokers_spread_percent
@@ -118,9 +137,17 @@ WHERE s.newest AND h.scheme = 'observed' AND h.topic IS NOT NULL AND h.leaders >
 
 -- insights.single_failure_offline_partitions: Online partitions that go offline if one broker, their leader
 -- (broker_id), fails.
-SELECT p.cluster_id, p.topic, p.partition, p.leader AS broker_id, p.replicas, p.isr, p.size_bytes
-FROM silver.partitions p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-WHERE s.newest AND p.successor = -1
+SELECT cluster_id, topic, partition, leader AS broker_id, replicas, isr, size_bytes
+FROM ({ISSUES_SQL.format(partitions=_NEWEST_PARTITIONS)}) WHERE issue = '{PartitionIssue.OFFLINE_IF_BROKER_FAILS}'
+
+-- insights.single_failure_under_min_isr_partitions: Partitions that the failure of one broker (broker_id) takes below
+-- min.insync.replicas, though not offline: they block acks=all producers. Each has as many live in-sync replicas as
+-- acks=all needs.
+SELECT cluster_id, topic, partition, explode(min_isr_critical_brokers) AS broker_id,
+       effective_min_isr AS live_isr_count, effective_min_isr - 1 AS live_isr_count_after, effective_min_isr, leader,
+       replicas, isr, size_bytes
+FROM {_NEWEST_PARTITIONS}
+{COUNTED_SQL}
 
 -- insights.snapshot_changes: Partitions that differ between the newest snapshot and the previous one.
 SELECT cluster_id, topic, partition,
@@ -171,6 +198,56 @@ FROM (
 WHERE new IS NULL OR old IS NULL OR NOT (new.live <=> old.live) OR NOT (new.rack <=> old.rack)
    OR NOT (new.host <=> old.host)
 
+-- insights.topic_changes: Topics created, deleted or changed between consecutive snapshots, in every snapshot but the
+-- first of each cluster: number and first_seen_at are those of the later snapshot.
+SELECT cluster_id, c.number, c.first_seen_at, topic, c.change, c.partitions_before, c.partitions_now,
+       c.replication_factor_before, c.replication_factor_now
+FROM (
+  SELECT cluster_id, topic, explode(filter(array(
+    named_struct(
+      'change', CASE
+        WHEN number = 1 THEN NULL
+        WHEN NOT (old.number <=> number - 1) THEN 'created'
+        WHEN topic_id <> old.topic_id THEN 'recreated'
+        WHEN partitions <> old.partitions AND NOT (replication_factor <=> old.replication_factor)
+          THEN 'partitions and replication factor changed'
+        WHEN partitions <> old.partitions THEN 'partitions changed'
+        WHEN NOT (replication_factor <=> old.replication_factor) THEN 'replication factor changed' END,
+      'number', number, 'first_seen_at', first_seen_at,
+      'partitions_before', if(old.number <=> number - 1, old.partitions, NULL), 'partitions_now', partitions,
+      'replication_factor_before', if(old.number <=> number - 1, old.replication_factor, NULL),
+      'replication_factor_now', replication_factor),
+    named_struct(
+      'change', if(next_first_seen_at IS NOT NULL AND NOT (next_number <=> number + 1), 'deleted', NULL),
+      'number', number + 1, 'first_seen_at', next_first_seen_at,
+      'partitions_before', partitions, 'partitions_now', NULL,
+      'replication_factor_before', replication_factor, 'replication_factor_now', NULL)
+  ), c -> c.change IS NOT NULL)) AS c
+  FROM (
+    SELECT t.cluster_id, t.topic, t.topic_id, t.partitions, t.replication_factor, s.number,
+           s.first_seen_at, s.next_first_seen_at,
+           lag(struct(s.number, t.topic_id, t.partitions, t.replication_factor))
+             OVER (PARTITION BY t.cluster_id, t.topic ORDER BY s.number) AS old,
+           lead(s.number) OVER (PARTITION BY t.cluster_id, t.topic ORDER BY s.number) AS next_number
+    FROM silver.topics t
+    JOIN (
+      SELECT *, lead(first_seen_at) OVER (PARTITION BY cluster_id ORDER BY number) AS next_first_seen_at
+      FROM insights.snapshots
+    ) s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
+  )
+)
+
+-- insights.hottest_broker_history: The broker that leads the most partitions in every snapshot, the lowest id among
+-- equals, and its leaders over the mean of the live brokers.
+SELECT cluster_id, number, first_seen_at, seen_at, -hottest.id AS broker_id, hottest.leaders, leaders_mean,
+       round(try_divide(hottest.leaders, leaders_mean), 3) AS leaders_over_mean
+FROM (
+  SELECT l.cluster_id, s.number, s.first_seen_at, s.seen_at, max(struct(l.leaders, -l.broker_id AS id)) AS hottest,
+         avg(l.leaders) AS leaders_mean
+  FROM gold.broker_load l JOIN insights.snapshots s ON l.cluster_id = s.cluster_id AND l.snapshot_id = s.snapshot_id
+  WHERE l.scheme = 'observed' GROUP BY l.cluster_id, s.number, s.first_seen_at, s.seen_at
+)
+
 -- insights.worst_pair: The two brokers of each cluster whose failure together is worst.
 SELECT cluster_id, broker_id, other_broker_id, newly_offline_partitions, under_min_isr_partitions, worst_survivor,
        worst_survivor_ratio
@@ -206,12 +283,12 @@ JOIN (
 WHERE s.newest AND o.origin = 'none'
 
 -- insights.metric_history: Every metric in every snapshot, and its change since the previous snapshot.
-SELECT c.cluster_id, c.metric, s.seen_at, s.number, c.value,
+SELECT c.cluster_id, c.metric, s.first_seen_at, s.seen_at, s.number, c.value,
        c.value - lag(c.value) OVER (PARTITION BY c.cluster_id, c.metric ORDER BY s.number) AS change
 FROM gold.scheme_comparison c JOIN insights.snapshots s ON c.cluster_id = s.cluster_id AND c.snapshot_id = s.snapshot_id
 WHERE c.scheme = 'observed'
 """
-VIEWS = tuple(View(*parts) for parts in parse_queries(_QUERIES))
+VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES))
 BY_NAME = {view.name: view for view in VIEWS}
 
 
@@ -243,7 +320,9 @@ def create_views(spark: SparkSession, views: Sequence[View]) -> bool:
         if views:
             spark.sql(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
         for view in views:
-            spark.sql(f"CREATE OR REPLACE VIEW {view.name} COMMENT {quote_text(view.comment)} AS {view.sql}")
+            columns = ", ".join(f"{c.name} COMMENT {quote_text(get_comment(c))}" for c in view.columns)
+            head = f"{view.name} ({columns})" if columns else view.name
+            spark.sql(f"CREATE OR REPLACE VIEW {head} COMMENT {quote_text(view.comment)} AS {view.sql}")
     except AnalysisException as error:
         if error.getCondition() != _NO_VIEWS:
             raise

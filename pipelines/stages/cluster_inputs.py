@@ -18,6 +18,7 @@ from udfs.failures.arrow_functions import Clusters
 from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.required_headroom import RESOURCES
 from udfs.failures.scenarios import Cluster
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 _MAX_BYTES = 100_000_000  # of a capacity file
 _COLUMNS = ("cluster", "broker_id", *RESOURCES)
@@ -27,16 +28,19 @@ Capacities = Mapping[tuple[str, int], list[float]]
 
 
 def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
-    """Collect the brokers (broker_id, rack, live) of each snapshot, rising; workers get them with a function."""
+    """Collect brokers (broker_id, rack, live, caps_min_isr) of each snapshot, rising: for functions of workers."""
     by_snapshot: dict[tuple[str, str], list[Row]] = {}
-    rows = brokers.select(*SNAPSHOT_KEY, "broker_id", "rack", "live").collect()
+    rows = brokers.select(*SNAPSHOT_KEY, "broker_id", "rack", "live", "caps_min_isr").collect()
     for row in sorted(rows, key=attrgetter("broker_id")):
         by_snapshot.setdefault((row.cluster_id, row.snapshot_id), []).append(row)
     return by_snapshot
 
 
 def collect_clusters(
-    brokers: DataFrame, topics: DataFrame, custom: Sequence[CustomFailure] = (), caps_min_isr: bool = True
+    brokers: DataFrame,
+    topics: DataFrame,
+    custom: Sequence[CustomFailure] = (),
+    defaults: TopicDefaults = KAFKA_DEFAULTS,
 ) -> Clusters:
     """Describe clusters. A custom failure without a cluster applies to every one that has all of its brokers."""
     known = collect_brokers(brokers)
@@ -54,7 +58,8 @@ def collect_clusters(
         live = [row for row in rows if row.live is not False]  # unknown counts as live
         ids, racks = tuple(row.broker_id for row in live), tuple(row.rack for row in live)
         unknown = tuple(row.broker_id for row in live if row.live is None)
-        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown, caps_min_isr)
+        caps = defaults.adapt_to(row.caps_min_isr for row in live).cap_min_insync_replicas
+        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown, caps)
 
     return {key: describe(key) for key in sorted({*known, *partitions})}
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
-from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, LOG, REPLICAS, USAGE
+from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, IGNORED, LOG, REPLICAS, USAGE
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
@@ -54,9 +54,16 @@ def brokers(entities: DataFrame) -> DataFrame:
     return states.select(*silver_tables.BROKERS.column_names)
 
 
-def topics(entities: DataFrame) -> DataFrame:
+def topics(entities: DataFrame, defaults: TopicDefaults) -> DataFrame:
     """Build silver.topics."""
-    return _select_entity(entities, "topics").select(*silver_tables.TOPICS.column_names)
+
+    def build(shard: Shard) -> pa.Table:
+        topics = unpack([shard["topics"]], "topics")
+        return topics.append_column(IGNORED, defaults.find_ignored(topics["topic"]))
+
+    shards = entities.where("topics IS NOT NULL").select(*SNAPSHOT_KEY, "topics")
+    rows = map_shards(shards, build, pa.schema(silver_tables.TOPICS.columns))
+    return rows.select(*silver_tables.TOPICS.column_names)
 
 
 def _build_partitions(shard: Shard, defaults: TopicDefaults) -> pa.Table:

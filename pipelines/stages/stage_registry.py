@@ -95,7 +95,7 @@ def select_aggregate_settings(settings: Settings) -> str:
 
 def select_plan_settings(settings: Settings) -> str:
     """Return the settings that determine internal.packed_plans, as JSON."""
-    topics = settings.topics.model_dump(include={"min_insync_replicas", "cap_min_insync_replicas"})
+    topics = settings.topics.model_dump(include={"min_insync_replicas", "cap_min_insync_replicas", "ignored"})
     failures, plans = {"max_pairs": settings.failures.max_pairs}, settings.plans.model_dump()
     durability = settings.durability.model_dump(include={"max_exact_steps", "monte_carlo_samples"})
     return _to_json(settings, {}, topics=topics, failures=failures, durability=durability, plans=plans)
@@ -117,7 +117,7 @@ def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
         max_pairs=failures.max_pairs,
         pair_loads=failures.pair_loads,
     )
-    clusters = collect_clusters(t[BROKERS], t[_TOPICS], failures.custom, topics.cap_min_insync_replicas)
+    clusters = collect_clusters(t[BROKERS], t[_TOPICS], failures.custom, topics.defaults)
     parameters = AggregationParameters(topics.defaults, clusters, plan, select_aggregate_settings(context.settings))
     return scheme_aggregates(t[_ENTITIES], t[BROKERS], parameters)
 
@@ -178,7 +178,7 @@ _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", 
 STAGES: tuple[Stage, ...] = (
     Stage(_ENTITIES, (RAW,), lambda t, c: entities(t[RAW], _shard_counts(c))),
     _plain_stage(BROKERS, (_ENTITIES,), silver_stages.brokers),
-    _plain_stage(_TOPICS, (_ENTITIES,), silver_stages.topics),
+    Stage(_TOPICS, (_ENTITIES,), lambda t, c: silver_stages.topics(t[_ENTITIES], c.settings.topics.defaults)),
     Stage(_PARTITIONS, (_ENTITIES, BROKERS), _partitions),
     _plain_stage("silver.replicas", (_ENTITIES, BROKERS), silver_stages.replicas),
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),

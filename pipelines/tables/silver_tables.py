@@ -20,7 +20,7 @@ BROKERS = Table(
 TOPICS = Table(
     "silver.topics",
     "One row per topic.",
-    columns(*entities.TOPICS),
+    columns(*entities.TOPICS, entities.IGNORED),
     keys=(*SNAPSHOT_KEY, "topic"),
     partition_by=("cluster_id",),
     expectations=(

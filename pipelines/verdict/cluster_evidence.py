@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from pipelines.ingest.merge.cluster_merge import UNLISTED
+
 
 class PartitionIssue(StrEnum):
     """What can be wrong with a partition; values of `issue` in insights.partition_issues."""
@@ -24,21 +26,33 @@ ISSUE_SQL = {
     PartitionIssue.OFFLINE_IF_RACK_FAILS: "rack_successor = -1 AND successor <> -1",
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: "successor = -1",
 }
-ISSUE_CASES_SQL = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for issue, condition in ISSUE_SQL.items())
-ANY_ISSUE_SQL = " OR ".join(ISSUE_SQL.values())
-MAX_NAMED = 6  # brokers or topics in a sentence, and warnings
+UNLISTED_REGEX = f"([0-9]+) {UNLISTED}".replace("'", ".")  # in a reason of a quarantined record; fit for SQL
+_ISSUE_CASES_SQL = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for issue, condition in ISSUE_SQL.items())
+# A join that leaves out the partitions that do not count.
+COUNTED_SQL = """LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion OR ignored)
+USING (cluster_id, snapshot_id, topic)"""
+# Columns of silver.partitions for each partition and issue; {partitions}: these, or a query of some of them.
+ISSUES_SQL = f"""SELECT *, explode(filter(array({_ISSUE_CASES_SQL}), i -> i IS NOT NULL)) AS issue
+FROM {{partitions}}
+{COUNTED_SQL}
+WHERE {" OR ".join(ISSUE_SQL.values())}"""
+MAX_BROKERS = 12  # brokers or racks in a sentence
+MAX_NAMED = 6  # other things in a sentence, such as files, and warnings
 MAX_TOPICS = 3  # topics in a sentence with their number of partitions
+MAX_COMMAND_TOPICS = 20  # topics in the command of a next step
 
 
 @dataclass(frozen=True)
 class AffectedPartitions:
-    """The partitions with one issue; topics that are marked for deletion do not count."""
+    """The partitions with one issue; topics that are ignored or marked for deletion do not count."""
 
     partitions: int = 0
     topics: int = 0
     topic_names: Sequence[str] = ()  # the first MAX_TOPICS, those with most of the partitions first
     topic_partitions: Sequence[int] = ()  # how many each of them has
     single_replica_partitions: int = 0  # those with replication factor 1
+    single_replica_topics: int = 0  # topics that have such partitions
+    single_replica_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of these first
 
 
 NO_PARTITIONS = AffectedPartitions()
@@ -50,13 +64,17 @@ class ClusterFindings:
 
     issues: Mapping[str, AffectedPartitions] = field(default_factory=dict)  # by PartitionIssue
     partitions: int = 0  # with known replicas
+    counted_partitions: int = 0  # of these, in topics that are neither ignored nor marked for deletion
     racks: int = 0  # of live brokers
     down_brokers: Sequence[int] = ()
     electable_partitions: int = 0  # whose preferred leader is in sync, but does not lead
     elected_ratio: float | None = None  # leaders of the hottest broker over the mean, after an election of these
     deleted_topics_offline_partitions: int = 0  # of topics that are marked for deletion
+    ignored_topics: int = 0  # by topics.ignored; not those that are marked for deletion
+    ignored_offline_partitions: int = 0  # of these
     reassigned_partitions: int = 0  # replicas are being added or removed
     quarantined_records: int = 0
+    unlisted_brokers: Sequence[int] = ()  # not in the broker list, so that records that name them are quarantined
     unused_files: Sequence[str] = ()  # of which nothing is used
     incomplete_topics: int = 0  # of which the sources do not show, or may not show, all partitions
     incomplete_topic_names: Sequence[str] = ()

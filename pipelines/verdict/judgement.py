@@ -1,13 +1,15 @@
 """Judges a cluster: one verdict for commands, the closing table of `run`, the report and the views."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import (
+    MAX_BROKERS,
     MAX_NAMED,
+    MAX_TOPICS,
     AffectedPartitions,
     ClusterEvidence,
     ClusterFindings,
@@ -15,11 +17,12 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import Statement, VerdictPoint
+from pipelines.verdict.statements import Statement, Step, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of
 
 Rows = Sequence[Mapping[str, Any]]
+_REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
 _ORDER = {level: i for i, level in enumerate(Level)}
 
 
@@ -36,6 +39,10 @@ class Verdict:
         """The level and the sentence, as in AT RISK: losing broker 2 takes 11 partitions offline."""
         return f"{self.level.label}: {self.sentence[0].lower()}{self.sentence[1:]}"
 
+    def name_source(self, source: str) -> "Verdict":
+        """Name the cluster's source in the commands of the next steps; it must be quoted for a shell."""
+        return replace(self, points=tuple(point.name_source(source) for point in self.points))
+
 
 def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     """Judge a cluster: what is worst comes first; OK only if the sources show everything."""
@@ -43,6 +50,8 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     points = [*_judge_present(findings)]
     if not findings.partitions:
         points.append(statements.NO_PARTITIONS.fill())
+    elif not findings.counted_partitions:
+        points.append(statements.NOTHING_COUNTED.fill())
     elif not evidence.broker_failures:
         points.append(statements.NO_LIVE_BROKER.fill())
     else:
@@ -52,36 +61,43 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     level = points[0].level if points else Level.OK
     if level is Level.OK:
         points.insert(0, _describe_health(evidence))
-    elif level is Level.UNKNOWN and findings.partitions and evidence.broker_failures:
+    elif level is Level.UNKNOWN and findings.counted_partitions and evidence.broker_failures:
         points.insert(0, statements.UNCERTAIN.fill())
     return Verdict(level, points[0].text, tuple(points))
 
 
 def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
-    down = findings.down_brokers
-    restart = f"restart broker{'' if len(down) == 1 else 's'} {name_some(down)}; " if down else ""
-    for statement, issue in (
-        (statements.OFFLINE, PartitionIssue.OFFLINE),
-        (statements.UNDER_MIN_ISR, PartitionIssue.UNDER_MIN_ISR),
-    ):
-        if (affected := findings.find(issue)).partitions:
-            yield statement.fill(affected.partitions, topics=_name_topics(affected), restart=restart)
+    down, offline = findings.down_brokers, findings.find(PartitionIssue.OFFLINE)
+    restart = _restart(down)
+    if offline.partitions:
+        single = count_of(offline.single_replica_partitions, "partition")
+        disk = "its disk, which has" if len(down) == 1 else "their disks, which have"
+        only_copy = f"keep {disk} the only copy of {single}; " if down else ""
+        values = {"only_copy": only_copy if offline.single_replica_partitions else "", "restart": restart}
+        yield statements.OFFLINE.fill(offline.partitions, topics=_name_topics(offline), **values)
     lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
-    if down:
-        text = f"; {count_of(lagging.partitions, 'partition')} {_verb(lagging.partitions)} under-replicated"
-        pairs = ",".join(f"{broker}=NEW" for broker in down[:MAX_NAMED])
-        yield statements.DOWN.fill(
-            len(down), brokers=name_some(down), under_replicated=text if lagging.partitions else "", pairs=pairs
-        )
+    if down and lagging.partitions:
+        text = f"{count_of(lagging.partitions, 'partition')} {_verb(lagging.partitions)}"
+        yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text)
+    elif down:
+        yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
     elif lagging.partitions:
         values = {"partitions": count_of(findings.partitions, "partition"), "topics": _name_topics(lagging)}
         yield statements.UNDER_REPLICATED.fill(lagging.partitions, **values)
+    if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
+        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=_name_topics(blocked), restart=restart)
     if count := findings.electable_partitions:
         ratio = findings.elected_ratio
-        effect = f"; an election alone gives {ratio:.2f} times the mean" if ratio is not None else ""
+        effect = (
+            f"; after their election, the hottest broker leads {ratio:.2f} times the mean" if ratio is not None else ""
+        )
         yield statements.NOT_PREFERRED.fill(count, effect=effect)
     if count := findings.deleted_topics_offline_partitions:
         yield statements.DELETED.fill(count)
+    if count := findings.ignored_topics:
+        n = findings.ignored_offline_partitions
+        text = f"; {count_of(n, 'partition')} of {'it' if count == 1 else 'them'} {_verb(n)} offline"
+        yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
 
@@ -92,21 +108,34 @@ def _verb(count: int) -> str:
 
 def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     findings, racks = evidence.findings, evidence.rack_failures
+    brokers = evidence.broker_failures
+    exposed = findings.find(PartitionIssue.OFFLINE_IF_BROKER_FAILS)
+    values = {
+        "topics": _name_topics(exposed),
+        "all": f"{exposed.partitions:,}",
+        "repair": _repair(exposed, len(brokers)),
+    }
+    offline = [*_judge_rule(statements.BROKER_OFFLINE, NEWLY_OFFLINE, brokers, "broker", **values)]
     if len(racks) > 1:
         confined = findings.find(PartitionIssue.OFFLINE_IF_RACK_FAILS)
         total = sum(NEWLY_OFFLINE.count(row) for row in racks)
         names = _name_topics(confined)
         if 0 < confined.partitions < total:
-            names = f"; {confined.partitions:,} of {total:,} would survive the failure of any single broker{names}"
-        yield from _judge_rule(statements.RACK_OFFLINE, NEWLY_OFFLINE, racks, "rack", topics=names)
-    exposed = findings.find(PartitionIssue.OFFLINE_IF_BROKER_FAILS)
-    brokers = evidence.broker_failures
-    values = {"topics": _name_topics(exposed), "all": f"{exposed.partitions:,}", "repair": _repair(exposed)}
-    yield from _judge_rule(statements.BROKER_OFFLINE, NEWLY_OFFLINE, brokers, "broker", **values)
+            in_all = f"; {total:,} partitions in all" if sum(map(bool, map(NEWLY_OFFLINE.count, racks))) > 1 else ""
+            survive = f"{confined.partitions:,} survive{'s' if confined.partitions == 1 else ''}"
+            names = f"{in_all}, of which {survive} the failure of any single broker{names}"
+        repair = statements.SPREAD_CONFINED.text if confined.partitions else ""
+        values = {"topics": names, "repair": repair}
+        by_rack = [*_judge_rule(statements.RACK_OFFLINE, NEWLY_OFFLINE, racks, "rack", **values)]
+        # What goes offline with any of its brokers goes offline with their rack: then the broker is the cause.
+        offline = [*by_rack, *offline] if confined.partitions else [*offline, *by_rack]
+    yield from offline
     yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker")
-    yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker")
+    repair = _repair_isr(findings, statements.EXCEED_MIN_ISR)
+    yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
-        yield from _judge_rule(statements.RACK_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, racks, "rack")
+        repair = _repair_isr(findings, statements.SPREAD_OVER_RACKS)
+        yield from _judge_rule(statements.RACK_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, racks, "rack", repair=repair)
     elif racks and len(brokers) > 1:
         yield statements.ONE_RACK.fill(rack=racks[0]["failed"])
     yield from _judge_load(evidence)
@@ -121,15 +150,30 @@ def _judge_rule(
     worst = max(rows, key=rule.count)
     values[f"{unit}s"] = _name_failed(rows, len(failures), unit)
     if len(rows) > 1:
-        values["worst"] = f"{unit} {worst['failed']}"
+        is_worse = any(rule.count(row) < rule.count(worst) for row in rows)
+        values["worst"] = f"worst case: {unit} {worst['failed']}, " if is_worse else "in each case "
     yield statement.fill(rule.count(worst), **values)
 
 
-def _repair(affected: AffectedPartitions) -> str:
+def _repair(affected: AffectedPartitions, live_count: int) -> str:
     if not affected.single_replica_partitions:
-        return "find the replicas that are out of sync: kafka-topics --describe --under-replicated-partitions"
-    names = ",".join(affected.topic_names[:MAX_NAMED])
-    return f"add replicas: kafka-placement plan SOURCE --goal rf --rf 3 --topics {names} --out plan"
+        return statements.FIND_LAGGING.text
+    factor = max(2, min(_REPLICATION_FACTOR, live_count))
+    names = affected.single_replica_topic_names
+    more = affected.single_replica_topics - len(names)
+    others = f"; then do the same for {count_of(more, 'more topic')} with replication factor 1" if more else ""
+    return statements.ADD_REPLICAS.text.format(factor=factor, names=",".join(names), others=others)
+
+
+def _repair_isr(findings: ClusterFindings, otherwise: Step) -> str:
+    """Return how ISRs become larger: replicas that are out of sync come first, as more replicas do not help them."""
+    if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
+        return statements.COMPLETE_ISRS.text.format(restart=_restart(findings.down_brokers))
+    return otherwise.text
+
+
+def _restart(down: Sequence[int]) -> str:
+    return f"restart broker{'' if len(down) == 1 else 's'} {name_brokers(down)}; " if down else ""
 
 
 def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
@@ -164,6 +208,8 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
         yield statements.MORE_WARNINGS.fill(more)
     if count := findings.quarantined_records:
         yield statements.QUARANTINED.fill(count)
+    if brokers := findings.unlisted_brokers:
+        yield statements.OUTDATED_BROKER_LIST.fill(len(brokers), brokers=name_brokers(brokers))
     if files := findings.unused_files:
         yield statements.UNUSED_FILES.fill(len(files), files=name_some(files))
     if count := findings.incomplete_topics:
@@ -184,23 +230,36 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
 
 def describe_unknown_brokers(ids: Sequence[int]) -> VerdictPoint:
     """Say that it is unknown whether these brokers are live, and what follows."""
-    return statements.UNKNOWN_BROKERS.fill(len(ids), brokers=name_some(ids))
+    return statements.UNKNOWN_BROKERS.fill(len(ids), brokers=name_brokers(ids))
 
 
 def name_some(items: Sequence[object], count: int | None = None) -> str:
     """Name the first items, as in `1, 2, 3, 4, 5, 6 and 2 more`. count: how many there are, if not all are given."""
-    more = (count or len(items)) - min(len(items), MAX_NAMED)
-    return ", ".join(map(str, items[:MAX_NAMED])) + (f" and {more} more" if more else "")
+    return _name_first(items, MAX_NAMED, count or len(items))
+
+
+def name_brokers(ids: Sequence[object]) -> str:
+    """Name the first brokers, as in `1, 2 and 3 more`."""
+    return _name_first(ids, MAX_BROKERS, len(ids))
+
+
+def _name_first(items: Sequence[object], limit: int, count: int) -> str:
+    more = count - min(len(items), limit)
+    return ", ".join(map(str, items[:limit])) + (f" and {more} more" if more else "")
+
+
+def name_topics(partitions: Iterable[tuple[str, int]], topics: int) -> str:
+    """Name the first topics with their partitions, as in `a (12), b (4) and 2 more topics`. topics: how many in all."""
+    names = [f"{name} ({count:,})" for name, count in partitions][:MAX_TOPICS]
+    more = topics - len(names)
+    return ", ".join(names) + (f" and {count_of(more, 'more topic')}" if more else "")
 
 
 def _name_topics(affected: AffectedPartitions) -> str:
-    """Name the topics with most of these partitions, as in `: a (12), b (4) and 2 more topics`."""
-    pairs = zip(affected.topic_names, affected.topic_partitions, strict=True)
-    names = ", ".join(f"{name} ({count:,})" for name, count in pairs)
-    if not names:
+    """Name the topics with most of these partitions, as in `: a (12), b (4), all with replication factor 1`."""
+    if not affected.topic_names:
         return ""
-    more = affected.topics - len(affected.topic_names)
-    names += f" and {count_of(more, 'more topic')}" if more else ""
+    names = name_topics(zip(affected.topic_names, affected.topic_partitions, strict=True), affected.topics)
     single = affected.single_replica_partitions
     if single == affected.partitions:
         names += ", all with replication factor 1" if single > 1 else ", with replication factor 1"
@@ -213,6 +272,6 @@ def _name_failed(rows: Rows, total: int, unit: str) -> str:
     if len(rows) == total > 1:
         return f"any single {unit}"
     names = [str(row["failed"]) for row in rows]
-    if len(names) > MAX_NAMED:
-        return f"{unit} {', '.join(names[:MAX_NAMED])} or one of {len(names) - MAX_NAMED} more"
+    if len(names) > MAX_BROKERS:
+        return f"{unit} {', '.join(names[:MAX_BROKERS])} or one of {len(names) - MAX_BROKERS} more"
     return f"{unit} {', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else f"{unit} {names[0]}"

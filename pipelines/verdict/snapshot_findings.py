@@ -1,7 +1,8 @@
 """What is wrong with a snapshot's cluster already, and what its sources lack; the report finds it in SQL."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,11 +11,19 @@ import pyarrow.compute as pc
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.verdict.cluster_evidence import MAX_TOPICS, AffectedPartitions, ClusterFindings, PartitionIssue
+from pipelines.verdict.cluster_evidence import (
+    MAX_COMMAND_TOPICS,
+    MAX_TOPICS,
+    UNLISTED_REGEX,
+    AffectedPartitions,
+    ClusterFindings,
+    PartitionIssue,
+)
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, row_of
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
+_UNLISTED = re.compile(UNLISTED_REGEX)
 # Fields of conflicts between two clusters, rather than between two moments of one.
 IDENTITY_FIELDS = ("topic_id", "host")
 # Those of configs that decide which failures a topic survives.
@@ -33,33 +42,47 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
     topics = snapshot.topics
     partitions = add_health(snapshot.partitions, topics, snapshot.brokers, defaults)
     incomplete = topics.filter(topics["incomplete"])["topic"].to_pylist()
-    deleted = topics.filter(topics["marked_for_deletion"])["topic"].combine_chunks()
-    is_deleted = to_flags(pc.is_in(partitions["topic"], deleted))
+    is_marked = to_flags(topics["marked_for_deletion"])
+    is_ignored = ~(defaults.find_counted(topics) | is_marked)
+    is_deleted, of_ignored = (
+        to_flags(pc.is_in(partitions["topic"], topics["topic"].filter(pa.array(mask)).combine_chunks()))
+        for mask in (is_marked, is_ignored)
+    )
+    is_placed = is_valid(partitions["replicas"])
     is_offline = is_valid(partitions["online"]) & ~to_flags(partitions["online"])
     live = get_live_brokers(snapshot.brokers)
     racks = snapshot.brokers.filter(pc.is_in(snapshot.brokers["broker_id"], pa.array(live)))["rack"]
     election = _elect_preferred(partitions, len(live))
     return ClusterFindings(
-        issues=count_issues(partitions.filter(pa.array(~is_deleted))),
-        partitions=int(is_valid(partitions["replicas"]).sum()),
+        issues=count_issues(partitions.filter(pa.array(~(is_deleted | of_ignored)))),
+        partitions=int(is_placed.sum()),
+        counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         racks=len(pc.unique(racks.drop_null())),
         down_brokers=tuple(get_down_brokers(snapshot.brokers).tolist()),
         electable_partitions=election.partitions,
         elected_ratio=election.ratio,
         deleted_topics_offline_partitions=int((is_offline & is_deleted).sum()),
+        ignored_topics=int(is_ignored.sum()),
+        ignored_offline_partitions=int((is_offline & of_ignored).sum()),
         reassigned_partitions=count_reassigned(partitions),
         quarantined_records=len(snapshot.quarantined),
+        unlisted_brokers=_find_unlisted(snapshot.quarantined),
         unused_files=tuple(file.name for file in snapshot.files if file.problem is not None),
         incomplete_topics=len(incomplete),
         incomplete_topic_names=tuple(incomplete),
         missing_partitions=pc.sum(pc.subtract(topics["partitions"], topics["listed_partitions"])).as_py() or 0,
-        unplaced_partitions=int((~is_valid(partitions["replicas"])).sum()),
+        unplaced_partitions=int((~is_placed).sum()),
         inferred_partitions=int(to_flags(partitions["state_inferred"]).sum()),
         unknown_brokers=tuple(get_unknown_brokers(snapshot.brokers).tolist()),
         identity_conflicts=_count_conflicts(snapshot, IDENTITY_FIELDS),
         config_conflicts=_count_conflicts(snapshot, CONFIG_FIELDS),
         warnings=tuple(list_warnings(snapshot)),
     )
+
+
+def _find_unlisted(quarantined: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    reasons = (reason for record in quarantined for reason in record["reasons"])
+    return tuple(sorted({int(match[1]) for reason in reasons if (match := _UNLISTED.search(reason))}))
 
 
 def count_issues(partitions: pa.Table) -> dict[str, AffectedPartitions]:
@@ -75,18 +98,26 @@ def count_issues(partitions: pa.Table) -> dict[str, AffectedPartitions]:
     is_single = to_lists(partitions["replicas"]).lengths == 1
     topic = to_array(partitions["topic"])
     return {
-        issue: _count_by_topic(topic.filter(pa.array(mask)), int((is_single & mask).sum()))
+        issue: _count_by_topic(topic.filter(pa.array(mask)), topic.filter(pa.array(is_single & mask)))
         for issue, mask in has_issue.items()
         if mask.any()
     }
 
 
-def _count_by_topic(topic: pa.Array, single: int) -> AffectedPartitions:
+def _count_by_topic(topic: pa.Array, topic_of_single: pa.Array) -> AffectedPartitions:
+    """Count partitions by topic. topic, topic_of_single: of all partitions, and of those with replication factor 1."""
+    ordered, single = _order_topics(topic), _order_topics(topic_of_single)
+    first_names, first_counts = zip(*ordered[:MAX_TOPICS], strict=True)
+    names = tuple(name for name, _ in single[:MAX_COMMAND_TOPICS])
+    counts = (len(topic), len(ordered), first_names, first_counts)
+    return AffectedPartitions(*counts, len(topic_of_single), len(single), names)
+
+
+def _order_topics(topic: pa.Array) -> list[tuple[str, int]]:
+    """Return topics with their numbers of partitions, those with most of them first."""
     counts = topic.value_counts()
     names, values = (counts.field(i).to_pylist() for i in (0, 1))
-    ordered = sorted(zip(names, values, strict=True), key=lambda item: (-item[1], item[0]))
-    first_names, first_counts = zip(*ordered[:MAX_TOPICS], strict=True)
-    return AffectedPartitions(len(topic), len(ordered), first_names, first_counts, single)
+    return sorted(zip(names, values, strict=True), key=lambda item: (-item[1], item[0]))
 
 
 def _elect_preferred(partitions: pa.Table, live_count: int) -> _PreferredElection:

@@ -4,12 +4,21 @@ Texts have `{n}` (a count, with thousands separated), other names in braces, and
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipelines.verdict.levels import Level
 
+_SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
+_LIST = "kafka-topics --bootstrap-server localhost:9092 --describe "
 _FORMS = re.compile(r"\[([^\[\]|]*)\|([^\[\]|]*)\]")
+
+
+class Step(NamedTuple):
+    """What to do next under a condition, as {repair} of a statement's step."""
+
+    condition: str  # in words, for docs/verdicts.md; empty = else
+    text: str
 
 
 class Statement(NamedTuple):
@@ -20,6 +29,7 @@ class Statement(NamedTuple):
     text: str
     step: str = ""  # what to do next; empty = nothing
     worst_case: str = ""  # the text where several brokers or racks have this effect, of which {worst} is the worst
+    repairs: tuple[Step, ...] = ()  # what {repair} in the step stands for: the first whose condition holds
 
     def fill(self, n: int = 0, **values: object) -> "VerdictPoint":
         """Return the sentence for these values. n: the count that decides between singular and plural."""
@@ -35,6 +45,10 @@ class VerdictPoint:
     text: str
     step: str = ""
 
+    def name_source(self, source: str) -> "VerdictPoint":
+        """Replace the placeholder of the cluster's source in the commands of the next step."""
+        return replace(self, step=_SOURCE.sub(lambda command: f"{command[1]} {source}", self.step))
+
 
 def fill_forms(text: str, n: int, **values: object) -> str:
     """Fill in {n} (with thousands separated) and other names, and choose the form of each `[singular|plural]` by n."""
@@ -42,74 +56,97 @@ def fill_forms(text: str, n: int, **values: object) -> str:
     return forms.format(n=f"{n:,}", **values)
 
 
+ADD_REPLICAS = Step(
+    "some of them have replication factor 1",
+    "add replicas (a failed disk would lose the only copy): "
+    "kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} --out plan{others}",
+)
+FIND_LAGGING = Step("", f"find the replicas that are out of sync: {_LIST}--under-replicated-partitions")
+COMPLETE_ISRS = Step(
+    "partitions are under-replicated now",
+    f"{{restart}}wait until all replicas are in sync: {_LIST}--under-replicated-partitions",
+)
+EXCEED_MIN_ISR = Step(
+    "",
+    f"raise the replication factor above min.insync.replicas for the topics listed by: {_LIST}--at-min-isr-partitions",
+)
+SPREAD_OVER_RACKS = Step("", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan")
+SPREAD_CONFINED = Step("some of them survive the failure of any single broker", SPREAD_OVER_RACKS.text)
 # The state now.
 OFFLINE = Statement(
     Level.AT_RISK,
-    "A partition with known replicas is not led by a live broker. Topics that are marked for deletion do not count.",
+    "A partition with known replicas is not led by a live broker. Topics that are ignored or marked for "
+    "deletion do not count.",
     "{n} [partition is|partitions are] offline now{topics}.",
-    "{restart}list what to bring back: kafka-topics --describe --unavailable-partitions",
+    f"{{restart}}{{only_copy}}list the offline partitions: {_LIST}--unavailable-partitions",
 )
 UNDER_MIN_ISR = Statement(
     Level.AT_RISK,
     "A partition is online, but has fewer live in-sync replicas than min.insync.replicas (from Kafka 3.7 on, at most "
-    "the number of its replicas; before: topics.cap_min_insync_replicas = false).",
+    "the number of its replicas; topics.cap_min_insync_replicas decides where no source shows the version).",
     "{n} [partition is|partitions are] below min.insync.replicas now and [blocks|block] acks=all producers{topics}.",
-    "{restart}watch the replicas catch up: kafka-topics --describe --under-min-isr-partitions",
+    f"{{restart}}watch the replicas catch up: {_LIST}--under-min-isr-partitions",
 )
 DOWN = Statement(
+    Level.AT_RISK,
+    "A broker is down, and a replica is out of sync.",
+    "[Broker|Brokers] {brokers} [is|are] down; {under_replicated} under-replicated.",
+    "restart [it|them], or move [its|their] replicas to other brokers: kafka-placement plan SOURCE --goal repair --out "
+    "plan",
+)
+DOWN_WITHOUT_EFFECT = Statement(
     Level.WARNING,
-    "A broker is down.",
-    "[Broker|Brokers] {brokers} [is|are] down{under_replicated}.",
-    "restart [it|them], or move [its|their] replicas: kafka-placement plan SOURCE --goal replace --replace {pairs} "
-    "--out plan",
+    "A broker is down, and no replica is out of sync.",
+    "[Broker|Brokers] {brokers} [is|are] down.",
+    "restart [it|them]; remove [it|them] from the sources only if no replica is left there",
 )
 UNDER_REPLICATED = Statement(
     Level.WARNING,
     "No broker is known to be down, but a replica is out of sync. Observers and replicas that are being added do not "
     "count.",
     "{n} of {partitions} [is|are] under-replicated{topics}.",
-    "watch the replicas catch up: kafka-topics --describe --under-replicated-partitions",
+    f"watch the replicas catch up: {_LIST}--under-replicated-partitions",
 )
 # What failures would do.
 RACK_OFFLINE = Statement(
     Level.AT_RISK,
     "There are several racks, and the failure of all brokers of one takes a partition offline.",
     "Losing {racks} takes {n} [partition|partitions] offline{topics}.",
-    "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan",
-    "Losing {racks} takes partitions offline (worst case: {worst}, {n} [partition|partitions]){topics}.",
+    "{repair}",
+    "Losing {racks} takes partitions offline ({worst}{n} [partition|partitions]){topics}.",
+    (SPREAD_CONFINED,),
 )
 BROKER_OFFLINE = Statement(
     Level.AT_RISK,
     "The failure of one live broker takes a partition offline.",
     "Losing {brokers} takes {n} [partition|partitions] offline{topics}.",
     "{repair}",
-    "Losing {brokers} takes partitions offline (worst case: {worst}, {n} [partition|partitions]). In all {all}"
-    "{topics}.",
+    "Losing {brokers} takes partitions offline ({worst}{n} [partition|partitions]); {all} partitions in all{topics}.",
+    (ADD_REPLICAS, FIND_LAGGING),
 )
 BROKER_UNCLEAN = Statement(
     Level.WARNING,
     "The failure of one live broker leads to an unclean election.",
     "Losing {brokers} causes unclean elections that could lose messages in {n} [partition|partitions].",
-    "wait until replicas are in sync, or set unclean.leader.election.enable=false",
-    "Losing {brokers} causes unclean elections that could lose messages (worst case: {worst}, {n} "
-    "[partition|partitions]).",
+    "wait until replicas are in sync, or set unclean.leader.election.enable=false (partitions then go offline instead)",
+    "Losing {brokers} causes unclean elections that could lose messages ({worst}{n} [partition|partitions]).",
 )
 BROKER_UNDER_MIN_ISR = Statement(
     Level.WARNING,
     "The failure of one live broker leaves more partitions below min.insync.replicas than now.",
     "Losing {brokers} blocks acks=all producers ({n} [partition|partitions] below min.insync.replicas).",
-    "have more replicas than min.insync.replicas: kafka-placement plan SOURCE --goal rf --rf N --out plan",
-    "Losing {brokers} blocks acks=all producers (worst case: {worst}, {n} [partition|partitions] below "
-    "min.insync.replicas).",
+    "{repair}",
+    "Losing {brokers} blocks acks=all producers ({worst}{n} [partition|partitions] below min.insync.replicas).",
+    (COMPLETE_ISRS, EXCEED_MIN_ISR),
 )
 RACK_UNDER_MIN_ISR = Statement(
     Level.WARNING,
     "There are several racks, and the failure of all brokers of one leaves more partitions below min.insync.replicas "
     "than now.",
     "Losing {racks} blocks acks=all producers ({n} [partition|partitions] below min.insync.replicas).",
-    "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan",
-    "Losing {racks} blocks acks=all producers (worst case: {worst}, {n} [partition|partitions] below "
-    "min.insync.replicas).",
+    "{repair}",
+    "Losing {racks} blocks acks=all producers ({worst}{n} [partition|partitions] below min.insync.replicas).",
+    (COMPLETE_ISRS, SPREAD_OVER_RACKS),
 )
 ONE_RACK = Statement(
     Level.OK,
@@ -122,7 +159,7 @@ HOT_SURVIVOR = Statement(
     "After the failure of one live broker, a survivor that takes over leaders leads over 1.25 times the mean, and more "
     "than even leaders would require (the mean, rounded up).",
     "If broker {failed} fails, broker {survivor} leads {n} [partition|partitions], {ratio:.2f} times the mean.",
-    "even out who takes over: kafka-placement plan SOURCE --goal failover --out plan",
+    "spread takeovers evenly: kafka-placement plan SOURCE --goal failover --out plan",
 )
 HOT_BROKER = Statement(
     Level.WARNING,
@@ -134,7 +171,8 @@ NOT_PREFERRED = Statement(
     Level.OK,
     "A partition is not led by its preferred leader, though that is in sync.",
     "{n} [partition is|partitions are] not led by [its|their] preferred leader{effect}.",
-    "elect the preferred leaders: kafka-leader-election --election-type PREFERRED --all-topic-partitions",
+    "elect the preferred leaders: kafka-leader-election --bootstrap-server localhost:9092 --election-type PREFERRED "
+    "--all-topic-partitions",
 )
 REASSIGNED = Statement(
     Level.OK,
@@ -146,9 +184,19 @@ DELETED = Statement(
     "A topic that is marked for deletion has offline partitions.",
     "{n} offline [partition belongs|partitions belong] to topics that are marked for deletion.",
 )
+IGNORED = Statement(
+    Level.OK,
+    "The setting topics.ignored (--ignore-topics) names a topic.",
+    "The problems of {n} ignored [topic|topics] do not count{offline}.",
+)
 # What the sources lack.
 NO_PARTITIONS = Statement(
     Level.UNKNOWN, "The sources show no partition with replicas.", "The sources show no partition with its replicas."
+)
+NOTHING_COUNTED = Statement(
+    Level.UNKNOWN,
+    "All partitions belong to topics that are ignored or marked for deletion.",
+    "All topics are ignored or marked for deletion: no problem counts.",
 )
 NO_LIVE_BROKER = Statement(
     Level.UNKNOWN, "No broker is live, or none is known.", "No live broker is known: failures cannot be evaluated."
@@ -165,6 +213,13 @@ QUARANTINED = Statement(
     Level.UNKNOWN,
     "A record of the sources is quarantined.",
     "{n} [record|records] of the sources [is|are] quarantined and left out of every answer: run inspect to see why.",
+)
+OUTDATED_BROKER_LIST = Statement(
+    Level.UNKNOWN,
+    "The sources have a list of brokers, and partitions are on brokers that it does not name.",
+    "The broker list lacks [broker|brokers] {brokers}, which [has|have] replicas, and may be outdated: no answer "
+    "covers the partitions there.",
+    "update the broker list, or leave it out",
 )
 UNUSED_FILES = Statement(
     Level.UNKNOWN,
@@ -184,7 +239,7 @@ UNPLACED = Statement(
 INFERRED = Statement(
     Level.UNKNOWN,
     "The sources show replicas of a partition, but not its leader or ISR.",
-    "The sources do not show leader or ISR of {n} [partition|partitions]: healthy is assumed.",
+    "The sources do not show leader or ISR of {n} [partition|partitions]: [it counts|they count] as healthy.",
 )
 TWO_CLUSTERS = Statement(
     Level.UNKNOWN,

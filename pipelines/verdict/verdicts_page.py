@@ -13,13 +13,14 @@ its most serious sentence, which is its headline; the others follow, the most se
 
 | level | meaning |
 |---|---|
-| At risk | partitions are offline or block producers now, or would go offline if one broker or one rack fails |
+| At risk | partitions are, or after one failure would be, offline; or they block producers; or a broker is down |
 | Warning | nothing is offline, but something should be done |
 | Unknown | no problem is known, but the sources do not show enough for OK |
 | OK | any single broker can fail, and any single rack if there are several |
 
 In the sentences below, `{n}` is a count, `[one|several]` depends on it, and names in braces are filled in. `{topics}`
-names the topics with most of the partitions, with their number of partitions. SOURCE is the cluster's file or folder.
+names the topics with most of the partitions, with their number of partitions. SOURCE is the cluster's file or folder:
+`what-if` and `run` print its path, also in the report that `run` writes. Kafka's commands name `localhost:9092`.
 
 The conditions refer to `silver.partitions` (`online`, `under_replicated`, `under_min_isr`, `successor`,
 `rack_successor`) and to `gold.failure_summary` of the scheme `observed`; see [tables.md](tables.md).
@@ -45,7 +46,12 @@ def _render_levels() -> Iterator[str]:
 
 def _cells(statement: Statement) -> tuple[str, str, str]:
     several = f"<br>several: {_code(statement.worst_case)}" if statement.worst_case else ""
-    return statement.condition, _code(statement.text) + several, _code(statement.step) if statement.step else ""
+    steps = (
+        f"{f'If {step.condition}' if step.condition else 'Else'}: {_code(statement.step.format(repair=step.text))}"
+        for step in statement.repairs
+    )
+    step = "<br>".join(steps) if statement.repairs else _code(statement.step) if statement.step else ""
+    return statement.condition, _code(statement.text) + several, step
 
 
 def _code(text: str) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from tests.unit.planning.models import make_model
 from udfs.planning.certificates import BalanceCertificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.elections import lead_lists
 from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_metrics import mark_drained_brokers, measure_balance
 from udfs.planning.plan_request import PlanRequest
@@ -62,7 +63,8 @@ def print_seeds(seeds: int) -> None:
 def line(model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, seconds: float) -> str:
     """Format what a plan reaches, as max/mean, and what it takes."""
     planned = mark_drained_brokers(model, request).with_lists(proposal.offsets, proposal.replicas)
-    after = measure_balance(planned, planned.preferred_leaders)
+    leader = planned.preferred_leaders
+    after = measure_balance(planned, lead_lists(planned, leader), leader)
     ratios = [getattr(after, name).max_over_mean for name in _LOADS]
     ratios += [after.worst_survivor_ratio, after.worst_survivor_bytes_out_ratio]
     cells = ["-" if ratio is None else f"{ratio:.3f}" for ratio in ratios]

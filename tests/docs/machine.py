@@ -7,16 +7,17 @@ import io
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from unittest import mock
 
 import pytest
 
 from pipelines.cli import main
 from pipelines.errors import EXIT_ALERT
-from pipelines.ingest.sources import SnapshotKey
+from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.report.html_page import write_report
 from pipelines.report.report_data import ReportData
 from pipelines.runner import Run
@@ -101,14 +102,14 @@ class Once:
         store: Store,
         file: Path,
         clusters: Sequence[str] = (),
-        snapshots: Sequence[SnapshotKey] = (),
+        sources: Mapping[SnapshotKey, Source] = MappingProxyType({}),
         only_these: bool = False,
     ) -> ReportData:
         """Of a run: the page of its clusters alone, or of all."""
-        key = (store.warehouse, only_these, *clusters, *(snapshots if only_these else ()))
+        key = (store.warehouse, only_these, *clusters, *(sources if only_these else ()))
         if key not in self._pages:
             kept = self._folder / f"{len(self._pages)}.html"
-            self._pages[key] = kept, self._report(store, kept, clusters, snapshots, only_these)
+            self._pages[key] = kept, self._report(store, kept, clusters, sources, only_these)
         page, facts = self._pages[key]
         shutil.copy(page, file)
         return facts

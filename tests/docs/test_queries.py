@@ -22,6 +22,8 @@ HISTORY = (
     "insights.metric_history",
     "insights.snapshot_changes",
     "insights.broker_changes",
+    "insights.topic_changes",
+    "insights.hottest_broker_history",
     "ops.runs",
     "VERSION AS OF",
 )

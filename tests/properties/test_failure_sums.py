@@ -51,6 +51,7 @@ def clusters(draw: st.DrawFn) -> tuple[int, list[Partition]]:
                 "lag": {b: draw(st.integers(-1, 9)) for b in replicas},
                 "min": draw(st.integers(1, 3)),
                 "unclean": draw(st.booleans()),
+                "counted": draw(st.integers(0, 4)) > 0,
                 "size": draw(st.integers(-1, 9)),
                 "in": float(draw(st.integers(0, 9))),
                 "out": float(draw(st.integers(0, 9))),
@@ -82,14 +83,15 @@ def expected(rows: list[Partition], n: int, failed: tuple[int, ...]) -> tuple[li
     takeover_brokers = set()
     for row in rows:
         leader, live_isr, unclean = elect(row, n, failed)
-        events[OFFLINE] += leader == -1
-        events[UNDER_MIN_ISR] += leader != -1 and live_isr < row["min"]
-        events[SINGLE_ISR] += leader != -1 and live_isr == 1
-        events[UNCLEAN_ELECTIONS] += unclean
-        if unclean:
+        counted = row["counted"]
+        events[OFFLINE] += counted and leader == -1
+        events[UNDER_MIN_ISR] += counted and leader != -1 and live_isr < row["min"]
+        events[SINGLE_ISR] += counted and leader != -1 and live_isr == 1
+        events[UNCLEAN_ELECTIONS] += counted and unclean
+        if counted and unclean:
             events[LOST_MESSAGES] += max(row["lag"][leader], 0)
             events[UNKNOWN_LAG] += row["lag"][leader] == -1
-        if leader == -1 and row["leader"] != -1:
+        if counted and leader == -1 and row["leader"] != -1:
             events[OFFLINE_BYTES] += max(row["size"], 0)
             events[UNKNOWN_SIZE] += row["size"] == -1
         if leader != -1:
@@ -117,6 +119,7 @@ def partition_group(n: int, rows: list[Partition]) -> PartitionGroup:
         np.array([row["unclean"] for row in rows]),
         np.array([row["size"] for row in rows], dtype=np.int64),
         np.array([[row["in"], row["out"]] for row in rows]),
+        np.array([row["counted"] for row in rows]),
     )
 
 

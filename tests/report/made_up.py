@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.report_data import ReportData, add_risks, describe_broker_pairs
+from pipelines.report.report_data import ReportData, add_risks, describe_broker_pairs, find_worst_failures
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.judgement import judge_cluster
 
@@ -94,15 +94,18 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     plan |= {f"{name}_{when}": None for name in unknown for when in ("before", "after")}
     plan |= {"goal": "leaders", "feasible": True, "reasons": [], "gap": 0.0, "moves": 0}
     plan |= {"changed_partitions": 4, "leader_changes": 4}
+    findings = ClusterFindings(partitions=now["partitions"], counted_partitions=now["partitions"])
     return {
         "cluster_id": name,
         "snapshot_id": "s1",
-        "verdict": judge_cluster(ClusterEvidence(now, failures, [], ClusterFindings(partitions=now["partitions"]))),
+        "verdict": judge_cluster(ClusterEvidence(now, failures, [], findings)),
+        "findings": findings,
         "hotspots": {"observed": now},
         "metrics": {"worst_survivor_ratio": {"observed": 1.4}},
         "brokers": rows_of_brokers,
         "racks_known": True,
         "failures": add_risks(failures),
+        "worst_failures": find_worst_failures(failures, []),
         "rack_failures": add_risks([{**failures[0], "failed": f"r{i}"} for i in range(3)]) if failures else [],
         "custom_failures": add_risks([{**failures[0], "failed_brokers": [1, 2]}]) if failures else [],
         "worst": {scheme: [[one, float(1 + draw.random())] for one in ids] for scheme in SCHEMES},
@@ -174,7 +177,6 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
                 "ignored_records": 1,
             }
         ],
-        "quarantined": 0,
         "origin": {"kafka_placed_percent": 95.0, "none_topics": 2},
         "manual_topics": [{"topic": topic, "partitions_checked": 12}, {"topic": "b", "partitions_checked": 1}],
         "plans": [plan],

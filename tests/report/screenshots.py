@@ -26,10 +26,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = [ROOT / "data_samples" / name for name in ("kafka-4.1.1-kraft", "kafka-2.8.2-zookeeper")]
 LARGE = Shape(partitions=30_000, clusters=1, brokers=215, topics=900)
 TWO, FLEET = "two-clusters", "fleet-215"
+KRAFT = "details[data-name='kafka-4.1.1-kraft']"  # in TWO
 
 
 # What a picture has no use for: links to fold out, and what is read by pointing.
-_STILL = "details, .heat output { display: none !important; }"
+_STILL = "details:not(:has(figure, section, table)), .heat output { display: none !important; }"
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ class Shot:
 
 
 SHOTS = (
-    Shot("takeovers", TWO, "#c1 figure:has([data-chart=takeovers])", width=1100, scale=1.5),
+    Shot("takeovers", TWO, f"{KRAFT} figure:has([data-chart=takeovers])", width=1100, scale=1.5),
     Shot("report-light", TWO, height=1500),
     Shot("report-dark", TWO, height=1500, scheme="dark"),
     Shot("report-phone", TWO, width=390, height=1600),
-    Shot("broker-failures", TWO, "#c0 section.card:has(h3:text('Can this broker fail'))", width=1500),
+    Shot("broker-failures", TWO, f"{KRAFT} section.card:has(h3:text('Can this broker fail'))", width=1500),
     Shot("fleet-215", FLEET, height=1500),
     Shot("fleet-215-takeovers", FLEET, "#c0 figure:has([data-chart=takeovers])", width=1100),
     Shot("fleet-215-pairs", FLEET, "#c0 figure:has([data-chart=pairs])", width=1100),
@@ -65,6 +66,7 @@ def pages(work: Path) -> dict[str, Path]:
     found = {name: work / f"{name}.html" for name in (TWO, FLEET)}
     if not found[TWO].exists():
         _run([str(folder) for folder in SAMPLES], work / TWO, found[TWO])
+        found[TWO].write_text(found[TWO].read_text().replace(f"{ROOT}/", ""))  # paths as in the README
     if not found[FLEET].exists():
         (cluster,) = make_fleet(LARGE, work / "fleet")
         _run([f"{LARGE.brokers}-brokers={cluster}"], work / FLEET, found[FLEET])

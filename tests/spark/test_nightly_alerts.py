@@ -36,13 +36,13 @@ def test_what_is_new_fires_once(spark: SparkSession, tmp_path: Path) -> None:
     new = "alert: prod: new: 1 partition would go offline if one broker fails: {} (1)"
     assert run(describe(*HEALTHY, *SINGLE), 4) == [new.format("tmp-a")]
     lost = [("logs", 0, 2, "2", "2")]
-    known = "no alert for 1 finding known"
+    known = "no alert for 1 finding reported before"
     assert run(describe(*HEALTHY, *SINGLE, *lost), 4) == [new.format("logs"), known]
     assert 'state="firing"} 2.0' in files[0].read_text()
     assert json.loads(files[1].read_text())["clusters"][0]["ongoing"][0]["subject"] == "tmp-a"
     conf = tmp_path / "conf.toml"
     conf.write_text('[[alerts.acknowledged]]\nsubject = "tmp-*"\nreason = "temporary"\nuntil = 2100-01-01\n')
-    line = "no alert for 1 finding acknowledged, 1 finding resolved"
+    line = "no alert for 1 acknowledged finding, 1 resolved finding"
     assert run(describe(*HEALTHY, *SINGLE), 0, "--conf", str(conf)) == [line]
     assert run(describe(*HEALTHY, *SINGLE), 4) == [new.format("tmp-a")]
     conf.write_text(conf.read_text().replace("2100", "2020"))
@@ -61,6 +61,6 @@ def test_alerts_that_are_not_delivered_are_sent_again(spark: SparkSession, tmp_p
         assert "alerts.webhook: 127.0.0.1: ConnectionError. The alerts were not delivered" in output.stderr
         assert "SECRET" not in output.stderr + output.stdout
     assert "alert: prod: new: 1 partition would go offline" in call(*arguments, "--alert", "new", code=4).stderr
-    assert "1 finding known" in call(*arguments, *hook).stderr  # nothing to send
+    assert "1 finding reported before" in call(*arguments, *hook).stderr  # nothing to send
     text = "".join(file.read_text() for file in (tmp_path / "warehouse" / "ops").rglob("*.json"))
     assert "SECRET" not in text

@@ -84,7 +84,7 @@ def warehouse(spark_application: SparkSession, tmp_path_factory: pytest.TempPath
 def summary(warehouse: Warehouse) -> list[list[str]]:
     """The cells of the summary table that `run` prints."""
     with redirect_stdout(StringIO()) as out:
-        print_summary(warehouse.store, warehouse.context.snapshots, list(RUN_TABLES), None, warehouse.context.settings)
+        print_summary(warehouse.store, warehouse.context.sources, list(RUN_TABLES), None, warehouse.context.settings)
     return [re.split(" {2,}", line.strip()) for line in out.getvalue().splitlines()]
 
 
@@ -119,7 +119,7 @@ def test_a_cluster_without_results_has_a_row_in_the_summary(
 
     monkeypatch.setattr(warehouse.store, "read_rows", omit_cluster)
     print_summary(
-        warehouse.store, warehouse.context.snapshots, ["gold.scheme_comparison"], None, warehouse.context.settings
+        warehouse.store, warehouse.context.sources, ["gold.scheme_comparison"], None, warehouse.context.settings
     )
     (row,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("alone "))
     assert row.split() == ["alone", "-", "3", "-", "-", "-", "-", "-", "-", "-"]

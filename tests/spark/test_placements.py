@@ -20,7 +20,7 @@ TOPICS = TABLES["silver.topics"].schema
 
 def topic(name: str, partitions: int, factor: int | None, loads: list[Row] | None = None) -> dict:
     fixed = {"cluster_id": "c", "snapshot_id": "s", "listed_partitions": partitions, "warnings": [], "configs": {}}
-    marks = {"marked_for_deletion": False, "incomplete": False}
+    marks = {"marked_for_deletion": False, "incomplete": False, "ignored": False}
     row = {"topic": name, "partitions": partitions, "replication_factor": factor, "partition_loads": loads}
     return {**dict.fromkeys(TOPICS.names), **fixed, **marks, **row}
 

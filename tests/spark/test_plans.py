@@ -183,7 +183,9 @@ def test_without_a_goal_there_are_no_plans(made: dict[str, Plans]) -> None:
 def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
     """Broker 1 leads both partitions of a topic: one of them changes its order."""
     key = {"cluster_id": "c", "snapshot_id": "s"}
-    brokers = [key | {"broker_id": id_, "rack": None, "live": True, "draining": False} for id_ in (1, 2)]
+    brokers = [
+        key | {"broker_id": id_, "rack": None, "live": True, "draining": False, "caps_min_isr": None} for id_ in (1, 2)
+    ]
     topics = [key | {"topic": "t", "marked_for_deletion": False, "min_insync_replicas": 1}]
     loads = {"size_bytes": None, "bytes_in_per_s": None, "bytes_out_per_s": None}
     partitions = [

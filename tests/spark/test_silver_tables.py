@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.cli.inspect_command import count_records
+from pipelines.ingest.merge.entities import IGNORED
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
@@ -22,8 +23,9 @@ from pipelines.stages import silver_stages
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.snapshot_findings import find_findings
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
+IGNORING = TopicDefaults(ignored=("o*", "money"))
 ROOT = Path(__file__).parents[2] / "data_samples"
 
 
@@ -119,7 +121,7 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
     brokers = silver_stages.brokers(merged).localCheckpoint()
     tables = {
         "brokers": brokers,
-        "topics": silver_stages.topics(merged),
+        "topics": silver_stages.topics(merged, IGNORING),
         "partitions": silver_stages.partitions(merged, brokers, KAFKA_DEFAULTS),
         "quarantine": silver_stages.quarantine(merged, raw),
         "warnings": silver_stages.warnings(merged),
@@ -132,13 +134,14 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         cluster = source.cluster_id
         local = load_snapshot(source)
         assert_same(found["brokers"], cluster, local.brokers.to_pylist())
-        assert_same(found["topics"], cluster, local.topics.to_pylist())
+        topics = local.topics.append_column(IGNORED, IGNORING.find_ignored(local.topics["topic"]))
+        assert_same(found["topics"], cluster, topics.to_pylist())
         partitions = add_health(local.partitions, local.topics, local.brokers, KAFKA_DEFAULTS)
         assert_same(found["partitions"], cluster, partitions.to_pylist())
         assert_same(found["quarantine"], cluster, local.quarantined)
         assert_same(found["warnings"], cluster, local.warnings.drop_columns(["record_number"]).to_pylist())
         queried = build_findings(found["findings"][cluster])
-        assert normalise(queried) == normalise(find_findings(local)), cluster
+        assert normalise(queried) == normalise(find_findings(local, IGNORING)), cluster
         assert_same(found["conflicts"], cluster, local.conflicts.to_pylist())
         counted = sorted(count_records(local), key=lambda counts: counts.source)
         for summary, counts in zip(found["summary"].get(cluster, []), counted, strict=True):

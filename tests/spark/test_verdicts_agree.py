@@ -1,4 +1,4 @@
-"""The tables give the verdict that `what-if` gives: for every sample, every paste, and mutations of them."""
+"""Tables, views and notebooks agree with `what-if`: for every sample, every paste, and mutations of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from pipelines.cli.what_if_answers import evaluate_brokers
+from pipelines.cli.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
 from pipelines.errors import SourceError
-from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.report.figure_queries import FIGURES
 from pipelines.report.report_data import VERDICT_FIGURES, judge_rows
+from pipelines.spark.election_udf import elect_leader
+from pipelines.spark.views import BY_NAME
 from pipelines.stages import failure_stages, silver_stages
 from pipelines.stages.cluster_inputs import collect_clusters
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.tables import gold_tables
+from pipelines.verdict.failure_answers import ANSWER_SQL
 from pipelines.verdict.levels import Level
 from tests.fuzz.case_execution import write_case
 from tests.fuzz.cases import build_case
@@ -26,10 +30,11 @@ from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan
 from udfs.failures.failure_rows import summary_rows
 from udfs.failures.scenarios import RandomSets
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS
+from udfs.failures.topic_defaults import TopicDefaults
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 MUTATIONS = 100
+DEFAULTS = TopicDefaults(ignored=("*1", "p?[a-z]*"))
 PLAN = AggregationPlan(
     schemes=("observed",),
     run_seed=0,
@@ -65,11 +70,14 @@ def list_sources(folder: Path) -> list[Source]:
 @pytest.mark.slow
 def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path: Path) -> None:
     sources = list_sources(tmp_path)
-    expected = {}
+    expected, elected, answers = {}, {}, {}
     for source in sources:
         try:
             snapshot = load_snapshot(source)
-            expected[source.cluster_id] = evaluate_brokers(snapshot, KAFKA_DEFAULTS).verdict
+            answer = evaluate_brokers(snapshot, DEFAULTS)
+            expected[source.cluster_id] = answer.verdict
+            answers |= {(source.cluster_id, row.failed): row.answer for row in answer.brokers}
+            elected |= list_elections(snapshot, answer)
         except SourceError:
             expected[source.cluster_id] = None
     now = datetime(2026, 1, 2, tzinfo=UTC)
@@ -81,15 +89,16 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
     raw = raw_metadata(spark.createDataFrame(rows, FILES)).localCheckpoint()
     merged = entities(raw, {}).localCheckpoint()
     brokers = silver_stages.brokers(merged).localCheckpoint()
-    topics = silver_stages.topics(merged).localCheckpoint()
-    parameters = failure_stages.AggregationParameters(KAFKA_DEFAULTS, collect_clusters(brokers, topics), PLAN, "")
+    topics = silver_stages.topics(merged, DEFAULTS).localCheckpoint()
+    parameters = failure_stages.AggregationParameters(DEFAULTS, collect_clusters(brokers, topics), PLAN, "")
     sums = failure_stages.scheme_aggregates(merged, brokers, parameters).localCheckpoint()
     summary = arrow_functions.table_function(summary_rows)
     hotspots = arrow_functions.hotspot_function(1.1)
     tables = {
         "silver.brokers": brokers,
         "silver.topics": topics,
-        "silver.partitions": silver_stages.partitions(merged, brokers, KAFKA_DEFAULTS).localCheckpoint(),
+        "silver.partitions": silver_stages.partitions(merged, brokers, DEFAULTS).localCheckpoint(),
+        "silver.quarantine": silver_stages.quarantine(merged, raw),
         "silver.warnings": silver_stages.warnings(merged),
         "silver.conflicts": silver_stages.conflicts(merged, brokers),
         "silver.source_summary": silver_stages.source_summary(merged, raw),
@@ -111,3 +120,63 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
         if verdict is not None:
             assert judged[cluster] == verdict, cluster
     assert {verdict.level for verdict in judged.values()} == set(Level), "else the samples show too little"
+    found = spark.sql(f"SELECT cluster_id, failed_brokers[0], {ANSWER_SQL} FROM {FAILURES}").collect()
+    assert {(cluster, failed): answer for cluster, failed, answer in found if expected[cluster]} == answers
+    failures = spark.sql(NEWLY_LOST).collect()
+    offline, under_min_isr = ({(row[0], row[1]): row[i] for row in failures if row[i]} for i in (2, 3))
+    snapshots = "(SELECT DISTINCT cluster_id, 's' AS snapshot_id, true AS newest FROM verdict_silver_partitions)"
+    for view, counts in zip(FAILURE_VIEWS, (offline, under_min_isr), strict=True):
+        query = BY_NAME[view].sql.replace("insights.snapshots", snapshots)
+        for name in tables:
+            query = query.replace(name, f"verdict_{name.replace('.', '_')}")
+        found = spark.sql(f"SELECT cluster_id, broker_id, count(*) FROM ({query}) GROUP BY ALL").collect()
+        assert {(cluster, broker): count for cluster, broker, count in found} == counts, view
+        assert len(counts) > 20, "else the samples show too little"
+    led = spark.sql(LED_BY_FIRST)
+    election = elect_leader(F.col("unclean"), F.col("live"), F.col("unknown"), F.array("failed"))
+    rows = led.select("cluster_id", "topic", "partition", election.leader).collect()
+    assert {tuple(row[:3]): row[3] for row in rows if expected[row[0]]} == elected
+
+
+FAILURE_VIEWS = ("insights.single_failure_offline_partitions", "insights.single_failure_under_min_isr_partitions")
+# How many partitions the failure of each broker takes offline, and how many it takes below min.insync.replicas: those
+# below it afterwards, less those below it now, of which some go offline, or get a leader that is the whole ISR.
+NEWLY_LOST = """
+SELECT cluster_id, broker_id, newly_offline_partitions,
+       under_min_isr_partitions - under_min_isr_before_partitions + coalesce(no_longer, 0)
+FROM (SELECT *, failed_brokers[0] AS broker_id FROM verdict_gold_failure_summary
+      WHERE scheme = 'observed' AND scenario_kind = 'broker')
+LEFT JOIN (
+  SELECT cluster_id, leader AS broker_id, count(*) AS no_longer FROM verdict_silver_partitions
+  LEFT ANTI JOIN (SELECT * FROM verdict_silver_topics WHERE marked_for_deletion OR ignored) USING (cluster_id, topic)
+  WHERE under_min_isr AND (successor = -1 OR effective_min_isr = 1) GROUP BY ALL
+) USING (cluster_id, broker_id)
+"""
+# As in notebooks/what_if.py: the partitions that the first live broker leads.
+LED_BY_FIRST = """
+SELECT cluster_id, topic, partition, leader, replicas, isr, elr, live, unknown, failed,
+       coalesce(unclean_leader_election, false) AS unclean
+FROM verdict_silver_partitions
+JOIN (SELECT cluster_id, topic, unclean_leader_election FROM verdict_silver_topics) USING (cluster_id, topic)
+JOIN (
+  SELECT cluster_id, collect_list(broker_id) AS live, min(broker_id) AS failed,
+         collect_list(CASE WHEN live IS NULL THEN broker_id END) AS unknown
+  FROM verdict_silver_brokers WHERE live IS NOT FALSE GROUP BY cluster_id
+) USING (cluster_id)
+WHERE leader = failed AND replicas IS NOT NULL
+"""
+# What insights.broker_failure_risk reads.
+FAILURES = "verdict_gold_failure_summary WHERE scheme = 'observed' AND scenario_kind = 'broker'"
+
+
+def list_elections(snapshot: Snapshot, answer: ClusterAnswer) -> dict[tuple[str, str, int], int]:
+    """Return the next leader (-1 = none) of each partition that the first live broker leads."""
+    if not answer.brokers:
+        return {}
+    first = min(row.failed for row in answer.brokers)
+    changes = evaluate_failure(snapshot, [first], DEFAULTS).partitions
+    return {
+        (answer.cluster, change.topic, change.partition): -1 if change.leader_after is None else change.leader_after
+        for change in changes
+        if change.leader_before == first
+    }

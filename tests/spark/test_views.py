@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_type
 
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
-from pipelines.ingest.sources import Source, find_source
+from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, find_source
 from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies, use_temporary_names
 from pipelines.verdict.failure_answers import assess_failure
 from tests.steps import list_steps_to
+from udfs.arrow.column_declarations import get_comment
 
 BEFORE = """\
 Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: min.insync.replicas=1
@@ -88,25 +90,32 @@ def test_snapshots_are_numbered_in_order(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "numbers"),
+    ("runs", "periods"),
     [
-        ([("a", 1, 1), ("b", 2, 2), ("a", 3, 3)], {"b": 1, "a": 2}),  # a broker came back: as it was before
-        ([("b", 2, 2), ("a", 1, 3)], {"a": 1, "b": 2}),  # an older source, read later with --as-of
-        ([("a", 1, 1), ("b", 1, 2)], {"a": 1, "b": 2}),
+        # A broker came back: the cluster is as it was before.
+        ([("a", 1, 1), ("b", 2, 2), ("a", 3, 3)], [("a", 1, 1), ("b", 2, 2), ("a", 3, 3)]),
+        # An older source, read later with --as-of.
+        ([("b", 2, 2), ("a", 1, 3)], [("a", 1, 1), ("b", 2, 2)]),
+        ([("a", 1, 1), ("b", 1, 2)], [("a", 1, 1), ("b", 1, 1)]),
+        ([("a", 1, 1), ("b", 1, 2), ("a", 1, 3)], [("b", 1, 1), ("a", 1, 1)]),
+        # Nothing changed for some days.
+        ([("a", 1, 1), ("a", 2, 2), ("b", 3, 3), ("b", 4, 4), ("b", 6, 6)], [("a", 1, 2), ("b", 3, 6)]),
+        ([("a", 1, 1), ("b", 2, 2), ("a", 3, 3), ("a", 4, 4)], [("a", 1, 1), ("b", 2, 2), ("a", 3, 4)]),
     ],
 )
-def test_the_newest_snapshot_is_the_last_seen(
-    spark: SparkSession, runs: list[tuple[str, int, int]], numbers: dict[str, int]
+def test_snapshots_are_the_states_over_time(
+    spark: SparkSession, runs: list[tuple[str, int, int]], periods: list[tuple[str, int, int]]
 ) -> None:
-    """runs: (snapshot, day that it shows, day of the run)."""
+    """runs: (snapshot, day that it shows, day of the run); periods: (snapshot, first day, last day)."""
     values = ", ".join(
         f"('c', '{snapshot}', 'gold.scheme_comparison', timestamp'2026-11-0{of}', timestamp'2026-11-0{at}')"
         for snapshot, of, at in runs
     )
     log = f"(SELECT * FROM VALUES {values} AS r(cluster_id, snapshot_id, stage, as_of, finished_at))"
     found = spark.sql(BY_NAME["insights.snapshots"].sql.replace("ops.runs", log)).collect()
-    assert {row.snapshot_id: row.number for row in found} == numbers
-    assert [row.snapshot_id for row in found if row.newest] == [max(numbers, key=numbers.__getitem__)]
+    found.sort(key=lambda row: row.number)
+    assert [(row.snapshot_id, row.first_seen_at.day, row.seen_at.day) for row in found] == periods
+    assert [(row.number, row.newest) for row in found] == [(n, n == len(periods)) for n in range(1, len(periods) + 1)]
 
 
 def test_changes_between_snapshots(store: Store) -> None:
@@ -157,6 +166,65 @@ def test_offline_partitions_are_those_of_the_failures(store: Store) -> None:
     counts = Counter(broker for (broker,) in partitions)
     failures = rows(store, "SELECT broker_id, newly_offline_partitions FROM insights.broker_failure_risk")
     assert counts == Counter({broker: n for broker, n in failures if n}) == Counter({1: 2, 3: 1})
+
+
+def test_partitions_below_min_isr_are_those_of_the_failures(store: Store) -> None:
+    sql = """SELECT broker_id, topic, live_isr_count, live_isr_count_after, effective_min_isr
+    FROM insights.single_failure_under_min_isr_partitions ORDER BY ALL"""
+    assert rows(store, sql) == []  # `eligible` is below it now, and all others need one replica
+    sql = (
+        "SELECT topic, effective_min_isr FROM silver.partitions WHERE partition = 0 AND topic IN ('eligible', 'rough')"
+    )
+    assert sorted(rows(store, sql)) == [("eligible", 2), ("rough", 1)]
+
+
+def test_the_declared_columns_are_those_of_the_queries(store: Store) -> None:
+    """Described by Spark, with their comments."""
+    for view in VIEWS:
+        described = rows(store, f"DESCRIBE {view.name}")
+        declared = [(c.name, from_arrow_type(c.type).simpleString(), get_comment(c)) for c in view.columns]
+        assert described == declared, view.name
+
+
+def test_the_hottest_broker_of_each_snapshot(store: Store) -> None:
+    sql = "SELECT number, broker_id, leaders, leaders_over_mean FROM insights.hottest_broker_history ORDER BY number"
+    assert rows(store, sql) == [(1, 1, 3, 1.8), (2, 1, 3, 1.286)]
+    sql = """SELECT number, hottest_broker, leaders_max, round(max_over_mean_ratio, 3) FROM gold.leader_hotspots
+    JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE scheme = 'observed' AND topic IS NULL
+    ORDER BY number"""
+    assert rows(store, sql) == [(1, 1, 3, 1.8), (2, 1, 3, 1.286)]
+
+
+def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None:
+    """a: changes twice; b: comes, goes and comes again; c: is deleted and made again between two snapshots."""
+    states = {
+        1: {"a": (1, 2, "A"), "c": (1, 1, "C"), "d": (4, 1, None)},
+        2: {"a": (3, 2, "A"), "b": (1, 1, "B"), "c": (1, 1, "X"), "d": (4, 1, "D")},
+        3: {"a": (4, 3, "A"), "d": (4, 2, "D")},
+        4: {"a": (4, 3, "A"), "b": (1, 1, "B"), "d": (4, None, "D")},
+    }
+    topics = [("prod", f"s{n}", t, *values) for n, topics in states.items() for t, values in topics.items()]
+    key = "cluster_id string, snapshot_id string"
+    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string"
+    spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
+    snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
+    columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
+    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
+    found = spark.sql(use_temporary_names(BY_NAME["insights.topic_changes"].sql)).collect()
+    assert {row.first_seen_at.day == row.number for row in found} == {True}
+    assert sorted((row.number, row.topic, row.change, *row[5:]) for row in found if row.topic != "d") == [
+        (2, "a", "partitions changed", 1, 3, 2, 2),
+        (2, "b", "created", None, 1, None, 1),
+        (2, "c", "recreated", 1, 1, 1, 1),
+        (3, "a", "partitions and replication factor changed", 3, 4, 2, 3),
+        (3, "b", "deleted", 1, None, 1, None),
+        (3, "c", "deleted", 1, None, 1, None),
+        (4, "b", "created", None, 1, None, 1),
+    ]
+    changes = [
+        (row.number, row.replication_factor_before, row.replication_factor_now) for row in found if row[3] == "d"
+    ]
+    assert sorted(changes) == [(3, 1, 2), (4, 2, None)]
 
 
 def test_issues_are_those_of_the_verdict(store: Store) -> None:
@@ -240,10 +308,14 @@ def test_comments_of_views(store: Store) -> None:
 
 def test_report_on_the_newest_snapshot(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    assert len(write_report(store, file).clusters) == 1
+    source = find_source(f"prod={Path(store.warehouse).parent / 'day-2.txt'}")
+    sources = {SnapshotKey("prod", compute_snapshot_id(source, None)): source}
+    assert len(write_report(store, file, sources=sources).clusters) == 1
     page = file.read_text()
+    assert f"kafka-placement plan {source.argument} --goal" in page  # can be copied
+    assert "SOURCE" not in page
     assert "prod" in page
-    assert "Losing broker 1 or 3 takes partitions offline (worst case: broker 1, 2 partitions)." in page
+    assert "Losing broker 1 or 3 takes partitions offline (worst case: broker 1, 2 partitions); " in page
     assert '"trend":[{' in page
     assert page.count("2026-11-2") >= 2
     with pytest.raises(StoreError, match="there is no cluster 'eu'"):

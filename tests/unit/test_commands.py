@@ -268,3 +268,14 @@ def test_a_plan_without_a_folder_is_a_preview(
     assert lines[-1] == "  a preview: nothing is written. Add --out DIR to write the files for Kafka's tools"
     assert any(line.startswith("  changed: 2 replica lists") for line in lines)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_plan_for_stdout_is_the_reassignment_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.txt").write_text(describe(*((p, "1", "1,2", "1,2") for p in range(4))))
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["plan", "a.txt", "--goal", "leaders", "--out", "-"]) == 0
+    moved = json.loads(capsys.readouterr().out)["partitions"]
+    assert [(row["topic"], row["replicas"]) for row in moved] == [("t", [2, 1])] * 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]

@@ -139,6 +139,7 @@ REACH_SPARK = {
     "sources": "the folder is a source; root may read every file",
     "--warehouse": "any text names a folder to create or to read",
     "--fail": "0 is the id of a broker",
+    "--ignore-topics": "most texts are a pattern",
     "--conf": "/dev/null is a file without settings",
     "--report": "any text names a file to write",
     "file": "the same",

@@ -205,3 +205,12 @@ def test_a_webhook_that_fails_does_not_leak_its_address() -> None:
     problem = post_alerts("http://127.0.0.1:1/services/SECRET", ["a"])
     assert problem.startswith("127.0.0.1: ConnectionError")
     assert "SECRET" not in problem + post_alerts("hooks/SECRET", ["a"])
+
+
+def test_findings_below_the_level_neither_fire_nor_are_resolved() -> None:
+    lagging = AlertFinding("prod", "under_replicated", "orders", 3)
+    (fired,) = judge_findings([lagging], [], (), TODAY, Level.WARNING)
+    assert fired.is_new
+    assert judge_findings([lagging], [(lagging, fired.state)], (), TODAY, Level.AT_RISK) == []
+    (resolved,) = judge_findings([], [(lagging, fired.state)], (), TODAY, Level.AT_RISK)
+    assert resolved.state is AlertState.RESOLVED

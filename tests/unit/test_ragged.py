@@ -36,12 +36,14 @@ def test_first_true_and_counts(segments: list[list[int]]) -> None:
         max_size=6,
     )
 )
-def test_is_in_segment(pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_elements_in_other_segments(pairs: list[tuple[list[int], list[int]]]) -> None:
     left = [a + b[:1] for a, b in pairs]
     flat, offsets = arrays(left)
     other, other_offsets = arrays([b for _, b in pairs])
     expected = [v in b for (_, b), a in zip(pairs, left, strict=True) for v in a]
     assert ragged.is_in_segment(flat, offsets, other, other_offsets).tolist() == expected
+    places = [b.index(v) if v in b else -1 for (_, b), a in zip(pairs, left, strict=True) for v in a]
+    assert ragged.find_in_segment(flat, offsets, other, other_offsets).tolist() == places
 
 
 @given(SEGMENTS, st.data())

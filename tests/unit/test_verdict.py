@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pipelines.verdict.cluster_evidence import (
+    MAX_COMMAND_TOPICS,
     MAX_TOPICS,
     AffectedPartitions,
     ClusterEvidence,
@@ -24,6 +25,9 @@ PARTITIONS = 100
 MANY = dict(zip("bcdefgh", (5, 4, 3, 2, 2, 1, 1), strict=True))
 
 
+DESCRIBE = "kafka-topics --bootstrap-server localhost:9092 --describe"
+
+
 def failure(failed: int | str, **values: Any) -> dict[str, Any]:
     row = {"newly_offline_partitions": 0, "under_min_isr_partitions": 0, "worst_survivor_ratio": 1.2}
     row |= {"under_min_isr_before_partitions": 0, "unclean_elections": 0, "hot_survivor": None, "leaders_after_max": 12}
@@ -36,13 +40,15 @@ def judge(
     now: dict[str, Any] | None = NOW,
     racks: Sequence[dict[str, Any]] = (),
 ) -> Verdict:
-    known = replace(findings or ClusterFindings(), partitions=PARTITIONS)
+    known = replace(findings or ClusterFindings(), partitions=PARTITIONS, counted_partitions=PARTITIONS)
     return judge_cluster(ClusterEvidence(now, failures, racks, known))
 
 
 def in_topics(topics: dict[str, int], single: int = 0) -> AffectedPartitions:
+    names, counts = list(topics)[:MAX_TOPICS], list(topics.values())[:MAX_TOPICS]
+    singles = [topic for topic, count in topics.items() if count <= single]
     return AffectedPartitions(
-        sum(topics.values()), len(topics), list(topics)[:MAX_TOPICS], list(topics.values())[:MAX_TOPICS], single
+        sum(topics.values()), len(topics), names, counts, single, len(singles), singles[:MAX_COMMAND_TOPICS]
     )
 
 
@@ -74,7 +80,7 @@ def test_a_mean_is_no_news() -> None:
         (
             find(PartitionIssue.OFFLINE, {"a": 1}),
             "1 partition is offline now: a (1).",
-            "list what to bring back: kafka-topics --describe --unavailable-partitions",
+            f"list the offline partitions: {DESCRIBE} --unavailable-partitions",
         ),
         (
             find(
@@ -84,12 +90,13 @@ def test_a_mean_is_no_news() -> None:
                 down_brokers=[9],
             ),
             "18 partitions are offline now: b (5), c (4), d (3) and 4 more topics; 3 with replication factor 1.",
-            "restart broker 9; list what to bring back: kafka-topics --describe --unavailable-partitions",
+            "restart broker 9; keep its disk, which has the only copy of 3 partitions; list the offline "
+            f"partitions: {DESCRIBE} --unavailable-partitions",
         ),
         (
             find(PartitionIssue.UNDER_MIN_ISR, {"orders": 1_200}),
             "1,200 partitions are below min.insync.replicas now and block acks=all producers: orders (1,200).",
-            "watch the replicas catch up: kafka-topics --describe --under-min-isr-partitions",
+            f"watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions",
         ),
     ],
 )
@@ -108,27 +115,44 @@ def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> Non
         ),
         (
             [failure(n, newly_offline_partitions=n) for n in (1, 2)] + [failure(3)],
-            "Losing broker 1 or 2 takes partitions offline (worst case: broker 2, 2 partitions). In all 31: tmp (30), "
-            "a (1); 30 with replication factor 1.",
+            "Losing broker 1 or 2 takes partitions offline (worst case: broker 2, 2 partitions); 31 partitions "
+            "in all: tmp (30), a (1); 30 with replication factor 1.",
         ),
         (
             [failure(n, newly_offline_partitions=n) for n in (1, 2)],
-            "Losing any single broker takes partitions offline (worst case: broker 2, 2 partitions). In all 31: "
-            "tmp (30), a (1); 30 with replication factor 1.",
+            "Losing any single broker takes partitions offline (worst case: broker 2, 2 partitions); 31 partitions "
+            "in all: tmp (30), a (1); 30 with replication factor 1.",
         ),
         (
-            [failure(n, newly_offline_partitions=1) for n in range(1, 9)] + [failure(9)],
-            "Losing broker 1, 2, 3, 4, 5, 6 or one of 2 more takes partitions offline (worst case: broker 1, "
-            "1 partition). In all 31: tmp (30), a (1); 30 with replication factor 1.",
+            [failure(n, newly_offline_partitions=1) for n in range(1, 15)] + [failure(15)],
+            "Losing broker 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 or one of 2 more takes partitions offline (in "
+            "each case 1 partition); 31 partitions in all: tmp (30), a (1); 30 with replication factor 1.",
         ),
     ],
 )
 def test_at_risk_if_a_broker_fails(failures: list[dict[str, Any]], sentence: str) -> None:
     verdict = judge(failures, find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, {"tmp": 30, "a": 1}, single=30))
     assert (verdict.level, verdict.sentence) == (Level.AT_RISK, sentence)
+    factor = min(3, len(failures))
     assert verdict.points[0].step == (
-        "add replicas: kafka-placement plan SOURCE --goal rf --rf 3 --topics tmp,a --out plan"
+        "add replicas (a failed disk would lose the only copy): "
+        f"kafka-placement plan SOURCE --goal rf --rf {factor} --topics tmp,a --out plan"
     )
+
+
+@pytest.mark.parametrize(
+    ("topics", "command"),
+    [
+        (5, "--topics t0,t1,t2,t3,t4 --out plan"),
+        (22, "t18,t19 --out plan; then do the same for 2 more topics with replication factor 1"),
+    ],
+)
+def test_next_step_names_all_topics_with_one_replica(topics: int, command: str) -> None:
+    single = {f"t{i}": 1 for i in range(topics)}
+    verdict = judge([failure(1, newly_offline_partitions=1)], find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, single, 1))
+    step = verdict.points[0].step
+    assert step is not None
+    assert step.endswith(command)
 
 
 def test_replicas_out_of_sync_need_no_new_ones() -> None:
@@ -144,12 +168,16 @@ def test_racks() -> None:
     assert verdict.headline == "AT RISK: losing rack east takes 68 partitions offline: a (60), b (8)."
     both = [failure(rack, newly_offline_partitions=34) for rack in ("east", "west")]
     assert judge([failure(1)], findings, racks=both).sentence == (
-        "Losing any single rack takes partitions offline (worst case: rack east, 34 partitions): a (60), b (8)."
+        "Losing any single rack takes partitions offline (in each case 34 partitions): a (60), b (8)."
     )
     more = [failure(rack, newly_offline_partitions=40) for rack in ("east", "west")]
     assert judge([failure(1)], findings, racks=more).sentence == (
-        "Losing any single rack takes partitions offline (worst case: rack east, 40 partitions); 68 of 80 would "
-        "survive the failure of any single broker: a (60), b (8)."
+        "Losing any single rack takes partitions offline (in each case 40 partitions); 80 partitions "
+        "in all, of which 68 survive the failure of any single broker: a (60), b (8)."
+    )
+    one = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 1})
+    assert judge([failure(1)], one, racks=[*more[:1], failure("west")]).sentence == (
+        "Losing rack east takes 40 partitions offline, of which 1 survives the failure of any single broker: a (1)."
     )
     assert judge([failure(1)], racks=[*more[:1], failure("west")]).sentence == (
         "Losing rack east takes 40 partitions offline."
@@ -194,7 +222,8 @@ def test_load() -> None:
     assert verdict.headline == "WARNING: broker 3 leads 16 partitions now, 1.60 times the mean."
     assert verdict.points[0].step.startswith("elect the preferred leaders: kafka-leader-election")
     assert verdict.points[1].text == (
-        "5 partitions are not led by their preferred leader; an election alone gives 1.21 times the mean."
+        "5 partitions are not led by their preferred leader; after their election, the hottest broker leads 1.21 times "
+        "the mean."
     )
     useless = judge([failure(1)], ClusterFindings(electable_partitions=5, elected_ratio=1.7), now=hot)
     assert useless.points[0].step.startswith("even out leaders: kafka-placement plan SOURCE --goal leaders")
@@ -246,17 +275,20 @@ def test_no_evidence_is_never_ok() -> None:
     ("findings", "sentence"),
     [
         (ClusterFindings(down_brokers=[3]), "Broker 3 is down."),
-        (ClusterFindings(down_brokers=range(8)), "Brokers 0, 1, 2, 3, 4, 5 and 2 more are down."),
-        (
-            find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, down_brokers=[9]),
-            "Broker 9 is down; 938 partitions are under-replicated.",
-        ),
+        (ClusterFindings(down_brokers=range(8)), "Brokers 0, 1, 2, 3, 4, 5, 6, 7 are down."),
+        (ClusterFindings(down_brokers=range(14)), "Brokers 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more are down."),
         (find(PartitionIssue.UNDER_REPLICATED, {"a": 1}), "1 of 100 partitions is under-replicated: a (1)."),
     ],
 )
 def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) -> None:
     verdict = judge([failure(1), failure(2)], findings)
     assert (verdict.level, verdict.sentence) == (Level.WARNING, sentence)
+
+
+def test_a_failed_broker_that_is_missed_is_a_risk() -> None:
+    verdict = judge([failure(1)], find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, down_brokers=[9]))
+    assert verdict.headline == "AT RISK: broker 9 is down; 938 partitions are under-replicated."
+    assert verdict.points[0].step.endswith("kafka-placement plan SOURCE --goal repair --out plan")
 
 
 @pytest.mark.parametrize(
@@ -287,10 +319,15 @@ def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) ->
             "8 topics are not fully shown by the sources (a, b, c, d, e, f and 2 more); 1 partition is missing: "
             "no answer covers what is missing.",
         ),
+        (
+            ClusterFindings(unlisted_brokers=[4]),
+            "The broker list lacks broker 4, which has replicas, and may be outdated: no answer covers the "
+            "partitions there.",
+        ),
         (ClusterFindings(unplaced_partitions=1), "No source shows the replicas of 1 partition: no answer covers it."),
         (
             ClusterFindings(inferred_partitions=2),
-            "The sources do not show leader or ISR of 2 partitions: healthy is assumed.",
+            "The sources do not show leader or ISR of 2 partitions: they count as healthy.",
         ),
         (
             ClusterFindings(identity_conflicts=2),
@@ -307,8 +344,7 @@ def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) ->
         ),
         (
             ClusterFindings(unknown_brokers=range(8)),
-            "Unknown whether brokers 0, 1, 2, 3, 4, 5 and 2 more are live: they count as live (run inspect for "
-            "details).",
+            "Unknown whether brokers 0, 1, 2, 3, 4, 5, 6, 7 are live: they count as live (run inspect for details).",
         ),
     ],
 )
@@ -336,6 +372,26 @@ def test_what_is_said_of_healthy_clusters() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("topics", "offline", "text"),
+    [
+        (1, 0, "The problems of 1 ignored topic do not count."),
+        (1, 2, "The problems of 1 ignored topic do not count; 2 partitions of it are offline."),
+        (2, 1, "The problems of 2 ignored topics do not count; 1 partition of them is offline."),
+    ],
+)
+def test_ignored_topics_are_counted_apart(topics: int, offline: int, text: str) -> None:
+    verdict = judge([failure(1)], ClusterFindings(ignored_topics=topics, ignored_offline_partitions=offline))
+    assert verdict.level is Level.OK
+    assert [point.text for point in verdict.points[1:]] == [text]
+
+
+def test_a_cluster_of_ignored_topics_is_not_ok() -> None:
+    verdict = judge_cluster(ClusterEvidence(None, [failure(1)], [], ClusterFindings(partitions=3)))
+    assert verdict.level is Level.UNKNOWN
+    assert verdict.sentence == "All topics are ignored or marked for deletion: no problem counts."
+
+
 def test_the_most_serious_comes_first() -> None:
     findings = ClusterFindings(
         issues={problem: in_topics({"a": 1}) for problem in PartitionIssue},
@@ -348,5 +404,26 @@ def test_the_most_serious_comes_first() -> None:
     order = list(Level)
     levels = [order.index(point.level) for point in verdict.points]
     assert levels == sorted(levels)
-    starts = ("1 partition is offline now", "1 partition is below", "Losing rack east", "Losing broker 1", "Broker 9")
+    starts = ("1 partition is offline now", "Broker 9", "1 partition is below", "Losing rack east", "Losing broker 1")
     assert [point.text.startswith(start) for point, start in zip(verdict.points, starts, strict=False)] == [True] * 5
+
+
+def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
+    blocked = [failure(1, under_min_isr_partitions=2)]
+    lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, down_brokers=[9])
+    waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
+    steps = [point.step for point in judge(blocked, lagging).points if "acks=all" in point.text]
+    assert steps == [waiting]
+    steps = [point.step for point in judge(blocked).points if "acks=all" in point.text]
+    assert steps == [
+        f"raise the replication factor above min.insync.replicas for the topics listed by: "
+        f"{DESCRIBE} --at-min-isr-partitions"
+    ]
+
+
+def test_a_broker_that_is_the_cause_comes_before_its_rack() -> None:
+    exposed = find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, {"a": 2}, single=2)
+    racks = [failure("east", newly_offline_partitions=2), failure("west")]
+    points = judge([failure(1, newly_offline_partitions=2), failure(2)], exposed, racks=racks).points
+    assert [point.text.partition(" takes")[0] for point in points[:2]] == ["Losing broker 1", "Losing rack east"]
+    assert [bool(point.step) for point in points[:2]] == [True, False]

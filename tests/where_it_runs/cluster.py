@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import socket
@@ -93,7 +94,7 @@ def wait_for_workers(cluster: Cluster, folder: Path, workers: int) -> None:
     """Wait until every worker is registered; fail with the logs if that does not happen."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):  # until the server answers
             if cluster.status()["aliveworkers"] == workers:
                 return
         time.sleep(0.2)

@@ -98,6 +98,19 @@ def is_in_segment(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_
     return np.isin((rows << 32) + flat.astype(np.int64), others)
 
 
+def find_in_segment(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offsets: Offsets) -> Offsets:
+    """Return the first position of each flat element (int32) in the segment of `other` with the same number, or -1."""
+    others = (row_of(other_offsets) << 32) + other_flat.astype(np.int64)
+    keys, first = np.unique(others, return_index=True)
+    targets = (row_of(offsets) << 32) + flat.astype(np.int64)
+    at = np.searchsorted(keys, targets)
+    hit = at < len(keys)
+    hit[hit] = keys[at[hit]] == targets[hit]
+    places = np.full(len(targets), -1, dtype=np.int64)
+    places[hit] = position_of(other_offsets)[first[at[hit]]]
+    return places
+
+
 def take_segments(flat: IntArray, offsets: Offsets, rows: IntArray) -> tuple[IntArray, Offsets]:
     """Return (flat, offsets) of the segments `rows`, in that order."""
     lengths = np.diff(offsets)[rows]

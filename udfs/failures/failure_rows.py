@@ -57,11 +57,11 @@ SUMMARY_COLUMNS = (
     column(
         "worst_survivor_ratio",
         DOUBLE,
-        "leaders_after_max over leaders_after_mean; null if the survivors have no leaders",
+        "leaders of the worst survivor afterwards over the mean of all survivors; null if these have no leaders",
     ),
     *(column(f"worst_survivor_{load}_ratio", DOUBLE, text + _OF_WORST) for load, text in _RATIOS.items()),
     column("offline_partitions", LONG, "partitions without a leader afterwards", required=True),
-    column("newly_offline_partitions", LONG, "of those, taken offline by this failure", required=True),
+    column("newly_offline_partitions", LONG, "partitions that this failure takes offline", required=True),
     column("offline_size_bytes", LONG, "bytes of the newly offline partitions; null = some size is unknown"),
     column(
         "under_min_isr_before_partitions",

@@ -37,6 +37,7 @@ TOPICS = pa.schema(
         ("topic", TEXT),
         *((name, INT) for name in ("partitions", "replication_factor", "min_insync_replicas")),
         ("unclean_leader_election", FLAG),
+        ("counted", FLAG),  # whether its problems count, see TopicDefaults
         ("partition_loads", pa.list_(pa.struct([("partition", INT), *_LOADS]))),  # empty = all, without known loads
     ]
 )
@@ -58,10 +59,11 @@ _ELECTED_FROM = pa.array([code.label for code in ElectedFrom])
 
 def fill_topics(topics: pa.Table, defaults: TopicDefaults) -> pa.Table:
     """Return rows of silver.topics as TOPICS, with the defaults where their sources show no config."""
-    columns = {name: to_array(topics[name]) for name in TOPICS.names}
+    columns = {name: to_array(topics[name]) for name in TOPICS.names if name != "counted"}
+    columns["counted"] = pa.array(defaults.find_counted(topics))
     for name in ("min_insync_replicas", "unclean_leader_election"):
         columns[name] = pc.fill_null(columns[name], getattr(defaults, name))
-    return pa.table(columns).cast(TOPICS)
+    return pa.table(columns).select(TOPICS.names).cast(TOPICS)
 
 
 def select_partitions(partitions: pa.Table) -> pa.Table:
@@ -116,8 +118,9 @@ def _make_placement(
     rules = TopicDefaults(cap_min_insync_replicas=shard.cluster.caps_min_isr)
     by_topic = to_numpy(shard.topics["min_insync_replicas"], 1).astype(np.int32)
     min_isr = rules.cap_min_isr(by_topic[topic], np.diff(replicas[0]))
-    unclean = to_flags(shard.topics["unclean_leader_election"])[topic]
-    group = PartitionGroup(*replicas, leader, min_isr, unclean, size, np.ascontiguousarray(np.nan_to_num(rates)))
+    unclean, counted = (to_flags(shard.topics[name])[topic] for name in ("unclean_leader_election", "counted"))
+    rate = np.ascontiguousarray(np.nan_to_num(rates))
+    group = PartitionGroup(*replicas, leader, min_isr, unclean, size, rate, counted)
     known = np.array([(size != UNKNOWN).sum(), *(~np.isnan(rates)).sum(axis=0)], dtype=np.int64)
     rows = offsets_of(np.bincount(topic, minlength=shard.topics.num_rows))
     return Placement(group, rows, np.ascontiguousarray(rates[:, 1]), known)
@@ -196,7 +199,7 @@ def _elect(
     count, no_lag = len(leader), np.full(len(broker), UNKNOWN, dtype=np.int64)
     # The rule only compares brokers: ids do as indices.
     by_replica = (offsets, np.where(is_live, broker, NO_BROKER).astype(np.int32), in_isr, in_elr, no_lag)
-    loads = (np.full(count, UNKNOWN, dtype=np.int64), np.zeros((count, 2)))
+    loads = (np.full(count, UNKNOWN, dtype=np.int64), np.zeros((count, 2)), np.ones(count, dtype=np.bool_))
     return elect_after(PartitionGroup(*by_replica, leader, np.ones(count, dtype=np.int32), unclean, *loads), fails)
 
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import FLAG, INT, column
-from udfs.arrow.columns import to_lists, to_numpy
-from udfs.arrow.ragged import any_true, is_in_segment, row_of
+from udfs.arrow.column_declarations import FLAG, INT, INTS, column
+from udfs.arrow.columns import to_list_array, to_lists, to_numpy
+from udfs.arrow.ragged import RaggedLists, any_true, count_true, is_in_segment, offsets_of, row_of
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, Bools, Ids, Ints, PartitionGroup
 from udfs.failures.partition_arrays import elect_after, find_electable
 
@@ -33,6 +33,17 @@ HEALTH_COLUMNS: tuple[pa.Field, ...] = (
         INT,
         "broker that takes over if all brokers in the leader's rack fail; -1 = none, the partition goes offline; null "
         "= it is not online, or the leader's rack is unknown",
+    ),
+    column(
+        "effective_min_isr",
+        INT,
+        "live in-sync replicas that acks=all needs: min.insync.replicas, or topics.min_insync_replicas where no source "
+        "shows it; from Kafka 3.7 on at most the number of replicas",
+    ),
+    column(
+        "min_isr_critical_brokers",
+        INTS,
+        "brokers whose failure leaves it online, but takes it below effective_min_isr; empty also if it is below now",
     ),
 )
 
@@ -83,17 +94,23 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
     group = _make_group(replicas, leader, rules)
     successor, _ = elect_after(group, leads)
     rack_successor, _ = elect_after(group, (rack == leader_rack[row]) & (rack != UNKNOWN))
+    # Whoever takes over from the only in-sync replica is the whole ISR then, which has as many replicas as before.
+    at_minimum = online & (in_sync == rules.min_isr)
+    critical = is_live & in_isr & at_minimum[row] & ~(leads & (in_sync == 1)[row])
+    critical_offsets = offsets_of(count_true(critical, offsets))
     return {
         "online": pa.array(online, mask=~is_placed),
         "under_replicated": pa.array(any_true(is_expected & ~in_isr, offsets), mask=~is_placed),
         "under_min_isr": pa.array(online & (in_sync < rules.min_isr), mask=~is_placed),
         "successor": pa.array(successor, mask=~online),
         "rack_successor": pa.array(rack_successor, mask=~online | (leader_rack == UNKNOWN)),
+        "effective_min_isr": pa.array(rules.min_isr, mask=~is_placed),
+        "min_isr_critical_brokers": to_list_array(RaggedLists(broker[critical], critical_offsets, is_placed)),
     }
 
 
 def _make_group(replicas: tuple[Ints, Ids, Bools, Bools], leader: Ids, rules: TopicRules) -> PartitionGroup:
     # Elections compare brokers only with each other: ids do as indices.
     count, no_lag = len(leader), np.full(len(replicas[1]), UNKNOWN, dtype=np.int64)
-    loads = (np.full(count, UNKNOWN, dtype=np.int64), np.zeros((count, 2)))
+    loads = (np.full(count, UNKNOWN, dtype=np.int64), np.zeros((count, 2)), np.ones(count, dtype=np.bool_))
     return PartitionGroup(*replicas, no_lag, leader, rules.min_isr, rules.unclean, *loads)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, schema_of
-from udfs.arrow.columns import to_array, to_numpy
+from udfs.arrow.columns import to_array, to_codes, to_numpy
 from udfs.arrow.ragged import offsets_of
 from udfs.hotspots.hotspot_distribution import (
     DISTRIBUTION_COLUMNS,
@@ -20,6 +20,7 @@ from udfs.hotspots.hotspot_distribution import (
 )
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.hotspots.leaders_by_seed import read_cluster_topics
+from udfs.hotspots.single_leader_topics import SingleLeaderTopic, find_single_leader_topics
 from udfs.placement.topic_placement import LiveBrokers
 
 
@@ -44,6 +45,7 @@ class ClusterHotspots:
     run_seed: int
     observed: ObservedLeaders
     schemes: dict[str, SchemeHotspots]
+    single_leader_topics: tuple[SingleLeaderTopic, ...] = ()
 
 
 def find_hotspots(
@@ -70,7 +72,9 @@ def find_hotspots(
         trial = PlacementTrial.create(scheme, cluster_topics, brokers, options.seeds, options.max_placed_topics)
         facts, hottest_by_seed = trial.find_facts(leaders.tolist()), trial.find_hottest(options.run_seed)
         schemes[scheme] = SchemeHotspots.create(facts, *hottest_by_seed, options.thresholds)
-    return ClusterHotspots(cluster, len(ids), topics.num_rows, options.run_seed, observed, schemes)
+    code, names = to_codes(partitions["topic"])
+    led_by_one = find_single_leader_topics(code, np.where(live, leader, -1), names.to_pylist()) if len(ids) > 1 else ()
+    return ClusterHotspots(cluster, len(ids), topics.num_rows, options.run_seed, observed, schemes, led_by_one)
 
 
 _SNAPSHOT = [("cluster_id", TEXT), ("snapshot_id", TEXT)]

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from udfs.arrow.columns import to_flags
 from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.certificates import Certificate
@@ -28,6 +29,7 @@ _EXPLANATIONS = (
     "its topic is being deleted",
     "none of its replicas is on a live broker",
     "it has a replica on a down broker, which Kafka's tools reject: repair it first",
+    "its topic is ignored",
 )
 _EXPLANATIONS_OF_SEVERAL = (
     "",
@@ -36,6 +38,7 @@ _EXPLANATIONS_OF_SEVERAL = (
     "their topics are being deleted",
     "none of their replicas is on a live broker",
     "they have a replica on a down broker, which Kafka's tools reject: repair them first",
+    "their topics are ignored",
 )
 # Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
 MAX_REASONS = 30_000
@@ -50,6 +53,7 @@ class FreezeReason(IntEnum):
     DELETED = 3
     OFFLINE = 4
     DOWN_REPLICA = 5
+    IGNORED = 6
 
     @property
     def explanation(self) -> str:
@@ -99,6 +103,7 @@ class ClusterModel:
     source_replicas: Int32s | None = None
     leader: Int32s | None = None  # int32 (p), the current leader, -1 = none or not known; None = the first of replicas
     in_sync: Flags | None = None  # bool (r), replicas in the ISR; None = all that are live
+    counted_topics: Flags | None = None  # bool (t), whether the problems of a topic count; None = of all
 
     @property
     def brokers(self) -> int:
@@ -109,6 +114,13 @@ class ClusterModel:
     def partitions(self) -> int:
         """Return the number of partitions."""
         return len(self.partition)
+
+    @property
+    def counted(self) -> Flags:
+        """Return whether the problems of each partition count: bool (p)."""
+        if self.counted_topics is None:
+            return np.ones(self.partitions, dtype=np.bool_)
+        return self.counted_topics[self.topic]
 
     @property
     def factor(self) -> Ints:
@@ -234,7 +246,8 @@ def build_model(
 
     Partitions without known replicas are left out. Live replicas come first in a list, as a down broker cannot lead;
     where the first replica is down, the current leader comes first, as no election replaces it.
-    Brokers of unknown state (`live` null) count as live. exclude_topics: topics to freeze.
+    Brokers of unknown state (`live` null) count as live. exclude_topics: topics to freeze, beside those that the
+    defaults ignore.
     """
     brokers = brokers.sort_by("broker_id")
     broker_ids = _array(brokers["broker_id"], 0).astype(np.int32)
@@ -282,9 +295,14 @@ def build_model(
     in_sync = None if in_sync is None else in_sync[order]
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
+    if "caps_min_isr" in brokers.column_names:
+        defaults = defaults.adapt_to(brokers.filter(pa.array(live))["caps_min_isr"].to_pylist())
     min_isr = defaults.fill_min_isr(_combine(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
+    at_name = pc.index_in(names, value_set=_combine(topics["topic"]))
+    counted_topics = defaults.find_counted(topics)[_array(at_name, 0)]
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
     frozen[~any_true(live[replicas], offsets)] = FreezeReason.OFFLINE
+    frozen[to_flags(defaults.find_ignored(placed["topic"]))] = FreezeReason.IGNORED
     excluded = pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))
     frozen[np.asarray(excluded)] = FreezeReason.EXCLUDED
     frozen[_array(_combine(topics["marked_for_deletion"]).take(topic_rows), False).astype(bool)] = FreezeReason.DELETED
@@ -296,7 +314,8 @@ def build_model(
     topics_of_rows, partition = (_array(column, 0).astype(np.int32) for column in (topic, placed["partition"]))
     entities = (cluster_id, broker_ids, rack, rack_names, live, draining, tuple(names.to_pylist()), topics_of_rows)
     lists = (*entities, partition, offsets, replicas)
-    return ClusterModel(*lists, size, rate_in, rate_out, known, frozen, min_isr, source_replicas, leader, in_sync)
+    state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics)
+    return ClusterModel(*lists, size, rate_in, rate_out, known, *state)
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

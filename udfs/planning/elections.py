@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from udfs.arrow.ragged import count_true, first_true, is_in_segment, offsets_of
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Ints, ProposedAssignment
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Ints, ProposedAssignment, ReplicaLists
 from udfs.planning.waves import find_reassigned_partitions
 
 NO_LEADER = -1
@@ -28,6 +28,13 @@ def find_current_leaders(model: ClusterModel) -> Ints:
     return np.where(leads, leader, NO_LEADER)
 
 
+def find_in_sync_replicas(model: ClusterModel, lists: ReplicaLists) -> Flags:
+    """Find the replicas (bool, r) of the lists that are live and in sync once these are reassigned: new ones are."""
+    in_isr = is_in_segment(lists.replicas, lists.offsets, *_in_sync_lists(model))
+    in_sync: Flags = model.live[lists.replicas] & (in_isr | model.find_copied(lists))
+    return in_sync
+
+
 def elect_preferred_leaders(model: ClusterModel, proposal: ProposedAssignment) -> PreferredElections:
     """Elect preferred leaders where the plan has changed the list, and where the partition is not frozen.
 
@@ -44,10 +51,7 @@ def elect_preferred_leaders(model: ClusterModel, proposal: ProposedAssignment) -
     keeps = is_in_segment(
         old_leader.astype(np.int32), np.arange(model.partitions + 1), proposal.replicas, proposal.offsets
     )
-    in_sync = model.live[proposal.replicas] & (
-        is_in_segment(proposal.replicas, proposal.offsets, *_in_sync_lists(model)) | model.find_copied(proposal)
-    )
-    first = first_true(in_sync, proposal.offsets)
+    first = first_true(find_in_sync_replicas(model, proposal), proposal.offsets)
     successor = np.where(first >= 0, proposal.replicas[first], old_leader)
     leader = np.where(~reassigned | keeps | (old_leader < 0), old_leader, successor)
 

@@ -8,9 +8,11 @@ from udfs.arrow.ragged import any_true
 from udfs.planning.annealing.balance_plan import plan_balance
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import Rules, build_rules, find_staying_brokers, select_target_brokers
+from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
+from udfs.planning.leadership.replacement_order import take_positions
 from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
 from udfs.planning.replicas.copyset_reduction import reduce_copysets
@@ -56,12 +58,16 @@ def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment
         proposal = plan_replica_counts(model, rules, objective=objective)
         if rules.even and model.find_copied(proposal).any():
             proposal = _even_out_leaders(model, rules, proposal)
+    if request.goal == "replace":
+        proposal = take_positions(model, rules, proposal)
     return reduce_copysets(model, rules, proposal, request.seed) if COPYSETS in request.priorities else proposal
 
 
 def _even_out_leaders(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:
     """Reorder the lists: by counts alone, filled brokers would have no leaders."""
     placed = model.with_lists(proposal.offsets, proposal.replicas)
+    if model.in_sync is not None:
+        placed = replace(placed, in_sync=find_in_sync_replicas(model, proposal))
     ordered = plan_leadership(placed, may_lead=find_staying_brokers(model, rules))
     differs = model.find_changed(ordered)
     reason = np.where(proposal.reason >= 0, proposal.reason, np.where(differs, len(proposal.reasons), -1))

@@ -18,7 +18,8 @@ from udfs.planning.waves import WaveLimits
 
 _INTS = pa.list_(pa.int32())
 # Columns that a planner reads, without keys. No list is null.
-BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), ("live", pa.bool_()), ("draining", pa.bool_())])
+_FLAGS = ("live", "draining", "caps_min_isr")
+BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), *((name, pa.bool_()) for name in _FLAGS)])
 TOPICS = pa.schema([("topic", pa.string()), ("marked_for_deletion", pa.bool_()), ("min_insync_replicas", pa.int32())])
 PARTITIONS = pa.schema(
     [

@@ -22,11 +22,13 @@ from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_sce
 from udfs.json_answers import json_key, json_object
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations
-from udfs.planning.elections import elect_preferred_leaders, find_current_leaders, lead_lists
+from udfs.planning.elections import PreferredElections, find_current_leaders, lead_lists
+from udfs.planning.plan_execution import PlanExecution, prepare_execution
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.waves import WaveLimits, Waves, split_into_waves
+from udfs.planning.waves import WaveLimits
 
 MAX_FAILURES = 5  # at once, of the loss probability
+Replacements = tuple[tuple[int, int], ...]  # of broker ids, as in PlanRequest
 _DIGITS = 6  # of a ratio: sums of rates may differ in the last bits from one machine to the next
 _NO_CAPACITY = 1e18  # headroom that no load exceeds: required headroom is computed, exceeded capacity is not
 
@@ -121,26 +123,47 @@ class PlanMetrics:
     moves: int  # Replicas to copy
     bytes_to_copy: int | None  # Their bytes; None if no size is known
     lists_changed: int  # Partitions whose replica list changes, in order at least
-    leader_changes: int  # Partitions whose preferred leader changes
+    # Partitions whose preferred leader, the first broker of the source's list, changes other than to its replacement
+    leader_changes: int
+    leader_replacements: int  # Partitions whose preferred leader is replaced by the broker that takes over
     before: ClusterState
     after: ClusterState
 
 
-def measure_plan(model: ClusterModel, proposal: ProposedAssignment, options: MetricOptions) -> PlanMetrics:
+def measure_plan(
+    model: ClusterModel,
+    proposal: ProposedAssignment,
+    elections: PreferredElections,
+    options: MetricOptions,
+    replacements: Replacements = (),
+) -> PlanMetrics:
     """Compute what a proposal moves, and the cluster's state before and after it."""
     new = model.find_copied(proposal)
     after = model.with_lists(proposal.offsets, proposal.replicas)
     copied = model.size[row_of(proposal.offsets)[new]].sum()
-    lists, leaders = model.find_changed(proposal), model.preferred_leaders != after.preferred_leaders
-    changes = (int(new.sum()), round(float(copied)) if model.known[0] else None, int(lists.sum()), int(leaders.sum()))
-    elected = elect_preferred_leaders(model, proposal).leader
-    return PlanMetrics(*changes, measure_state(model, options), measure_state(after, options, elected))
+    lists = model.find_changed(proposal)
+    leaders = _count_leader_changes(model, elections, replacements)
+    changes = (int(new.sum()), round(float(copied)) if model.known[0] else None, int(lists.sum()), *leaders)
+    return PlanMetrics(*changes, measure_state(model, options), measure_state(after, options, elections.leader))
+
+
+def _count_leader_changes(
+    model: ClusterModel, elections: PreferredElections, replacements: Replacements
+) -> tuple[int, int]:
+    """Count the partitions whose first replica in the source's list changes: to any other, and to its replacement."""
+    before = model.broker_ids[model.source_order[model.offsets[:-1]]]
+    after = model.broker_ids[elections.preferred]
+    replaced = np.zeros(model.partitions, dtype=np.bool_)
+    for old, new in replacements:
+        replaced |= (before == old) & (after == new)
+    return int(((before != after) & ~replaced).sum()), int(replaced.sum())
 
 
 def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | None = None) -> ClusterState:
     """Compute the metrics of one state of a cluster. leader: int64 (p), the leaders, -1 = none; None = those of now."""
     leader = find_current_leaders(model) if leader is None else leader
-    balance, model = measure_balance(model, leader), lead_lists(model, leader)
+    led = lead_lists(model, leader)
+    balance, model = measure_balance(model, led, leader), led
     holds = np.bincount(model.replicas, minlength=model.brokers) > 0
     brokers = np.flatnonzero(model.live & (holds | ~model.draining))
     racks = tuple(model.rack_names[rack] if model.rack_names else None for rack in model.rack[brokers].tolist())
@@ -171,19 +194,22 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
     return ClusterState(balance, FailureMetrics(n, *worst), risk, headroom)
 
 
-def measure_balance(model: ClusterModel, leader: Ints) -> Balance:
-    """Compute how even the brokers are with these leaders (int64, p), and the worst survivor of any single failure."""
-    counted, preferred, model = model.live & ~model.draining, model.preferred_leaders, lead_lists(model, leader)
-    n, row, led = model.brokers, model.row, leader >= 0
+def measure_balance(model: ClusterModel, led: ClusterModel, leader: Ints) -> Balance:
+    """Compute how even the brokers are, and the worst survivor of any single failure.
+
+    led: the model with the leader (int64, p) first in each list.
+    """
+    counted, preferred, has_leader = model.live & ~model.draining, model.preferred_leaders, leader >= 0
+    n, row = model.brokers, model.row
     loads = zip((model.size, model.rate_in, model.rate_out), model.known, strict=True)
     size, rate_in, rate_out = (load * is_known for load, is_known in loads)  # all 0 has no spread
     of_replicas = (np.bincount(model.replicas, weight, n) for weight in (None, size[row], rate_in[row]))
-    of_leaders = (np.bincount(leader[led], weight, n) for weight in (None, rate_out[led]))
+    of_leaders = (np.bincount(leader[has_leader], weight, n) for weight in (None, rate_out[has_leader]))
     replicas, disk, bytes_in, leaders, bytes_out = (_spread(load[counted]) for load in (*of_replicas, *of_leaders))
     preferred_leaders = _spread(np.bincount(preferred[preferred >= 0], minlength=n)[counted])
     racks = max(1, len(np.unique(model.rack[counted])))
     violations = int(find_rack_violations(model, -(-model.factor // racks)).sum())
-    worst, worst_out = (_worst_survivor(model, weight, counted) for weight in (None, rate_out))
+    worst, worst_out = (_worst_survivor(led, weight, counted) for weight in (None, rate_out))
     spreads = (replicas, leaders, preferred_leaders, disk, bytes_in, bytes_out)
     return Balance(int(counted.sum()), *spreads, violations, worst, worst_out)
 
@@ -243,6 +269,7 @@ def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement
         np.zeros(p, dtype=np.bool_),
         np.round(model.size).astype(np.int64) if has_size else np.full(p, UNKNOWN, dtype=np.int64),
         np.ascontiguousarray(np.column_stack([model.rate_in, model.rate_out])),
+        model.counted,
     )
     rows = offsets_of(np.bincount(model.topic, minlength=len(model.topic_names)))
     known = np.array([p * has_size, p * has_bytes_in, p * has_bytes_out], dtype=np.int64)
@@ -250,21 +277,20 @@ def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement
 
 
 @dataclass(frozen=True)
-class PlanSummary:
-    """A proposed assignment for a cluster model, its waves and its metrics."""
+class PlanSummary(PlanExecution):
+    """A proposed assignment for a cluster model, how it is executed, and its metrics."""
 
-    model: ClusterModel
-    proposal: ProposedAssignment
-    waves: Waves
     metrics: PlanMetrics
 
 
 def summarize_plan(
     model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, limits: WaveLimits, options: MetricOptions
 ) -> PlanSummary:
-    """Split a proposal into waves and compute its metrics."""
-    waves = split_into_waves(model, proposal, limits)
-    return PlanSummary(model, proposal, waves, measure_plan(mark_drained_brokers(model, request), proposal, options))
+    """Split a proposal into waves, find its elections, and compute its metrics."""
+    execution = prepare_execution(model, proposal, limits)
+    marked = mark_drained_brokers(model, request)
+    metrics = measure_plan(marked, proposal, execution.elections, options, request.replacements)
+    return PlanSummary(**vars(execution), metrics=metrics)
 
 
 def mark_drained_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:

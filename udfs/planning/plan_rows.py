@@ -14,7 +14,7 @@ from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.waves import find_reassigned_partitions, report_waves
+from udfs.planning.waves import find_reassigned_partitions
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ PLAN_COLUMNS = (
     column("moves", LONG, "replicas to copy"),
     column("copied_bytes", LONG, "bytes to copy; null = no size is known"),
     column("changed_partitions", LONG, "partitions whose replica list changes, even if only in its order"),
-    column("leader_changes", LONG, "partitions whose preferred leader changes"),
+    column("leader_changes", LONG, "partitions whose preferred leader changes, but for replaced brokers"),
     column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
     column("waves", LONG, "waves of the plan"),
     column("copy_duration_s", DOUBLE, "estimated duration of copying, at plans.throttle_bytes_per_s per broker"),
@@ -160,7 +160,7 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         "leader_changes": summary.metrics.leader_changes,
         "frozen_partitions": sum(count_frozen_partitions(summary.model).values()),
         "waves": summary.waves.waves,
-        "copy_duration_s": sum(report.seconds for report in report_waves(summary.model, summary.waves)),
+        "copy_duration_s": summary.seconds,
         "relaxed_targets": certificate.relaxed_targets,
         "missed_targets": certificate.missed_targets,
         "plan_request": _to_text(request),

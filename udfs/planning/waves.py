@@ -8,15 +8,32 @@ unless the plan keeps them: before the plan, a partition has its live replicas.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, position_of, row_of, take_segments
-from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment
 from udfs.planning.kernels.array_types import ListChanges
-from udfs.planning.kernels.wave_steps import NOTHING_ADDED, BrokerPlaces, Steps, WaveCapacity, assign_waves, fill_steps
+from udfs.planning.kernels.wave_steps import (
+    BY_BYTES,
+    BY_MOVES,
+    BY_ORDER,
+    BY_SIZE,
+    NOTHING_ADDED,
+    BrokerPlaces,
+    Steps,
+    StepWaves,
+    WaveCapacity,
+    assign_waves,
+    fill_steps,
+)
 
 IN, OUT = "in", "out"
+_NOT_URGENT = np.iinfo(np.int64).max
+_MOST_TIME_OF_SMALL_FIRST = 1.05  # of the time that large partitions first take
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,8 @@ class Waves:
     replicas: Int32s  # int32, the list after the step
     added: Int32s  # int32 (k), the broker that copies, NOTHING_ADDED = none
     source: Int32s  # int32 (k), the broker that it copies from: the leader
+    deferral: Int32s  # int32 (k), the limit that kept the step out of the wave before, as in StepWaves
+    deferring_broker: Int32s  # int32 (k), the broker that had no room for it there, or NOTHING_ADDED
     oversized: Ints  # int64, partitions larger than the limit of bytes, whose brokers copy nothing else in their waves
 
     @property
@@ -61,6 +80,36 @@ class Waves:
         return begins
 
 
+class _PartitionSteps(NamedTuple):
+    """The steps of m partitions."""
+
+    rows: Ints  # int64 (m), the partitions
+    adds: Ints  # int64 (m), how many replicas each gets
+    steps: Steps
+
+
+class WaveLimit(StrEnum):
+    """What closes a wave: the settings that limit it, or what copies need."""
+
+    BYTES = "wave_bytes_per_broker"
+    MOVES = "wave_moves_per_broker"
+    ORDER = "one_replica_at_a_time"
+    SIZE = "larger_than_wave_bytes_per_broker"
+
+
+_LIMITS = {BY_BYTES: WaveLimit.BYTES, BY_MOVES: WaveLimit.MOVES, BY_ORDER: WaveLimit.ORDER, BY_SIZE: WaveLimit.SIZE}
+
+
+@dataclass(frozen=True)
+class WaveClosure:
+    """A limit that closed a wave: it kept copies out that are in the next one."""
+
+    limit: WaveLimit
+    copies: int  # of the next wave
+    brokers: int  # that had no room for them; 0 where the limit is not of a broker
+    broker: int | None  # the one of these that had no room for most of the copies
+
+
 @dataclass(frozen=True)
 class WaveReport:
     """One wave in numbers. The busiest broker has the most bytes in, or out, and so determines the seconds."""
@@ -73,6 +122,37 @@ class WaveReport:
     busiest_direction: str | None
     busiest_bytes: int
     seconds: float
+    closed_by: tuple[WaveClosure, ...]  # The limit of most copies first; empty for the last wave
+
+
+@dataclass(frozen=True)
+class CopyLoads:
+    """Bytes that each broker copies in each wave."""
+
+    received: Floats  # float64 (waves, n)
+    sent: Floats  # float64 (waves, n)
+
+    def get(self, direction: str) -> Floats:
+        """Return the bytes of a direction: float64 (waves, n)."""
+        return self.received if direction == IN else self.sent
+
+    def estimate_seconds(self, receive_rate: Floats, send_rate: Floats) -> float:
+        """Estimate the duration of all waves one after the other. Rates: float64 (n), bytes per second."""
+        slowest = np.maximum((self.received / receive_rate).max(axis=1), (self.sent / send_rate).max(axis=1))
+        return float(slowest.sum())
+
+
+def measure_copy_loads(model: ClusterModel, waves: Waves) -> CopyLoads:
+    """Sum the bytes of each broker and wave."""
+    n, copies = model.brokers, np.flatnonzero(waves.added != NOTHING_ADDED)
+    size = model.size[waves.row[copies]]
+
+    def sum_bytes(broker: Ints) -> Floats:
+        loads = np.bincount(waves.wave[copies].astype(np.int64) * n + broker, size, waves.waves * n)
+        return np.asarray(loads, dtype=np.float64).reshape(waves.waves, n)
+
+    ends = (waves.added[copies].astype(np.int64), waves.source[copies].astype(np.int64))
+    return CopyLoads(*map(sum_bytes, ends))
 
 
 def find_reassigned_partitions(model: ClusterModel, proposal: ProposedAssignment) -> Flags:
@@ -85,7 +165,27 @@ def find_reassigned_partitions(model: ClusterModel, proposal: ProposedAssignment
 
 
 def split_into_waves(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> Waves:
-    """Split a proposal into few waves, large partitions first. Of unknown sizes, only moves are limited."""
+    """Split a proposal into few waves. Of unknown sizes, only moves are limited.
+
+    Partitions that have lost in-sync replicas go first, those with the fewest left before others. Equally urgent ones
+    go small first, so that many are safe soon, unless all copies then take over 5 % longer. Others go large first.
+    """
+    steps = _list_steps(model, proposal)
+    urgency, size = _rank_urgency(model)[steps.rows], model.size[steps.rows]
+    is_urgent = urgency < _NOT_URGENT
+    large_first = _fill_waves(model, steps, limits, urgency, size)
+    if not size[is_urgent].any():  # of unknown sizes, both orders are the same
+        return large_first
+    small_first = _fill_waves(model, steps, limits, urgency, np.where(is_urgent, -size, size))
+    rates = np.full(model.brokers, limits.throttle_bytes_per_s)
+    small_s, large_s = (
+        measure_copy_loads(model, waves).estimate_seconds(rates, rates) for waves in (small_first, large_first)
+    )
+    return small_first if small_s <= _MOST_TIME_OF_SMALL_FIRST * large_s else large_first
+
+
+def _list_steps(model: ClusterModel, proposal: ProposedAssignment) -> _PartitionSteps:
+    """List the steps of the partitions that a proposal sets."""
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal))
     old, old_offsets = _take_lists(model.replicas, model.offsets, rows)
     new, new_offsets = _take_lists(proposal.replicas, proposal.offsets, rows)
@@ -105,16 +205,36 @@ def split_into_waves(model: ClusterModel, proposal: ProposedAssignment, limits: 
     source = model.current_leaders[rows].astype(np.int32)
     steps = Steps(first, source, added, offsets, replicas)
     fill_steps(ListChanges(old_offsets, old, new_offsets, new), BrokerPlaces(model.live, model.rack), steps)
+    return _PartitionSteps(rows, adds, steps)
 
-    size = model.size[rows]
-    order = np.lexsort((np.arange(len(rows)), -adds, -size * adds))
+
+def _fill_waves(
+    model: ClusterModel, partitions: _PartitionSteps, limits: WaveLimits, urgency: Ints, preference: Floats
+) -> Waves:
+    """Fill waves with steps: of the most urgent partitions (m) first, then of those with the highest preference (m)."""
+    rows, adds, steps = partitions
+    size, step_row = model.size[rows], row_of(steps.first)
+    order = np.lexsort((np.arange(len(rows)), -adds, -preference * adds, urgency))
     capacity = WaveCapacity(float(limits.bytes_in_flight), limits.moves_per_broker)
-    wave = assign_waves(steps, size, order, model.brokers, capacity)
-    by_wave = np.lexsort((step_row, wave))
-    replicas, offsets = _take_lists(replicas, offsets, by_wave)
+    count = len(step_row)
+    zeros = (np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32))
+    step_waves = StepWaves(*zeros, np.full(count, NOTHING_ADDED, dtype=np.int32))
+    assign_waves(steps, size, order, model.brokers, capacity, step_waves)
+    by_wave = np.lexsort((step_row, step_waves.wave))
+    replicas, offsets = _take_lists(steps.replicas, steps.offsets, by_wave)
     oversized = rows[(adds > 0) & (size > limits.bytes_in_flight)]
     step_row = step_row[by_wave]
-    return Waves(limits, wave[by_wave], rows[step_row], offsets, replicas, added[by_wave], source[step_row], oversized)
+    wave, deferral, deferring_broker = (values[by_wave] for values in step_waves)
+    copies = (steps.added[by_wave], steps.source[step_row], deferral, deferring_broker)
+    return Waves(limits, wave, rows[step_row], offsets, replicas, *copies, oversized)
+
+
+def _rank_urgency(model: ClusterModel) -> Ints:
+    """Rank partitions (int64, p), the most urgent lowest: by in-sync replicas where some are lost, else all last."""
+    in_sync = model.live[model.replicas] if model.in_sync is None else model.in_sync & model.live[model.replicas]
+    left = count_true(in_sync, model.offsets)
+    # A partition without a live in-sync replica has no leader, so no copy of it can start.
+    return np.where((left > 0) & (left < model.factor), left, _NOT_URGENT)
 
 
 def _take_lists(flat: Int32s, offsets: Ints, rows: Ints) -> tuple[Int32s, Ints]:
@@ -124,8 +244,8 @@ def _take_lists(flat: Int32s, offsets: Ints, rows: Ints) -> tuple[Int32s, Ints]:
 
 def report_waves(model: ClusterModel, waves: Waves) -> list[WaveReport]:
     """Report each wave in numbers; bytes and seconds are 0 where no sizes are known."""
-    reports = []
-    for wave, (begin, end) in enumerate(zip(waves.begins[:-1].tolist(), waves.begins[1:].tolist(), strict=True)):
+    reports, begins = [], waves.begins.tolist()
+    for wave, (begin, end) in enumerate(pairwise(begins)):
         copies = np.flatnonzero(waves.added[begin:end] != NOTHING_ADDED) + begin
         size = model.size[waves.row[copies]]
         # Brokers that send are counted apart from those that receive.
@@ -136,5 +256,19 @@ def report_waves(model: ClusterModel, waves: Waves) -> list[WaveReport]:
         busiest = (int(model.broker_ids[most % model.brokers]), direction) if largest > 0 else (None, None)
         seconds = round(largest / waves.limits.throttle_bytes_per_s, 1)
         counts = (wave + 1, end - begin, len(copies), bytes_to_copy)
-        reports.append(WaveReport(*counts, busiest[0], busiest[1], round(largest), seconds))
+        closures = _find_closures(model, waves, *begins[wave + 1 : wave + 3]) if end < begins[-1] else ()
+        reports.append(WaveReport(*counts, busiest[0], busiest[1], round(largest), seconds, closures))
     return reports
+
+
+def _find_closures(model: ClusterModel, waves: Waves, begin: int, end: int) -> tuple[WaveClosure, ...]:
+    """Find the limits that kept the steps of a wave, `begin` to `end`, out of the one before it."""
+    closures = []
+    for code, limit in _LIMITS.items():
+        broker = waves.deferring_broker[begin:end][waves.deferral[begin:end] == code]
+        if not len(broker):
+            continue
+        brokers, times = np.unique(broker[broker != NOTHING_ADDED], return_counts=True)
+        fullest = int(model.broker_ids[brokers[times.argmax()]]) if len(brokers) else None
+        closures.append(WaveClosure(limit, len(broker), len(brokers), fullest))
+    return tuple(sorted(closures, key=lambda closure: -closure.copies))

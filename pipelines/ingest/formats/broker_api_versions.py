@@ -1,9 +1,9 @@
-"""`kafka-broker-api-versions`: brokers, their racks and whether they answered; their API versions are not used."""
+"""`kafka-broker-api-versions`: brokers, their racks, whether they answered, and whether they run Kafka 3.7 or later."""
 
 import re
 
 from pipelines.ingest.formats.checked_values import as_int, quote, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, ignore, read_lines
 from pipelines.ingest.text import PROSE, classify_noise
 
 # Kafka 4 adds isFenced. `-> (` is followed by versions, `-> ERROR: ` by why the broker did not answer.
@@ -17,6 +17,8 @@ _VERSION = re.compile(
 )
 _CLOSING = re.compile(r"[\s>|#`]*+\),?[\s`]*+")
 _NEARLY = re.compile(r"\(id: -?[0-9]++(?: rack:|\s*+$)")
+_PRODUCE = re.compile(r"[\s>|#]*+Produce\(0\): [0-9]++ to ([0-9]++)")
+_FIRST_CAPPING_PRODUCE = 10  # Kafka 3.7; 3.6 has up to 9
 VERSION = "API version"
 
 
@@ -25,9 +27,26 @@ def _is_line(line: str) -> bool:
     return ("(id: " in line and _BROKER.search(line) is not None) or _VERSION.fullmatch(line) is not None
 
 
-def _parse_record(_context: str | None, raw: str) -> list[Fact]:
+def _read_records(text: str, path: str) -> Records:
+    """Return one record per line; the context of versions of Produce is the id of their broker."""
+    records = read_lines(text, path)
+    contexts: list[str | None] = []
+    broker = None
+    for line in records.raw:
+        match = _BROKER.search(line)
+        if match is not None or _NEARLY.search(line):
+            broker = match[2] if match is not None else None
+        contexts.append(broker if match is None and _PRODUCE.match(line) else None)
+    return Records(records.record_number, records.line_number, contexts, records.raw)
+
+
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
     match = _BROKER.search(raw)
     if match is None:
+        produce = _PRODUCE.match(raw) if context is not None and _VERSION.fullmatch(raw) else None
+        if context is not None and produce is not None and not context.startswith("-"):
+            caps = as_int(produce[1], "version") >= _FIRST_CAPPING_PRODUCE
+            return [(FactKind.BROKER, {"broker_id": as_int(context, "id"), "caps_min_isr": caps})]
         if _VERSION.fullmatch(raw) or _CLOSING.fullmatch(raw):
             return ignore(VERSION)
         reason = classify_noise(raw)
@@ -63,5 +82,5 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
 FORMAT = Format(
     "broker-api-versions",
     "kafka-broker-api-versions: brokers that answer, and their racks",
-    *(Signature(line=_is_line), _parse_record),
+    *(Signature(line=_is_line), _parse_record, _read_records),
 )

@@ -22,7 +22,9 @@ TEXT, _BROKEN, _FOREIGN = "text", "broken: ", "other: "
 
 # Every string, also an unfinished one, and whether it is a key. Strings are consumed whole, so this takes linear time.
 _STRING = re.compile(r'"((?:[^"\\]++|\\.)*+)(?:"(\s*+:)?|$)', re.DOTALL)
-REST_OF_DOCUMENT = re.compile(r'(?:\n(?:[ \t]++[\[{",\d“”]|[ \t]*+[\]}])[^\n]*+)++')
+REST_OF_DOCUMENT = re.compile(
+    r'(?:\n(?:[ \t]++[\[{",\d“”][^\n]*+|[ \t]*+[\]}][ \t\]},;]*+(?:[\[{"“”][^\n]*+|\r?+(?=\n|\Z))))++'
+)
 _PIECE = re.compile(r'\s*[\[\]{}",]')
 _SPACE = re.compile(r"[ \t\r\n]*")
 # Not {code} or [user@host]: after a brace, a document has a key. A dictionary of Python has its keys in single quotes.

@@ -43,6 +43,8 @@ _IGNORED_TYPES = frozenset(
 )
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _NO_LEADER_CHANGE = -2
+# The feature of a broker's registration that shows its version, and its level in Kafka 3.7-IV0.
+METADATA_VERSION, FIRST_CAPPING_METADATA_VERSION = "metadata.version", 15
 _LISTS = {  # the record's key -> our column
     "replicas": "replicas",
     "isr": "isr",
@@ -286,11 +288,20 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
         "rack": data.find("rack", check.as_text),
         "fenced": data.find("fenced", check.as_bool),
     }
+    for feature in check.as_list(data.get("features") or [], "features"):
+        values |= _read_feature(check.as_object(feature, "feature"))
     endpoints = check.as_list(data.get("endPoints") or [], "endPoints")
     if endpoints:
         first = check.as_object(endpoints[0], "endPoints[0]")
         values |= {"host": first.read("host", check.as_text), "port": first.read("port", check.as_int, 0, 65535)}
     return values
+
+
+def _read_feature(feature: check.JsonObject) -> dict[str, Any]:
+    if feature.get("name") != METADATA_VERSION:
+        return {}
+    highest = feature.read("maxSupportedVersion", check.as_int)
+    return {"caps_min_isr": highest >= FIRST_CAPPING_METADATA_VERSION}
 
 
 _TITLE = "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it"

@@ -11,6 +11,7 @@ from posixpath import join, normpath
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import JsonEventKind, find_keys, walk_documents
 from pipelines.ingest.formats.kafka_configs import parse_defaults
+from pipelines.ingest.formats.kraft_log import FIRST_CAPPING_METADATA_VERSION, METADATA_VERSION
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, classify_noise
 
@@ -19,6 +20,7 @@ _PROMPT = re.compile(r">>\s++(?P<command>[a-z]++)(?:\s++(?P<targets>\S.*))?\s*+$
 _TITLE = re.compile(r"\[ Kafka Metadata Shell \]\s*+$")
 _REGISTRATION = re.compile(r"\s*+(?P<kind>PartitionRegistration|BrokerRegistration)\((?P<fields>.*)\)\s*+$")
 _FIELD = re.compile(r"([a-zA-Z]++)=(\[[^\]]*+\]|Optional\[[^\]]*+\]|[^,\s\[\]]++)")
+_METADATA_VERSION = re.compile(rf"\b{re.escape(METADATA_VERSION)}: (?:[0-9]+-)?([0-9]{{1,9}})\b")
 _HOST = re.compile(r"host='([^']*)', port=([0-9]{1,5})\b")
 _NODE = re.compile(r"(?P<indent>(?: {2})*)(?P<name>\S.*):$")  # of `tree`
 _NO_FILE = re.compile(r"(?:cat|ls|tree): ")
@@ -201,6 +203,8 @@ def _parse_broker(broker: str, text: str) -> Fact:
         values["rack"] = rack[len("Optional[") : -1]
     if fenced in ("true", "false"):
         values["fenced"] = fenced == "true"
+    if feature := _METADATA_VERSION.search(registration["fields"]):
+        values["caps_min_isr"] = int(feature[1]) >= FIRST_CAPPING_METADATA_VERSION
     if host := _HOST.search(registration["fields"]):
         values |= {"host": host[1], "port": check.as_int(host[2], "port", 0, 65535)}
     return FactKind.BROKER, values

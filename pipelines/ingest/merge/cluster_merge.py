@@ -152,6 +152,9 @@ def _quarantine_partitions(
     shard.ignore_duplicates(facts, merged)
 
 
+UNLISTED = "is not in the cluster's broker list"  # after replica, leader or ISR member, and the broker's id
+
+
 def _find_partition_faults(partitions: pa.Table, listed_brokers: npt.NDArray[np.int32] | None) -> dict[int, list[str]]:
     """Return {row: every reason} for partitions that no Kafka cluster can have.
 
@@ -194,7 +197,7 @@ def _find_partition_faults(partitions: pa.Table, listed_brokers: npt.NDArray[np.
 
     if listed_brokers is not None:
         unlisted = ~np.isin(replicas.values, listed_brokers)
-        text = "{} is not in the cluster's broker list"
+        text = f"{{}} {UNLISTED}"
         add(replica_row[unlisted], f"replica {text}", replicas.values[unlisted])
         # Without replicas, leader and ISR are all that names brokers; with them, both are among them.
         unlisted = ~replicas.valid & (leader != -1) & ~np.isin(leader, listed_brokers)

@@ -88,6 +88,10 @@ TOPICS = pa.schema(
     ]
 )
 
+IGNORED = column(
+    "ignored", FLAG, "topics.ignored names it: its problems, like those of a deleted topic, do not count", required=True
+)
+
 _BROKER_COLUMNS = (
     BROKER_ID,
     column("rack", TEXT, "rack (availability zone); null = unknown"),
@@ -96,6 +100,12 @@ _BROKER_COLUMNS = (
 )
 _REGISTERED = column("registered", FLAG, "registered in ZooKeeper or KRaft; null = no source shows registrations")
 _FENCED = column("fenced", FLAG, "fenced in KRaft")
+_CAPS = column(
+    "caps_min_isr",
+    FLAG,
+    "runs Kafka 3.7 or later, where min.insync.replicas never counts as more than the number of replicas; null = no "
+    "source shows it, and topics.cap_min_insync_replicas decides",
+)
 
 # What the sources declare of brokers.
 REGISTRATIONS = pa.schema(
@@ -114,6 +124,7 @@ REGISTRATIONS = pa.schema(
         column("shown_fenced", FLAG, "fenced in a list of the brokers as they are now; null = no such list shows it"),
         column("controller", FLAG, "the active controller; null = not shown"),
         column("draining", FLAG, "to be drained; null = not shown"),
+        _CAPS,
     ]
 )
 # What brokers do in the partitions of a shard; summed over all shards, it shows which brokers are live. Of the replicas
@@ -155,6 +166,7 @@ BROKERS = pa.schema(
         column("draining", FLAG, "to be emptied", required=True),
         column("replicas", LONG, "replicas assigned to it", required=True),
         column("leaders", LONG, "partitions it leads", required=True),
+        _CAPS,
     ]
 )
 

@@ -117,6 +117,12 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
     return brokers, find_leading_down_brokers(brokers)
 
 
+def get_caps(brokers: pa.Table) -> list[bool | None]:
+    """Return whether each broker that may be live runs Kafka 3.7 or later (see TopicDefaults.adapt_to)."""
+    caps: list[bool | None] = brokers.filter(pa.array(~_is_down(brokers)))["caps_min_isr"].to_pylist()
+    return caps
+
+
 def find_leading_down_brokers(brokers: pa.Table) -> pa.Table:
     """Return a conflict (schema CONFLICTS) for each down broker (schema BROKERS) that leads partitions all the same."""
     rows = brokers.filter(pc.and_(pa.array(_is_down(brokers)), pc.greater(brokers["leaders"], 0)))

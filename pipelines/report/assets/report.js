@@ -11,8 +11,9 @@
     };
     const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true }));
     heads.forEach((head, i) => {
-      const button = make("button", { type: "button" }, head.textContent);
-      head.replaceChildren(button);
+      const button = make("button", { type: "button" });
+      button.append(...head.childNodes); // with the places where it may break
+      head.append(button);
       button.addEventListener("click", () => {
         const down = head.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
@@ -24,7 +25,7 @@
 
   // Charts are drawn when they come near the window: a page of a hundred clusters has a thousand.
   const every = [...document.querySelectorAll("[data-chart]")];
-  const isShown = (one) => one.clientWidth > 0;
+  const isShown = (one) => one.clientWidth > 0 && !one.closest("details:not([open])");
   const drawNew = (some) => some.filter((one) => isShown(one) && !one.dataset.drawn).forEach(charts.draw);
   const watch = new IntersectionObserver((entries) => drawNew(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target)), { rootMargin: "600px" });
   every.forEach((one) => watch.observe(one));

@@ -42,6 +42,7 @@ def elect(partitions: list[Partition], failed: set[int], live: set[int] | None =
         np.array([p.unclean for p in partitions], dtype=np.bool_),
         np.zeros(count, dtype=np.int64),
         np.zeros((count, 2)),
+        np.ones(count, dtype=np.bool_),
     )
     leader, elected_from = elect_after(group, np.array([b in failed for b in replicas], dtype=np.bool_))
     leaders = [-1 if i < 0 else int(ids[i]) for i in leader]

@@ -29,6 +29,8 @@ class Health(NamedTuple):
     under_min_isr: bool | None = False
     successor: int | None = None
     rack_successor: int | None = None
+    effective_min_isr: int | None = None
+    min_isr_critical_brokers: list[int] | None = None
 
 
 DOWN = Health(online=False, under_replicated=True)
@@ -66,6 +68,15 @@ CASES: dict[str, tuple[dict[str, object], Health, tuple[int | None, int | None]]
     ),
     "unplaced": ({"leader": 2}, Health(None, None, None), (None, None)),
 }
+# Brokers whose failure takes the partition below min.insync.replicas; none of the others has any.
+CRITICAL = {
+    "isr": [1, 3],
+    "one rack": [1, 2],
+    "leader without rack": [4, 1],
+    "observer": [1, 3],
+    "reassigned": [1, 3],
+    "unplaced": None,
+}
 
 
 @pytest.mark.parametrize("unclean", [False, True])
@@ -78,6 +89,10 @@ def test_health(unclean: bool) -> None:
     assert tuple(health) == Health._fields
     found = {topic: Health(*(values[i].as_py() for values in health.values())) for i, topic in enumerate(CASES)}
     for topic, (_, expected, successors) in CASES.items():
+        expected = expected._replace(
+            effective_min_isr={"one replica": 1, "unplaced": None}.get(topic, 2),
+            min_isr_critical_brokers=CRITICAL.get(topic, []),
+        )
         if unclean:
             expected = expected._replace(successor=successors[0], rack_successor=successors[1])
         assert found[topic] == expected, topic
@@ -97,4 +112,4 @@ def test_empty_clusters() -> None:
     one = pa.Table.from_pylist([{"replicas": [1], "isr": [1], "leader": 1}], INPUT)
     rules = TopicRules(np.ones(1, dtype=np.int32), np.zeros(1, dtype=np.bool_))
     found = [values[0].as_py() for values in find_health(one, nobody, rules).values()]
-    assert found == list(Health(online=False))
+    assert found == list(Health(online=False, effective_min_isr=1, min_isr_critical_brokers=[]))

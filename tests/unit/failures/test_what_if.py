@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure, model_snapshot
@@ -76,10 +77,11 @@ def small_cluster(folder: Path) -> Snapshot:
 
 
 def test_text_of_a_cluster(tmp_path: Path) -> None:
-    assert format_cluster(evaluate_brokers(small_cluster(tmp_path), DEFAULTS), "small.txt") == [
+    assert format_cluster(evaluate_brokers(small_cluster(tmp_path), DEFAULTS)) == [
         "cluster small, 3 live brokers, 2 partitions",
         "  AT RISK: losing broker 20 takes 1 partition offline: a (1), with replication factor 1.",
-        "    next: add replicas: kafka-placement plan small.txt --goal rf --rf 3 --topics a --out plan",
+        "    next: add replicas (a failed disk would lose the only copy): "
+        "kafka-placement plan SOURCE --goal rf --rf 3 --topics a --out plan",
         "  - 1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
         "Can this broker fail now? (as far as the sources show)",
         "  20  No: 1 partition would go offline (leads 1 partition, worst survivor: broker 1 with 2.00 x the mean)",
@@ -110,10 +112,11 @@ def test_a_cluster_without_live_brokers(tmp_path: Path) -> None:
     assert format_cluster(evaluate_brokers(load(file), DEFAULTS)) == [
         "cluster down, 0 live brokers, 1 partition",
         "  AT RISK: 1 partition is offline now: a (1).",
-        "    next: restart brokers 1, 2; list what to bring back: kafka-topics --describe --unavailable-partitions",
+        "    next: restart brokers 1, 2; list the offline partitions: "
+        "kafka-topics --bootstrap-server localhost:9092 --describe --unavailable-partitions",
         "  - Brokers 1, 2 are down; 1 partition is under-replicated.",
-        "    next: restart them, or move their replicas: kafka-placement plan SOURCE --goal replace "
-        "--replace 1=NEW,2=NEW --out plan",
+        "    next: restart them, or move their replicas to other brokers: "
+        "kafka-placement plan SOURCE --goal repair --out plan",
         "  - No live broker is known: failures cannot be evaluated.",
     ]
 
@@ -157,3 +160,49 @@ def test_the_largest_lag_stays_what_it_is(tmp_path: Path) -> None:
     (tmp_path / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": brokers}))
     _, placement, _ = model_snapshot(load(tmp_path), DEFAULTS)
     assert placement.group.lag.tolist() == [0, 2**63 - 1, UNKNOWN, UNKNOWN, UNKNOWN]
+
+
+@pytest.mark.parametrize("remedy", ["ignored", "deleted"])
+def test_topics_that_do_not_count(tmp_path: Path, remedy: str) -> None:
+    file = tmp_path / "ignored.txt"
+    mark = " MarkedForDeletion: true" if remedy == "deleted" else ""
+    file.write_text(
+        f"Topic: tmp-a\tPartitionCount: 2\tReplicationFactor: 1\tConfigs: {mark}\n"
+        "\tTopic: tmp-a\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
+        "\tTopic: tmp-a\tPartition: 1\tLeader: none\tReplicas: 3\tIsr: 3\n"
+        "Topic: b\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: \n"
+        "\tTopic: b\tPartition: 0\tLeader: 2\tReplicas: 2,1\tIsr: 2,1\n"
+    )
+    snapshot, ignoring = load(file), TopicDefaults(ignored=("tmp-[!b]*",) if remedy == "ignored" else ())
+    answer = evaluate_brokers(snapshot, ignoring)
+    assert [row.answer for row in answer.brokers if row.failed == 1] == ["Yes"]
+    assert answer.brokers[0].leaders_lost == 1, "what they lead counts"
+    failure = evaluate_failure(snapshot, [1], ignoring)
+    lines = format_failure(failure)
+    assert lines[0].startswith("YES")
+    at = lines.index("  offline partitions: 0")
+    assert lines[at : at + 2] == [
+        "  offline partitions: 0",
+        "  offline partitions of ignored or deleted topics, which do not count: 1 newly",
+    ]
+    assert failure.summary.uncounted_topics == ("tmp-a",)
+    if remedy == "ignored":
+        assert answer.verdict.headline == "WARNING: broker 3 is down."
+        assert evaluate_failure(snapshot, [1], DEFAULTS).summary.offline_after == 2
+        assert "The problems of 1 ignored topic do not count; 1 partition of it is offline." in [
+            point.text for point in answer.verdict.points
+        ]
+
+
+def test_patterns_of_ignored_topics() -> None:
+    names = pa.array(["a.b", "axb", "aab", "b", "a-b-c", "A.b"])
+
+    def find(*patterns: str) -> list[str]:
+        return names.filter(TopicDefaults(ignored=patterns).find_ignored(names)).to_pylist()
+
+    assert find() == []
+    assert find("a?b") == ["a.b", "axb", "aab"]
+    assert find("a.b") == ["a.b"]
+    assert find("*b*") == ["a.b", "axb", "aab", "b", "a-b-c", "A.b"]
+    assert find("a*b*c", "[A-Z]*") == ["a-b-c", "A.b"]
+    assert find("[b-a]*", "") == []

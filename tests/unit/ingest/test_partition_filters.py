@@ -64,13 +64,11 @@ def test_a_lower_bound_is_said_to_be_one(tmp_path: Path) -> None:
         (UNDER + AT_2, "1 partition is below min.insync.replicas now and blocks acks=all producers: t (1)."),
         (
             AT + AT_2 + ALSO_AT_2,
-            "Losing broker 1 or 2 blocks acks=all producers (worst case: broker 1, "
-            "2 partitions below min.insync.replicas).",
+            "Losing broker 1 or 2 blocks acks=all producers (in each case 2 partitions below min.insync.replicas).",
         ),
         (
             AT + AT_2.replace("1,2,3", "1,2"),
-            "Losing any single broker blocks acks=all producers (worst case: broker 1, "
-            "1 partition below min.insync.replicas).",
+            "Losing any single broker blocks acks=all producers (in each case 1 partition below min.insync.replicas).",
         ),
     ],
 )

@@ -210,8 +210,22 @@ def test_a_line_of_another_format_is_not_taken_for_json(line: str) -> None:
 )
 def test_the_end_of_a_document_is_found(value: object) -> None:
     for indent in (None, 1):
-        text = json.dumps([{"a": value}], indent=indent)
-        assert find_document_end(f"x\n{text}\nnext {{", 2) == 2 + len(text)
+        for margin in ("", "\t"):  # a paste may be indented
+            text = margin + json.dumps([{"a": value}], indent=indent).replace("\n", "\n" + margin)
+            assert find_document_end(f"x\n{text}\nnext {{", 2) == 2 + len(text)
+
+
+def test_no_line_is_lost_below_an_indented_document_that_breaks_off(tmp_path: Path) -> None:
+    element = '{"topic":"orders","partition":1,"replicas":[2,3,1]}'
+    text = (
+        f"\t[{element},\n"
+        "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"
+        f"\t{element}`\n\t[{element},\n\t//  {element}]\n"
+    )
+    assert find_document_end(text, 0) == text.index("\n")
+    (tmp_path / "paste.txt").write_text(text)
+    records = [row for part in read_file(tmp_path / "paste.txt", None).parts for row in part.records]
+    assert {row[1] for row in records} == {1, 2, 3, 4, 5}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,26 @@ def folder(tmp_path: Path) -> Path:
     (made / ".DS_Store").write_text("x")
     (made / "gone").symlink_to(made / "nowhere")
     return made
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "argument"),
+    [
+        ("", "prod.txt", "{folder}/prod.txt"),
+        ("eu=", "prod.txt", "eu={folder}/prod.txt"),
+        ("", "", "{folder}"),
+        ("eu=", "", "eu={folder}"),
+        ("e u=", "prod.txt", "'e u={folder}/prod.txt'"),
+    ],
+)
+def test_a_source_as_an_argument_of_a_command(tmp_path: Path, name: str, file: str, argument: str) -> None:
+    folder = tmp_path / "prod"
+    folder.mkdir()
+    for other in ("prod.txt", "brokers.csv"):
+        (folder / other).write_text("x")
+    source = find_source(f"{name}{folder / file if file else folder}")
+    assert source.argument == argument.replace("{folder}", str(folder))
+    assert find_source(shlex.split(source.argument)[0]) == source
 
 
 def test_entries_of_a_folder_that_are_not_files_are_named(folder: Path) -> None:

@@ -129,6 +129,9 @@ def test_the_log_of_a_container_is_unwrapped(tmp_path: Path) -> None:
     damaged = '{"log":"a\\n","str'
     (tmp_path / "x").write_text(f"{damaged}\n{log}")
     assert read_text(tmp_path / "x") == f"{damaged}\n{''.join(lines)}"
+    no_text = r'{"log":"\ud800","stream":"stdout","time":"x"}'
+    (tmp_path / "x").write_text(f"{log}{no_text}\n")
+    assert read_text(tmp_path / "x") == f"{''.join(lines)}{no_text}\n"
 
 
 def test_colours_and_titles_of_a_terminal_are_removed(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from pipelines.plan_files.kafka_json import get_source_lists
 from udfs.arrow.ragged import offsets_of
 from udfs.planning.cluster_model import ClusterModel, Int32s, ProposedAssignment
+from udfs.planning.elections import elect_preferred_leaders
+from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, measure_plan
 
 Lists = Sequence[Sequence[int]]
+OPTIONS = MetricOptions()
 Key = tuple[str, int]
 
 
@@ -71,6 +74,11 @@ def proposal_with(model: ClusterModel, lists: Mapping[Key, Sequence[int]]) -> Pr
     replicas = np.searchsorted(model.broker_ids, flat(wanted)).astype(np.int32)
     reason = np.where(model.find_changed(model.with_lists(offsets, replicas)), 0, -1).astype(np.int16)
     return ProposedAssignment(offsets, replicas, reason, ("moved away from a full broker",))
+
+
+def measure(model: ClusterModel, proposal: ProposedAssignment, options: MetricOptions = OPTIONS) -> PlanMetrics:
+    """Measure a proposal after the elections that succeed."""
+    return measure_plan(model, proposal, elect_preferred_leaders(model, proposal), options)
 
 
 def partitions_of(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.unit.planning.models import make_model
+from tests.unit.planning.plan_models import model_with
 from udfs.arrow.ragged import has_repeat, row_of
 from udfs.planning.annealing import balance_plan
 from udfs.planning.annealing.search import search_assignment
@@ -157,6 +159,21 @@ def test_expand_fills_empty_brokers_with_the_fewest_moves(oversized: bool) -> No
     if not oversized:
         assert max(over_mean(after[name], everyone) for name in ("disk", "bytes_in", "bytes_out")) <= 1.0302
         assert proposal.certificate.missed == []
+
+
+def test_broker_to_fill_that_stays_far_emptier_than_its_rack_is_missed() -> None:
+    lists = {("t", row): [row % 4 + 1] for row in range(100)}
+
+    def find_missed(largest: float, **more: Any) -> list[str]:
+        sizes = [largest if row < 4 else 1.0 for row in range(100)]
+        model = model_with(lists, range(1, 6), racks=["a", "b", "a", "b", "a"], sizes=sizes)
+        missed = make_plan(model, PlanRequest("expand", **more)).certificate.missed
+        return [text for text in missed if "gets only" in text]
+
+    # Each of the others keeps a large partition and 19 small ones.
+    (text,) = find_missed(100.0)
+    assert text.startswith("disk: broker 5 gets only 0.2016 of the mean, 17% of the average of the others in rack a;")
+    assert find_missed(1.0) == find_missed(100.0, priorities=("replicas",)) == []
 
 
 def test_drain_empties_brokers_and_evens_out_the_others() -> None:

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tests.unit.planning.models import make_model
-from tests.unit.planning.plan_models import model_with
+from tests.unit.planning.plan_models import measure, model_with
 from udfs.arrow.ragged import has_repeat, row_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import Rules, build_rules, find_rack_violations
 from udfs.planning.goal_planners import make_plan
-from udfs.planning.plan_metrics import MetricOptions, measure_plan
+from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_MOVES, PRIORITIES, PlanRequest
 from udfs.planning.replicas.copyset_reduction import REASON, reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
@@ -117,13 +117,13 @@ def test_fewer_sets_of_equal_balance(build_case: Any) -> None:
     assert copyset_change.of_plan == sets(proposal.offsets, proposal.replicas)
     assert copyset_change.after == sets(found.offsets, found.replicas) < copyset_change.of_plan
     assert copyset_change.loss <= copyset_change.loss_of_plan
-    assert found.certificate.moves == measure_plan(cluster_model, found, MetricOptions(0)).moves
+    assert found.certificate.moves == measure(cluster_model, found, MetricOptions(0)).moves
 
 
 def test_loss_probability_equals_the_metrics() -> None:
     cluster_model, rules, proposal = expanded(2)
     found = reduce_copysets(cluster_model, rules, proposal)
-    change, metrics = found.certificate.copysets, measure_plan(cluster_model, found, MetricOptions())
+    change, metrics = found.certificate.copysets, measure(cluster_model, found)
     assert change.before == metrics.before.durability.copysets
     assert change.after == metrics.after.durability.copysets
     assert change.loss_before == metrics.before.durability.loss_probability[change.failures]

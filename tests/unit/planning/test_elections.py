@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.unit.planning.plan_commands import CommandResult, write_describe
+from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe
 from tests.unit.planning.small_clusters import cluster, lists_of
 from udfs.planning.elections import lead_lists
 
@@ -64,7 +64,11 @@ class Kafka:
         return max(counts) / mean, min(counts) / mean
 
 
-GOALS = (["leaders"], ["failover"], ["drain", "--brokers", "6"], ["drain", "--brokers", "2,6"], ["repair"], ["balance"])
+GOALS = (
+    *(["leaders"], ["failover"], ["drain", "--brokers", "6"], ["drain", "--brokers", "2,6"], ["repair"], ["balance"]),
+    *(["leaders", "--per-topic"], ["failover", "--keep-leaders"], ["rf", "--rf", "2"], ["rf", "--rf", "4"]),
+    ["drain", "--brokers", "6", "--objective", "min-bytes"],
+)
 
 
 @pytest.mark.parametrize(("failed", "out_of_sync"), [(True, 0), (False, 30), (True, 30)])
@@ -104,6 +108,36 @@ def test_plan_keeps_its_promise(
         assert not_elected["why"] == "the preferred leader is out of sync, so its election would fail"
     if goal == ["leaders"] and failed and not out_of_sync:
         assert any(FAILED in kafka.partitions[partition][1] for partition in elects)
+
+
+@pytest.mark.parametrize(("some", "others"), [("1,2", "1,3"), ("1,3", "1,2")])
+def test_leaders_in_sync_are_preferred_among_equally_good_ones(
+    some: str, others: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All six are led by 1. Brokers 2 and 3 can take two each, and each is out of sync in two."""
+    isr = {0: some, 1: some, 2: others, 3: others, 4: "1,2,3", 5: "1,2,3"}
+    lines = [describe_line(partition, "1,2,3").replace("Isr: 1,2,3", f"Isr: {ids}") for partition, ids in isr.items()]
+    out, answer = tmp_path / "plan", tmp_path / "answer.json"
+    source = write_describe(tmp_path, *lines)
+    result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out, "--json", answer)
+    found = json.loads(answer.read_text())
+    assert (found["certificate"]["objective"], found["not_elected"]["partitions"]) == (4, 0), result.err
+    assert found["after"]["balance"]["leaders"]["max_over_mean"] == 1
+    planned = json.loads((out / "reassignment.json").read_text())["partitions"]
+    assert all(str(entry["replicas"][0]) in isr[entry["partition"]] for entry in planned)
+
+
+def test_only_possible_leader_out_of_sync_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [describe_line(partition, "1,2").replace("Isr: 1,2", "Isr: 1") for partition in (0, 1)]
+    out, answer = tmp_path / "plan", tmp_path / "answer.json"
+    source = write_describe(tmp_path, *lines)
+    result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out, "--json", answer)
+    found = json.loads(answer.read_text())
+    balance = found["after"]["balance"]
+    assert found["not_elected"]["partitions"] == 1
+    assert balance["preferred_leaders"]["max_over_mean"] == 1
+    assert balance["leaders"]["max_over_mean"] == 2
+    assert "1 partition cannot be led by its preferred leader now, which is out of sync: t-" in result.err
 
 
 def test_leader_comes_first() -> None:

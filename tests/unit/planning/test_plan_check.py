@@ -14,11 +14,14 @@ import pytest
 from pipelines.cli.plan_rendering import render_progress
 from pipelines.errors import SourceError
 from pipelines.plan_files.plan_check import ChangedRack, PlanProgress, PlanStatus, check_plan
+from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.plan_writer import write_plan
 from tests.unit.planning.plan_models import Key, model_with, partitions_of, proposal_with
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel
-from udfs.planning.waves import WaveLimits, split_into_waves
+from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.waves import WaveLimits
 
 BROKERS = (1, 2, 3, 4, 5, 9)
 BEFORE: dict[Key, list[int]] = {
@@ -29,17 +32,15 @@ BEFORE: dict[Key, list[int]] = {
     ("orders", 1): [1, 2],
 }
 AFTER: dict[Key, list[int]] = {("logs.a", 5): [1, 2], ("orders", 0): [4, 5, 1], ("orders", 1): [2, 1]}
-FIRST_WAVE: dict[Key, list[int]] = {("orders", 0): [1, 4, 3], ("orders", 1): [2, 1]}
+FIRST_WAVE: dict[Key, list[int]] = {("logs.a", 5): [1, 2], ("orders", 1): [2, 1]}
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
-    """A plan of three waves: orders-0 takes two, orders-1 is in the first, logs.a-5 in the last."""
+    """A plan of three waves: logs.a-5, which lost a replica, and orders-1 are in the first, orders-0 in the others."""
     model = model_with(BEFORE, BROKERS, sizes=[1, 1, 70, 200, 30], down=[9])
     proposal = proposal_with(model, AFTER)
-    write_plan(
-        tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits(bytes_in_flight=100)), {}
-    )
+    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits(bytes_in_flight=100)), {})
     return tmp_path / "plan"
 
 
@@ -51,7 +52,7 @@ def state(
 ) -> PlanProgress:
     brokers = more.pop("brokers", BROKERS)
     model = model_with(lists, brokers, down=more.pop("down", [9]), **more)
-    found = check_plan(plan, model, partitions_of(model, moves))
+    found = check_plan(read_plan(plan), model, partitions_of(model, moves))
     json.dumps(to_json(found))
     return found
 
@@ -69,17 +70,17 @@ def test_unchanged_cluster_fits(plan: Path) -> None:
         "  next: kafka-reassign-partitions --execute with wave-01.json",
     ]
     assert [(one.topic, one.partition, one.wave) for one in found.pending] == [
-        ("logs.a", 5, 3),
-        ("orders", 0, 1),
+        ("logs.a", 5, 1),
+        ("orders", 0, 2),
         ("orders", 1, 1),
     ]
 
 
 def test_first_wave_done(plan: Path) -> None:
     found = state(plan, BEFORE | FIRST_WAVE)
-    assert (found.status, found.done) == (PlanStatus.PARTLY_DONE, 1)
+    assert (found.status, found.done) == (PlanStatus.PARTLY_DONE, 2)
     assert [(wave.done, wave.missing) for wave in found.waves] == [(2, 0), (0, 1), (0, 1)]
-    assert [(one.topic, one.partition, one.wave) for one in found.pending] == [("logs.a", 5, 3), ("orders", 0, 2)]
+    assert [(one.topic, one.partition, one.wave) for one in found.pending] == [("orders", 0, 2)]
     assert "  wave-01.json: 2 of 2 done" in lines_of(found)
     assert "  next: kafka-reassign-partitions --execute with wave-02.json" in lines_of(found)
 
@@ -91,9 +92,12 @@ def test_done_except_for_an_election(plan: Path) -> None:
     assert [(one.topic, one.partition, one.leader, one.preferred) for one in found.pending_elections] == [
         ("orders", 0, 1, 4)
     ]
-    assert lines_of(found)[-1] == (
-        "  preferred leaders that do not lead, see election.json: orders-0 (leader 1, not 4)"
-    )
+    lines = lines_of(found)
+    assert lines[0] == "done: all replicas are as planned, but 1 preferred leader must still be elected"
+    assert lines[-2:] == [
+        "  preferred leaders that do not lead (1): orders-0 (leader 1, not 4)",
+        "  next: kafka-leader-election --election-type preferred with election.json",
+    ]
     after = state(plan, BEFORE | AFTER, leaders=[3, 3, 1, 4, 2])
     assert (after.status, after.pending_elections, after.leaders_known) == (PlanStatus.DONE, (), True)
 
@@ -162,10 +166,24 @@ def test_changes_beside_the_plan_leave_it_valid(plan: Path) -> None:
     assert not state(plan, BEFORE).changes_beside_plan
 
 
+def test_changes_of_ignored_topics_do_not_count_unless_the_plan_changes_them(plan: Path) -> None:
+    ignoring = TopicDefaults(ignored=("new*", "b", "orders"))
+
+    def check(lists: Mapping[Key, list[int]]) -> PlanProgress:
+        model = model_with(lists, BROKERS, down=[9])
+        return check_plan(read_plan(plan), model, partitions_of(model), ignoring)
+
+    found = check(BEFORE | {("new", 0): [1], ("b", 0): [1, 3]})
+    assert (found.new_topics, found.changed_partitions, found.changes_beside_plan) == ((), (), False)
+    without = check({key: one for key, one in BEFORE.items() if key[0] != "b"})
+    assert (without.status, without.missing_topics) == (PlanStatus.FITS, ())
+    assert check(BEFORE | {("orders", 0): [1, 2, 5]}).status == PlanStatus.CHANGED
+
+
 def test_changed_partition_that_is_only_elected(tmp_path: Path) -> None:
     model = model_with(BEFORE, BROKERS, leaders=[1, 3, 9, 1, 1])  # b-0 is not led by 3
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits()), {})
     found = state(tmp_path / "plan", BEFORE | {("b", 0): [1, 3]}, down=[])
     assert found.status == PlanStatus.CHANGED
     assert "  changed partitions: b-0 is now [1, 3], and the plan elects its preferred leader" in lines_of(found)
@@ -176,6 +194,7 @@ def test_failed_and_missing_brokers(plan: Path) -> None:
     assert (failed.status, failed.down_brokers) == (PlanStatus.CHANGED, (5,))
     gone = state(plan, BEFORE, brokers=(1, 2, 3, 4, 9, 10))
     assert (gone.status, gone.missing_brokers, gone.new_brokers) == (PlanStatus.CHANGED, (5,), (10,))
+    assert "    no source shows it now. If it is live, check again with --add-brokers 5" in lines_of(gone)
     # What the rest of the plan does not need may go.
     part = BEFORE | {("orders", 0): AFTER["orders", 0], ("orders", 1): AFTER["orders", 1]}
     assert state(plan, part, down=[3, 9]).status == PlanStatus.PARTLY_DONE
@@ -191,7 +210,7 @@ def racked(tmp_path: Path) -> Path:
     """The same plan in a cluster whose racks are known, and in which broker 3 is to be emptied."""
     model = racked_model(BEFORE)
     proposal = proposal_with(model, AFTER)
-    write_plan(tmp_path / "racked", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "racked", prepare_execution(model, proposal, WaveLimits()), {})
     return tmp_path / "racked"
 
 
@@ -203,7 +222,7 @@ def racked_model(lists: Mapping[Key, list[int]], draining: Sequence[int] = (3,),
 
 def test_changed_racks(racked: Path) -> None:
     def now(model: ClusterModel) -> PlanProgress:
-        return check_plan(racked, model, partitions_of(model))
+        return check_plan(read_plan(racked), model, partitions_of(model))
 
     assert now(racked_model(BEFORE)).status == PlanStatus.FITS
     moved = now(racked_model(BEFORE, b4="c"))
@@ -215,20 +234,26 @@ def test_changed_racks(racked: Path) -> None:
     assert now(racked_model(BEFORE | AFTER, b4="c")).status == PlanStatus.DONE
 
 
+def test_missing_broker_is_named_with_its_rack(racked: Path) -> None:
+    lists = {key: [broker for broker in replicas if broker != 9] for key, replicas in BEFORE.items()}
+    found = state(racked, lists, brokers=(1, 2, 3, 4))
+    assert (found.missing_brokers, found.add_brokers) == ((5,), ("5:c",))
+
+
 def test_source_without_racks(racked: Path, plan: Path) -> None:
     model = replace(racked_model(BEFORE), rack_names=(), rack=np.zeros(len(BROKERS), dtype=np.int32))
-    found = check_plan(racked, model, partitions_of(model))
+    found = check_plan(read_plan(racked), model, partitions_of(model))
     assert (found.status, found.racks_known) == (PlanStatus.FITS, False)
     assert lines_of(found)[-1].startswith("  note: no source shows racks now")
     # They are shown now, and were not when the plan was made.
     later = racked_model(BEFORE, draining=())
-    shown = check_plan(plan, later, partitions_of(later))
+    shown = check_plan(read_plan(plan), later, partitions_of(later))
     assert (shown.status, shown.changed_racks[0]) == (PlanStatus.CHANGED, ChangedRack(1, None, "a"))
 
 
 def test_brokers_drained_since(racked: Path) -> None:
     def now(model: ClusterModel) -> PlanProgress:
-        return check_plan(racked, model, partitions_of(model))
+        return check_plan(read_plan(racked), model, partitions_of(model))
 
     found = now(racked_model(BEFORE, draining=(3, 5)))
     assert (found.status, found.drained_brokers) == (PlanStatus.CHANGED, (5,))
@@ -240,19 +265,19 @@ def test_brokers_drained_since(racked: Path) -> None:
 def test_plan_of_another_cluster_is_rejected(plan: Path) -> None:
     model = replace(model_with(BEFORE, BROKERS, down=[9]), cluster_id="other")
     with pytest.raises(SourceError, match=r"plan is for cluster 'c', but the source is named 'other'.*use c=PATH"):
-        check_plan(plan, model, partitions_of(model))
+        check_plan(read_plan(plan), model, partitions_of(model))
 
 
 def test_unplanned_change_while_partly_done(plan: Path) -> None:
     found = state(plan, BEFORE | FIRST_WAVE | {("b", 0): [1, 3]})
-    assert (found.status, found.done, found.changes_beside_plan) == (PlanStatus.PARTLY_DONE, 1, True)
+    assert (found.status, found.done, found.changes_beside_plan) == (PlanStatus.PARTLY_DONE, 2, True)
 
 
 def test_empty_plan_is_done(tmp_path: Path) -> None:
     model = model_with(BEFORE, BROKERS, down=[9])
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
-    assert check_plan(tmp_path / "plan", model, partitions_of(model)).status == PlanStatus.DONE
+    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits()), {})
+    assert check_plan(read_plan(tmp_path / "plan"), model, partitions_of(model)).status == PlanStatus.DONE
 
 
 def edited(name: str, change: Callable[[str], str], plan: Path) -> str:
@@ -285,7 +310,7 @@ def test_edited_reassignment(plan: Path) -> None:
             '{"topic":"orders","partition":0,',
             "it is listed twi",
         ),
-        ("wave-02.json", "[4,5,1]", "[4,1,5]", "wave-02.json, line 2: partition orders-0: its replicas are [4, 1, 5]"),
+        ("wave-03.json", "[4,5,1]", "[4,1,5]", "wave-03.json, line 2: partition orders-0: its replicas are [4, 1, 5]"),
         (
             "rollback.json",
             "[1,2,3]",
@@ -302,7 +327,7 @@ def test_edited_reassignment(plan: Path) -> None:
         ("plan.json", '"kind": "kafka-placement plan"', '"kind": "x"', "kind: Input should be 'kafka-placement plan'"),
         ("plan.json", '"before":[1,2,3]', '"before":[1,-2,3]', "changes.1.before.1: Input should be greater"),
         ("plan.json", '"after":[4,5,1]', '"after":[4,5,3]', "orders-0: its last step is [4, 5, 1], not [4, 5, 3]"),
-        ("plan.json", '"wave":2,"replicas"', '"wave":9,"replicas"', "its steps are in the waves [1, 9] of 3"),
+        ("plan.json", '"wave":2,"replicas"', '"wave":9,"replicas"', "its steps are in the waves [9, 3] of 3"),
         (
             "plan.json",
             '"partitions":"0-1"',

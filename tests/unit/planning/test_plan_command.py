@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,9 @@ def test_every_goal(goal: str, more: list[str], tmp_path: Path, capsys: pytest.C
     for name in ("cluster", "goal", "wishes", "certificate", "moves", "before", "after"):
         assert found[name] == written[name], name
     judged = judge.judge(judge.model(3), json.loads((out / "reassignment.json").read_text()))
-    assert (judged["moves"], judged["leader_changes"]) == (found["moves"], found["leader_changes"])
+    leaders = found["leader_changes"] + found["leader_replacements"]
+    assert (judged["moves"], judged["leader_changes"]) == (found["moves"], leaders)
+    assert (found["leader_replacements"] > 0) == (goal == "replace")
     assert judged["bad"] == 0
     if goal in ("leaders", "failover"):
         assert found["moves"] == 0
@@ -124,6 +127,43 @@ def test_partitions_in_flight_are_frozen(tmp_path: Path, capsys: pytest.CaptureF
     assert CommandResult(capsys, "plan", "--check", tmp_path / "plan", source).code == 1
 
 
+@pytest.mark.parametrize("option", [["--ignore-topics", "t*"], ["--set", "topics.ignored=t*"]])
+def test_ignored_topics_are_frozen(option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = describe_line(0, "1,2").replace("Topic: t", "Topic: other")
+    source, out = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2"), other), tmp_path / "plan"
+    drain = CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "2", "--add-brokers", "3,4", *option)
+    assert "t-0 and 1 other must stay, because their topics are ignored" in drain.err
+    raised = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "1", *option, "--json", "-", "--out", out)
+    assert "2 partitions stay as they are: their topics are ignored" in raised.err
+    answer = json.loads(raised.out)
+    assert answer["left_alone"] == {"its topic is ignored": 2}
+    assert [entry["topic"] for entry in json.loads((out / "reassignment.json").read_text())["partitions"]] == ["other"]
+    write_describe(tmp_path, describe_line(0, "1,3"), describe_line(1, "1,2"), other)
+    assert "changed partitions: t-0" in CommandResult(capsys, "plan", source, "--check", out).out
+    checked = CommandResult(capsys, "plan", source, "--check", out, *option)
+    assert (checked.code, "changed partitions" in checked.out) == (0, False)
+
+
+def test_pattern_of_ignored_topics_without_a_match(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2"))
+    for arguments in (["--goal", "leaders"], ["--goal", "repair"]):
+        result = CommandResult(capsys, "plan", source, *arguments, "--ignore-topics", "nix-*")
+        assert "--ignore-topics nix-*: no topic has such a name" in result.err
+
+
+def test_next_step_of_what_if_adds_replicas_to_all_topics_with_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    single = [describe_line(0, f"{i % 3 + 1}").replace("Topic: t", f"Topic: single-{i}") for i in range(5)]
+    source, out = write_describe(tmp_path, *single, describe_line(0, "1,2,3")), tmp_path / "plan"
+    shown = CommandResult(capsys, "what-if", source).out
+    (command,) = [line.partition("the only copy): ")[2] for line in shown.splitlines() if "the only copy): " in line]
+    arguments = [str(out) if part == "plan" else part for part in shlex.split(command)[2:]]
+    assert CommandResult(capsys, "plan", *arguments).code == 0
+    changes = json.loads((out / "reassignment.json").read_text())["partitions"]
+    assert {entry["topic"]: len(entry["replicas"]) for entry in changes} == {f"single-{i}": 3 for i in range(5)}
+
+
 def test_outdated_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2")), tmp_path / "plan"
     assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
@@ -141,7 +181,7 @@ def test_outdated_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["--goal", "drain"], "there is no broker to drain"),
         (["--goal", "drain", "--brokers", "99"], "there is no broker 99"),
         (["--goal", "expand"], "there is no empty live broker"),
-        (["--goal", "replace", "--replace", "1=99"], "there is no broker 99"),
+        (["--goal", "replace", "--replace", "98=99"], "there is no broker 98, 99"),
         (["--goal", "rf", "--rf", "2", "--topics", "nix"], "there is no topic nix"),
         (["--goal", "leaders", "--exclude-topics", "nix"], "has no topic nix"),
         (["--goal", "repair", "--exclude-brokers", "99"], "there is no broker 99"),

@@ -24,22 +24,23 @@ from pipelines.plan_files.plan_writer import build_files, name_waves, to_plain_j
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import elect_preferred_leaders
-from udfs.planning.waves import WaveLimits, Waves, split_into_waves
+from udfs.planning.plan_execution import PlanExecution, prepare_execution
+from udfs.planning.waves import WaveLimits
 
 FACTS = {"goal": "balance", "certificate": {"gap": np.float64(0.1) + np.float64(0.2), "bound": np.int64(3)}}
 LIMITS = WaveLimits(bytes_in_flight=100, throttle_bytes_per_s=10)
 
 
-def a_plan() -> tuple[ClusterModel, ProposedAssignment, Waves]:
+def a_plan() -> PlanExecution:
     """orders-0 moves two replicas, orders-1 changes its order, logs.a-5 loses its down broker, b-0 stays."""
     lists = {("orders", 0): [1, 2, 3], ("orders", 1): [1, 2], ("logs.a", 5): [9, 1], ("b", 0): [3, 1]}
     model = model_with(lists, [1, 2, 3, 4, 5, 9], sizes=[1, 70, 200, 30], down=[9])
     proposal = proposal_with(model, {("orders", 0): [4, 5, 1], ("orders", 1): [2, 1], ("logs.a", 5): [1, 2]})
-    return model, proposal, split_into_waves(model, proposal, LIMITS)
+    return prepare_execution(model, proposal, LIMITS)
 
 
 def texts() -> dict[str, str]:
-    return build_files(*a_plan(), FACTS)
+    return build_files(a_plan(), FACTS)
 
 
 def found(name: str) -> Any:
@@ -70,7 +71,7 @@ def test_rollback_keeps_the_order_of_the_source() -> None:
     lists = {("t", 0): [2, 1, 3], ("t", 1): [3, 1], ("t", 2): [1, 2]}
     model = model_with(lists, [1, 2, 3])
     proposal = proposal_with(model, {("t", 0): [1, 2, 3], ("t", 1): [1, 3]})
-    made = build_files(model, proposal, split_into_waves(model, proposal, LIMITS), FACTS)
+    made = build_files(prepare_execution(model, proposal, LIMITS), FACTS)
     assert lists_in(json.loads(made["rollback.json"])) == {"t-0": [2, 1, 3], "t-1": [3, 1]}
     assert json.loads(made["plan.json"])["not_in_rollback"] == {"partitions": 0, "first": [], "why": None}
 
@@ -85,7 +86,7 @@ def test_rollback_omits_lists_with_down_brokers() -> None:
 def test_without_sizes_no_bytes_and_seconds() -> None:
     model = model_with({("t", 0): [1, 2]}, [1, 2, 3])
     proposal = proposal_with(model, {("t", 0): [1, 3]})
-    document = json.loads(build_files(model, proposal, split_into_waves(model, proposal, LIMITS), FACTS)["plan.json"])
+    document = json.loads(build_files(prepare_execution(model, proposal, LIMITS), FACTS)["plan.json"])
     (wave,) = document["waves"]
     assert (wave["replicas_added"], wave["bytes_to_copy"], wave["busiest_bytes"], wave["seconds"]) == (1, *[None] * 3)
     assert document["changes"][0]["bytes_to_copy"] is None
@@ -93,8 +94,8 @@ def test_without_sizes_no_bytes_and_seconds() -> None:
 
 def test_waves_end_with_the_reassignment() -> None:
     waves = [lists_in(found(f"wave-0{number}.json")) for number in (1, 2, 3)]
-    first = {"orders-0": [1, 4, 3], "orders-1": [2, 1]}
-    assert waves == [first, {"orders-0": [4, 5, 1]}, {"logs.a-5": [1, 2]}]
+    first = {"logs.a-5": [1, 2], "orders-1": [2, 1]}  # logs.a-5 has lost a replica
+    assert waves == [first, {"orders-0": [1, 4, 3]}, {"orders-0": [4, 5, 1]}]
 
 
 def test_elections() -> None:
@@ -202,7 +203,7 @@ def test_plan_json() -> None:
 
 def test_facts_must_not_use_reserved_keys() -> None:
     with pytest.raises(ValueError, match=r"plan.json has waves of its own"):
-        build_files(*a_plan(), {"waves": 3})
+        build_files(a_plan(), {"waves": 3})
 
 
 def test_plain_json() -> None:
@@ -214,12 +215,12 @@ def test_plain_json() -> None:
 @settings(max_examples=40)
 def test_files_are_reproducible_and_waves_end_with_the_plan(case: tuple[ClusterModel, ProposedAssignment]) -> None:
     model, proposal = case
-    waves = split_into_waves(model, proposal, LIMITS)
-    made = build_files(model, proposal, waves, FACTS)
-    assert made == build_files(model, proposal, split_into_waves(model, proposal, LIMITS), FACTS)
+    execution = prepare_execution(model, proposal, LIMITS)
+    made = build_files(execution, FACTS)
+    assert made == build_files(prepare_execution(model, proposal, LIMITS), FACTS)
     last: dict[Any, list[int]] = {}
-    for wave in range(waves.waves):
-        last |= get_wave_lists(model, waves, wave)
+    for wave in range(execution.waves.waves):
+        last |= get_wave_lists(model, execution.waves, wave)
     wanted = {
         (one["topic"], one["partition"]): one["replicas"] for one in json.loads(made["reassignment.json"])["partitions"]
     }
@@ -231,48 +232,48 @@ def test_files_are_reproducible_and_waves_end_with_the_plan(case: tuple[ClusterM
 
 
 def test_plan_without_changes() -> None:
-    model, _, _ = a_plan()
+    model = a_plan().model
     proposal = proposal_with(model, {})
-    made = build_files(model, proposal, split_into_waves(model, proposal, LIMITS), {})
+    made = build_files(prepare_execution(model, proposal, LIMITS), {})
     assert made["reassignment.json"] == '{"version":1,"partitions":[]}\n'
     assert json.loads(made["plan.json"])["waves"] == []
     assert not any(name.startswith("wave-") for name in made)
 
 
 def test_folder_is_created_and_a_plan_replaced(tmp_path: Path) -> None:
-    model, proposal, waves = a_plan()
+    plan = a_plan()
     out = tmp_path / "new" / "plan"
-    written = write_plan(out, model, proposal, waves, FACTS)
+    written = write_plan(out, plan, FACTS)
     assert sorted(written) == sorted(out.iterdir())
     assert {path.name: path.read_text() for path in written} == texts()
-    few = split_into_waves(model, proposal, WaveLimits())
-    again = write_plan(out, model, proposal, few, FACTS)
+    few = prepare_execution(plan.model, plan.proposal, WaveLimits())
+    again = write_plan(out, few, FACTS)
     assert sorted(again) == sorted(out.iterdir())
     assert len(again) == len(written) - 1
     assert [path.name for path in out.parent.iterdir()] == ["plan"]
     (tmp_path / "empty").mkdir()
-    assert write_plan(tmp_path / "empty", model, proposal, waves, FACTS)
+    assert write_plan(tmp_path / "empty", plan, FACTS)
 
 
 def test_foreign_folder_is_not_replaced(tmp_path: Path) -> None:
     case = a_plan()
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(SettingsError, match=r"holds notes.txt, which is not a file of a plan. Name a new or empty"):
-        write_plan(tmp_path, *case, FACTS)
+        write_plan(tmp_path, case, FACTS)
     with pytest.raises(SettingsError, match=r"notes.txt is not a folder"):
-        write_plan(tmp_path / "notes.txt", *case, FACTS)
+        write_plan(tmp_path / "notes.txt", case, FACTS)
     other = tmp_path / "other"
     other.mkdir()
     (other / "plan.json").write_text('{"kind":"of someone else"}')
     with pytest.raises(SettingsError, match=r"holds plan.json, but no plan.json of this program"):
-        write_plan(other, *case, FACTS)
+        write_plan(other, case, FACTS)
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert (other / "plan.json").read_text() == '{"kind":"of someone else"}'
 
 
 def test_failed_write_keeps_the_old_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case, out = a_plan(), tmp_path / "plan"
-    write_plan(out, *case, FACTS)
+    write_plan(out, case, FACTS)
     before = {path.name: path.read_text() for path in out.iterdir()}
     rename = Path.rename
 
@@ -283,6 +284,6 @@ def test_failed_write_keeps_the_old_plan(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(Path, "rename", failing)
     with pytest.raises(SettingsError, match=r"cannot be written: no space left. Name another folder"):
-        write_plan(out, *case, {"goal": "other"})
+        write_plan(out, case, {"goal": "other"})
     assert {path.name: path.read_text() for path in out.iterdir()} == before
     assert [path.name for path in tmp_path.iterdir()] == ["plan"]

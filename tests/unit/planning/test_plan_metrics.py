@@ -16,13 +16,13 @@ from hypothesis import given, settings
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from tests.unit.planning import judge
-from tests.unit.planning.plan_models import model_with, proposal_with
+from tests.unit.planning.plan_models import measure, model_with, proposal_with
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
-from udfs.planning.elections import find_current_leaders
+from udfs.planning.elections import find_current_leaders, lead_lists
 from udfs.planning.goal_planners import make_plan
-from udfs.planning.plan_metrics import LoadSpread, MetricOptions, measure_balance, measure_plan, measure_state
+from udfs.planning.plan_metrics import LoadSpread, MetricOptions, measure_balance, measure_state
 from udfs.planning.plan_request import PlanRequest
 
 pytestmark = pytest.mark.slow
@@ -80,7 +80,8 @@ def test_balance_equals_an_independent_count(cluster_model: ClusterModel) -> Non
             held["bytes_out_per_s"][replicas[0]] += cluster_model.rate_out[row]
             successor = replicas[1] if len(replicas) > 1 and lives[1] else -1
             leads.append((replicas[0], successor, float(cluster_model.rate_out[row])))
-    found = measure_balance(cluster_model, find_current_leaders(cluster_model))
+    leader = find_current_leaders(cluster_model)
+    found = measure_balance(cluster_model, lead_lists(cluster_model, leader), leader)
     assert found.brokers == len(counted)
     for name, per in held.items():
         assert close(getattr(found, name), spread(per, counted)), name
@@ -113,13 +114,14 @@ def test_losses_equal_an_enumeration(cluster_model: ClusterModel) -> None:
 def test_what_a_plan_moves() -> None:
     lists = {("a", 0): [1, 2], ("a", 1): [2, 1], ("b", 0): [1, 2]}
     cluster_model = model_with(lists, [1, 2, 3], sizes=[100, 10, 1])
-    found = measure_plan(cluster_model, proposal_with(cluster_model, {("a", 0): [3, 1], ("b", 0): [2, 1]}), OPTIONS)
-    keys = ["moves", "bytes_to_copy", "lists_changed", "leader_changes", "before", "after"]
+    found = measure(cluster_model, proposal_with(cluster_model, {("a", 0): [3, 1], ("b", 0): [2, 1]}))
+    keys = ["moves", "bytes_to_copy", "lists_changed", "leader_changes", "leader_replacements", "before", "after"]
     assert list(to_json(found)) == keys
     assert (found.moves, found.bytes_to_copy, found.lists_changed, found.leader_changes) == (1, 100, 2, 2)
     assert found.before.balance.replicas.min_over_mean == 0
     assert found.after.balance.replicas == LoadSpread(max_over_mean=1.5, min_over_mean=0.5, cv=0.408248)
-    nothing = measure_plan(cluster_model, unchanged(cluster_model), OPTIONS)
+    assert found.leader_replacements == 0
+    nothing = measure(cluster_model, unchanged(cluster_model))
     assert nothing.before == nothing.after
     json.dumps(to_json(found), allow_nan=False)
 
@@ -131,7 +133,7 @@ def test_unknown_loads_are_null() -> None:
     assert found.balance.worst_survivor_bytes_out_ratio is None
     assert found.failures.broker.worst_survivor_bytes_out_ratio is None
     assert found.headroom["broker"]["bytes_out_per_s"] is None
-    assert measure_plan(cluster_model, unchanged(cluster_model), OPTIONS).bytes_to_copy is None
+    assert measure(cluster_model, unchanged(cluster_model)).bytes_to_copy is None
 
 
 def test_a_drained_broker_is_switched_off() -> None:
@@ -174,7 +176,7 @@ def test_metrics_equal_the_judge(tmp_path: Path, goal: str, removed: tuple[int, 
         | {"replicas": cluster_model.ids(replicas)}
         for row, replicas in enumerate(lists_of(after))
     ]
-    found = measure_plan(cluster_model, proposal, OPTIONS)
+    found = measure(cluster_model, proposal)
     for when, expected in (
         ("before", judge.judge(model_file)),
         ("after", judge.judge(model_file, {"partitions": entries})),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numba
@@ -109,6 +110,57 @@ def test_price_of_spreading_topics(tmp_path: Path, capsys: pytest.CaptureFixture
     result = CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "failover", "--per-topic", "--out", out)
     price = json.loads((out / "plan.json").read_text())["certificate"]["leaders"]["price_of_topics"]
     assert f"  price of --per-topic: {price['changes']:+,} changed preferred leaders" in result.out
+
+
+def read_table(out: str) -> dict[str, list[str]]:
+    """Read the table of metrics: the cells of each row that has numbers, by title."""
+    cells = (re.match(r"  ( *[^ ].*?) {2,}([-\d.]+(?: +[-\d.]+)*)$", line) for line in out.splitlines())
+    return {match[1]: match[2].split() for match in cells if match}
+
+
+def test_table_shows_leaders_now_preferred_and_planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 1 leads all; 2 is preferred by two partitions, and out of sync in one of them."""
+    lines = [describe_line(0, "1,2"), describe_line(1, "1,2"), describe_line(2, "2,1"), describe_line(3, "2,1")]
+    lines = [line.replace("Leader: 2", "Leader: 1") for line in lines]
+    lines[3] = lines[3].replace("Isr: 2,1", "Isr: 1")
+    result = CommandResult(capsys, "plan", write_describe(tmp_path, *lines), "--goal", "leaders")
+    assert result.code == 0, result.err
+    headings = [line.split() for line in result.out.splitlines()[1:3]]
+    assert headings == [["before", "after"], ["max/mean", "min/mean", "max/mean", "min/mean"]]
+    table = read_table(result.out)
+    assert table["leaders (now, then planned)"] == ["2.000", "0.000", "1.500", "0.500"]
+    assert table["leaders (preferred)"] == ["1.000", "1.000", "1.000", "1.000"]
+
+
+def test_table_hides_rows_that_are_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A describe shows no sizes, rates and racks; a model shows all of them."""
+    describe = write_describe(tmp_path, *(describe_line(row, ids) for row, ids in enumerate(("1,2", "2,3", "3,1"))))
+    without = read_table(CommandResult(capsys, "plan", describe, "--goal", "leaders").out)
+    known = ["replicas", "leaders (now, then planned)", "leaders (preferred)", "worst survivor of a failure: leaders"]
+    known += ["  of two failures: leaders", "copysets"]
+    assert [title for title in without if not title.startswith("P(loss")] == known
+    complete = read_table(CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "leaders").out)
+    unknown = {"disk", "bytes in", "bytes out", "  bytes out", "  of a rack's failure: leaders", "rack violations"}
+    assert {title for title in complete if not title.startswith("P(loss")} == {*known, *unknown}
+    assert "-" not in {cell for cells in (*without.values(), *complete.values()) for cell in cells}
+
+
+def test_waves_name_the_limits_that_close_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(tmp_path, *(describe_line(row, "1") for row in range(6)), describe_line(6, "2,3"))
+    options = ["--goal", "rf", "--rf", "3", "--set", "plans.wave_moves_per_broker=4"]
+    result = CommandResult(capsys, "plan", source, *options, "--out", tmp_path / "plan", "--json", tmp_path / "a.json")
+    order = "the order of copies, as a partition gets one new replica at a time: "
+    moves = "plans.wave_moves_per_broker (4 replicas received): broker "
+    closed = [line.strip() for line in result.out.splitlines() if "closed by" in line]
+    waves = json.loads((tmp_path / "a.json").read_text())["waves"]
+    assert waves == json.loads((tmp_path / "plan" / "plan.json").read_text())["waves"]
+    assert [bool(wave["closed_by"]) for wave in waves] == [True] * (len(waves) - 1) + [False]
+    assert len(closed) == len(waves) - 1
+    assert all(line.startswith(("closed by " + order, "closed by " + moves)) for line in closed)
+    full = f"{moves}2 has no room for 2 copies of wave 2"
+    assert closed[0] == f"closed by {order}4 copies of wave 2; {full}"
+    limits = {closure["limit"] for wave in waves for closure in wave["closed_by"]}
+    assert limits == {"one_replica_at_a_time", "wave_moves_per_broker"}
 
 
 def test_compilation_is_announced_once() -> None:

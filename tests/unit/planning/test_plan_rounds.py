@@ -14,10 +14,12 @@ from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.kafka_json import get_key, get_source_lists, get_wave_lists
 from pipelines.plan_files.plan_check import PlanStatus, check_plan
+from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.plan_writer import format_ranges, hash_partitions, parse_ranges, write_plan
 from tests.unit.planning.plan_models import model_with, models_and_proposals, partitions_of, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
-from udfs.planning.waves import WaveLimits, split_into_waves
+from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.waves import WaveLimits
 
 
 @given(models_and_proposals())
@@ -26,15 +28,16 @@ def test_plan_fits_first_and_is_done_wave_by_wave(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[ClusterModel, ProposedAssignment]
 ) -> None:
     model, proposal = case
-    waves = split_into_waves(model, proposal, WaveLimits(moves_per_broker=1))
+    execution = prepare_execution(model, proposal, WaveLimits(moves_per_broker=1))
+    waves = execution.waves
     folder = tmp_path_factory.mktemp("plans") / "plan"
-    write_plan(folder, model, proposal, waves, {})
+    write_plan(folder, execution, {})
     brokers, down = model.broker_ids.tolist(), model.broker_ids[~model.live].tolist()
     lists = get_source_lists(model, range(model.partitions))
     statuses = []
     for wave in range(waves.waves + 1):
         now = model_with(lists, brokers, down=down)
-        found = check_plan(folder, now, partitions_of(now))
+        found = check_plan(read_plan(folder), now, partitions_of(now))
         statuses.append(found.status)
         assert [one.missing for one in found.waves[:wave]] == [0] * wave
         assert all(one.done == 0 for one in found.waves[wave:])
@@ -75,24 +78,24 @@ def test_rollback_of_a_captured_cluster_with_down_brokers(samples: Path, tmp_pat
     }
     live = {key: [broker for broker in one if broker in live] for key, one in shown.items()}
     proposal = proposal_with(model, {key: one for key, one in live.items() if one})
-    write_plan(tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits()), {})
     document = json.loads((tmp_path / "plan" / "plan.json").read_text())
     rollback = json.loads((tmp_path / "plan" / "rollback.json").read_text())["partitions"]
     assert document["not_in_rollback"]["partitions"] > 100  # all: a plan that only repairs takes down brokers away
     assert len(rollback) + document["not_in_rollback"]["partitions"] == len(document["changes"])
     assert all(shown[one["topic"], one["partition"]] == one["replicas"] for one in rollback)
     assert {id_ for one in rollback for id_ in one["replicas"]} <= set(live)
-    assert check_plan(tmp_path / "plan", model, partitions).status == PlanStatus.FITS
+    assert check_plan(read_plan(tmp_path / "plan"), model, partitions).status == PlanStatus.FITS
     whole, partitions = captured(samples / "captures" / "kafka-4.1.1-two-dead" / "topics-describe.txt")
-    again = check_plan(tmp_path / "plan", whole, partitions)
+    again = check_plan(read_plan(tmp_path / "plan"), whole, partitions)
     assert (again.status, again.done, len(again.new_brokers)) == (PlanStatus.FITS, 0, 2)
 
 
 def test_reassignment_in_a_describe(samples: Path, tmp_path: Path) -> None:
     model, partitions = captured(samples / "formats" / "describe-reassigning.txt")
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", model, proposal, split_into_waves(model, proposal, WaveLimits()), {})
-    found = check_plan(tmp_path / "plan", model, partitions)
+    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits()), {})
+    found = check_plan(read_plan(tmp_path / "plan"), model, partitions)
     assert found.status == PlanStatus.IN_FLIGHT
     assert [(move.adding, move.removing, move.target) for move in found.in_flight] == [
         ([3], [1], [3, 0]),

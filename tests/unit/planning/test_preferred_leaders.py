@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from tests.unit.planning.small_clusters import cluster, clusters, every, leader_options, lists_of, may_lead, relabelled
 from udfs.json_answers import to_json
 from udfs.planning.bounds.cost_bounds import FlowNetwork, bound_flow_cost, find_cheapest_flow
-from udfs.planning.cluster_model import ClusterModel, encode_reasons
+from udfs.planning.cluster_model import FREE, ClusterModel, encode_reasons
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
 
 
@@ -42,6 +44,29 @@ def test_no_choice_is_better(model: ClusterModel) -> None:
     assert certificate.gap == 0
     assert (certificate.max_leaders, certificate.min_leaders) == ((loads[0], loads[-1]) if loads else (0, 0))
     json.dumps(to_json(certificate))
+
+
+@given(clusters(), st.data())
+def test_of_equally_good_leaders_those_in_sync_are_chosen(model: ClusterModel, data: st.DataObject) -> None:
+    in_sync = data.draw(st.lists(st.booleans(), min_size=len(model.replicas), max_size=len(model.replicas)))
+    model = replace(model, in_sync=model.live[model.replicas] & np.array(in_sync, dtype=np.bool_))
+    isr = [set(np.array(one)[flags]) for one, flags in zip(lists_of(model), split_flags(model), strict=True)]
+    first = [replicas[0] for replicas in lists_of(model)]
+
+    def rank(chosen: Sequence[int]) -> tuple[list[int], int, int]:
+        pairs = list(zip(chosen, first, isr, model.frozen.tolist(), strict=True))
+        late = sum(b >= 0 and b in may_lead(model) and b not in one for b, _, one, code in pairs if code == FREE)
+        return loads_of(list(chosen), may_lead(model)), sum(a != b for a, b, *_ in pairs if a >= 0), late
+
+    proposal = plan_preferred_leaders(model)
+    chosen = [b if model.live[b] else -1 for b in (replicas[0] for replicas in lists_of(proposal))]
+    assert rank(chosen) == min(map(rank, every(leader_options(model))))
+    assert proposal.certificate.gap == 0
+
+
+def split_flags(model: ClusterModel) -> list[np.ndarray]:
+    """Return whether each replica is in sync, by partition."""
+    return np.split(model.in_sync, model.offsets[1:-1]) if model.partitions else []
 
 
 @given(clusters())

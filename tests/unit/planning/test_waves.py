@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.arrow.ragged import offsets_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.kernels import wave_steps
 from udfs.planning.waves import IN, OUT, WaveLimits, Waves, find_reassigned_partitions, report_waves, split_into_waves
 
 LIMITS = st.builds(
@@ -70,6 +72,22 @@ def test_every_step_is_legal_and_the_last_is_the_proposal(
             assert {later[0]} == source
 
 
+def is_kept_out(waves: Waves, step: int, size: int, load: Counter[int], moves: Counter[int]) -> bool:
+    """Whether the limit that deferred the step keeps it out of the wave before. load, moves: of that wave's brokers."""
+    limits, broker = waves.limits, int(waves.deferring_broker[step])
+    match int(waves.deferral[step]):
+        case wave_steps.BY_BYTES:
+            return size <= limits.bytes_in_flight < load[broker] + size
+        case wave_steps.BY_MOVES:
+            return moves[broker] == limits.moves_per_broker
+        case wave_steps.BY_ORDER:
+            before = (waves.row == waves.row[step]) & (waves.wave == waves.wave[step] - 1)
+            return broker == -1 and bool(before.any())
+        case wave_steps.BY_SIZE:
+            return size > limits.bytes_in_flight and broker in load
+    return False
+
+
 @given(models_and_proposals(), LIMITS)
 @settings(max_examples=150)
 def test_limits_hold_in_every_wave(case: tuple[ClusterModel, ProposedAssignment], limits: WaveLimits) -> None:
@@ -101,6 +119,10 @@ def test_limits_hold_in_every_wave(case: tuple[ClusterModel, ProposedAssignment]
             if sent[broker] + received[broker] > limits.bytes_in_flight:
                 assert len(rows) == 1
                 assert rows[0] in waves.oversized.tolist()
+        for k in np.flatnonzero(waves.wave == wave + 1).tolist():
+            assert is_kept_out(waves, k, size := int(model.size[waves.row[k]]), sent + received, moves), (wave, size)
+        next_steps = int((waves.wave == wave + 1).sum())
+        assert sum(closure.copies for closure in report.closed_by) == next_steps
         busiest = max([*sent.values(), *received.values()], default=0)
         added = sum(moves.values())
         total = sum(received.values())
@@ -163,6 +185,65 @@ def test_oversized_partition_moves_alone_and_is_named() -> None:
     assert waves.row.tolist() == [0, 1, 2]
     assert waves.wave.tolist() == [0, 1, 1]
     assert [model.name(row) for row in waves.oversized.tolist()] == ["t-0"]
+
+
+@pytest.mark.parametrize(
+    ("out_of_sync", "order"),
+    [
+        ([], [0, 1, 2, 3]),  # the largest first
+        ([4, 6, 8], [3, 2, 1, 0]),  # the fewest left first, small ones before large ones
+        ([4, 5, 6, 8], [3, 1, 0, 2]),  # t-2 has no leader to copy from
+    ],
+)
+def test_partitions_with_the_fewest_in_sync_replicas_left_go_first(out_of_sync: list[int], order: list[int]) -> None:
+    lists = {("t", 0): [1, 2], ("t", 1): [1, 2, 5], ("t", 2): [1, 2], ("t", 3): [1, 2]}
+    model = model_with(lists, range(1, 6), sizes=[90, 80, 60, 30])
+    model = replace(model, in_sync=~np.isin(np.arange(9), out_of_sync))
+    moved = proposal_with(model, {("t", 0): [1, 3], ("t", 1): [1, 2, 3], ("t", 2): [1, 3], ("t", 3): [1, 3]})
+    assert split_into_waves(model, moved, WaveLimits(moves_per_broker=1)).row.tolist() == order
+
+
+@pytest.mark.parametrize(
+    ("sizes", "first_wave"),
+    [
+        ([40, 70, 30, 50], [1, 2, 3]),  # small first: 0, 2, 3, and 150 bytes instead of 140
+        ([60, 50, 40, 10], [1, 2, 3]),  # 150 bytes in any order; large first: 0, 2, 3
+    ],
+)
+def test_small_partitions_go_first_unless_all_take_over_5_percent_longer(
+    sizes: list[int], first_wave: list[int]
+) -> None:
+    lists = {("t", row): [source, 5] for row, source in enumerate((2, 2, 1, 1))}
+    model = replace(model_with(lists, range(1, 6), sizes=sizes), in_sync=np.tile([True, False], 4))
+    moved = {("t", row): [lists["t", row][0], broker] for row, broker in enumerate((4, 4, 4, 3))}
+    waves = split_into_waves(model, proposal_with(model, moved), WaveLimits(bytes_in_flight=100))
+    assert waves.row[waves.wave == 0].tolist() == first_wave
+
+
+def test_replicas_on_down_brokers_are_not_in_sync() -> None:
+    model = model_with({("t", 0): [1, 2], ("t", 1): [1, 9]}, [1, 2, 3, 9], sizes=[90, 30], down=[9])
+    moved = proposal_with(model, {("t", 0): [1, 3], ("t", 1): [1, 3]})
+    for in_sync in (None, np.ones(4, dtype=np.bool_)):
+        split = split_into_waves(replace(model, in_sync=in_sync), moved, WaveLimits(bytes_in_flight=100))
+        assert split.row.tolist() == [1, 0]
+
+
+def test_a_wave_names_the_limit_that_closed_it() -> None:
+    lists = {("t", i): [1, 2] for i in range(4)}
+    model = model_with(lists, [1, 2, 3, 4, 5], sizes=[40, 40, 40, 40])
+    to_three = proposal_with(model, {("t", i): [1, 3] for i in range(4)})
+
+    def closures(proposal: ProposedAssignment, limits: WaveLimits) -> list[list[tuple[str, int, int, int | None]]]:
+        reports = report_waves(model, split_into_waves(model, proposal, limits))
+        return [[(c.limit, c.copies, c.brokers, c.broker) for c in report.closed_by] for report in reports]
+
+    full = [("wave_bytes_per_broker", 2, 1, 3)]
+    assert closures(to_three, WaveLimits(bytes_in_flight=80)) == [full, []]
+    assert closures(to_three, WaveLimits(moves_per_broker=3)) == [[("wave_moves_per_broker", 1, 1, 3)], []]
+    assert closures(to_three, WaveLimits(bytes_in_flight=30))[0] == [("larger_than_wave_bytes_per_broker", 1, 1, 3)]
+    assert closures(to_three, WaveLimits()) == [[]]
+    both = proposal_with(model, {("t", 0): [4, 5]})
+    assert closures(both, WaveLimits()) == [[("one_replica_at_a_time", 1, 0, None)], []]
 
 
 def test_current_leader_is_the_source_of_copies() -> None:

@@ -37,6 +37,7 @@ class PartitionGroup(NamedTuple):
     unclean: Bools  # (p), unclean.leader.election.enable
     size: Ints  # int64 (p), bytes; UNKNOWN = not known
     rate: Floats  # float64 (p, 2), bytes per second in and out; 0 = not known
+    counted: Bools  # (p), whether what happens to it is counted; what it adds to loads always is
 
 
 class ElectedFrom(IntEnum):

@@ -74,6 +74,9 @@ class RestartSums(NamedTuple):
 @part
 def count_events(group: PartitionGroup, i: int, leader_before: int, election: Election, out: Ints) -> None:
     """Write the event counts (int64, EVENTS) of partition i after an election. leader_before: a position."""
+    if not group.counted[i]:
+        out[:] = 0
+        return
     offline = election.leader == NO_BROKER
     unclean = election.elected_from == UNCLEAN
     out[OFFLINE] = offline

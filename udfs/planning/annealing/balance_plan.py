@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from udfs.arrow.ragged import row_of
+from udfs.arrow.ragged import find_in_segment, position_of, row_of
 from udfs.planning.annealing import search_task
 from udfs.planning.annealing.balance_certificate import REASONS, BalanceOutcome, certify_balance, find_reasons
 from udfs.planning.annealing.kernels.search_state import create_state
@@ -194,12 +194,7 @@ def restore_list_order(model: ClusterModel, offsets: Ints, slots: Int32s) -> Int
     """Order each list: leader and successor first, then the model's replicas in their order, then new ones."""
     if np.array_equal(offsets, model.offsets) and np.array_equal(slots, model.replicas):
         return slots
-    row, n = row_of(offsets), np.int64(max(model.brokers, 1))
-    before = model.row * n + model.replicas
-    order = np.argsort(before, kind="stable")
-    keys = row * n + slots
-    at = np.minimum(np.searchsorted(before[order], keys), max(len(before) - 1, 0))
-    existing = before[order][at] == keys if len(before) else np.zeros(len(keys), dtype=np.bool_)
-    place = np.arange(len(slots)) - offsets[:-1][row]
-    rank = np.where(place < 2, place - 2, np.where(existing, order[at], len(before) + place))
+    row, place = row_of(offsets), position_of(offsets)
+    old = find_in_segment(slots, offsets, model.replicas, model.offsets)
+    rank = np.where(place < 2, place - 2, np.where(old >= 0, old, len(model.replicas) + place))
     return slots[np.lexsort((rank, row))]

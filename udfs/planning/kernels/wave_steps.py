@@ -8,6 +8,8 @@ from udfs.kernel_compiler import compiled, copying_part, part
 from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints, ListChanges
 
 NOTHING_ADDED = -1
+# Why a step is not in an earlier wave: the limit that deferred it last.
+NOT_DEFERRED, BY_BYTES, BY_MOVES, BY_ORDER, BY_SIZE = 0, 1, 2, 3, 4
 
 
 class BrokerPlaces(NamedTuple):
@@ -32,6 +34,14 @@ class WaveCapacity(NamedTuple):
 
     bytes_in_flight: float
     moves: int
+
+
+class StepWaves(NamedTuple):
+    """The wave of each step, and why it is not in an earlier one."""
+
+    wave: Int32s  # int32 (steps), from 0
+    deferral: Int32s  # int32 (steps), NOT_DEFERRED, BY_BYTES, BY_MOVES, BY_ORDER or BY_SIZE
+    broker: Int32s  # int32 (steps), the broker that had no room for it, or NOTHING_ADDED
 
 
 @part
@@ -123,13 +133,12 @@ def fill_steps(lists: ListChanges, places: BrokerPlaces, steps: Steps) -> None:
 
 
 @compiled
-def assign_waves(steps: Steps, size: Floats, order: Ints, brokers: int, capacity: WaveCapacity) -> Int32s:
-    """Assign each step to the first wave that has room for it, from 0: int32 (steps); a partition's waves rise.
+def assign_waves(steps: Steps, size: Floats, order: Ints, brokers: int, capacity: WaveCapacity, out: StepWaves) -> None:
+    """Assign each step to the first wave that has room for it; the waves of a partition rise. `out` has no deferrals.
 
     A copy that is larger than the capacity goes in a wave in which its two brokers copy nothing else. size: float64
     (m), bytes of one replica. order: int64 (m), the partitions, most important first.
     """
-    out = np.zeros(len(steps.added), dtype=np.int32)
     waiting = np.empty(len(order), dtype=np.int64)
     left = 0
     for i in order:
@@ -153,12 +162,17 @@ def assign_waves(steps: Steps, size: Floats, order: Ints, brokers: int, capacity
                 copies[to] += 1
                 copies[source] += 1
                 received[to] += 1
-                out[step[i]] = wave
+                out.wave[step[i]] = wave
                 step[i] += 1
                 if step[i] == steps.first[i + 1]:
                     continue
+                out.deferral[step[i]], out.broker[step[i]] = BY_ORDER, NOTHING_ADDED
+            elif received[to] >= capacity.moves:
+                out.deferral[step[i]], out.broker[step[i]] = BY_MOVES, to
+            else:
+                out.deferral[step[i]] = BY_SIZE if size[i] > capacity.bytes_in_flight else BY_BYTES
+                out.broker[step[i]] = to if load[to] >= load[source] else source
             waiting[still_waiting] = i
             still_waiting += 1
         left = still_waiting
         wave += 1
-    return out

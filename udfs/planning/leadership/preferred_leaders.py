@@ -16,6 +16,8 @@ from udfs.planning.certificates import Certificate, ForcedLeaders, LeaderCertifi
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Ints, ProposedAssignment
 from udfs.plurals import count_of
 
+_MAX_COST = 1 << 62  # of OR-tools
+
 
 @dataclass(frozen=True)
 class LeaderChoices:
@@ -26,8 +28,14 @@ class LeaderChoices:
     replica: Ints  # int64 (m), index of the replica in the model
     broker: Ints  # int64 (m), its broker index
     cost: Ints  # int64 (m), 1 = a change, 0 = it is the preferred leader now
+    out_of_sync: Flags  # bool (m), its election would fail now: of equally few changes, those without it are better
     counted: Flags  # bool (n), brokers that may lead
     fixed: Ints  # int64 (n), leaders of each broker whatever is chosen
+
+    @cached_property
+    def change_weight(self) -> int:
+        """Return the cost of a change in a flow, where a replica out of sync costs 1: more than all of these."""
+        return len(np.unique(self.item[self.out_of_sync])) + 1
 
     @cached_property
     def mean(self) -> float:
@@ -85,6 +93,7 @@ def find_leader_choices(model: ClusterModel, may_lead: Flags | None = None) -> L
         replica,
         model.replicas[replica].astype(np.int64),
         (replica != model.offsets[:-1][row[replica]]).astype(np.int64),
+        np.zeros(len(replica), dtype=np.bool_) if model.in_sync is None else ~model.in_sync[replica],
         counted,
         np.bincount(leader[stays], minlength=model.brokers),
     )
@@ -104,10 +113,19 @@ def assign_leaders(choices: LeaderChoices, limits: LeaderLimits | None = None) -
     evenly = assign_leaders_evenly(choices, limits)
     if evenly is not None:
         return evenly
+    if _exceeds_solver(choices):
+        choices = replace(choices, out_of_sync=np.zeros_like(choices.out_of_sync))
     flow = _least_majorised(choices, limits or LeaderLimits.none(choices))
     if flow is None:
         raise ArithmeticError("limits of topics leave no way to lead all partitions")
     return _read_flow(choices, flow, even=False)
+
+
+def _exceeds_solver(choices: LeaderChoices) -> bool:
+    """Whether the costs of least majorised loads are too large for the solver, which multiplies them by the nodes."""
+    level = int((choices.fixed + np.bincount(choices.broker, minlength=len(choices.fixed))).max(initial=0))
+    items = len(choices.partition) + 1
+    return (2 * level + 1) * items * (choices.change_weight + 1) * 4 * (items + len(choices.fixed)) > _MAX_COST
 
 
 def assign_leaders_evenly(choices: LeaderChoices, limits: LeaderLimits | None = None) -> LeaderAssignment | None:
@@ -129,8 +147,11 @@ def assign_leaders_evenly(choices: LeaderChoices, limits: LeaderLimits | None = 
 def _read_flow(choices: LeaderChoices, flow: MinCostFlow, even: bool) -> LeaderAssignment:
     chosen = np.flatnonzero(flow.flow[: len(choices.item)])
     loads = choices.fixed + np.bincount(choices.broker[chosen], minlength=len(choices.fixed))
-    changes = int(choices.cost[chosen].sum())
-    return LeaderAssignment(chosen, loads, changes, changes - (flow.cost - flow.bound), even)
+    changes, out_of_sync = int(choices.cost[chosen].sum()), int(choices.out_of_sync[chosen].sum())
+    # No leaders cost less than the bound, and at most change_weight - 1 of that is for replicas out of sync.
+    weight = choices.change_weight
+    fewer = (flow.cost - flow.bound + weight - 1 - out_of_sync) // weight
+    return LeaderAssignment(chosen, loads, changes, changes - fewer, even)
 
 
 def _solve(
@@ -141,8 +162,9 @@ def _solve(
     first_group = first + len(choices.fixed)
     ends = np.where(limits.group >= 0, first_group + limits.group, first + choices.broker)
     groups = first_group + np.arange(len(limits.broker))
+    cost = choices.cost * choices.change_weight + choices.out_of_sync
     arcs = [
-        (choices.item, ends, np.ones(len(ends), dtype=np.int64), choices.cost),
+        (choices.item, ends, np.ones(len(ends), dtype=np.int64), cost),
         (groups, first + limits.broker, limits.capacity, 0 * groups),
         to_sink,
     ]
@@ -162,7 +184,7 @@ def _least_majorised(choices: LeaderChoices, limits: LeaderLimits) -> MinCostFlo
     broker = np.repeat(np.arange(n), arcs)
     level = np.arange(len(broker)) - np.repeat(np.cumsum(arcs) - arcs, arcs) + choices.fixed[broker]
     sink = np.full(len(broker), first + n + len(limits.broker))
-    cost = (2 * level + 1) * (first + 1)
+    cost = (2 * level + 1) * (first * choices.change_weight + first + 1)
     return _solve(choices, limits, (first + broker, sink, np.ones_like(level), cost), np.zeros(n, dtype=np.int64))
 
 

@@ -190,7 +190,8 @@ def _explain_frozen_replicas(model: ClusterModel, rules: Rules) -> Iterator[str]
     if rules.goal == "repair":
         return  # the certificate lists what cannot be copied any more
     row = model.row
-    stuck = rules.must_leave[model.replicas] & (model.frozen != FREE)[row]
+    # Offline partitions stay on failed brokers, as no replica is left to copy: the others need not wait for them.
+    stuck = rules.must_leave[model.replicas] & ~np.isin(model.frozen, (FREE, FreezeReason.OFFLINE))[row]
     for code in np.unique(model.frozen[row[stuck]]).tolist():
         frozen = stuck & (model.frozen[row] == code)
         brokers = model.describe_brokers(np.unique(model.replicas[frozen]))

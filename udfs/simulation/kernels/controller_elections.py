@@ -10,6 +10,7 @@ from udfs.simulation.kernels.partition_state import (
     broker_of,
     contains,
     is_active,
+    is_target_in_sync,
     remove_from_list,
     set_partition_state,
     set_single_isr,
@@ -198,16 +199,29 @@ def remove_from_isr(sim: SimulationArrays, p: int, slot: int, cause: int = NONE)
 @part
 def write_isr_change(sim: SimulationArrays, p: int, old_isr: Ints, cause: int) -> None:
     """Log an ISR that its leader has changed. Replicas that left it become eligible leaders, members need not be."""
-    partition = sim.partitions[p]
+    # If the ISR completes a reassignment, only the ISR after that counts: Kafka writes both in one record.
     if uses_elr(sim, p):
-        for slot in old_isr:
-            if not contains(sim, Replica.ISR, p, slot) and not contains(sim, Replica.ELR, p, slot):
-                append_to_list(sim, Replica.ELR, p, slot)
-    begin = partition[Partition.REPLICA_BEGIN]
-    for slot in sim.replicas[begin : begin + partition[Partition.ISR_SIZE], Replica.ISR]:
+        add_to_elr(sim, p, old_isr)
+    if not is_target_in_sync(sim, p):
+        remove_isr_from_elr(sim, p)
+    write_leadership(sim, p, cause, sim.partitions[p, Partition.LEADER])
+
+
+@part
+def add_to_elr(sim: SimulationArrays, p: int, slots: Ints) -> None:
+    """Append the slots that the ELR lacks."""
+    for slot in slots:
+        if not contains(sim, Replica.ELR, p, slot):
+            append_to_list(sim, Replica.ELR, p, slot)
+
+
+@part
+def remove_isr_from_elr(sim: SimulationArrays, p: int) -> None:
+    """Remove the members of the ISR from the ELR, and all others if the ISR is large enough."""
+    begin = sim.partitions[p, Partition.REPLICA_BEGIN]
+    for slot in sim.replicas[begin : begin + sim.partitions[p, Partition.ISR_SIZE], Replica.ISR]:
         remove_from_list(sim, Replica.ELR, p, slot)
     clear_unneeded_elr(sim, p)
-    write_leadership(sim, p, cause, partition[Partition.LEADER])
 
 
 @part
@@ -215,9 +229,13 @@ def revoke_eligibility(sim: SimulationArrays, p: int, slot: int) -> None:
     """Remove a replica from ELR and ISR: its broker returns from an unclean stop and may have lost messages."""
     # Source: ReplicationControlManager.handleBrokerShutdown of 4.1.
     leader = sim.partitions[p, Partition.LEADER]
-    remove_from_list(sim, Replica.ELR, p, slot)
-    if contains(sim, Replica.ISR, p, slot) and leader != slot:
+    leaves_isr = contains(sim, Replica.ISR, p, slot) and leader != slot
+    if leaves_isr:
         remove_from_list(sim, Replica.ISR, p, slot)
+    if leaves_isr or contains(sim, Replica.ELR, p, slot):
+        remove_from_list(sim, Replica.ELR, p, slot)
+        clear_unneeded_elr(sim, p)
+    if leaves_isr:
         write_leadership(sim, p, ChangeCause.ISR_SHRINK, leader)
 
 

@@ -6,10 +6,11 @@ Sources: KafkaController.onPartitionReassignment of 2.8; PartitionReassignmentRe
 from udfs.kernel_compiler import copying_part, part
 from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState
 from udfs.simulation.kernels.controller_elections import (
-    clear_unneeded_elr,
+    add_to_elr,
     elect_kraft_leader,
     first_active_in_sync,
     remove_from_isr,
+    remove_isr_from_elr,
     set_leader,
     set_no_leader,
 )
@@ -19,6 +20,7 @@ from udfs.simulation.kernels.partition_state import (
     delete_replica,
     is_active,
     is_live,
+    is_target_in_sync,
     remove_from_list,
     replace_list,
     serving_leader,
@@ -43,16 +45,19 @@ def reassign_partition(sim: SimulationArrays, p: int, lists: Ints, place: int) -
     begin = partition[Partition.REPLICA_BEGIN]
     old_ar = sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR].copy()
     if kraft:
-        clear_unneeded_elr(sim, p)
         old_target = sim.replicas[begin : begin + partition[Partition.TARGET_SIZE], Replica.TARGET].copy()
         _set_kraft_assignment(sim, p, lists, place, old_ar, old_target)
+        if is_target_in_sync(sim, p) and uses_elr(sim, p):
+            add_to_elr(sim, p, sim.replicas[begin : begin + partition[Partition.ISR_SIZE], Replica.ISR])
+        elif partition[Partition.ISR_SIZE] >= min(partition[Partition.MIN_ISR], len(old_ar)):
+            partition[Partition.ELR_SIZE] = 0  # as clear_unneeded_elr, of the replicas before
     else:
         replace_list(sim, Replica.TARGET, p, lists, place)
         replace_list(sim, Replica.AR, p, lists, place)
         for slot in old_ar:
             if not contains(sim, Replica.TARGET, p, slot):
                 append_to_list(sim, Replica.AR, p, slot)
-        if not _is_target_in_sync(sim, p):
+        if not is_target_in_sync(sim, p):
             set_leader(sim, p, partition[Partition.LEADER], ChangeCause.REASSIGNMENT)
     for slot in lists[place + 1 : place + 1 + lists[place]]:
         if slot in old_ar:
@@ -72,7 +77,7 @@ def resume_reassignment(sim: SimulationArrays, p: int) -> None:
     partition = sim.partitions[p]
     if not partition[Partition.TARGET_SIZE] or uses_kraft(sim, p):
         return
-    if _is_target_in_sync(sim, p):
+    if is_target_in_sync(sim, p):
         complete_reassignment(sim, p)
     else:
         set_leader(sim, p, partition[Partition.LEADER], ChangeCause.REASSIGNMENT)
@@ -101,20 +106,11 @@ def _set_kraft_assignment(
 
 
 @part
-def _is_target_in_sync(sim: SimulationArrays, p: int) -> bool:
-    partition = sim.partitions[p]
-    begin, is_in_sync = partition[Partition.REPLICA_BEGIN], True
-    for slot in sim.replicas[begin : begin + partition[Partition.TARGET_SIZE], Replica.TARGET]:
-        is_in_sync = is_in_sync and contains(sim, Replica.ISR, p, slot)
-    return is_in_sync
-
-
-@part
 def complete_reassignment(sim: SimulationArrays, p: int) -> None:
     """Complete a reassignment whose target is in sync: a replica of the target leads, and the others are deleted."""
     partition = sim.partitions[p]
     begin, size = partition[Partition.REPLICA_BEGIN], partition[Partition.TARGET_SIZE]
-    if size == 0 or not _is_target_in_sync(sim, p):
+    if not is_target_in_sync(sim, p):
         return
     kraft = uses_kraft(sim, p)
     if kraft:
@@ -139,20 +135,17 @@ def complete_reassignment(sim: SimulationArrays, p: int) -> None:
 
 @part
 def _remove_leaving_from_isr(sim: SimulationArrays, p: int) -> None:
-    """Remove all replicas outside the target from the ISR, in one record."""
+    """Remove all replicas outside the target from the ISR, in one record. The ELR has the ISR from before already."""
     # The epoch grows if a replica leaves or leads. Source: completeReassignmentIfNeeded of PartitionChangeBuilder, 4.1.
     partition = sim.partitions[p]
-    with_elr = uses_elr(sim, p)
     removes_replicas = partition[Partition.TARGET_SIZE] < partition[Partition.AR_SIZE]
     old_isr_size = partition[Partition.ISR_SIZE]
     for i in range(partition[Partition.AR_SIZE]):
         slot = sim.replicas[partition[Partition.REPLICA_BEGIN] + i, Replica.AR]
         if contains(sim, Replica.ISR, p, slot) and not contains(sim, Replica.TARGET, p, slot):
             remove_from_list(sim, Replica.ISR, p, slot)
-            if with_elr:
-                append_to_list(sim, Replica.ELR, p, slot)
-    if with_elr:
-        clear_unneeded_elr(sim, p)
+    if uses_elr(sim, p):
+        remove_isr_from_elr(sim, p)
     leader = partition[Partition.LEADER]
     if leader != NONE and contains(sim, Replica.ISR, p, leader) and is_active(sim, p, leader):
         if removes_replicas:

@@ -303,3 +303,13 @@ def reset_partition(sim: SimulationArrays, p: int) -> None:
     partition[Partition.MIN_ISR], partition[Partition.UNCLEAN_ELECTION] = 1, 0
     for which in range(Replica.TARGET + 1):
         partition[which] = 0
+
+
+@part
+def is_target_in_sync(sim: SimulationArrays, p: int) -> bool:
+    """Return whether p is being reassigned and all replicas of the target are in the ISR."""
+    partition = sim.partitions[p]
+    begin, is_in_sync = partition[Partition.REPLICA_BEGIN], partition[Partition.TARGET_SIZE] > 0
+    for slot in sim.replicas[begin : begin + partition[Partition.TARGET_SIZE], Replica.TARGET]:
+        is_in_sync = is_in_sync and contains(sim, Replica.ISR, p, slot)
+    return bool(is_in_sync)

@@ -1,0 +1,159 @@
+"""The columns of the views and their meaning, for docs/tables.md and DESCRIBE; a test compares them with Spark's."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from pipelines.tables import TABLES
+from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, LONG, TEXT, TIME, column, get_comment
+
+
+def _copy(table: str, *names: str) -> Iterator[pa.Field]:
+    """Copy columns of a table that a view shows unchanged."""
+    fields = {field.name: field for field in TABLES[table].columns}
+    return (fields[name] for name in names)
+
+
+def _compare(table: str, *names: str) -> Iterator[pa.Field]:
+    """Copy columns of a table twice: as they were before and as they are now."""
+    for field in _copy(table, *names):
+        for suffix, time in (("before", "in the earlier snapshot"), ("now", "in the later snapshot")):
+            yield column(f"{field.name}_{suffix}", field.type, f"{time}: {get_comment(field)}")
+
+
+_CLUSTER = tuple(_copy("gold.plans", "cluster_id"))
+_PARTITION = tuple(_copy("silver.partitions", "cluster_id", "topic", "partition"))
+_STATE = tuple(_copy("silver.partitions", "replicas", "isr", "size_bytes"))
+_ANSWER = column("answer", TEXT, "Yes, or the reason why not")
+_FAILURE = (
+    _ANSWER,
+    *_copy(
+        "gold.failure_summary",
+        *("newly_offline_partitions", "unclean_elections", "under_min_isr_before_partitions"),
+        *("under_min_isr_partitions", "single_isr_partitions", "leaders_lost", "takeover_brokers"),
+        *("worst_survivor", "worst_survivor_ratio"),
+    ),
+)
+_NUMBER = column("number", INT, "number of the snapshot, from 1 for each cluster, in the order in which they were seen")
+_FIRST_SEEN_AT = column("first_seen_at", TIME, "when the cluster was first seen in this state, after another one (UTC)")
+_SEEN_AT = column("seen_at", TIME, "when the cluster was last seen in this state, before another one (UTC)")
+_OVER_MEAN = column("leaders_over_mean", DOUBLE, "leaders over the mean of the live brokers; 1 = the mean")
+
+VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
+    "snapshots": (
+        *_copy("gold.plans", "cluster_id", "snapshot_id"),
+        _FIRST_SEEN_AT,
+        _SEEN_AT,
+        _NUMBER,
+        column("newest", FLAG, "it is the newest snapshot of its cluster"),
+    ),
+    "hottest_brokers": (
+        *_copy("gold.broker_load", "cluster_id", "broker_id", "rack", "leaders"),
+        _OVER_MEAN,
+        *_copy("gold.broker_load", "preferred_leaders", "replicas", "bytes_out_per_s"),
+        column("place", INT, "place by leaders within the cluster: 1 = the hottest; equal brokers share a place"),
+    ),
+    "broker_failure_risk": (*_CLUSTER, column("broker_id", INT, "broker that fails"), *_FAILURE),
+    "custom_failure_risk": (*_CLUSTER, *_copy("gold.failure_summary", "failed_brokers"), *_FAILURE),
+    "rack_failure_risk": (*_CLUSTER, column("rack", TEXT, "rack whose brokers all fail"), *_FAILURE),
+    "partition_issues": (
+        *_PARTITION,
+        column(
+            "issue",
+            TEXT,
+            "offline, under_min_isr, under_replicated, offline_if_broker_fails or offline_if_rack_fails; one row each",
+        ),
+        *_copy("silver.partitions", "leader"),
+        *_STATE,
+    ),
+    "single_leader_topics": (
+        *_CLUSTER,
+        *_copy("silver.topics", "topic"),
+        *_copy("gold.leader_hotspots", "partitions", "leaders"),
+        column("broker_id", INT, "broker that leads all online partitions of the topic"),
+        *_copy("gold.leader_hotspots", "brokers_spread_percent"),
+    ),
+    "single_failure_offline_partitions": (
+        *_PARTITION,
+        column("broker_id", INT, "the leader, whose failure takes the partition offline"),
+        *_STATE,
+    ),
+    "single_failure_under_min_isr_partitions": (
+        *_PARTITION,
+        column("broker_id", INT, "in-sync replica whose failure takes the partition below effective_min_isr"),
+        column("live_isr_count", INT, "live in-sync replicas now"),
+        column("live_isr_count_after", INT, "live in-sync replicas after the failure"),
+        *_copy("silver.partitions", "effective_min_isr", "leader"),
+        *_STATE,
+    ),
+    "snapshot_changes": (
+        *_PARTITION,
+        column(
+            "change", TEXT, "created, removed, replicas changed, leader changed or ISR changed: the first that applies"
+        ),
+        *_compare("silver.partitions", "leader", "replicas", "isr"),
+    ),
+    "broker_changes": (
+        *_copy("silver.brokers", "cluster_id", "broker_id"),
+        column(
+            "change",
+            TEXT,
+            "added, removed, failed, returned, state unknown, rack changed or host changed: the first that applies",
+        ),
+        *_compare("silver.brokers", "live", "rack", "host", "leaders"),
+    ),
+    "topic_changes": (
+        *_CLUSTER,
+        _NUMBER,
+        _FIRST_SEEN_AT,
+        *_copy("silver.topics", "topic"),
+        column(
+            "change",
+            TEXT,
+            "created, deleted, recreated (another topic id), partitions changed, replication factor changed, or "
+            "partitions and replication factor changed",
+        ),
+        *_compare("silver.topics", "partitions", "replication_factor"),
+    ),
+    "hottest_broker_history": (
+        *_CLUSTER,
+        _NUMBER,
+        _FIRST_SEEN_AT,
+        _SEEN_AT,
+        column("broker_id", INT, "live broker with the most leaders; the lowest id among equals"),
+        column("leaders", LONG, "partitions it leads"),
+        column("leaders_mean", DOUBLE, "leaders per live broker"),
+        _OVER_MEAN,
+    ),
+    "worst_pair": (
+        *_CLUSTER,
+        column("broker_id", INT, "one of the two brokers"),
+        column("other_broker_id", INT, "the other one"),
+        *_copy(
+            "gold.failure_summary",
+            *("newly_offline_partitions", "under_min_isr_partitions", "worst_survivor", "worst_survivor_ratio"),
+        ),
+    ),
+    "plan_metrics": (
+        *_copy("gold.plans", "cluster_id", "goal"),
+        column("metric", TEXT, "name of the metric: a column of gold.plans without _before and _after"),
+        column("before", DOUBLE, "value now; 0 for what the plan copies and changes; null = unknown"),
+        column("after", DOUBLE, "value after the plan; null = unknown"),
+        column("lower_bound", DOUBLE, "proven lower bound, which no plan can beat; null = none is proven"),
+    ),
+    "manually_placed_topics": (
+        *_copy(
+            "gold.topic_origin",
+            *("cluster_id", "topic", "first_mismatch_partition", "partitions_checked", "evidence", "note"),
+        ),
+        column("racks_known", FLAG, "the sources show a rack; else topics placed across racks are listed too"),
+    ),
+    "metric_history": (
+        *_copy("gold.scheme_comparison", "cluster_id", "metric"),
+        _FIRST_SEEN_AT,
+        _SEEN_AT,
+        _NUMBER,
+        column("value", DOUBLE, "value for the observed placement; null = unknown"),
+        column("change", DOUBLE, "value less that in the snapshot before; null = unknown, or the first snapshot"),
+    ),
+}

@@ -1,0 +1,221 @@
+"""Write views as Delta tables of their names, for tools that read Delta tables without Spark."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark import delta_log, delta_rs
+from pipelines.spark.delta_tables import DeltaTables
+from pipelines.spark.storage_faults import read_message
+from pipelines.spark.views import HISTORY_VIEWS, SNAPSHOTS, View, find_dependencies, match_snapshots
+from pipelines.spark.views import use_temporary_names as rename
+from pipelines.tables import TABLES
+from pipelines.tables.ops_tables import RUNS
+
+_MAX_COPIED_ROWS = 200_000  # of the snapshots that a view reads of one table; views of more are written by executors
+_HISTORY = "__history"  # the end of the name of a temporary view with all snapshots, and columns that are needed
+_THREADS = 4  # Spark uses little of a processor while it plans a query
+_LAST_COMMITS = 4  # VACUUM adds two
+# Without these, Spark divides the work on a few rows into dozens of tasks, and compiles code for each query.
+_ONE_TASK = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+# VACUUM removes what is older than the table's retention, a week by default, after each so many commits.
+_VACUUM_INTERVAL = 10
+_INCOMPLETE_LOG = "DELTA_CANNOT_VACUUM_LITE"  # commits since the last VACUUM are gone: runs are weeks apart
+
+_log = logging.getLogger(__name__)
+
+
+class ViewTask(NamedTuple):
+    """A view whose table is not up to date, and what its table's next commit records."""
+
+    view: View
+    inputs: str  # the state of all that it reads, as JSON
+    is_small: bool = False  # whether all that it reads was copied into the session
+
+
+class ViewTables(DeltaTables):
+    """Tables of views in a warehouse that is a folder or URL."""
+
+    def write_view_tables(self, views: Sequence[View]) -> None:
+        """Write the rows of views, the first of which lists the snapshots; skip those that read nothing new."""
+        tables = find_dependencies([view.name for view in views])[0]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            states = dict(zip(tables, pool.map(self._read_state, tables), strict=True))
+        with self._plan_one_task():
+            snapshots = self._list_snapshots(views[0])
+            tasks = [ViewTask(view, _describe_inputs(view, states, snapshots)) for view in views]
+            with ThreadPoolExecutor(_THREADS) as pool:
+                written = list(pool.map(self._read_inputs, [view.name for view in views]))
+            stale = [task for task, inputs in zip(tasks, written, strict=True) if task.inputs != inputs]
+            copied = self._open_inputs([task.view for task in stale], _find_recent(snapshots))
+            stale = [task._replace(is_small=copied.issuperset(_list_inputs(task.view))) for task in stale]
+            self._write_all([task for task in stale if task.is_small])
+        self._write_all([task for task in stale if not task.is_small])
+
+    @contextmanager
+    def _plan_one_task(self) -> Iterator[None]:
+        """Make Spark plan each query on copied rows as one task; elsewhere none are copied, nor may settings change."""
+        conf = self.spark.conf
+        settings = _ONE_TASK if self._is_local else {}
+        previous = {name: conf.get(name) or value for name, value in settings.items()}
+        try:
+            for name, value in settings.items():
+                conf.set(name, value)
+            yield
+        finally:
+            for name, value in previous.items():
+                conf.set(name, value)
+
+    def _list_snapshots(self, view: View) -> pa.Table:
+        """Evaluate the view of snapshots, which all others read, once; a temporary view holds its rows."""
+        self._open_inputs([view], ())
+        frame = self.spark.sql(_rename_inputs(view))
+        rows = frame.toArrow()
+        self.spark.createDataFrame(rows, frame.schema).coalesce(1).createOrReplaceTempView(rename(view.name))
+        return rows
+
+    def _open_inputs(self, views: Sequence[View], recent: Sequence[SnapshotKey]) -> set[str]:
+        """Make the tables of views known by the names of `_list_inputs`; return what queries read without a file.
+
+        recent: the snapshots that views read, but for those of HISTORY_VIEWS, which read all.
+        """
+        inputs = {temporary: table for view in views for temporary, table in _list_inputs(view).items()}
+        tables = {temporary: table for temporary, table in inputs.items() if table in TABLES}
+
+        def open_table(temporary: str) -> bool:
+            name = tables[temporary]
+            is_history = temporary.endswith(_HISTORY)
+            words = set(re.findall(r"\w+", "\n".join(view.sql for view in views if temporary in _list_inputs(view))))
+            columns = [c for c in TABLES[name].column_names if c in words or not is_history]
+            rows = self._copy_rows(name, None if is_history else recent, columns)
+            frame = self._open(name) if rows is None else rows.coalesce(1)
+            if rows is None and not is_history:
+                frame = frame.where(match_snapshots(recent))
+            frame.createOrReplaceTempView(temporary)
+            return rows is not None
+
+        with ThreadPoolExecutor(_THREADS) as pool:
+            are_copied = list(pool.map(open_table, tables))
+        return set(inputs) - {name for name, is_copied in zip(tables, are_copied, strict=True) if not is_copied}
+
+    def _copy_rows(
+        self, name: str, snapshots: Sequence[SnapshotKey] | None, columns: Sequence[str]
+    ) -> DataFrame | None:
+        """Copy the rows of snapshots into the session; None if they may be many, or are not on this machine."""
+        location = self.location(name)
+        if not self._is_local or not delta_rs.is_plain(location):
+            return None
+        rows = delta_rs.read_rows(Path(location), snapshots, columns, _MAX_COPIED_ROWS)
+        if rows is None:
+            return None
+        schema = StructType([field for field in TABLES[name].schema if field.name in columns])
+        return self.spark.createDataFrame(rows.select(schema.names).cast(to_arrow_schema(schema)), schema)
+
+    def _write_all(self, tasks: Sequence[ViewTask]) -> None:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            list(pool.map(self._write_view, tasks))
+
+    def _write_view(self, task: ViewTask) -> None:
+        """Replace the table of a view by its rows, in one commit, and remove old files now and then."""
+        view, location = task.view, self.location(task.view.name)
+        rows = self.spark.sql(f"SELECT * FROM {rename(SNAPSHOTS)}" if view.name == SNAPSHOTS else _rename_inputs(view))
+        arrow_rows = rows.toArrow() if task.is_small else None
+        with self._lock(view.name), self.explain_faults(f"table {view.name} at {location}"):
+            if arrow_rows is not None:
+                delta_rs.overwrite_table(Path(location), arrow_rows, view.comment, task.inputs)
+            else:
+                writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+                writer.option("optimizeWrite", "true").option("userMetadata", task.inputs).save(location)
+            if self.last_version(view.name) % _VACUUM_INTERVAL == 0:
+                self._remove_old_files(view.name)
+        _log.info("%s: written", view.name)
+
+    def _remove_old_files(self, name: str) -> None:
+        """Remove the files of a table that no version within its retention needs."""
+        location = self.location(name)
+        if self._is_local and delta_rs.is_plain(location):
+            delta_rs.vacuum_table(Path(location))
+            return
+        statement = f"VACUUM {self._sql_name(name)}"
+        try:
+            self.spark.sql(f"{statement} LITE")  # reads the log instead of listing files in thousands of tasks
+        except Exception as error:
+            if _INCOMPLETE_LOG not in read_message(error):
+                raise
+            self.spark.sql(statement)
+
+    def _read_state(self, name: str) -> str:
+        """Read the number and the time of a table's last commit."""
+        if self._is_local:
+            commit = delta_log.list_commits(Path(self.location(name)))[-1]
+            return f"{int(commit.stem)} {commit.stat().st_mtime_ns}"
+        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT 1")
+        row = history.selectExpr("version", "CAST(timestamp AS STRING) AS time").first()
+        return f"{row.version} {row.time}" if row else ""
+
+    def _read_inputs(self, name: str) -> str:
+        """Read what the last write to the table of a view has recorded as its inputs; empty = nothing."""
+        if self._is_local:
+            return delta_log.read_user_metadata(Path(self.location(name)), _LAST_COMMITS)
+        try:
+            history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT {_LAST_COMMITS}")
+            row = history.where("operation NOT LIKE 'VACUUM%'").select("userMetadata").first()
+        except AnalysisException:  # there is no such table yet
+            return ""
+        return (row[0] or "") if row else ""
+
+
+def _list_inputs(view: View) -> dict[str, str]:
+    """List the names of the temporary views that a view reads, and the table or view that each shows."""
+    suffix = _HISTORY if view.name in HISTORY_VIEWS else ""
+    return {f"{rename(name)}{suffix if name in TABLES else ''}": name for name in view.dependencies}
+
+
+def _rename_inputs(view: View) -> str:
+    """Return the query of a view over its temporary views."""
+    sql = rename(view.sql)
+    for temporary, name in _list_inputs(view).items():
+        sql = re.sub(rf"\b{rename(name)}\b", temporary, sql)
+    return sql
+
+
+def _find_recent(snapshots: pa.Table) -> list[SnapshotKey]:
+    """Find the newest snapshot of each cluster and the one before it: all that views read of most tables."""
+    rows = snapshots.to_pylist()
+    newest = {row["cluster_id"]: row["number"] for row in rows if row["newest"]}
+    return [
+        SnapshotKey(row["cluster_id"], row["snapshot_id"])
+        for row in rows
+        if row["number"] >= newest[row["cluster_id"]] - 1
+    ]
+
+
+def _describe_inputs(view: View, states: Mapping[str, str], snapshots: pa.Table) -> str:
+    """Describe all that the rows of a view depend on, as JSON."""
+    is_timeless = view.name != SNAPSHOTS and "seen_at" not in view.sql  # a cluster seen again changes only the time
+    used = snapshots.drop_columns(["first_seen_at", "seen_at"]) if is_timeless else snapshots
+    rows = sorted(map(str, used.to_pylist()))
+    tables = {name: states[name] for name in view.dependencies if name in states and name != RUNS.name}
+    return json.dumps({"tables": tables, "snapshots": _digest("\n".join(rows)), "query": _digest(view.sql)})
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,156 @@
+"""Errors about a query say what is wrong with it, and where; SHOW lists the whole warehouse."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipelines.cli.query_command import run_query
+from pipelines.cli.sql_errors import remove_setting_advice
+from pipelines.errors import StoreError
+from pipelines.spark.store import Store
+from pipelines.spark.views import VIEWS
+from pipelines.tables import TABLES
+from tests.shared_runs import SmallRun
+
+
+@pytest.fixture(scope="module")
+def store(spark_application: SparkSession, small_run: SmallRun) -> Store:
+    return Store(spark_application, str(small_run.warehouse))
+
+
+def explain(store: Store, sql: str) -> list[str]:
+    """Return the lines of the error about a query."""
+    with pytest.raises(StoreError) as raised:
+        run_query(store, sql, as_json=False)
+    return [str(line) for line in raised.value.args]
+
+
+@pytest.mark.parametrize(
+    ("sql", "word"),
+    [
+        ("DELETE FROM gold.plans", "DELETE"),
+        ("update gold.plans SET moves = 0", "UPDATE"),
+        ("DROP TABLE gold.plans", "DROP"),
+        ("INSERT INTO gold.plans VALUES (1)", "INSERT"),
+        ("CREATE TABLE copy AS SELECT 1", "CREATE"),
+        ("/* first */ EXPLAIN FORMATTED DELETE FROM gold.plans", "DELETE"),
+        ("WITH x AS (SELECT 'a' AS a) INSERT INTO gold.plans SELECT * FROM x", "INSERT"),
+        ("SELECT 1; DROP TABLE gold.plans", "DROP"),
+    ],
+)
+def test_a_statement_that_writes_is_no_syntax_error(store: Store, sql: str, word: str) -> None:
+    (line,) = explain(store, sql)
+    assert line.startswith("query only reads: SELECT, WITH, VALUES, SHOW, DESCRIBE and EXPLAIN.")
+    assert f"It rejects {word}. " in line
+    assert "copy" in line
+
+
+def test_several_statements(store: Store) -> None:
+    assert explain(store, "SELECT 1; SELECT 2") == [
+        "query takes one statement, not 2. To run several: kafka-placement sql"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "wrong", "keyword"),
+    [
+        ("SELECT * FORM gold.plans", "FORM", "FROM"),
+        ("SLECT * FROM gold.plans", "SLECT", "SELECT"),
+        ("SELEC 1", "SELEC", "SELECT"),
+        ("SELECT *\n  FROM gold.plans\n  WHRE feasible", "WHRE", "WHERE"),
+        ("\nEXPLAIN SELECT a\tFROM t GRUOP BY a", "GRUOP", "GROUP"),
+        ("SELECT moves FROM gold.plans x y", "y", None),
+        ("SELECT * FROM gold.plans WHERE goal =", None, None),
+        ("SELECT (1", None, None),
+        ("SELECT 1)", None, None),
+        ("SELECT 'a\n", "'a", None),
+    ],
+)
+def test_a_caret_points_at_what_is_wrong(store: Store, sql: str, wrong: str | None, keyword: str | None) -> None:
+    first, *rest = explain(store, sql)
+    if wrong is None:
+        assert "ends too early" in first or "more ) than (" in first
+        assert not rest
+        return
+    line, caret, *suggestion = rest
+    assert line[caret.index("^") :].startswith(wrong)
+    assert caret.strip() == "^"
+    assert suggestion == ([f"Did you mean {keyword}?"] if keyword else [])
+    if keyword:
+        number = sql[: sql.index(wrong)].count("\n") + 1
+        character = sql.index(wrong) - sql.rfind("\n", 0, sql.index(wrong))
+        assert first == f"invalid SQL: syntax error at '{wrong}' (line {number}, character {character})"
+
+
+def test_the_caret_stays_below_its_place_in_a_long_line(store: Store) -> None:
+    sql = f"SELECT '{'x' * 500}\t', 1 FORM gold.plans WHERE goal IN ({', '.join(['1'] * 300)})"
+    _, line, caret, suggestion = explain(store, sql)
+    assert line[caret.index("^") :].startswith("FORM")
+    assert len(line) < 150
+    assert suggestion == "Did you mean FROM?"
+
+
+@pytest.mark.parametrize(
+    ("sql", "parts"),
+    [
+        ("SELECT 1/0", ["try_divide"]),
+        ("SELECT 1 % 0", ["try_mod"]),
+        ("SELECT CAST('x' AS INT)", ["try_cast"]),
+        ("SELECT 2147483647 + 1", ["try_add"]),
+        ("SELECT make_date(2020, 13, 1)", ["valid values 1 - 12"]),
+        ("SELECT no_function(1)", ["no_function"]),
+        ("SELECT interval 1 month", ["CAST(... AS STRING)"]),
+    ],
+)
+def test_errors_name_functions_but_neither_settings_nor_tables(store: Store, sql: str, parts: list[str]) -> None:
+    text = "\n".join(explain(store, sql))
+    assert all(part in text for part in parts)
+    assert "ansi" not in text
+    assert not any(name in text for name in (*TABLES, *(view.name for view in VIEWS)))
+
+
+def test_only_the_advice_is_removed() -> None:
+    advice = 'If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error.'
+    message = "[X] A value of 1.5 is bad. Use `try_x` instead."
+    assert remove_setting_advice(f"{message} {advice} SQLSTATE: 22012") == f"{message} SQLSTATE: 22012"
+    assert remove_setting_advice(message) == message
+
+
+def test_near_names_of_tables_and_columns(store: Store) -> None:
+    assert "Did you mean insights.worst_pair?" in explain(store, "DESCRIBE insights.worst_par")[0]
+    assert "Did you mean feasible?" in explain(store, "SELECT feasable FROM gold.plans")[0]
+
+
+def test_show_lists_all_tables_and_views(store: Store) -> None:
+    columns, rows = run_query(store, "SHOW TABLES", as_json=True)
+    assert columns == ["namespace", "tableName", "isTemporary"]
+    existing = {name for name in TABLES if store.exists(name)}
+    assert {f"{row.namespace}.{row.tableName}" for row in rows} == existing | {view.name for view in VIEWS}
+    assert len(existing) > 20
+    _, rows = run_query(store, "show tables in `insights`;", as_json=False)
+    assert [row.tableName for row in rows] == [view.name.removeprefix("insights.") for view in VIEWS]
+    _, rows = run_query(store, "SHOW VIEWS FROM insights LIKE 'worst*|SNAPSHOTS'", as_json=False)
+    assert [row.viewName for row in rows] == ["snapshots", "worst_pair"]
+    _, rows = run_query(store, "SHOW VIEWS IN gold", as_json=False)
+    assert rows == []
+    _, rows = run_query(store, "SHOW SCHEMAS -- all", as_json=False)
+    assert [row.namespace for row in rows] == ["bronze", "gold", "insights", "internal", "ops", "silver"]
+    assert "no_schema" in explain(store, "SHOW TABLES IN no_schema")[0]
+
+
+def test_show_lists_only_views_whose_tables_exist(spark: SparkSession, small_run: SmallRun, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(small_run.warehouse, tmp_path / "warehouse"))
+    shutil.rmtree(copy / "gold" / "plans")
+    _, rows = run_query(Store(spark, str(copy)), "SHOW TABLES", as_json=False)
+    names = {row.tableName for row in rows}
+    assert names.isdisjoint({"plans", "plan_metrics"})
+    assert {"plan_moves", "worst_pair"} <= names
+
+
+def test_describe_a_view(store: Store) -> None:
+    _, rows = run_query(store, "DESCRIBE insights.worst_pair", as_json=False)
+    assert [row.col_name for row in rows][:2] == ["cluster_id", "broker_id"]

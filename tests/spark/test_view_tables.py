@@ -1,0 +1,151 @@
+"""The tables of views have the rows of the views, are written only after changes, and lose their old files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from pipelines.config.settings import load_settings
+from pipelines.ingest.sources import find_source
+from pipelines.runner import Progress, Run, make_context
+from pipelines.spark import delta_rs, view_tables
+from pipelines.spark.store import Store
+from pipelines.spark.views import SNAPSHOTS, VIEWS, find_dependencies
+from pipelines.tables import TABLES
+from tests.spark.test_views import AFTER, BEFORE
+from tests.steps import list_steps_to
+
+AGAIN, LAST = datetime(2026, 11, 30, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
+_NAMES = [view.name for view in VIEWS]
+_DOWN = BEFORE.replace("Leader: 2\tReplicas: 2,3\tIsr: 2,3", "Leader: 3\tReplicas: 2,3\tIsr: 3")
+_DAYS = (BEFORE, AFTER, _DOWN.replace("Isr: 1,2", "Isr: 1"))  # broker 2 fails
+
+
+def make_run(store: Store, day: int, at: datetime) -> Run:
+    """Make a run over the source of a day."""
+    options = [f"store.warehouse={store.warehouse}", "failures.seeds=1", "hotspots.seeds=20"]
+    source = find_source(f"prod={Path(store.warehouse).parent}/day-{day}.txt")
+    return Run(store.spark, store, make_context([source], load_settings(options, environ={}), at), Progress())
+
+
+def see_again(run: Run, at: datetime) -> None:
+    """Record that a cluster is as it was when these steps were finished."""
+    run.unfinished(list_steps_to(["gold.scheme_comparison"]))
+    run.go([], clock=lambda: at)
+
+
+@pytest.fixture(scope="module")
+def last_run(tmp_path_factory: pytest.TempPathFactory, spark_application: SparkSession) -> tuple[Store, Run]:
+    """A cluster seen three times, without tables of views; and its last run."""
+    folder = tmp_path_factory.mktemp("view_tables")
+    store = Store(spark_application, f"{folder}/tables")
+    for day, text in enumerate(_DAYS, 1):
+        (folder / f"day-{day}.txt").write_text(text)
+        at = datetime(2026, 11, 20 + day, tzinfo=UTC)
+        run = make_run(store, day, at)
+        run.go(list_steps_to(find_dependencies(_NAMES)[0]), clock=lambda at=at: at)
+    return store, run
+
+
+@pytest.fixture
+def store(last_run: tuple[Store, Run]) -> Store:
+    return last_run[0]
+
+
+def open_table(store: Store, name: str) -> DeltaTable:
+    return DeltaTable(store.location(name))
+
+
+def list_versions(store: Store) -> dict[str, int]:
+    return {name: store.last_version(name) for name in _NAMES}
+
+
+def list_written(store: Store, before: dict[str, int]) -> set[str]:
+    """Publish the views; return those whose tables have new commits."""
+    store.publish_views()
+    return {name for name, version in list_versions(store).items() if version > before[name]}
+
+
+@pytest.mark.parametrize("max_rows", [200_000, 0], ids=["copied", "by executors"])
+def test_a_table_has_the_rows_of_its_view(store: Store, monkeypatch: pytest.MonkeyPatch, max_rows: int) -> None:
+    monkeypatch.setattr(view_tables, "_MAX_COPIED_ROWS", max_rows)
+    monkeypatch.setattr(view_tables, "_describe_inputs", lambda *_: f"at most {max_rows} rows")
+    store.publish_views()
+    run_sql = store.prepare_sql(_NAMES)
+    for name in _NAMES:
+        expected = run_sql(f"SELECT * FROM {name}").toArrow()
+        table = open_table(store, name)
+        rows = table.to_pyarrow_table()
+        assert rows.schema.names == expected.schema.names
+        assert sorted(map(str, rows.to_pylist())) == sorted(map(str, expected.to_pylist())), name
+        engine = str(table.history(1)[0]["engineInfo"])
+        assert engine.startswith("Apache-Spark" if not max_rows else "delta-rs"), name
+
+
+def test_views_read_only_tables_and_the_snapshots() -> None:
+    """Each is evaluated by itself, and the snapshots before all others."""
+    assert VIEWS[0].name == SNAPSHOTS
+    for view in VIEWS:
+        assert {*view.dependencies} <= {*TABLES, SNAPSHOTS}, view.name
+
+
+def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, Run]) -> None:
+    store, run = last_run
+    store.publish_views()
+    before = list_versions(store)
+    assert list_written(store, before) == set()
+    store.replace(TABLES["gold.plans"], store.read("gold.plans", run.snapshots), run.snapshots)
+    assert list_written(store, before) == {"insights.plan_metrics"}
+    before = list_versions(store)
+    see_again(make_run(store, len(_DAYS), AGAIN), AGAIN)  # only times change
+    assert list_written(store, before) == {
+        SNAPSHOTS,
+        *(f"insights.{name}" for name in ("metric_history", "topic_changes", "hottest_broker_history")),
+    }
+    newest = open_table(store, SNAPSHOTS).to_pyarrow_table()
+    assert sum(newest["newest"].to_pylist()) == 1
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["delta-rs", "Spark"])
+def test_old_files_of_a_table_are_removed(
+    last_run: tuple[Store, Run], monkeypatch: pytest.MonkeyPatch, is_plain: bool
+) -> None:
+    store = last_run[0]
+    store.publish_views()
+    monkeypatch.setattr(delta_rs, "is_plain", lambda _: is_plain)
+    name = "insights.hottest_brokers" if is_plain else "insights.worst_pair"
+    folder = Path(store.location(name))
+    store.spark.sql(
+        f"ALTER TABLE delta.`{folder}` SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 seconds')"
+    )
+    numbers: Iterator[int] = count()
+    monkeypatch.setattr(view_tables, "_describe_inputs", lambda *_: json.dumps(next(numbers)))
+    views = [view for view in VIEWS if view.name in (SNAPSHOTS, name)]
+    kept = 0
+    for _ in range(view_tables._VACUUM_INTERVAL):
+        store.write_view_tables(views)
+        files = len([*folder.glob("*.parquet")])
+        assert files <= view_tables._VACUUM_INTERVAL + 2
+        if "VACUUM END" in str(open_table(store, name).history(1)):
+            assert files == len(open_table(store, name).file_uris())
+            kept = files
+    assert kept, "no file was removed"
+    assert open_table(store, name).to_pyarrow_table().num_rows
+
+
+def test_brokers_that_fail_and_return(store: Store) -> None:
+    def list_changes() -> dict[int, str]:
+        store.publish_views()
+        rows = open_table(store, "insights.broker_changes").to_pyarrow_table().to_pylist()
+        return {row["broker_id"]: row["change"] for row in rows}
+
+    assert list_changes() == {2: "failed"}
+    see_again(make_run(store, 1, LAST), LAST)
+    assert list_changes() == {2: "returned"}

@@ -1,0 +1,88 @@
+"""The commands of next steps run as they are printed, except for Kafka's, which need brokers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.verdict_rendering import format_in_summary
+from pipelines.verdict.judgement import Verdict
+from pipelines.verdict.levels import Level
+from pipelines.verdict.statements import STATEMENTS, VerdictPoint
+from tests.commands import call
+
+SAMPLES = Path(__file__).parents[2] / "data_samples"
+TOPIC = "orders.v2-113"  # of the sample kafka-4.1.1-kraft
+
+
+def fill_steps() -> Iterator[str]:
+    """Fill in the next steps of all statements, with their repairs."""
+    for statement in STATEMENTS.values():
+        for step in [statement.step, *(repair.text for repair in statement.repairs)]:
+            values = {
+                "restart": "",
+                "only_copy": "",
+                "election": "",
+                "repair": "",
+                "factor": 3,
+                "names": TOPIC,
+                "others": "",
+            }
+            yield re.sub(r"\[([^\[\]|]*)\|([^\[\]|]*)\]", r"\1", step).format(**values)
+
+
+COMMANDS = sorted({step[step.index("kafka-") :] for step in fill_steps() if "kafka-" in step})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_runs_as_printed(tmp_path: Path, command: str) -> None:
+    source = shlex.quote(str(SAMPLES / "kafka-4.1.1-kraft"))
+    step = VerdictPoint(Level.OK, "", command).name_source(source).step
+    program, *arguments = shlex.split(step)
+    if program == "kafka-placement":
+        call(*arguments, folder=tmp_path)
+    else:
+        assert "--bootstrap-server localhost:9092" in step
+
+
+def test_what_if_names_the_source_in_text_and_json(tmp_path: Path) -> None:
+    folder = tmp_path / "my SOURCE"
+    folder.mkdir()
+    shutil.copy(SAMPLES / "kafka-4.1.1-kraft" / "topics-describe.txt", folder / "prod.txt")
+    printed = call("what-if", "prod=my SOURCE/prod.txt", "--json", "answer.json", folder=tmp_path).stdout
+    answer = json.loads((tmp_path / "answer.json").read_text())
+    steps = [point["step"] for point in answer["verdict"]["points"] if "kafka-placement" in point["step"]]
+    assert steps
+    for step in steps:
+        assert step in printed
+        assert "kafka-placement plan 'prod=my SOURCE/prod.txt' --goal " in step
+
+
+def test_a_topic_is_never_taken_for_the_source() -> None:
+    point = VerdictPoint(Level.OK, "", "add replicas: kafka-placement plan SOURCE --goal rf --topics SOURCE,a")
+    assert point.name_source(r"a\1").step == r"add replicas: kafka-placement plan a\1 --goal rf --topics SOURCE,a"
+
+
+def test_the_summary_names_the_worst_three_findings_of_a_cluster_at_risk() -> None:
+    points = [VerdictPoint(Level.AT_RISK, "First.", "repair: kafka-placement plan SOURCE --goal repair --out plan")]
+    points += [VerdictPoint(Level.WARNING, f"{n}.", f"do {n}") for n in ("Second", "Third", "Fourth", "Fifth")]
+    lines = [
+        "prod: AT RISK: first.",
+        "    next: repair: kafka-placement plan dumps/prod --goal repair --out plan",
+        "  - Second.",
+        "    next: do Second",
+        "  - Third.",
+        "    next: do Third",
+    ]
+    for count, more in ((3, []), (4, ["  1 more finding"]), (5, ["  2 more findings"])):
+        verdict = Verdict(Level.AT_RISK, "First.", tuple(points[:count]))
+        expected = [*lines, *(f"{text}: kafka-placement what-if dumps/prod" for text in more)]
+        assert list(format_in_summary("prod", verdict, "dumps/prod")) == expected
+    warning = Verdict(Level.WARNING, "Second.", tuple(points[1:]))
+    assert list(format_in_summary("prod", warning, "dumps/prod")) == ["prod: WARNING: second."]

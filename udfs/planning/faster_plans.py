@@ -1,0 +1,181 @@
+"""Faster alternatives to a plan with a bottleneck. Each is computed: what is not faster is not listed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from udfs.json_answers import json_key, json_object
+from udfs.planning.bottleneck import Bottleneck, count_forced_copies
+from udfs.planning.cluster_model import ClusterModel, Flags, ProposedAssignment
+from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, build_rules
+from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.plan_metrics import mark_drained_brokers
+from udfs.planning.plan_request import ALL, MIN_BYTES, PlanRequest
+from udfs.planning.waves import IN, WaveLimits, measure_copy_loads, report_waves, split_into_waves
+from udfs.plurals import count_of
+
+_FASTER = 0.9  # of the plan's duration: what takes longer is not worth another plan
+_THROTTLE_FACTORS = (2, 4)  # tried for the throttle of the busiest brokers
+_DOUBLING_GAIN = 0.75  # of the duration: a higher factor must be worth it
+# Replicas up to which another plan is made: by counts with flows, and by all loads with a search. A count and not a
+# clock, so that plans are reproducible.
+_MAX_COUNTED, _MAX_SEARCHED = 1_000_000, 150_000
+
+PlanChanges = Mapping[str, tuple[str, ...]]  # Values of options of `plan` that differ; none = leave the option out
+
+
+@dataclass(frozen=True)
+class BrokerThrottle:
+    """A throttle for some brokers only."""
+
+    brokers: tuple[int, ...]
+    config: str  # Dynamic config of these brokers
+    bytes_per_s: int
+
+
+@json_object
+class FasterPlan:
+    """A faster alternative: a throttle to set while the plan runs, or options for another plan."""
+
+    description: str
+    seconds: float  # Estimated duration of copying
+    bytes_to_copy: int
+    options: PlanChanges
+    throttle: BrokerThrottle | None = json_key("throttle", omit_none=True, default=None)
+    disk_max_over_mean: float | None = None  # Disk of the fullest broker over the mean after another plan
+    missed_targets: int | None = None  # Targets that another plan misses
+
+
+@dataclass(frozen=True)
+class _Variant:
+    description: str
+    options: PlanChanges
+    model: ClusterModel
+    request: PlanRequest
+
+
+def find_faster_plans(execution: PlanExecution, request: PlanRequest, bottleneck: Bottleneck) -> tuple[FasterPlan, ...]:
+    """Find what is faster than a plan with this bottleneck, the fastest first."""
+    alternatives = [*_try_throttle(execution, bottleneck), *_try_one_wave(execution)]
+    for variant in _list_variants(execution.model, request, bottleneck):
+        if len(execution.model.replicas) <= (_MAX_SEARCHED if variant.request.objective == ALL else _MAX_COUNTED):
+            alternatives += _try_variant(execution, variant)
+    return tuple(sorted(alternatives, key=lambda plan: plan.seconds))
+
+
+def measure_disk(model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment) -> float | None:
+    """Measure the disk of the fullest broker over the mean after a proposal, of the brokers that stay."""
+    stays: Flags = model.live & ~mark_drained_brokers(model, request).draining
+    placed = model.with_lists(proposal.offsets, proposal.replicas)
+    load = np.bincount(placed.replicas, model.size[placed.row], model.brokers)[stays]
+    return round(float(load.max() / load.mean()), 3) if load.any() else None
+
+
+@dataclass(frozen=True)
+class _Copies:
+    seconds: float
+    bytes_to_copy: int
+    waves: int
+
+
+def _measure_copies(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> _Copies:
+    reports = report_waves(model, split_into_waves(model, proposal, limits))
+    seconds, size = (sum(getattr(report, name) for report in reports) for name in ("seconds", "bytes_to_copy"))
+    return _Copies(round(seconds, 1), size, len(reports))
+
+
+def _try_throttle(execution: PlanExecution, bottleneck: Bottleneck) -> Iterator[FasterPlan]:
+    """Try a higher throttle for the busiest brokers in their direction, while all others keep theirs."""
+    model, rate = execution.model, execution.waves.limits.throttle_bytes_per_s
+    loads, busy = measure_copy_loads(model, execution.waves), np.isin(model.broker_ids, bottleneck.busy_brokers)
+    normal, best, seconds = np.full(model.brokers, rate), None, execution.seconds
+    for factor in _THROTTLE_FACTORS:
+        raised = np.where(busy, factor * rate, rate)
+        rates = (raised, normal) if bottleneck.direction == IN else (normal, raised)
+        estimate = loads.estimate_seconds(*rates)
+        if estimate > _DOUBLING_GAIN * seconds:
+            break
+        best, seconds = factor, estimate
+    if best is None:
+        return
+    side = "follower" if bottleneck.direction == IN else "leader"
+    config = f"{side}.replication.throttled.rate"
+    throttle = BrokerThrottle(bottleneck.busy_brokers, config, int(best * rate))
+    busiest = model.describe_brokers(np.flatnonzero(busy))
+    description = f"{best} times the throttle for {busiest} only, if network and disks allow it"
+    copied = sum(report.bytes_to_copy for report in execution.wave_reports)
+    yield FasterPlan(description, round(seconds, 1), copied, {}, throttle)
+
+
+def _try_one_wave(execution: PlanExecution) -> Iterator[FasterPlan]:
+    """Try the same plan without limits of waves, in which brokers do not wait for the busiest of each wave."""
+    unlimited = WaveLimits(throttle_bytes_per_s=execution.waves.limits.throttle_bytes_per_s)
+    other = _measure_copies(execution.model, execution.proposal, unlimited)
+    if other.seconds <= _FASTER * execution.seconds:
+        settings = ("plans.wave_bytes_per_broker=0", "plans.wave_moves_per_broker=0")
+        waves = f"{count_of(other.waves, 'wave')} instead of {execution.waves.waves}"
+        description = f"{waves}, in which brokers do not wait for each other"
+        yield FasterPlan(description, other.seconds, other.bytes_to_copy, {"--set": settings})
+
+
+def _try_variant(execution: PlanExecution, variant: _Variant) -> Iterator[FasterPlan]:
+    try:
+        proposal = make_plan(variant.model, variant.request)
+    except InfeasibleRequest:
+        return
+    other = _measure_copies(variant.model, proposal, execution.waves.limits)
+    if other.seconds <= _FASTER * execution.seconds:
+        disk = measure_disk(variant.model, variant.request, proposal)
+        copies, missed = (other.seconds, other.bytes_to_copy), len(proposal.certificate.missed_targets)
+        yield FasterPlan(variant.description, *copies, variant.options, None, disk, missed)
+
+
+def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottleneck) -> Iterator[_Variant]:
+    """List other requests that may be faster: fewer bytes, more brokers that receive, or another goal.
+
+    A plan with a budget copies less only because it does less, so there are none.
+    """
+    if request.max_bytes is not None or request.max_moves is not None:
+        return
+    if request.objective == ALL and request.goal in ("balance", "expand", "drain"):
+        fewer = replace(request, objective=MIN_BYTES)
+        yield _Variant(
+            "even replica counts only, with as few bytes as possible", {"--objective": (MIN_BYTES,)}, model, fewer
+        )
+    if bottleneck.direction != IN or request.goal not in COPYING_GOALS:
+        return
+    if request.goal == "replace":
+        old = tuple(sorted({id_ for id_, _ in request.replacements}))
+        drain = replace(request, goal="drain", brokers=old, replacements=(), objective=MIN_BYTES)
+        ids = ",".join(map(str, old))
+        options = {"--goal": ("drain",), "--replace": (), "--brokers": (ids,), "--objective": (MIN_BYTES,)}
+        one = "broker" if len(old) == 1 else "brokers"
+        yield _Variant(f"drain {one} {ids} onto all other brokers", options, model, drain)
+        return
+    broker = int(np.searchsorted(model.broker_ids, bottleneck.broker))
+    rack = int(model.rack[broker])
+    if model.rack_names and count_forced_copies(model, build_rules(model, request), rack).any():
+        id_ = int(model.broker_ids[-1]) + 1
+        larger = add_broker(model, id_, rack)
+        name = model.rack_names[rack]
+        options = {"--add-brokers": (f"{id_}:{name}",)}
+        changed = request
+        if request.goal == "expand" and request.brokers:
+            changed = replace(request, brokers=(*request.brokers, id_))
+            options["--brokers"] = (",".join(map(str, changed.brokers)),)
+        yield _Variant(
+            f"one more broker in rack {name}, to start first, here with the id {id_}", options, larger, changed
+        )
+
+
+def add_broker(model: ClusterModel, id_: int, rack: int) -> ClusterModel:
+    """Return the cluster with one more live, empty broker, whose id is the largest."""
+    return replace(
+        model,
+        broker_ids=np.append(model.broker_ids, np.int32(id_)),
+        rack=np.append(model.rack, np.int32(rack)),
+        live=np.append(model.live, True),
+        draining=np.append(model.draining, False),
+    )

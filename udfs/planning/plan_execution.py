@@ -1,0 +1,30 @@
+"""How a plan is executed: its waves, and the elections after them."""
+
+from dataclasses import dataclass
+
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.elections import PreferredElections, elect_preferred_leaders
+from udfs.planning.waves import WaveLimits, WaveReport, Waves, report_waves, split_into_waves
+
+
+@dataclass(frozen=True)
+class PlanExecution:
+    """A proposed assignment for a cluster model, the waves that execute it, and the elections after them."""
+
+    model: ClusterModel
+    proposal: ProposedAssignment
+    waves: Waves
+    wave_reports: tuple[WaveReport, ...]
+    elections: PreferredElections
+
+    @property
+    def seconds(self) -> float:
+        """Return the estimated duration of all copies; 0 where no sizes are known."""
+        return round(sum(report.seconds for report in self.wave_reports), 1)
+
+
+def prepare_execution(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> PlanExecution:
+    """Split a proposal into waves, and find the elections after them."""
+    waves = split_into_waves(model, proposal, limits)
+    reports = tuple(report_waves(model, waves))
+    return PlanExecution(model, proposal, waves, reports, elect_preferred_leaders(model, proposal))
