@@ -171,7 +171,7 @@ def assign_waves(steps: Steps, size: Floats, order: Ints, brokers: int, capacity
                 out.deferral[step[i]], out.broker[step[i]] = BY_MOVES, to
             else:
                 out.deferral[step[i]] = BY_SIZE if size[i] > capacity.bytes_in_flight else BY_BYTES
-                out.broker[step[i]] = to if load[to] >= load[source] else source
+                out.broker[step[i]] = to if (load[to], copies[to]) >= (load[source], copies[source]) else source
             waiting[still_waiting] = i
             still_waiting += 1
         left = still_waiting
