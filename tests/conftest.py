@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from pyspark.sql import SparkSession
 
-# No deadline: a first call may compile a kernel.
-settings.register_profile("project", deadline=None)
-settings.load_profile("project")
-
 ROOT = Path(__file__).resolve().parent.parent
 SEED = "TEST_SEED"
+
+# No deadline: a first call may compile a kernel. In CI, hypothesis tries the same cases in every run.
+settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("project")
 
 # Two shuffle partitions, so that a missing ORDER BY shows; the serial collector and little memory, because two workers
 # may run in parallel. The settings of conf/spark.toml for small sources apply too.
