@@ -8,14 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.cli.failure_effects import count_in_sync, find_effects
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
+from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster
 from pipelines.verdict.snapshot_findings import find_findings
-from udfs.arrow.columns import is_valid, to_lists, to_numpy
+from pipelines.verdict.statements import VerdictPoint
+from udfs.arrow.columns import is_valid, to_array, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
@@ -73,7 +76,10 @@ class FailureTotals:
     offline_after: int
     under_min_isr_after: int
     single_isr_partitions: int = json_key("at_one_replica_after")
+    single_replica_partitions: int  # of these, those with replication factor 1
     unclean_elections: int
+    effects: FailureEffects
+    causes: tuple[VerdictPoint, ...]  # of these effects
     takeovers: dict[int, int]
     leaders_after: dict[int, int]
     worst_survivor: int | None
@@ -102,6 +108,11 @@ class FailureAnswer:
     failed: list[int]
     partitions: list[PartitionChange]
     summary: FailureTotals
+
+    def name_source(self, source: str) -> "FailureAnswer":
+        """Replace the placeholder of the cluster's source in the next steps."""
+        causes = tuple(cause.name_source(source) for cause in self.summary.causes)
+        return replace(self, summary=replace(self.summary, causes=causes))
 
 
 @json_object
@@ -217,6 +228,10 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     takeovers = {broker: count for broker, count in takeovers.items() if count}
     topics = snapshot.topics
     size = group.size[(leader == NO_BROKER) & group.counted]
+    findings = find_findings(snapshot, defaults)
+    effects = find_effects(to_array(partitions["topic"]), group, fails[group.broker], leader, elected_from)
+    in_sync = count_in_sync(group, fails[group.broker], elected_from)
+    is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(
         answer=assess_failure(row).answer,
@@ -226,12 +241,15 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         offline_before=row["offline_partitions"] - row["newly_offline_partitions"],
         offline_after=row["offline_partitions"],
         under_min_isr_after=row["under_min_isr_partitions"],
+        single_replica_partitions=int(is_single.sum()),
+        effects=effects,
+        causes=tuple(effects.list_causes(len(set(failed)), findings.down_brokers, len(ids))),
         takeovers=takeovers,
         leaders_after=after,
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),
         size_bytes_offline=int(size[size >= 0].sum()) if placement.known[0] else None,
         uncounted_topics=tuple(topics["topic"].filter(pa.array(~defaults.find_counted(topics))).to_pylist()),
-        gaps=find_gaps(snapshot, find_findings(snapshot, defaults), defaults, failed),
+        gaps=find_gaps(snapshot, findings, defaults, failed),
     )
     id_of = {NO_BROKER: None, **dict(enumerate(ids))}
     leaders = ([id_of[i] for i in indices.tolist()] for indices in (group.leader, leader))

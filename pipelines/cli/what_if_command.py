@@ -60,7 +60,9 @@ def what_if(
         else:
             failed = find_failed(fail, snapshot)
             failure = what_if_answers.evaluate_failure(snapshot, failed, settings.topics.defaults)
-            common.write_answer(json_file, failure, format_failure(failure))
+            named, failing = shlex.quote(source), shlex.quote(fail)
+            lines = format_failure(failure.name_source(named), f"kafka-placement what-if {named} --fail {failing}")
+            common.write_answer(json_file, failure.name_source(named), lines)
 
 
 def format_cluster(answer: ClusterAnswer) -> list[str]:
@@ -116,28 +118,20 @@ def _by_risk(row: BrokerFailure | RackFailure) -> tuple[Any, ...]:
     return (*losses, -(row.worst_survivor_ratio or 0), row.failed)
 
 
-def format_failure(answer: FailureAnswer) -> list[str]:
-    """Format the answer of --fail."""
+def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
+    """Format the answer of --fail. command: that asks the same again."""
     from pipelines.verdict.judgement import describe_unknown_brokers
 
     summary = answer.summary
+    lines = [_answer_failure(answer), *_format_causes(answer, command)]
     brokers = ", ".join(map(str, answer.failed))
     subject = f"broker {brokers} fails" if len(answer.failed) == 1 else f"brokers {brokers} fail"
-    lines = [_answer_failure(answer)]
     lines.append(f"cluster {answer.cluster}, {format_count(summary.partitions, 'partition')}: {subject}")
     lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
     if unknown := summary.gaps.unknown_brokers:
         lines.append(f"  warning: {describe_unknown_brokers(unknown).text}")
     lines += _format_warnings([*summary.gaps.conflicting_listings, *summary.gaps.warnings])
-    new = summary.offline_after - summary.offline_before
-    unclean = f", {summary.unclean_elections} of them unclean" if summary.unclean_elections else ""
-    lines.append(f"  leaders that move: {summary.leaders_moved}{unclean}")
-    counts = f" ({summary.offline_before} already, {new} newly)" if summary.offline_before and new else ""
-    lines.append(f"  offline partitions: {summary.offline_after}{counts}")
-    if uncounted := len(_list_newly_offline(answer, counted=False)):
-        lines.append(f"  offline partitions of ignored or deleted topics, which do not count: {uncounted} newly")
-    lines.append(f"  partitions below min.insync.replicas (acks=all blocked): {summary.under_min_isr_after}")
-    lines.append(f"  partitions with one in-sync replica left: {summary.single_isr_partitions}")
+    lines += _format_totals(answer)
     lines += _format_gaps(summary.gaps)
     for broker, count in sorted(summary.takeovers.items(), key=lambda item: -item[1]):
         leaders = summary.leaders_after[broker]
@@ -150,7 +144,7 @@ def format_failure(answer: FailureAnswer) -> list[str]:
 
 def _answer_failure(answer: FailureAnswer) -> str:
     """Return the sentence to read first, as in NO: 2 partitions would go offline: a-1, b-4 (7 are offline already)."""
-    from pipelines.verdict.judgement import name_some
+    from pipelines.verdict.judgement import name_affected_topics, name_some
 
     summary = answer.summary
     word, _, rest = summary.answer.partition(": ")
@@ -161,12 +155,45 @@ def _answer_failure(answer: FailureAnswer) -> str:
     names = f": {name_some([f'{p.topic}-{p.partition}' for p in named])}" if named else ""
     before = summary.offline_before
     already = f" ({before} {'is' if before == 1 else 'are'} offline already)" if before else ""
+    if len(answer.failed) == len(summary.gaps.failed_already_down):
+        brokers = f"broker{'' if len(answer.failed) == 1 else 's'} {', '.join(map(str, answer.failed))}"
+        return f"DOWN ALREADY: {brokers}. Nothing more would go offline{already}"
     if rest:
-        return f"{word.upper()}: {rest}{names}{already}"
+        return f"{word.upper()}: {rest}{names or name_affected_topics(summary.effects.blocked)}{already}"
     limit = " as far as the sources show" if _is_limited(summary.gaps) else ""
     head, _, but = summary.answer.partition(", but ")
     more = "no more partition" if before else "no partition"
     return f"{head.upper()}{limit}: {more} would go offline{already}{f', but {but}' if but else ''}"
+
+
+def _format_causes(answer: FailureAnswer, command: str) -> Iterator[str]:
+    """Yield who is blocked, if the answer is about worse, and why all this would happen, with next steps."""
+    from pipelines.verdict.judgement import name_affected_topics
+
+    effects, summary = answer.summary.effects, answer.summary
+    if (blocked := effects.blocked).partitions and (effects.offline.partitions or summary.unclean_elections):
+        count = format_count(blocked.partitions, "more partition")
+        yield f"  {count} would block acks=all producers{name_affected_topics(blocked)}"
+    for cause in summary.causes:
+        yield f"  - {cause.text}"
+        yield f"    next: {cause.step}"
+    if command and summary.causes:
+        yield f"  then list the topics again, and ask again: {command}"
+
+
+def _format_totals(answer: FailureAnswer) -> Iterator[str]:
+    summary = answer.summary
+    new = summary.offline_after - summary.offline_before
+    unclean = f", {summary.unclean_elections} of them unclean" if summary.unclean_elections else ""
+    yield f"  leaders that move: {summary.leaders_moved}{unclean}"
+    counts = f" ({summary.offline_before} already, {new} newly)" if summary.offline_before and new else ""
+    yield f"  offline partitions: {summary.offline_after}{counts}"
+    if uncounted := len(_list_newly_offline(answer, counted=False)):
+        yield f"  offline partitions of ignored or deleted topics, which do not count: {uncounted} newly"
+    yield f"  partitions below min.insync.replicas (acks=all blocked): {summary.under_min_isr_after}"
+    single = summary.single_replica_partitions
+    of_one = f" ({single} of them with replication factor 1)" if single else ""
+    yield f"  partitions with one in-sync replica left: {summary.single_isr_partitions}{of_one}"
 
 
 def _list_newly_offline(answer: FailureAnswer, counted: bool) -> list[PartitionChange]:

@@ -68,13 +68,13 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
 
 def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     down, offline = findings.down_brokers, findings.find(PartitionIssue.OFFLINE)
-    restart = _restart(down)
+    restart = describe_restart(down)
     if offline.partitions:
         single = count_of(offline.single_replica_partitions, "partition")
         disk = "its disk, which has" if len(down) == 1 else "their disks, which have"
         only_copy = f"keep {disk} the only copy of {single}; " if down else ""
         values = {"only_copy": only_copy if offline.single_replica_partitions else "", "restart": restart}
-        yield statements.OFFLINE.fill(offline.partitions, topics=_name_topics(offline), **values)
+        yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
     lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
     if down and lagging.partitions:
         text = f"{count_of(lagging.partitions, 'partition')} {_verb(lagging.partitions)}"
@@ -82,10 +82,10 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
     elif lagging.partitions:
-        values = {"partitions": count_of(findings.partitions, "partition"), "topics": _name_topics(lagging)}
+        values = {"partitions": count_of(findings.partitions, "partition"), "topics": name_affected_topics(lagging)}
         yield statements.UNDER_REPLICATED.fill(lagging.partitions, **values)
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
-        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=_name_topics(blocked), restart=restart)
+        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), restart=restart)
     if count := findings.electable_partitions:
         ratio = findings.elected_ratio
         effect = (
@@ -111,15 +111,15 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     brokers = evidence.broker_failures
     exposed = findings.find(PartitionIssue.OFFLINE_IF_BROKER_FAILS)
     values = {
-        "topics": _name_topics(exposed),
+        "topics": name_affected_topics(exposed),
         "all": f"{exposed.partitions:,}",
-        "repair": _repair(exposed, len(brokers)),
+        "repair": repair_offline(exposed, len(brokers)),
     }
     offline = [*_judge_rule(statements.BROKER_OFFLINE, NEWLY_OFFLINE, brokers, "broker", **values)]
     if len(racks) > 1:
         confined = findings.find(PartitionIssue.OFFLINE_IF_RACK_FAILS)
         total = sum(NEWLY_OFFLINE.count(row) for row in racks)
-        names = _name_topics(confined)
+        names = name_affected_topics(confined)
         if 0 < confined.partitions < total:
             in_all = f"; {total:,} partitions in all" if sum(map(bool, map(NEWLY_OFFLINE.count, racks))) > 1 else ""
             survive = f"{confined.partitions:,} survive{'s' if confined.partitions == 1 else ''}"
@@ -155,7 +155,8 @@ def _judge_rule(
     yield statement.fill(rule.count(worst), **values)
 
 
-def _repair(affected: AffectedPartitions, live_count: int) -> str:
+def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
+    """Return how these partitions survive a failure: more replicas for those with one, else larger ISRs."""
     if not affected.single_replica_partitions:
         return statements.FIND_LAGGING.text
     factor = max(2, min(_REPLICATION_FACTOR, live_count))
@@ -168,11 +169,12 @@ def _repair(affected: AffectedPartitions, live_count: int) -> str:
 def _repair_isr(findings: ClusterFindings, otherwise: Step) -> str:
     """Return how ISRs become larger: replicas that are out of sync come first, as more replicas do not help them."""
     if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
-        return statements.COMPLETE_ISRS.text.format(restart=_restart(findings.down_brokers))
+        return statements.COMPLETE_ISRS.text.format(restart=describe_restart(findings.down_brokers))
     return otherwise.text
 
 
-def _restart(down: Sequence[int]) -> str:
+def describe_restart(down: Sequence[int]) -> str:
+    """Return the step to take first where brokers are down; empty if none is."""
     return f"restart broker{'' if len(down) == 1 else 's'} {name_brokers(down)}; " if down else ""
 
 
@@ -255,7 +257,7 @@ def name_topics(partitions: Iterable[tuple[str, int]], topics: int) -> str:
     return ", ".join(names) + (f" and {count_of(more, 'more topic')}" if more else "")
 
 
-def _name_topics(affected: AffectedPartitions) -> str:
+def name_affected_topics(affected: AffectedPartitions) -> str:
     """Name the topics with most of these partitions, as in `: a (12), b (4), all with replication factor 1`."""
     if not affected.topic_names:
         return ""

@@ -14,6 +14,7 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import (
     MAX_COMMAND_TOPICS,
     MAX_TOPICS,
+    NO_PARTITIONS,
     UNLISTED_REGEX,
     AffectedPartitions,
     ClusterFindings,
@@ -98,14 +99,16 @@ def count_issues(partitions: pa.Table) -> dict[str, AffectedPartitions]:
     is_single = to_lists(partitions["replicas"]).lengths == 1
     topic = to_array(partitions["topic"])
     return {
-        issue: _count_by_topic(topic.filter(pa.array(mask)), topic.filter(pa.array(is_single & mask)))
+        issue: count_by_topic(topic.filter(pa.array(mask)), topic.filter(pa.array(is_single & mask)))
         for issue, mask in has_issue.items()
         if mask.any()
     }
 
 
-def _count_by_topic(topic: pa.Array, topic_of_single: pa.Array) -> AffectedPartitions:
+def count_by_topic(topic: pa.Array, topic_of_single: pa.Array) -> AffectedPartitions:
     """Count partitions by topic. topic, topic_of_single: of all partitions, and of those with replication factor 1."""
+    if not len(topic):
+        return NO_PARTITIONS
     ordered, single = _order_topics(topic), _order_topics(topic_of_single)
     first_names, first_counts = zip(*ordered[:MAX_TOPICS], strict=True)
     names = tuple(name for name, _ in single[:MAX_COMMAND_TOPICS])

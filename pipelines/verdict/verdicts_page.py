@@ -1,8 +1,9 @@
 """Writes docs/verdicts.md from the statements; `make docs` calls it."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from pipelines.verdict.failure_causes import CAUSES
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS, Statement
 
@@ -26,10 +27,15 @@ The conditions refer to `silver.partitions` (`online`, `under_replicated`, `unde
 `rack_successor`) and to `gold.failure_summary` of the scheme `observed`; see [tables.md](tables.md).
 """
 
+_CAUSES = """## Causes of a failure's effects
+
+`what-if --fail` says why partitions would go offline or block producers:
+"""
+
 
 def render_page() -> str:
     """Return docs/verdicts.md."""
-    return "\n".join([_INTRODUCTION, *_render_levels()]).rstrip() + "\n"
+    return "\n".join([_INTRODUCTION, *_render_levels(), *_render_causes()]).rstrip() + "\n"
 
 
 def _render_levels() -> Iterator[str]:
@@ -37,11 +43,18 @@ def _render_levels() -> Iterator[str]:
         yield f"## {level.label.capitalize() if level is not Level.OK else level.label}\n"
         yield "| when | sentence | next step |"
         yield "|---|---|---|"
-        for statement in STATEMENTS.values():
-            if statement.level is level:
-                cells = (cell.replace("|", "\\|") for cell in _cells(statement))
-                yield f"| {' | '.join(cells)} |"
+        yield from _render_rows(statement for statement in STATEMENTS.values() if statement.level is level)
         yield ""
+
+
+def _render_causes() -> Iterator[str]:
+    yield from (_CAUSES, "| when | sentence | next step |", "|---|---|---|", *_render_rows(CAUSES))
+
+
+def _render_rows(statements: Iterable[Statement]) -> Iterator[str]:
+    for statement in statements:
+        cells = (cell.replace("|", "\\|") for cell in _cells(statement))
+        yield f"| {' | '.join(cells)} |"
 
 
 def _cells(statement: Statement) -> tuple[str, str, str]:

@@ -44,6 +44,9 @@ def test_each_failure_is_that_of_the_broker_alone(source: Path) -> None:
         assert row.under_min_isr_partitions == alone.under_min_isr_after
         assert row.worst_survivor_ratio == alone.worst_survivor_ratio
         assert row.takeover_brokers == len(alone.takeovers)
+        assert row.newly_offline_partitions == alone.effects.offline.partitions
+        assert row.under_min_isr_partitions - row.under_min_isr_before_partitions <= alone.effects.blocked.partitions
+        assert bool(alone.causes) == (alone.effects.offline.partitions + alone.effects.blocked.partitions > 0)
         assert row.answer.startswith("No") == (row.newly_offline_partitions > 0)
 
 
@@ -93,6 +96,9 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
 def test_text_of_a_failure(tmp_path: Path) -> None:
     assert format_failure(evaluate_failure(small_cluster(tmp_path), [1, 20], DEFAULTS)) == [
         "NO: 1 partition would go offline: a-1",
+        "  - It has replication factor 1.",
+        "    next: add replicas (a failed disk would lose the only copy): kafka-placement plan SOURCE --goal rf --rf 3 "
+        "--topics a --out plan",
         "cluster small, 2 partitions: brokers 1, 20 fail",
         "  leaders that move: 1",
         "  offline partitions: 1",

@@ -1,0 +1,87 @@
+"""Why a failure takes partitions offline or blocks producers, and what to do first: the answer of `what-if --fail`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pipelines.verdict import statements
+from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
+from pipelines.verdict.judgement import describe_restart, name_brokers, repair_offline
+from pipelines.verdict.levels import Level
+from pipelines.verdict.statements import Statement, Step, VerdictPoint
+from udfs.plurals import count_of
+
+ONE_BY_ONE = Step(
+    "several brokers fail together",
+    "take them down one after the other, and wait until all replicas are in sync in between",
+)
+BROKER_DOWN = Statement(
+    Level.AT_RISK,
+    "A broker is down, and some of these partitions have a replica there.",
+    "[Broker|Brokers] {brokers} [is|are] down. {affected} {have} a replica there.",
+    "{restart}or copy the replicas to other brokers: kafka-placement plan SOURCE --goal repair --out plan",
+)
+ONE_REPLICA = Statement(
+    Level.AT_RISK,
+    "Partitions with replication factor 1 would go offline.",
+    "{affected} [has|have] replication factor 1.",
+    "{repair}",
+    repairs=(statements.ADD_REPLICAS,),
+)
+ALL_FAIL = Statement(
+    Level.AT_RISK,
+    "Partitions with several replicas would go offline, as they have all on the brokers that fail.",
+    "{affected} [has|have] all replicas on these brokers.",
+    "take them down one after the other, or spread replicas over racks: kafka-placement plan SOURCE --goal repair "
+    "--out plan",
+)
+OUT_OF_SYNC = Statement(
+    Level.WARNING,
+    "Some of these partitions have a replica that is out of sync, and none on a broker that is down.",
+    "{affected} [has|have] a replica that is out of sync.",
+    statements.FIND_LAGGING.text,
+)
+NO_SPARE = Statement(
+    Level.WARNING,
+    "Partitions would block producers although all their replicas are in sync.",
+    "{affected} [has|have] too few replicas for min.insync.replicas after this failure.",
+    "{repair}",
+    repairs=(ONE_BY_ONE, statements.EXCEED_MIN_ISR),
+)
+CAUSES = (BROKER_DOWN, ONE_REPLICA, ALL_FAIL, OUT_OF_SYNC, NO_SPARE)
+
+
+@dataclass(frozen=True)
+class FailureEffects:
+    """What a failure does to partitions that are fine now; topics that are ignored or deleted do not count."""
+
+    offline: AffectedPartitions = NO_PARTITIONS  # would go offline
+    blocked: AffectedPartitions = NO_PARTITIONS  # would fall below min.insync.replicas
+    without_survivor: int = 0  # of those that would go offline, those with several replicas, all on failing brokers
+    on_down_brokers: int = 0  # partitions of both that have a replica on a broker that is down
+    out_of_sync: int = 0  # of the others, those with a replica out of sync
+    no_spare: int = 0  # of the blocked ones, those whose replicas are all in sync
+
+    def list_causes(self, failing: int, down: Sequence[int], live_count: int) -> Iterator[VerdictPoint]:
+        """Yield why, each with what to do about it.
+
+        failing: how many brokers fail; down: brokers that are down; live_count: brokers that are not.
+        """
+        if count := self.on_down_brokers:
+            values = {"restart": describe_restart(down), "affected": self._name(count)}
+            have = "has" if count == 1 else "have"
+            yield BROKER_DOWN.fill(len(down), brokers=name_brokers(down), have=have, **values)
+        if count := self.offline.single_replica_partitions:
+            yield ONE_REPLICA.fill(count, affected=self._name(count), repair=repair_offline(self.offline, live_count))
+        if count := self.without_survivor:
+            yield ALL_FAIL.fill(count, affected=self._name(count))
+        if count := self.out_of_sync:
+            yield OUT_OF_SYNC.fill(count, affected=self._name(count))
+        if count := self.no_spare:
+            repair = ONE_BY_ONE if failing > 1 else statements.EXCEED_MIN_ISR
+            yield NO_SPARE.fill(count, affected=self._name(count), repair=repair.text)
+
+    def _name(self, count: int) -> str:
+        """Name some of the partitions, as in `2 of these 5 partitions`, or all."""
+        total = self.offline.partitions + self.blocked.partitions
+        partitions = count_of(total, "partition")
+        return f"{count:,} of these {partitions}" if count < total else f"All {partitions}" if total > 1 else "It"
