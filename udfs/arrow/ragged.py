@@ -86,29 +86,32 @@ def has_repeat(flat: IntArray, offsets: Offsets) -> BoolArray:
 def is_in_segment(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offsets: Offsets) -> BoolArray:
     """Return whether each flat element (int32) occurs in the segment of `other` with the same number."""
     longest = int(np.diff(other_offsets).max(initial=0))
-    rows = row_of(offsets)
     if longest <= _SHORT:
+        rows = row_of(offsets)
         out = np.zeros(len(flat), dtype=np.bool_)
         begin, end = other_offsets[:-1][rows], other_offsets[1:][rows]
         for place in range(longest):
             inside = begin + place < end
             out |= inside & (other_flat[np.where(inside, begin + place, 0)] == flat)
         return out
-    others = (row_of(other_offsets) << 32) + other_flat.astype(np.int64)
-    return np.isin((rows << 32) + flat.astype(np.int64), others)
+    return np.isin(_number_by_segment(flat, offsets), _number_by_segment(other_flat, other_offsets))
 
 
 def find_in_segment(flat: IntArray, offsets: Offsets, other_flat: IntArray, other_offsets: Offsets) -> Offsets:
     """Return the first position of each flat element (int32) in the segment of `other` with the same number, or -1."""
-    others = (row_of(other_offsets) << 32) + other_flat.astype(np.int64)
-    keys, first = np.unique(others, return_index=True)
-    targets = (row_of(offsets) << 32) + flat.astype(np.int64)
+    keys, first = np.unique(_number_by_segment(other_flat, other_offsets), return_index=True)
+    targets = _number_by_segment(flat, offsets)
     at = np.searchsorted(keys, targets)
     hit = at < len(keys)
     hit[hit] = keys[at[hit]] == targets[hit]
     places = np.full(len(targets), -1, dtype=np.int64)
     places[hit] = position_of(other_offsets)[first[at[hit]]]
     return places
+
+
+def _number_by_segment(flat: IntArray, offsets: Offsets) -> Offsets:
+    """Return a number (int64) for each flat element (int32) that only equal elements of the same segment share."""
+    return (row_of(offsets) << 32) + flat.astype(np.int64)
 
 
 def take_segments(flat: IntArray, offsets: Offsets, rows: IntArray) -> tuple[IntArray, Offsets]:

@@ -242,7 +242,13 @@ def revoke_eligibility(sim: SimulationArrays, p: int, slot: int) -> None:
 @part
 def clear_unneeded_elr(sim: SimulationArrays, p: int) -> None:
     """Clear the ELR if the ISR has reached its minimum or contains all replicas."""
+    clear_elr_beyond(sim, p, sim.partitions[p, Partition.AR_SIZE])
+
+
+@part
+def clear_elr_beyond(sim: SimulationArrays, p: int, replicas: int) -> None:
+    """Clear the ELR if the ISR has reached its minimum or the size of a whole ISR of this many replicas."""
     # Replicas that left the ISR are in the ELR already. Source: PartitionChangeBuilder.maybePopulateTargetElr of 4.1.
     partition = sim.partitions[p]
-    if partition[Partition.ISR_SIZE] >= min(partition[Partition.MIN_ISR], partition[Partition.AR_SIZE]):
+    if partition[Partition.ISR_SIZE] >= min(partition[Partition.MIN_ISR], replicas):
         partition[Partition.ELR_SIZE] = 0

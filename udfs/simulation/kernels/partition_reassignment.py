@@ -7,6 +7,7 @@ from udfs.kernel_compiler import copying_part, part
 from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState
 from udfs.simulation.kernels.controller_elections import (
     add_to_elr,
+    clear_elr_beyond,
     elect_kraft_leader,
     first_active_in_sync,
     remove_from_isr,
@@ -49,8 +50,8 @@ def reassign_partition(sim: SimulationArrays, p: int, lists: Ints, place: int) -
         _set_kraft_assignment(sim, p, lists, place, old_ar, old_target)
         if is_target_in_sync(sim, p) and uses_elr(sim, p):
             add_to_elr(sim, p, sim.replicas[begin : begin + partition[Partition.ISR_SIZE], Replica.ISR])
-        elif partition[Partition.ISR_SIZE] >= min(partition[Partition.MIN_ISR], len(old_ar)):
-            partition[Partition.ELR_SIZE] = 0  # as clear_unneeded_elr, of the replicas before
+        else:
+            clear_elr_beyond(sim, p, len(old_ar))
     else:
         replace_list(sim, Replica.TARGET, p, lists, place)
         replace_list(sim, Replica.AR, p, lists, place)
