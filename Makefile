@@ -78,8 +78,8 @@ bench-replay: check-machine $(READY) ## measure a replay of a million events ove
 fleet: check-machine $(READY) ## write a synthetic fleet of SIZE partitions (CLUSTERS, BROKERS, TOPICS, SMALL, SEED) to folder OUT
 	$(BIN)/python -m tests.bench.fleet --out $(OUT) $(SHAPE)
 
-bench-fleet: check-machine $(READY) ## measure the pipeline on such a fleet against Spark's own copy, with peak memory (TO=stage)
-	$(BIN)/python -m tests.bench.fleet_run $(SHAPE) $(if $(TO),--to $(TO))
+bench-fleet: check-machine $(READY) ## measure the pipeline on such a fleet against Spark's own copy, with peak memory (TO=stage; APART=1: the largest cluster alone too)
+	$(BIN)/python -m tests.bench.fleet_run $(SHAPE) $(if $(TO),--to $(TO)) $(if $(APART),--apart)
 
 bench-cluster: check-machine $(READY) ## measure the pipeline on such a fleet on Spark standalone clusters of 1, 2 and 4 executors (TO=stage)
 	$(BIN)/python -m tests.bench.cluster_run $(SHAPE) $(if $(TO),--to $(TO))

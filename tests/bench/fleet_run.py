@@ -3,6 +3,9 @@
 A fleet is made (see fleet.py) or taken from a folder; a process of its own runs all stages from the files on, and then
 copies silver.partitions with Spark, once to warm up and three times. The figure is the time of all stages over the
 median copy. Memory is that of the driver, the JVM and all Python workers together, by proportional set size.
+
+After all stages, the views are written as tables, as `run` does. With --apart, the largest cluster and the others are
+measured on their own too: where the fleet takes longer than both, one waits for the other.
 """
 
 from __future__ import annotations
@@ -47,6 +50,10 @@ def _work(folder: Path, options: list[str], last: str | None) -> None:
         context = make_context(sources, settings, datetime.now(UTC))
         Run(spark, store, context, progress).go(steps_between(None, last), lambda: datetime.now(UTC))
         _say(step="end", at=monotonic())
+        if last is None:
+            began = monotonic()
+            store.publish_views()
+            _say(step="views as tables", seconds=monotonic() - began, at=monotonic())
         copied = []
         for turn in range(_COPIES + 1):
             began = monotonic()
@@ -80,11 +87,23 @@ def measure(folder: Path, options: list[str], last: str | None) -> None:
     print(f"  Spark's copy of silver.partitions, median of {_COPIES}: {copy:.2f} s; ratio {total / copy:.1f}")
 
 
+def measure_apart(folder: Path, options: list[str], last: str | None) -> None:
+    """Runs the pipeline over the largest cluster of the fleet alone, and over the others."""
+    largest, *others = sorted(folder.iterdir(), key=lambda path: -sum(file.stat().st_size for file in path.iterdir()))
+    for name, clusters in (("the largest cluster alone", [largest]), ("the other clusters", others)):
+        with tempfile.TemporaryDirectory() as part:
+            for cluster in clusters:
+                Path(part, cluster.name).symlink_to(cluster)
+            print(f"{name}: {len(clusters)}", flush=True)
+            measure(Path(part), options, last)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_shape_options(parser)
     parser.add_argument("--fleet", type=Path, help="folder with a folder a cluster, in place of a new fleet")
     parser.add_argument("--to", help="the last stage")
+    parser.add_argument("--apart", action="store_true", help="measure the largest cluster and the others alone too")
     parser.add_argument("--set", action="append", default=[], help="section.key=value, a setting")
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -92,14 +111,20 @@ def main() -> None:
         _work(arguments.work, arguments.set, arguments.to or None)
         return
     if arguments.fleet:
-        measure(arguments.fleet, arguments.set, arguments.to)
+        _measure_all(arguments.fleet, arguments)
         return
     with tempfile.TemporaryDirectory() as folder:
         shape = shape_of(arguments)
         clusters = make_fleet(shape, Path(folder, "fleet"))
         size = shape.partitions + 500 * shape.small
         print(f"{size:,} partitions, {len(clusters)} clusters, {shape.brokers + 5 * shape.small:,} brokers", flush=True)
-        measure(Path(folder, "fleet"), arguments.set, arguments.to)
+        _measure_all(Path(folder, "fleet"), arguments)
+
+
+def _measure_all(folder: Path, arguments: argparse.Namespace) -> None:
+    measure(folder, arguments.set, arguments.to)
+    if arguments.apart:
+        measure_apart(folder, arguments.set, arguments.to)
 
 
 if __name__ == "__main__":
