@@ -65,10 +65,17 @@ JsonOption = Annotated[
         parser=parse_output,
     ),
 ]
+_SERVER: dict[str, Any] = {"metavar": "HOST:PORT", "parser": parse_server}
 ServerOption = Annotated[
-    str,
+    str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.", **_SERVER)
+]
+LiveServersOption = Annotated[
+    str | None,
     typer.Option(
-        "--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT", parser=parse_server
+        "--bootstrap-server",
+        help="Brokers named in the printed commands.",
+        show_default="up to three live brokers whose host and port the source shows, else localhost:9092",
+        **_SERVER,
     ),
 ]
 _READ_FACTOR = 4  # see open_store_to_read

@@ -9,7 +9,14 @@ import typer
 
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
-from pipelines.cli.common_options import ConfOption, FormatOption, JsonOption, ServerOption, SetOption, SourceArgument
+from pipelines.cli.common_options import (
+    ConfOption,
+    FormatOption,
+    JsonOption,
+    LiveServersOption,
+    SetOption,
+    SourceArgument,
+)
 from pipelines.cli.option_values import parse_path, parse_pattern, whole_number
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError, SourceError
@@ -74,7 +81,7 @@ def plan(
         bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
     ] = False,
     seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed", parser=whole_number())] = None,
-    server: ServerOption = "localhost:9092",
+    server: LiveServersOption = None,
     json_file: JsonOption = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
@@ -94,6 +101,7 @@ def plan(
     from pipelines.cli.plan_options import PlanOptions, parse_new_brokers, parse_request
     from pipelines.cli.plan_rendering import list_warnings, render_plan, render_progress
     from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
+    from pipelines.ingest.merge.live_brokers import get_bootstrap_servers
     from pipelines.plan_files.new_brokers import (
         add_new_brokers,
         explain_assumption,
@@ -106,6 +114,7 @@ def plan(
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.plan_writer import REASSIGNMENT
     from pipelines.setup.compile_on_demand import announce_compilation
+    from pipelines.verdict.statements import join_servers
 
     settings = common_options.read_settings(conf, options, ignored=ignored)
     defaults = settings.topics.defaults
@@ -138,6 +147,7 @@ def plan(
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
+    servers = server or join_servers(get_bootstrap_servers(snapshot.brokers))
     command = PlanCommandLine(source, written.values | _list_other_options(context))
     snapshot = add_new_brokers(snapshot, new_brokers)
     if proposed := propose_new_brokers(snapshot, request):
@@ -151,7 +161,7 @@ def plan(
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created):
         print_warning(warning)
-    lines = reassignment.splitlines() if printed else render_plan(created, out, server, command)
+    lines = reassignment.splitlines() if printed else render_plan(created, out, servers, command)
     common_options.write_answer(json_file, build_answer(created), lines)
 
 

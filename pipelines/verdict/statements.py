@@ -4,13 +4,16 @@ Texts have `{n}` (a count, with thousands separated), other names in braces, and
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipelines.verdict.levels import Level
 
 _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
-_LIST = "kafka-topics --bootstrap-server localhost:9092 --describe "
+DEFAULT_SERVERS = "localhost:9092"  # where no source shows hosts and ports of live brokers
+_SERVERS = f"--bootstrap-server {DEFAULT_SERVERS}"
+_LIST = f"kafka-topics {_SERVERS} --describe "
 _FORMS = re.compile(r"\[([^\[\]|]*)\|([^\[\]|]*)\]")
 
 
@@ -48,6 +51,15 @@ class VerdictPoint:
     def name_source(self, source: str) -> "VerdictPoint":
         """Replace the placeholder of the cluster's source in the commands of the next step."""
         return replace(self, step=_SOURCE.sub(lambda command: f"{command[1]} {source}", self.step))
+
+    def name_servers(self, servers: Sequence[str]) -> "VerdictPoint":
+        """Name bootstrap servers in the commands of the next step; without any, they stay as they are."""
+        return replace(self, step=self.step.replace(_SERVERS, f"--bootstrap-server {join_servers(servers)}"))
+
+
+def join_servers(servers: Sequence[str]) -> str:
+    """Return the value of --bootstrap-server for these brokers, or the default without any."""
+    return ",".join(servers) or DEFAULT_SERVERS
 
 
 def fill_forms(text: str, n: int, **values: object) -> str:
@@ -171,8 +183,7 @@ NOT_PREFERRED = Statement(
     Level.OK,
     "A partition is not led by its preferred leader, though that is in sync.",
     "{n} [partition is|partitions are] not led by [its|their] preferred leader{effect}.",
-    "elect the preferred leaders: kafka-leader-election --bootstrap-server localhost:9092 --election-type PREFERRED "
-    "--all-topic-partitions",
+    f"elect the preferred leaders: kafka-leader-election {_SERVERS} --election-type PREFERRED --all-topic-partitions",
 )
 REASSIGNED = Statement(
     Level.OK,

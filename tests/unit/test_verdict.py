@@ -106,6 +106,15 @@ def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> Non
     assert verdict.headline == f"AT RISK: {sentence[0].lower()}{sentence[1:]}"
 
 
+def test_next_steps_name_live_brokers_that_the_sources_show() -> None:
+    findings = find(PartitionIssue.UNDER_MIN_ISR, {"a": 1}, bootstrap_servers=["b1:9093", "b2:9093"])
+    step = judge([failure(1)], findings).points[0].step
+    assert step == (
+        "watch the replicas catch up: "
+        "kafka-topics --bootstrap-server b1:9093,b2:9093 --describe --under-min-isr-partitions"
+    )
+
+
 @pytest.mark.parametrize(
     ("failures", "sentence"),
     [

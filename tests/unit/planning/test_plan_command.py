@@ -214,3 +214,15 @@ def test_source_without_replicas_and_foreign_folder(tmp_path: Path, capsys: pyte
     source = write_describe(tmp_path, describe_line(0, "1,2"))
     result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path)
     assert (result.code, "which is not a file of a plan" in result.err) == (1, True)
+
+
+def test_printed_commands_name_live_brokers_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_model(tmp_path, removed=[3]).rename(tmp_path / "prod.json").parent
+    hosts = {2: "", 3: "b3", 4: "b4;reboot", 5: "b5", 6: "-b6", 7: "b7", 8: "b8"}
+    rows = [{"brokerId": id_, "host": host, "port": 9094} for id_, host in hosts.items()]
+    (tmp_path / "brokers.json").write_text(json.dumps(rows))
+    arguments = ("plan", source, "--goal", "balance", "--objective", "min-bytes", "--max-moves", "5")
+    result = CommandResult(capsys, *arguments, "--out", tmp_path.parent / "plan")
+    assert "--bootstrap-server b3:9094,b5:9094,b7:9094 --reassign" in result.out
+    named = CommandResult(capsys, *arguments, "--out", tmp_path.parent / "plan", "--bootstrap-server", "other:1")
+    assert "--bootstrap-server other:1 --reassign" in named.out
