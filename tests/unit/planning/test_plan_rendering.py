@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import takewhile
 from pathlib import Path
 
 import numba
@@ -149,18 +150,35 @@ def test_waves_name_the_limits_that_close_them(tmp_path: Path, capsys: pytest.Ca
     source = write_describe(tmp_path, *(describe_line(row, "1") for row in range(6)), describe_line(6, "2,3"))
     options = ["--goal", "rf", "--rf", "3", "--set", "plans.wave_moves_per_broker=4"]
     result = CommandResult(capsys, "plan", source, *options, "--out", tmp_path / "plan", "--json", tmp_path / "a.json")
-    order = "the order of copies, as a partition gets one new replica at a time: "
-    moves = "plans.wave_moves_per_broker (4 replicas received): broker "
-    closed = [line.strip() for line in result.out.splitlines() if "closed by" in line]
     waves = json.loads((tmp_path / "a.json").read_text())["waves"]
     assert waves == json.loads((tmp_path / "plan" / "plan.json").read_text())["waves"]
     assert [bool(wave["closed_by"]) for wave in waves] == [True] * (len(waves) - 1) + [False]
-    assert len(closed) == len(waves) - 1
-    assert all(line.startswith(("closed by " + order, "closed by " + moves)) for line in closed)
-    full = f"{moves}2 has no room for 2 copies of wave 2"
-    assert closed[0] == f"closed by {order}4 copies of wave 2; {full}"
+    rows = read_waves(result.out)
+    assert [row[0] for row in rows] == [str(wave["wave"]) for wave in waves]
+    assert rows[0] == ["1", "5", "5", "order"]
+    assert {row[3] for row in rows[1:-1]} <= {"order", "replicas, broker 2", "replicas, broker 3"}
+    assert "    order: a partition gets one new replica at a time\n" in result.out
     limits = {closure["limit"] for wave in waves for closure in wave["closed_by"]}
     assert limits == {"one_replica_at_a_time", "wave_moves_per_broker"}
+
+
+def read_waves(out: str) -> list[list[str]]:
+    """Read the table of waves: the cells of each row."""
+    rows = (line.strip() for line in out.split("closed by\n")[1].splitlines())
+    return [re.split(" {2,}", row) for row in takewhile(lambda row: row[0].isdigit() or row[0] == ".", rows)]
+
+
+def test_waves_show_what_stays_under_replicated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 9 is down; the copies to brokers 2 and 3 go one by one, so each wave repairs as many partitions."""
+    lines = [describe_line(row, "1,9").replace("Isr: 1,9", "Isr: 1") for row in range(60)]
+    header = "Topic: t\tPartitionCount: 61\tReplicationFactor: 2\tConfigs: "
+    source = write_describe(tmp_path, header, *lines, describe_line(60, "2,3"))
+    options = ("--goal", "repair", "--set", "plans.wave_moves_per_broker=1")
+    out = CommandResult(capsys, "plan", source, *options).out
+    assert "under-replicated (now 60)  closed by" in out
+    rows = read_waves(out)
+    assert [row[3] for row in rows if len(row) > 3] == [str(60 - 2 * n) for n in (*range(1, 13), *range(25, 31))]
+    assert rows[12] == ["... 12 more waves, see plan.json"]
 
 
 def test_compilation_is_announced_once() -> None:
