@@ -146,6 +146,7 @@ def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottle
         )
     if bottleneck.direction != IN or request.goal not in COPYING_GOALS:
         return
+    yield from _list_repairs(model, request)
     if request.goal == "replace":
         old = tuple(sorted({id_ for id_, _ in request.replacements}))
         drain = replace(request, goal="drain", brokers=old, replacements=(), objective=MIN_BYTES)
@@ -168,6 +169,24 @@ def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottle
         yield _Variant(
             f"one more broker in rack {name}, to start first, here with the id {id_}", options, larger, changed
         )
+
+
+def _list_repairs(model: ClusterModel, request: PlanRequest) -> Iterator[_Variant]:
+    """List the repair onto the brokers that hold replicas already, where new ones take those of down brokers."""
+    holds = np.bincount(model.replicas, minlength=model.brokers) > 0
+    new = np.flatnonzero(model.live & ~model.draining & ~holds & ~np.isin(model.broker_ids, request.exclude_brokers))
+    old = np.isin(model.broker_ids, [old for old, _ in request.replacements])
+    if request.goal not in ("repair", "replace") or not len(new) or (old & model.live).any():
+        return
+    excluded = tuple(sorted((*request.exclude_brokers, *model.ids(new))))
+    repair = replace(request, goal="repair", replacements=(), exclude_brokers=excluded, allow_empty_racks=False)
+    options: PlanChanges = {
+        "--goal": ("repair",),
+        "--replace": (),
+        "--allow-empty-racks": (),
+        "--exclude-brokers": (",".join(map(str, excluded)),),
+    }
+    yield _Variant(f"repair onto the other brokers, without {model.describe_brokers(new)}", options, model, repair)
 
 
 def add_broker(model: ClusterModel, id_: int, rack: int) -> ClusterModel:
