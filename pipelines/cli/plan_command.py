@@ -23,7 +23,7 @@ from pipelines.errors import EXIT_INPUT, SettingsError, SourceError
 from pipelines.ingest.sources import find_source
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
-_DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones"
+_DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
 _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
 _ADD = "--add-brokers"
@@ -57,12 +57,20 @@ def plan(
     check: Annotated[
         Path | None, _option("Check the plan in this folder instead of making one.", "DIR", parser=parse_path)
     ] = None,
-    brokers: Annotated[str | None, _option("Brokers to drain, or to expand onto.", "IDS", _DEFAULT_BROKERS)] = None,
+    brokers: Annotated[
+        str | None, _option("Brokers to drain, to expand onto, or whose partitions to repair.", "IDS", _DEFAULT_BROKERS)
+    ] = None,
     replace: Annotated[str | None, _option("Brokers and their replacements, as in 7=66,8=67.", "PAIRS")] = None,
     rf: Annotated[
         int | None, _option("Replication factor for --goal rf.", "N", parser=whole_number(1, _MAX_FACTOR))
     ] = None,
     topics: Annotated[str | None, _option("Topics for --goal rf.", "NAMES", "all")] = None,
+    at_min_isr_partitions: Annotated[
+        bool, _flag("at-min-isr-partitions", "For repair: only partitions with just min.insync.replicas in sync.")
+    ] = False,
+    under_min_isr_partitions: Annotated[
+        bool, _flag("under-min-isr-partitions", "For repair: only partitions below min.insync.replicas.")
+    ] = False,
     exclude_topics: Annotated[str | None, _option("Topics to leave unchanged.", "NAMES")] = None,
     exclude_brokers: Annotated[str | None, _option("Brokers that receive no replicas.", "IDS")] = None,
     add_brokers: Annotated[

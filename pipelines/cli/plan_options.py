@@ -16,7 +16,8 @@ _PREFIXES = ("k", "m", "g", "t", "p")
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(_PREFIXES, 1)}}
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(_PREFIXES, 1)}
 _MAX_SIZE = 10**18
-_UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_empty_racks")
+_MIN_ISR = ("at_min_isr_partitions", "under_min_isr_partitions")
+_UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_empty_racks", *_MIN_ISR)
 _CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
 
 
@@ -29,6 +30,8 @@ class PlanOptions:
     replace: str | None = None
     rf: int | None = None
     topics: str | None = None
+    at_min_isr_partitions: bool = False
+    under_min_isr_partitions: bool = False
     exclude_topics: str | None = None
     exclude_brokers: str | None = None
     add_brokers: str | None = None

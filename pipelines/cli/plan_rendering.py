@@ -16,7 +16,7 @@ from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, Plan
 from pipelines.plan_files.plan_creation import CreatedPlan
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
 from udfs.planning import certificates
-from udfs.planning.cluster_model import FreezeReason, join_names
+from udfs.planning.cluster_model import ClusterModel, FreezeReason, join_names
 from udfs.planning.constraints import select_target_brokers
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
@@ -117,9 +117,8 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     """Render a plan written to the folder `out` (None = to none). server: bootstrap server for Kafka's commands."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
-    brokers = join_names(select_target_brokers(model, plan.request), 20)
     counts = f"{format_count(int(model.live.sum()), 'live broker')}, {format_count(model.partitions, 'partition')}"
-    yield f"cluster {model.cluster_id}: {' '.join(filter(None, (plan.request.goal, brokers)))}; {counts}"
+    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
@@ -154,6 +153,17 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         names[at : at + len(waves)] = [f"{waves[0]} to {waves[-1]}"]
     yield f"    {', '.join(names)}"
     yield from _render_commands(summary, out, server)
+
+
+def _describe_goal(model: ClusterModel, request: PlanRequest) -> str:
+    """Name the goal, and the brokers or partitions that it is for."""
+    brokers = join_names(select_target_brokers(model, request), 20)
+    if request.goal != "repair":
+        return f"{request.goal} {brokers}".rstrip()
+    chosen = {"at": request.at_min_isr_partitions, "below": request.under_min_isr_partitions}
+    where = " or ".join(name for name, is_chosen in chosen.items() if is_chosen)
+    parts = [f"{where} min.insync.replicas"] * bool(where) + [f"with a replica on {brokers}"] * bool(brokers)
+    return f"repair, only partitions {' and '.join(parts)}" if parts else "repair"
 
 
 def _describe_replacements(request: PlanRequest, partitions: int) -> str:

@@ -68,6 +68,11 @@ def fill_forms(text: str, n: int, **values: object) -> str:
     return forms.format(n=f"{n:,}", **values)
 
 
+# How a next step goes on while {brokers} are down. The options select the partitions to repair.
+REPAIR_FIRST = (
+    "; if broker[|s] {brokers} [stays|stay] down, repair {partitions} first: "
+    "kafka-placement plan SOURCE --goal repair {options} --out plan"
+)
 ADD_REPLICAS = Step(
     "some of them have replication factor 1",
     "add replicas (a failed disk would lose the only copy): "
@@ -76,7 +81,7 @@ ADD_REPLICAS = Step(
 FIND_LAGGING = Step("", f"find the replicas that are out of sync: {_LIST}--under-replicated-partitions")
 COMPLETE_ISRS = Step(
     "partitions are under-replicated now",
-    f"{{restart}}wait until all replicas are in sync: {_LIST}--under-replicated-partitions",
+    f"{{restart}}wait until all replicas are in sync: {_LIST}--under-replicated-partitions{{repair_first}}",
 )
 EXCEED_MIN_ISR = Step(
     "",
@@ -97,7 +102,7 @@ UNDER_MIN_ISR = Statement(
     "A partition is online, but has fewer live in-sync replicas than min.insync.replicas (from Kafka 3.7 on, at most "
     "the number of its replicas; topics.cap_min_insync_replicas decides where no source shows the version).",
     "{n} [partition is|partitions are] below min.insync.replicas now and [blocks|block] acks=all producers{topics}.",
-    f"{{restart}}watch the replicas catch up: {_LIST}--under-min-isr-partitions",
+    f"{{restart}}watch the replicas catch up: {_LIST}--under-min-isr-partitions{{repair_first}}",
 )
 DOWN = Statement(
     Level.AT_RISK,

@@ -226,3 +226,29 @@ def test_printed_commands_name_live_brokers_of_the_source(tmp_path: Path, capsys
     assert "--bootstrap-server b3:9094,b5:9094,b7:9094 --reassign" in result.out
     named = CommandResult(capsys, *arguments, "--out", tmp_path.parent / "plan", "--bootstrap-server", "other:1")
     assert "--bootstrap-server other:1 --reassign" in named.out
+
+
+@pytest.mark.parametrize(
+    ("options", "repaired"),
+    [
+        ((), {0, 1, 2, 3}),
+        (("--at-min-isr-partitions",), {1, 2}),
+        (("--under-min-isr-partitions",), {3}),
+        (("--at-min-isr-partitions", "--under-min-isr-partitions"), {1, 2, 3}),
+        (("--at-min-isr-partitions", "--brokers", "4"), {2}),
+        (("--brokers", "4"), {2}),
+    ],
+)
+def test_a_repair_of_partitions_that_are_short_of_in_sync_replicas(
+    options: tuple[str, ...], repaired: set[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 9 is down. min.insync.replicas is 2; partitions 0 to 3 have 3, 2, 2 and 1 in-sync replicas."""
+    isrs = {"1,2,3,9": "1,2,3", "1,2,9": "1,2", "2,4,9": "2,4", "3,9": "3", "1,2": "1,2"}
+    header = "Topic: t\tPartitionCount: 5\tReplicationFactor: 3\tConfigs: min.insync.replicas=2"
+    lines = [describe_line(n, ids).replace(f"Isr: {ids}", f"Isr: {isr}") for n, (ids, isr) in enumerate(isrs.items())]
+    (tmp_path / "brokers.csv").write_text("broker_id,live\n1,yes\n2,yes\n3,yes\n4,yes\n5,yes\n9,no\n")
+    write_describe(tmp_path, header, *lines)
+    result = CommandResult(capsys, "plan", tmp_path, "--goal", "repair", *options, "--out", "-")
+    assert result.code == 0, result.err
+    changed = {entry["partition"] for entry in json.loads(result.out)["partitions"]}
+    assert changed - {4} == repaired

@@ -65,7 +65,9 @@ def test_wrong_options_are_wrong_usage(
 ORDER, EVEN = {"leaders", "failover"}, {"balance", "drain", "expand"}
 MOVING = set(GOALS) - ORDER
 WRITTEN = {
-    "--brokers": (["1"], {"drain", "expand"}),
+    "--brokers": (["1"], {"drain", "expand", "repair"}),
+    "--at-min-isr-partitions": ([], {"repair"}),
+    "--under-min-isr-partitions": ([], {"repair"}),
     "--replace": (["1=2"], {"replace"}),
     "--rf": (["2"], {"rf"}),
     "--topics": (["t"], {"rf"}),
