@@ -8,6 +8,7 @@ import numpy as np
 
 from pipelines.cli.bottleneck_rendering import render_bottleneck
 from pipelines.cli.plan_command_line import PlanCommandLine
+from pipelines.cli.rack_rendering import render_racks
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
@@ -129,6 +130,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}"
     if metrics.leader_replacements:
         yield f"  replaced: {_describe_replacements(plan.request, metrics.leader_replacements)}"
+    yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     for proof in certificate.proofs:

@@ -181,6 +181,31 @@ def test_waves_show_what_stays_under_replicated(tmp_path: Path, capsys: pytest.C
     assert rows[12] == ["... 12 more waves, see plan.json"]
 
 
+@pytest.mark.parametrize(
+    ("options", "spread", "reason"),
+    [
+        ((), "4 of 4", ""),
+        (("--max-moves", "3"), "3 of 4", "1 partition not spread (t-3): a limit of the plan, such as --max-moves"),
+        (("--exclude-topics", "t"), "0 of 4", "4 partitions not spread (t-0 and 3 others): their topics are excluded"),
+    ],
+)
+def test_a_repair_says_how_many_partitions_it_spreads_over_racks(
+    options: tuple[str, ...], spread: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "brokers.csv").write_text("broker_id,rack\n1,a\n2,a\n3,b\n")
+    single = [f"\tTopic: {topic}\tPartition: 0\tLeader: 3\tReplicas: 3\tIsr: 3" for topic in ("u", "v")]
+    write_describe(tmp_path, *(describe_line(row, "1,2") for row in range(4)), describe_line(4, "2,3"), *single)
+    result = CommandResult(capsys, "plan", tmp_path, "--goal", "repair", *options)
+    assert result.code == 0, result.err
+    assert f"racks: the plan spreads {spread} partitions with too many replicas in one rack\n" in result.out
+    assert reason in result.out
+    assert ("not spread" in result.out) == bool(reason)
+    assert (
+        "not addressed: 2 partitions (u, v) have replication factor 1, so they go offline with any broker or rack: "
+        f"kafka-placement plan {tmp_path} --goal rf --rf 3 --topics u,v\n"
+    ) in result.out
+
+
 def test_compilation_is_announced_once() -> None:
     result: list[str] = []
 
