@@ -107,7 +107,8 @@ def plan(
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
     from pipelines.cli.plan_command_line import PlanCommandLine
     from pipelines.cli.plan_options import PlanOptions, parse_new_brokers, parse_request
-    from pipelines.cli.plan_rendering import list_warnings, render_plan, render_progress
+    from pipelines.cli.plan_rendering import render_plan, render_progress
+    from pipelines.cli.plan_warnings import list_warnings
     from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
     from pipelines.ingest.merge.live_brokers import get_bootstrap_servers
     from pipelines.plan_files.new_brokers import (

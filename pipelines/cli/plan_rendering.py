@@ -17,9 +17,9 @@ from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, Plan
 from pipelines.plan_files.plan_creation import CreatedPlan
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
 from udfs.planning import certificates
-from udfs.planning.cluster_model import ClusterModel, FreezeReason, join_names
+from udfs.planning.cluster_model import ClusterModel, join_names
 from udfs.planning.constraints import select_target_brokers
-from udfs.planning.plan_metrics import PlanMetrics, PlanSummary, count_frozen_partitions
+from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
 
@@ -192,38 +192,6 @@ def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine) -> Itera
     changes: dict[str, tuple[str, ...]] = {"--goal": ("leaders",), "--per-topic": ()}
     again = PlanCommandLine(command.source, changes).change({})
     yield f"  not addressed: {describe_single_leaders(topics)}; {again} spreads them"
-
-
-def list_warnings(plan: CreatedPlan) -> Iterator[str]:
-    """List what a person should know before trusting the plan."""
-    model = plan.summary.model
-    reasons = {reason.explanation: reason for reason in FreezeReason}
-    for explanation, count in count_frozen_partitions(model).items():
-        reason = reasons[explanation]
-        stay = "stays as it is" if count == 1 else "stay as they are"
-        in_flight = reason == FreezeReason.IN_FLIGHT
-        wait = ". Wait until the reassignment is complete, then make a new plan" if in_flight else ""
-        yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
-    out_of_sync = plan_writer.list_not_elected(plan.summary)
-    if count := out_of_sync.partitions:
-        names = (
-            join_names(out_of_sync.first_partitions, _LISTED)
-            if count <= _LISTED
-            else (f"{', '.join(out_of_sync.first_partitions[:_LISTED])} and {count - _LISTED} more")
-        )
-        their, they = ("its", "it is") if count == 1 else ("their", "they are")
-        yield (
-            f"{format_count(count, 'partition')} cannot be led by {their} preferred leader now, which is out of sync: "
-            f"{names}. {plan_writer.ELECTION} leaves {'it' if count == 1 else 'them'} out, and the planned leaders "
-            f"count the current one. Once {they} in sync again, make the plan again"
-        )
-    if plan.unplaced:
-        verb = "is" if plan.unplaced == 1 else "are"
-        yield f"{format_count(plan.unplaced, 'partition')} without known replicas {verb} left out"
-    if not model.known[0] and plan.request.broker_bytes is not None:
-        yield "the sources show no sizes: plans.broker_bytes is ignored"
-    if model.known[0] and plan.unsized:
-        yield f"the sources show no size for {format_count(plan.unsized, 'partition')}: counted as 0 bytes"
 
 
 def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true
-from udfs.planning.cluster_model import ClusterModel, Flags, Ints
+from udfs.arrow.ragged import any_true, is_in_segment, row_of
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ReplicaLists
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.plan_execution import PlanExecution
 
@@ -37,3 +37,22 @@ def count_under_replicated(execution: PlanExecution) -> UnderReplication:
     repaired = lagging & ~lags_afterwards & (last_wave >= 0)
     done = np.cumsum(np.bincount(last_wave[repaired], minlength=waves.waves))
     return UnderReplication(int(lagging.sum()), int(lagging.sum()) - done)
+
+
+def find_last_copies(model: ClusterModel, lists: ReplicaLists) -> Flags:
+    """Find the replicas (bool, r) of the lists on down brokers without which an acknowledged message may be lost.
+
+    These are the replicas of partitions without a live in-sync replica: those in the last known ISR, or all of them if
+    it is empty or not known.
+    """
+    row = row_of(lists.offsets)
+    old = ~model.live[lists.replicas] & ~model.find_copied(lists)
+    is_lost = ~any_true(find_in_sync_replicas(model, lists), lists.offsets)
+    last = old & is_lost[row]
+    if model.in_sync is None:
+        return last
+    in_isr = model.in_sync
+    isr = model.replicas[in_isr]
+    isr_offsets = np.append(0, np.cumsum(in_isr))[model.offsets]
+    in_last_isr = last & is_in_segment(lists.replicas, lists.offsets, isr, isr_offsets)
+    return np.where(any_true(in_last_isr, lists.offsets)[row], in_last_isr, last)

@@ -206,6 +206,21 @@ def test_a_repair_says_how_many_partitions_it_spreads_over_racks(
     ) in result.out
 
 
+def test_disks_with_the_only_copy_must_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brokers 8 and 9 are down: 9 alone has t-0, and 8 was the last in the ISR of t-1; t-2 is led by broker 1."""
+    (tmp_path / "brokers.csv").write_text("broker_id,live\n1,yes\n2,yes\n8,no\n9,no\n")
+    offline = ["\tTopic: t\tPartition: 0\tLeader: none\tReplicas: 9\tIsr: 9"]
+    offline += ["\tTopic: t\tPartition: 1\tLeader: none\tReplicas: 8,9\tIsr: 8"]
+    repaired = describe_line(2, "1,9").replace("Isr: 1,9", "Isr: 1")
+    write_describe(tmp_path, *offline, repaired, describe_line(3, "1,2"))
+    warnings = CommandResult(capsys, "plan", tmp_path, "--goal", "repair").err
+    begin = "do not wipe or replace the disk of broker"
+    assert f"{begin} 9, which is down: it holds the only copy of 1 partition: t-0\n" in warnings
+    assert f"{begin} 8, which is down: it holds the only in-sync copy of 1 partition: t-1\n" in warnings
+    write_describe(tmp_path, repaired, describe_line(3, "1,2"))
+    assert "do not wipe" not in CommandResult(capsys, "plan", tmp_path, "--goal", "repair").err
+
+
 def test_compilation_is_announced_once() -> None:
     result: list[str] = []
 
