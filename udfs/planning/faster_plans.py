@@ -159,7 +159,7 @@ def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottle
     rack = int(model.rack[broker])
     if model.rack_names and count_forced_copies(model, build_rules(model, request), rack).any():
         id_ = int(model.broker_ids[-1]) + 1
-        larger = add_broker(model, id_, rack)
+        larger = model.with_broker(id_, rack)
         name = model.rack_names[rack]
         options = {"--add-brokers": (f"{id_}:{name}",)}
         changed = request
@@ -187,14 +187,3 @@ def _list_repairs(model: ClusterModel, request: PlanRequest) -> Iterator[_Varian
         "--exclude-brokers": (",".join(map(str, excluded)),),
     }
     yield _Variant(f"repair onto the other brokers, without {model.describe_brokers(new)}", options, model, repair)
-
-
-def add_broker(model: ClusterModel, id_: int, rack: int) -> ClusterModel:
-    """Return the cluster with one more live, empty broker, whose id is the largest."""
-    return replace(
-        model,
-        broker_ids=np.append(model.broker_ids, np.int32(id_)),
-        rack=np.append(model.rack, np.int32(rack)),
-        live=np.append(model.live, True),
-        draining=np.append(model.draining, False),
-    )

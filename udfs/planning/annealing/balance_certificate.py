@@ -15,7 +15,8 @@ from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResu
 from udfs.planning.certificates import BalanceCertificate, ReachedLoad
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.constraints import Rules, select_target_brokers
-from udfs.planning.plan_request import DISK, PlanRequest
+from udfs.planning.plan_request import DISK, REPLICAS, PlanRequest
+from udfs.planning.replicas.count_limits import compute_count_targets, explain_count_targets
 from udfs.plurals import count_of
 
 REASONS = (
@@ -114,6 +115,8 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
     left = int((must_leave & outcome.gone).sum())
     fewest = int(max(np.maximum(above, 0.0)[stays].sum() + left, np.maximum(below, 0.0)[stays].sum()))
     relaxed = list(_explain_relaxed(outcome, loose))
+    if REPLICAS in outcome.request.priorities:
+        relaxed = [*explain_count_targets(model, rules, compute_count_targets(model, rules)), *relaxed]
     balance = outcome.request.goal == "balance"
     if balance:
         relaxed += _explain_copies(outcome, rows, copied, bound)
