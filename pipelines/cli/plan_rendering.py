@@ -225,6 +225,9 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
     counts = sorted({*losses[0], *losses[1]})
     for k in [k for k in counts if any(loss.get(k) for loss in losses)] or counts[-1:]:
         yield from compare(f"P(loss if {k} {'fails' if k == 1 else 'fail'})", (loss.get(k) for loss in losses), 6)
+    if before.balance.brokers != after.balance.brokers:
+        old = f"before: {format_count(before.balance.brokers, 'broker')}, without those that --add-brokers adds"
+        yield f"  ({old}; after: {after.balance.brokers:,})"
     if before.balance.brokers < before.failures.live_brokers:
         counted = f"{before.balance.brokers} of {before.failures.live_brokers} live brokers"
         yield f"  (the rows down to the worst survivor of a failure count only {counted}: those that stay)"

@@ -221,6 +221,15 @@ def test_disks_with_the_only_copy_must_be_kept(tmp_path: Path, capsys: pytest.Ca
     assert "do not wipe" not in CommandResult(capsys, "plan", tmp_path, "--goal", "repair").err
 
 
+def test_the_state_before_a_plan_is_without_added_brokers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(tmp_path, *(describe_line(row, "1,2" if row % 2 else "2,1") for row in range(6)))
+    out = CommandResult(capsys, "plan", source, "--goal", "expand", "--add-brokers", "3").out
+    table = read_table(out)
+    assert table["replicas"] == ["1.000", "1.000", "1.000", "1.000"]
+    assert table["leaders (now, then planned)"][:2] == ["1.000", "1.000"]
+    assert "  (before: 2 brokers, without those that --add-brokers adds; after: 3)\n" in out
+
+
 def test_compilation_is_announced_once() -> None:
     result: list[str] = []
 
