@@ -80,6 +80,9 @@ def plan(
     max_moves: Annotated[
         int | None, _option("Copy at most this many replicas.", "N", parser=whole_number(0, 10**12))
     ] = None,
+    throttle: Annotated[
+        str | None, _option("Bytes per second that a broker copies, as in 50MB.", "SIZE", "plans.throttle_bytes_per_s")
+    ] = None,
     objective: Annotated[str | None, _option(_OBJECTIVE, "NAME", _DEFAULT_OBJECTIVE)] = None,
     keep_leaders: Annotated[bool, _flag("keep-leaders", "For failover: only reorder followers.")] = False,
     per_topic: Annotated[bool, _flag("per-topic", "Spread the leaders of each topic as well.")] = False,
@@ -106,10 +109,10 @@ def plan(
 ) -> None:
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
     from pipelines.cli.plan_command_line import PlanCommandLine
-    from pipelines.cli.plan_options import PlanOptions, parse_new_brokers, parse_request
+    from pipelines.cli.plan_options import PlanOptions, parse_limits, parse_new_brokers, parse_request
     from pipelines.cli.plan_rendering import render_plan, render_progress
     from pipelines.cli.plan_warnings import list_warnings
-    from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
+    from pipelines.config.plan_parameters import build_metric_options
     from pipelines.ingest.merge.live_brokers import get_bootstrap_servers
     from pipelines.plan_files.new_brokers import (
         add_new_brokers,
@@ -149,10 +152,9 @@ def plan(
     if goal is None:
         raise typer.BadParameter("Give --goal to make a plan, or --check to check one.")
     try:
-        request = parse_request(written, settings)
+        request, limits = parse_request(written, settings), parse_limits(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file
         raise typer.BadParameter(str(error)) from error
-    limits, metric_options = build_wave_limits(settings), build_metric_options(settings)
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
@@ -166,7 +168,7 @@ def plan(
     with TemporaryDirectory() as preview, announce_compilation(print_message):
         printed = out == Path("-")
         folder = Path(preview, "plan") if out is None or printed else out
-        created = create_plan(snapshot, request, folder, limits, metric_options, defaults)
+        created = create_plan(snapshot, request, folder, limits, build_metric_options(settings), defaults)
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created):
         print_warning(warning)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
 
 _EVERY_GOAL = ("--exclude-topics", "--seed")
-_COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--objective")
+_COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle", "--objective")
 _REQUIRED = {
     "--replace": "name each broker and its replacement, as in --replace 7=66,8=67",
     "--rf": "set the replication factor, as in --rf 3",

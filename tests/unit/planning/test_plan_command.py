@@ -252,3 +252,19 @@ def test_a_repair_of_partitions_that_are_short_of_in_sync_replicas(
     assert result.code == 0, result.err
     changed = {entry["partition"] for entry in json.loads(result.out)["partitions"]}
     assert changed - {4} == repaired
+
+
+def test_a_throttle_replaces_that_of_the_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--goal", "balance", "--objective", "min-bytes", "--out", tmp_path / "plan", "--json", tmp_path / "a")
+
+    def read_seconds(*more: str) -> tuple[str, float]:
+        result = CommandResult(capsys, "plan", write_model(tmp_path), *options, *more)
+        assert result.code == 0, result.err
+        return result.out, sum(wave["seconds"] for wave in json.loads((tmp_path / "a").read_text())["waves"])
+
+    _, seconds = read_seconds()
+    out, faster = read_seconds("--throttle", "200MB")
+    assert faster == pytest.approx(seconds / 4, rel=0.05)
+    assert "of copying at 200 MB/s per broker" in out
+    assert "--execute --throttle 200000000\n" in out
+    assert "leader.replication.throttled.rate=200000000" in (tmp_path / "plan" / "throttles.sh").read_text()
