@@ -141,6 +141,7 @@ def plan(
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
         common_options.print_findings(snapshot)
+        common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
         stored_plan = read_plan(check)
         snapshot = add_new_brokers(snapshot, new_brokers)
         if assumed := list_unknown_brokers(snapshot, stored_plan.added_brokers):

@@ -268,3 +268,13 @@ def test_a_throttle_replaces_that_of_the_settings(tmp_path: Path, capsys: pytest
     assert "of copying at 200 MB/s per broker" in out
     assert "--execute --throttle 200000000\n" in out
     assert "leader.replication.throttled.rate=200000000" in (tmp_path / "plan" / "throttles.sh").read_text()
+
+
+def test_a_check_warns_of_patterns_that_match_no_topic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "2,1"))
+    out = tmp_path / "plan"
+    assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
+    patterns = ("--ignore-topics", "nix-*", "--ignore-topics", "t")
+    warnings = CommandResult(capsys, "plan", source, "--check", out, *patterns).err
+    assert warnings.count("no topic has such a name") == 1
+    assert "--ignore-topics nix-*: no topic has such a name" in warnings
