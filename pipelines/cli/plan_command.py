@@ -16,8 +16,9 @@ from pipelines.cli.common_options import (
     LiveServersOption,
     SetOption,
     SourceArgument,
+    ignore_topics_option,
 )
-from pipelines.cli.option_values import parse_path, parse_pattern, whole_number
+from pipelines.cli.option_values import parse_path, whole_number
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError, SourceError
 from pipelines.ingest.sources import find_source
@@ -97,15 +98,7 @@ def plan(
     format_name: FormatOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
-    ignored: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore-topics",
-            help="Topics to leave unchanged, as in 'tmp-*'; --check does not count their changes. Repeat for more.",
-            metavar="PATTERN",
-            parser=parse_pattern,
-        ),
-    ] = None,
+    ignored: Annotated[list[str] | None, ignore_topics_option("A plan leaves them as they are.")] = None,
 ) -> None:
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
     from pipelines.cli.plan_command_line import PlanCommandLine
