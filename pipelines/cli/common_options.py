@@ -65,10 +65,17 @@ JsonOption = Annotated[
         parser=parse_output,
     ),
 ]
+_SERVER: dict[str, Any] = {"metavar": "HOST:PORT", "parser": parse_server}
 ServerOption = Annotated[
-    str,
+    str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.", **_SERVER)
+]
+LiveServersOption = Annotated[
+    str | None,
     typer.Option(
-        "--bootstrap-server", help="Broker named in the printed commands.", metavar="HOST:PORT", parser=parse_server
+        "--bootstrap-server",
+        help="Brokers named in the printed commands.",
+        show_default="up to three live brokers whose host and port the source shows, else localhost:9092",
+        **_SERVER,
     ),
 ]
 _READ_FACTOR = 4  # see open_store_to_read
@@ -85,15 +92,15 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="Change a setting, as in run.seed=7; repeat for more.", metavar="KEY=VALUE"),
 ]
-IgnoreTopicsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ignore-topics",
-        help="Topics whose problems do not count, as in 'tmp-*'; repeat for more. They are counted apart.",
-        metavar="PATTERN",
-        parser=parse_pattern,
-    ),
-]
+
+
+def ignore_topics_option(effect: str) -> Any:
+    """Return the option --ignore-topics. effect: what happens to these topics, as the end of its help."""
+    text = f"Topics whose problems do not count, as in 'tmp-*'; repeat for more. {effect}"
+    return typer.Option("--ignore-topics", help=text, metavar="PATTERN", parser=parse_pattern)
+
+
+IgnoreTopicsOption = Annotated[list[str] | None, ignore_topics_option("They are counted apart.")]
 LogLevelOption = Annotated[
     LogLevel | None,
     typer.Option(

@@ -9,14 +9,22 @@ import typer
 
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
-from pipelines.cli.common_options import ConfOption, FormatOption, JsonOption, ServerOption, SetOption, SourceArgument
-from pipelines.cli.option_values import parse_path, parse_pattern, whole_number
+from pipelines.cli.common_options import (
+    ConfOption,
+    FormatOption,
+    JsonOption,
+    LiveServersOption,
+    SetOption,
+    SourceArgument,
+    ignore_topics_option,
+)
+from pipelines.cli.option_values import parse_path, whole_number
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError, SourceError
 from pipelines.ingest.sources import find_source
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
-_DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones"
+_DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
 _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
 _ADD = "--add-brokers"
@@ -50,12 +58,20 @@ def plan(
     check: Annotated[
         Path | None, _option("Check the plan in this folder instead of making one.", "DIR", parser=parse_path)
     ] = None,
-    brokers: Annotated[str | None, _option("Brokers to drain, or to expand onto.", "IDS", _DEFAULT_BROKERS)] = None,
+    brokers: Annotated[
+        str | None, _option("Brokers to drain, to expand onto, or whose partitions to repair.", "IDS", _DEFAULT_BROKERS)
+    ] = None,
     replace: Annotated[str | None, _option("Brokers and their replacements, as in 7=66,8=67.", "PAIRS")] = None,
     rf: Annotated[
         int | None, _option("Replication factor for --goal rf.", "N", parser=whole_number(1, _MAX_FACTOR))
     ] = None,
     topics: Annotated[str | None, _option("Topics for --goal rf.", "NAMES", "all")] = None,
+    at_min_isr_partitions: Annotated[
+        bool, _flag("at-min-isr-partitions", "For repair: only partitions with just min.insync.replicas in sync.")
+    ] = False,
+    under_min_isr_partitions: Annotated[
+        bool, _flag("under-min-isr-partitions", "For repair: only partitions below min.insync.replicas.")
+    ] = False,
     exclude_topics: Annotated[str | None, _option("Topics to leave unchanged.", "NAMES")] = None,
     exclude_brokers: Annotated[str | None, _option("Brokers that receive no replicas.", "IDS")] = None,
     add_brokers: Annotated[
@@ -64,6 +80,9 @@ def plan(
     max_bytes: Annotated[str | None, _option("Copy at most this much, as in 500GB.", "SIZE")] = None,
     max_moves: Annotated[
         int | None, _option("Copy at most this many replicas.", "N", parser=whole_number(0, 10**12))
+    ] = None,
+    throttle: Annotated[
+        str | None, _option("Bytes per second that a broker copies, as in 50MB.", "SIZE", "plans.throttle_bytes_per_s")
     ] = None,
     objective: Annotated[str | None, _option(_OBJECTIVE, "NAME", _DEFAULT_OBJECTIVE)] = None,
     keep_leaders: Annotated[bool, _flag("keep-leaders", "For failover: only reorder followers.")] = False,
@@ -74,26 +93,20 @@ def plan(
         bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
     ] = False,
     seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed", parser=whole_number())] = None,
-    server: ServerOption = "localhost:9092",
+    server: LiveServersOption = None,
     json_file: JsonOption = None,
     format_name: FormatOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
-    ignored: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore-topics",
-            help="Topics to leave unchanged, as in 'tmp-*'; --check does not count their changes. Repeat for more.",
-            metavar="PATTERN",
-            parser=parse_pattern,
-        ),
-    ] = None,
+    ignored: Annotated[list[str] | None, ignore_topics_option("A plan leaves them as they are.")] = None,
 ) -> None:
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
     from pipelines.cli.plan_command_line import PlanCommandLine
-    from pipelines.cli.plan_options import PlanOptions, parse_new_brokers, parse_request
-    from pipelines.cli.plan_rendering import list_warnings, render_plan, render_progress
-    from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
+    from pipelines.cli.plan_options import PlanOptions, parse_limits, parse_new_brokers, parse_request
+    from pipelines.cli.plan_rendering import render_plan, render_progress
+    from pipelines.cli.plan_warnings import list_warnings
+    from pipelines.config.plan_parameters import build_metric_options
+    from pipelines.ingest.merge.live_brokers import get_bootstrap_servers
     from pipelines.plan_files.new_brokers import (
         add_new_brokers,
         explain_assumption,
@@ -106,6 +119,7 @@ def plan(
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.plan_writer import REASSIGNMENT
     from pipelines.setup.compile_on_demand import announce_compilation
+    from pipelines.verdict.statements import join_servers
 
     settings = common_options.read_settings(conf, options, ignored=ignored)
     defaults = settings.topics.defaults
@@ -120,6 +134,7 @@ def plan(
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
         common_options.print_findings(snapshot)
+        common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
         stored_plan = read_plan(check)
         snapshot = add_new_brokers(snapshot, new_brokers)
         if assumed := list_unknown_brokers(snapshot, stored_plan.added_brokers):
@@ -131,13 +146,13 @@ def plan(
     if goal is None:
         raise typer.BadParameter("Give --goal to make a plan, or --check to check one.")
     try:
-        request = parse_request(written, settings)
+        request, limits = parse_request(written, settings), parse_limits(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file
         raise typer.BadParameter(str(error)) from error
-    limits, metric_options = build_wave_limits(settings), build_metric_options(settings)
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
+    servers = server or join_servers(get_bootstrap_servers(snapshot.brokers))
     command = PlanCommandLine(source, written.values | _list_other_options(context))
     snapshot = add_new_brokers(snapshot, new_brokers)
     if proposed := propose_new_brokers(snapshot, request):
@@ -147,11 +162,11 @@ def plan(
     with TemporaryDirectory() as preview, announce_compilation(print_message):
         printed = out == Path("-")
         folder = Path(preview, "plan") if out is None or printed else out
-        created = create_plan(snapshot, request, folder, limits, metric_options, defaults)
+        created = create_plan(snapshot, request, folder, limits, build_metric_options(settings), defaults)
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created):
         print_warning(warning)
-    lines = reassignment.splitlines() if printed else render_plan(created, out, server, command)
+    lines = reassignment.splitlines() if printed else render_plan(created, out, servers, command)
     common_options.write_answer(json_file, build_answer(created), lines)
 
 

@@ -1,22 +1,24 @@
 """The options of `plan`, parsed into a plan request."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from pipelines.cli.option_values import parse_broker_ids
-from pipelines.config.plan_parameters import build_request
+from pipelines.config.plan_parameters import build_request, build_wave_limits
 from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
 from pipelines.plan_files.new_brokers import UNKNOWN_RACK, NewBroker
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.planning.goal_registry import GOALS, goals_with_option
 from udfs.planning.plan_request import ALL, OBJECTIVES, PlanRequest
+from udfs.planning.waves import WaveLimits
 
 _PREFIXES = ("k", "m", "g", "t", "p")
 _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(_PREFIXES, 1)}}
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(_PREFIXES, 1)}
 _MAX_SIZE = 10**18
-_UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_empty_racks")
+_MIN_ISR = ("at_min_isr_partitions", "under_min_isr_partitions")
+_UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_empty_racks", *_MIN_ISR)
 _CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
 
 
@@ -29,11 +31,14 @@ class PlanOptions:
     replace: str | None = None
     rf: int | None = None
     topics: str | None = None
+    at_min_isr_partitions: bool = False
+    under_min_isr_partitions: bool = False
     exclude_topics: str | None = None
     exclude_brokers: str | None = None
     add_brokers: str | None = None
     max_bytes: str | None = None
     max_moves: int | None = None
+    throttle: str | None = None
     objective: str | None = None
     keep_leaders: bool = False
     per_topic: bool = False
@@ -82,6 +87,17 @@ def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
         if names:
             raise SettingsError(f"{option}: {', '.join(sorted(map(str, names)))} is {problem}. Name it once")
     return request
+
+
+def parse_limits(options: PlanOptions, settings: Settings) -> WaveLimits:
+    """Combine the limits of waves in the settings with --throttle; raise SettingsError if it is wrong."""
+    limits = build_wave_limits(settings)
+    if options.throttle is None:
+        return limits
+    throttle = parse_size(options.throttle, "--throttle")
+    if not throttle:
+        raise SettingsError("--throttle 0: nothing would be copied. Write bytes per second, as in 50MB")
+    return replace(limits, throttle_bytes_per_s=float(throttle))
 
 
 def _check_goal(options: PlanOptions) -> None:

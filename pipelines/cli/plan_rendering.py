@@ -8,6 +8,7 @@ import numpy as np
 
 from pipelines.cli.bottleneck_rendering import render_bottleneck
 from pipelines.cli.plan_command_line import PlanCommandLine
+from pipelines.cli.rack_rendering import render_racks
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
@@ -16,9 +17,9 @@ from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, Plan
 from pipelines.plan_files.plan_creation import CreatedPlan
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
 from udfs.planning import certificates
-from udfs.planning.cluster_model import FreezeReason, join_names
+from udfs.planning.cluster_model import ClusterModel, join_names
 from udfs.planning.constraints import select_target_brokers
-from udfs.planning.plan_metrics import PlanMetrics, PlanSummary, count_frozen_partitions
+from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
 
@@ -117,9 +118,8 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     """Render a plan written to the folder `out` (None = to none). server: bootstrap server for Kafka's commands."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
-    brokers = join_names(select_target_brokers(model, plan.request), 20)
     counts = f"{format_count(int(model.live.sum()), 'live broker')}, {format_count(model.partitions, 'partition')}"
-    yield f"cluster {model.cluster_id}: {' '.join(filter(None, (plan.request.goal, brokers)))}; {counts}"
+    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
@@ -130,6 +130,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}"
     if metrics.leader_replacements:
         yield f"  replaced: {_describe_replacements(plan.request, metrics.leader_replacements)}"
+    yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     for proof in certificate.proofs:
@@ -156,6 +157,17 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     yield from _render_commands(summary, out, server)
 
 
+def _describe_goal(model: ClusterModel, request: PlanRequest) -> str:
+    """Name the goal, and the brokers or partitions that it is for."""
+    brokers = join_names(select_target_brokers(model, request), 20)
+    if request.goal != "repair":
+        return f"{request.goal} {brokers}".rstrip()
+    chosen = {"at": request.at_min_isr_partitions, "below": request.under_min_isr_partitions}
+    where = " or ".join(name for name, is_chosen in chosen.items() if is_chosen)
+    parts = [f"{where} min.insync.replicas"] * bool(where) + [f"with a replica on {brokers}"] * bool(brokers)
+    return f"repair, only partitions {' and '.join(parts)}" if parts else "repair"
+
+
 def _describe_replacements(request: PlanRequest, partitions: int) -> str:
     """Describe the preferred leaders that a plan replaces without another change."""
     pairs = join_names(f"{old} -> {new}" for old, new in request.replacements)
@@ -180,38 +192,6 @@ def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine) -> Itera
     changes: dict[str, tuple[str, ...]] = {"--goal": ("leaders",), "--per-topic": ()}
     again = PlanCommandLine(command.source, changes).change({})
     yield f"  not addressed: {describe_single_leaders(topics)}; {again} spreads them"
-
-
-def list_warnings(plan: CreatedPlan) -> Iterator[str]:
-    """List what a person should know before trusting the plan."""
-    model = plan.summary.model
-    reasons = {reason.explanation: reason for reason in FreezeReason}
-    for explanation, count in count_frozen_partitions(model).items():
-        reason = reasons[explanation]
-        stay = "stays as it is" if count == 1 else "stay as they are"
-        in_flight = reason == FreezeReason.IN_FLIGHT
-        wait = ". Wait until the reassignment is complete, then make a new plan" if in_flight else ""
-        yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
-    out_of_sync = plan_writer.list_not_elected(plan.summary)
-    if count := out_of_sync.partitions:
-        names = (
-            join_names(out_of_sync.first_partitions, _LISTED)
-            if count <= _LISTED
-            else (f"{', '.join(out_of_sync.first_partitions[:_LISTED])} and {count - _LISTED} more")
-        )
-        their, they = ("its", "it is") if count == 1 else ("their", "they are")
-        yield (
-            f"{format_count(count, 'partition')} cannot be led by {their} preferred leader now, which is out of sync: "
-            f"{names}. {plan_writer.ELECTION} leaves {'it' if count == 1 else 'them'} out, and the planned leaders "
-            f"count the current one. Once {they} in sync again, make the plan again"
-        )
-    if plan.unplaced:
-        verb = "is" if plan.unplaced == 1 else "are"
-        yield f"{format_count(plan.unplaced, 'partition')} without known replicas {verb} left out"
-    if not model.known[0] and plan.request.broker_bytes is not None:
-        yield "the sources show no sizes: plans.broker_bytes is ignored"
-    if model.known[0] and plan.unsized:
-        yield f"the sources show no size for {format_count(plan.unsized, 'partition')}: counted as 0 bytes"
 
 
 def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
@@ -245,6 +225,9 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
     counts = sorted({*losses[0], *losses[1]})
     for k in [k for k in counts if any(loss.get(k) for loss in losses)] or counts[-1:]:
         yield from compare(f"P(loss if {k} {'fails' if k == 1 else 'fail'})", (loss.get(k) for loss in losses), 6)
+    if before.balance.brokers != after.balance.brokers:
+        old = f"before: {format_count(before.balance.brokers, 'broker')}, without those that --add-brokers adds"
+        yield f"  ({old}; after: {after.balance.brokers:,})"
     if before.balance.brokers < before.failures.live_brokers:
         counted = f"{before.balance.brokers} of {before.failures.live_brokers} live brokers"
         yield f"  (the rows down to the worst survivor of a failure count only {counted}: those that stay)"

@@ -1,13 +1,16 @@
-"""Text about the waves of a plan: what each copies, how long it takes, and which limit closes it."""
+"""Text about the waves of a plan."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pipelines.cli.text_format import format_bytes, format_count, format_duration
 from udfs.planning.cluster_model import join_names
 from udfs.planning.plan_execution import PlanExecution
-from udfs.planning.waves import IN, WaveClosure, WaveLimit, WaveLimits, WaveReport
+from udfs.planning.under_replication import count_under_replicated
+from udfs.planning.waves import WaveLimit, WaveLimits, WaveReport
 
-_LISTED = 6  # waves and partitions
+_LISTED = 6  # partitions by name
+_FIRST, _LAST = 12, 6  # waves in the table, if there are more than both together
+_SHORT = {WaveLimit.BYTES: "bytes", WaveLimit.MOVES: "replicas", WaveLimit.ORDER: "order", WaveLimit.SIZE: "size"}
 
 
 def render_waves(execution: PlanExecution) -> Iterator[str]:
@@ -20,40 +23,61 @@ def render_waves(execution: PlanExecution) -> Iterator[str]:
     about = "" if duration.startswith("under") else "about "
     time = f", {about}{duration} of copying at {throttle}" if has_sizes else f" at {throttle}; sizes are unknown"
     yield f"  {format_count(len(reports), 'wave')}{time}"
-    for report in reports[:_LISTED]:
-        yield f"    wave {report.wave}: {_describe_wave(report, has_sizes)}"
-        closures = [_describe_closure(closure, waves.limits, report.wave + 1) for closure in report.closed_by]
-        if closures:
-            yield f"      closed by {'; '.join(closures)}"
-    if len(reports) > _LISTED:
-        yield f"    {len(reports) - _LISTED} more, see plan.json"
+    yield from _render_table(_list_rows(execution))
+    limits = {closure.limit for report in reports for closure in report.closed_by[:1]}
+    yield from (f"    {_SHORT[limit]}: {_explain(limit, waves.limits)}" for limit in WaveLimit if limit in limits)
     if len(waves.oversized):
         names = join_names((model.name(row) for row in waves.oversized.tolist()), _LISTED)
         yield f"    larger than a wave's limit, so their brokers copy nothing else in the same wave: {names}"
 
 
-def _describe_wave(report: WaveReport, has_sizes: bool) -> str:
-    text = f"{format_count(report.partitions, 'partition')}, {format_count(report.replicas_added, 'replica')}"
-    if has_sizes:
-        text += f", {format_bytes(report.bytes_to_copy)}"
-    if has_sizes and report.busiest_broker is not None:
-        verb = "receives" if report.busiest_direction == IN else "sends"
-        text += f"; broker {report.busiest_broker} {verb} {format_bytes(report.busiest_bytes)}"
-        text += f": {format_duration(report.seconds)}"
-    return text
+def _list_rows(execution: PlanExecution) -> list[list[str]]:
+    """List the headings of the table, and the cells of each wave."""
+    reports, has_sizes = execution.wave_reports, execution.model.known[0]
+    under_replicated = count_under_replicated(execution)
+    headings = ["wave", "partitions", "replicas"]
+    headings += ["copied", "time", "in total"] * has_sizes
+    headings += [f"under-replicated (now {under_replicated.now:,})"] * bool(under_replicated.now)
+    rows, seconds = [[*headings, "closed by"]], 0.0
+    for report, remaining in zip(reports, under_replicated.after_waves.tolist(), strict=True):
+        seconds += report.seconds
+        row = [f"{report.wave}", f"{report.partitions:,}", f"{report.replicas_added:,}"]
+        if has_sizes:
+            row += [format_bytes(report.bytes_to_copy), format_duration(report.seconds), format_duration(seconds)]
+        row += [f"{remaining:,}"] * bool(under_replicated.now)
+        rows.append([*row, _name_limit(report)])
+    return rows
 
 
-def _describe_closure(closure: WaveClosure, limits: WaveLimits, next_wave: int) -> str:
-    """Describe a limit that closed a wave, the brokers that reached it, and the copies of the next wave that wait."""
-    copies = f"{'1 copy' if closure.copies == 1 else f'{closure.copies:,} copies'} of wave {next_wave}"
-    if closure.broker is None:
-        return f"the order of copies, as a partition gets one new replica at a time: {copies}"
-    bytes_limit = f"plans.wave_bytes_per_broker ({format_bytes(limits.bytes_in_flight)} in and out)"
-    limit = {
-        WaveLimit.BYTES: bytes_limit,
-        WaveLimit.MOVES: f"plans.wave_moves_per_broker ({format_count(limits.moves_per_broker, 'replica')} received)",
-        WaveLimit.SIZE: f"{bytes_limit}, as larger partitions need a wave without other copies",
-    }[closure.limit]
-    others = f" and {format_count(closure.brokers - 1, 'other')}" if closure.brokers > 1 else ""
-    have = "have" if others else "has"
-    return f"{limit}: broker {closure.broker}{others} {have} no room for {copies}"
+def _render_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Render rows, the first with the headings; of many waves only the first and the last."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    more = len(rows) - 1 - _FIRST - _LAST
+    for number, row in enumerate(rows):
+        if more <= 0 or number <= _FIRST or number > _FIRST + more:
+            *numbers, limit = row
+            cells = (cell.rjust(width) for cell, width in zip(numbers, widths, strict=False))
+            yield f"    {'  '.join(cells)}  {limit}".rstrip()
+        elif number == _FIRST + 1:
+            yield f"    ... {format_count(more, 'more wave')}, see plan.json"
+
+
+def _name_limit(report: WaveReport) -> str:
+    """Name the limit that keeps most copies of the next wave out of this one, and the broker that reached it."""
+    if not report.closed_by:
+        return ""
+    closure = report.closed_by[0]
+    broker = "" if closure.broker is None else f", broker {closure.broker}"
+    return f"{_SHORT[closure.limit]}{broker}"
+
+
+def _explain(limit: WaveLimit, limits: WaveLimits) -> str:
+    """Explain a limit that closes waves."""
+    size = f"plans.wave_bytes_per_broker, {format_bytes(limits.bytes_in_flight)} in and out"
+    if limit == WaveLimit.ORDER:
+        return "a partition gets one new replica at a time"
+    if limit == WaveLimit.SIZE:
+        return f"partitions larger than {size}, need a wave without other copies of their brokers"
+    if limit == WaveLimit.MOVES:
+        return f"a broker receives plans.wave_moves_per_broker, {format_count(limits.moves_per_broker, 'replica')}"
+    return f"a broker has no room for more copies within {size}"

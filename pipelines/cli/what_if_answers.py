@@ -243,7 +243,10 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         under_min_isr_after=row["under_min_isr_partitions"],
         single_replica_partitions=int(is_single.sum()),
         effects=effects,
-        causes=tuple(effects.list_causes(len(set(failed)), findings.down_brokers, len(ids))),
+        causes=tuple(
+            cause.name_servers(findings.bootstrap_servers)
+            for cause in effects.list_causes(len(set(failed)), findings.down_brokers, len(ids))
+        ),
         takeovers=takeovers,
         leaders_after=after,
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),

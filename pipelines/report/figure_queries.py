@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import reduce
 from textwrap import indent
 
+from pipelines.ingest.merge.live_brokers import MAX_SERVERS, UNFIT_HOST_REGEX
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.spark.views import View, match_snapshots, parse_queries
@@ -29,7 +30,7 @@ SELECT cluster_id, source, format, records, accepted_records, quarantined_record
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
-SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, down_brokers,
+SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, down_brokers, bootstrap_servers,
        electable_partitions,
        CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
        deleted_topics_offline_partitions, ignored_topics, ignored_offline_partitions, reassigned_partitions,
@@ -46,6 +47,9 @@ LEFT JOIN (
   SELECT cluster_id, snapshot_id, count_if(live IS NOT FALSE) AS live_brokers,
          count(DISTINCT CASE WHEN live IS NOT FALSE THEN rack END) AS racks,
          array_sort(collect_list(CASE WHEN live IS FALSE THEN broker_id END)) AS down_brokers,
+         transform(slice(array_sort(collect_list(CASE WHEN live AND NOT host RLIKE '{unfit_host}' AND port > 0
+           THEN struct(broker_id, concat(host, ':', port) AS server) END)), 1, {max_servers}), b -> b.server)
+           AS bootstrap_servers,
          array_sort(collect_list(CASE WHEN live IS NULL THEN broker_id END)) AS unknown_brokers
   FROM silver.brokers GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
@@ -240,6 +244,8 @@ _CONSTANTS = {
     "{max_topics}": str(MAX_TOPICS),
     "{max_command_topics}": str(MAX_COMMAND_TOPICS),
     "{max_brokers}": str(MAX_ROWS),
+    "{unfit_host}": UNFIT_HOST_REGEX,
+    "{max_servers}": str(MAX_SERVERS),
 }
 # TREND is over all runs of the clusters in {clusters}.
 *FIGURES, TREND = (

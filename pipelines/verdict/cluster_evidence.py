@@ -67,6 +67,7 @@ class ClusterFindings:
     counted_partitions: int = 0  # of these, in topics that are neither ignored nor marked for deletion
     racks: int = 0  # of live brokers
     down_brokers: Sequence[int] = ()
+    bootstrap_servers: Sequence[str] = ()  # host:port of the first live brokers
     electable_partitions: int = 0  # whose preferred leader is in sync, but does not lead
     elected_ratio: float | None = None  # leaders of the hottest broker over the mean, after an election of these
     deleted_topics_offline_partitions: int = 0  # of topics that are marked for deletion

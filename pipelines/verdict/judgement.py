@@ -63,7 +63,8 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
         points.insert(0, _describe_health(evidence))
     elif level is Level.UNKNOWN and findings.counted_partitions and evidence.broker_failures:
         points.insert(0, statements.UNCERTAIN.fill())
-    return Verdict(level, points[0].text, tuple(points))
+    named = tuple(point.name_servers(findings.bootstrap_servers) for point in points)
+    return Verdict(level, points[0].text, named)
 
 
 def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
@@ -85,7 +86,11 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         values = {"partitions": count_of(findings.partitions, "partition"), "topics": name_affected_topics(lagging)}
         yield statements.UNDER_REPLICATED.fill(lagging.partitions, **values)
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
-        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), restart=restart)
+        values = {
+            "restart": restart,
+            "repair_first": _repair_first(down, "these partitions", "--under-min-isr-partitions"),
+        }
+        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
     if count := findings.electable_partitions:
         ratio = findings.elected_ratio
         effect = (
@@ -131,7 +136,10 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         offline = [*by_rack, *offline] if confined.partitions else [*offline, *by_rack]
     yield from offline
     yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker")
-    repair = _repair_isr(findings, statements.EXCEED_MIN_ISR)
+    worst = max(brokers, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
+    options = f"--at-min-isr-partitions --brokers {worst}"
+    first = _repair_first(findings.down_brokers, f"the partitions that need broker {worst}", options)
+    repair = _repair_isr(findings, statements.EXCEED_MIN_ISR, first)
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
         repair = _repair_isr(findings, statements.SPREAD_OVER_RACKS)
@@ -166,11 +174,20 @@ def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
     return statements.ADD_REPLICAS.text.format(factor=factor, names=",".join(names), others=others)
 
 
-def _repair_isr(findings: ClusterFindings, otherwise: Step) -> str:
+def _repair_isr(findings: ClusterFindings, otherwise: Step, repair_first: str = "") -> str:
     """Return how ISRs become larger: replicas that are out of sync come first, as more replicas do not help them."""
     if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
-        return statements.COMPLETE_ISRS.text.format(restart=describe_restart(findings.down_brokers))
+        restart = describe_restart(findings.down_brokers)
+        return statements.COMPLETE_ISRS.text.format(restart=restart, repair_first=repair_first)
     return otherwise.text
+
+
+def _repair_first(down: Sequence[int], partitions: str, options: str) -> str:
+    """Return how a next step goes on if these brokers stay down. options: of plan, that select the partitions."""
+    if not down:
+        return ""
+    values = {"brokers": name_brokers(down), "partitions": partitions, "options": options}
+    return statements.fill_forms(statements.REPAIR_FIRST, len(down), **values)
 
 
 def describe_restart(down: Sequence[int]) -> str:

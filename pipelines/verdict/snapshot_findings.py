@@ -9,7 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.health_columns import add_health
-from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_unknown_brokers
+from pipelines.ingest.merge.live_brokers import (
+    get_bootstrap_servers,
+    get_down_brokers,
+    get_live_brokers,
+    get_unknown_brokers,
+)
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import (
     MAX_COMMAND_TOPICS,
@@ -60,6 +65,7 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         racks=len(pc.unique(racks.drop_null())),
         down_brokers=tuple(get_down_brokers(snapshot.brokers).tolist()),
+        bootstrap_servers=get_bootstrap_servers(snapshot.brokers),
         electable_partitions=election.partitions,
         elected_ratio=election.ratio,
         deleted_topics_offline_partitions=int((is_offline & is_deleted).sum()),

@@ -4,13 +4,16 @@ Texts have `{n}` (a count, with thousands separated), other names in braces, and
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipelines.verdict.levels import Level
 
 _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
-_LIST = "kafka-topics --bootstrap-server localhost:9092 --describe "
+DEFAULT_SERVERS = "localhost:9092"  # where no source shows hosts and ports of live brokers
+_SERVERS = f"--bootstrap-server {DEFAULT_SERVERS}"
+_LIST = f"kafka-topics {_SERVERS} --describe "
 _FORMS = re.compile(r"\[([^\[\]|]*)\|([^\[\]|]*)\]")
 
 
@@ -49,6 +52,15 @@ class VerdictPoint:
         """Replace the placeholder of the cluster's source in the commands of the next step."""
         return replace(self, step=_SOURCE.sub(lambda command: f"{command[1]} {source}", self.step))
 
+    def name_servers(self, servers: Sequence[str]) -> "VerdictPoint":
+        """Name bootstrap servers in the commands of the next step; without any, they stay as they are."""
+        return replace(self, step=self.step.replace(_SERVERS, f"--bootstrap-server {join_servers(servers)}"))
+
+
+def join_servers(servers: Sequence[str]) -> str:
+    """Return the value of --bootstrap-server for these brokers, or the default without any."""
+    return ",".join(servers) or DEFAULT_SERVERS
+
 
 def fill_forms(text: str, n: int, **values: object) -> str:
     """Fill in {n} (with thousands separated) and other names, and choose the form of each `[singular|plural]` by n."""
@@ -56,6 +68,11 @@ def fill_forms(text: str, n: int, **values: object) -> str:
     return forms.format(n=f"{n:,}", **values)
 
 
+# How a next step goes on while {brokers} are down. The options select the partitions to repair.
+REPAIR_FIRST = (
+    "; if broker[|s] {brokers} [stays|stay] down, repair {partitions} first: "
+    "kafka-placement plan SOURCE --goal repair {options} --out plan"
+)
 ADD_REPLICAS = Step(
     "some of them have replication factor 1",
     "add replicas (a failed disk would lose the only copy): "
@@ -64,7 +81,7 @@ ADD_REPLICAS = Step(
 FIND_LAGGING = Step("", f"find the replicas that are out of sync: {_LIST}--under-replicated-partitions")
 COMPLETE_ISRS = Step(
     "partitions are under-replicated now",
-    f"{{restart}}wait until all replicas are in sync: {_LIST}--under-replicated-partitions",
+    f"{{restart}}wait until all replicas are in sync: {_LIST}--under-replicated-partitions{{repair_first}}",
 )
 EXCEED_MIN_ISR = Step(
     "",
@@ -85,7 +102,7 @@ UNDER_MIN_ISR = Statement(
     "A partition is online, but has fewer live in-sync replicas than min.insync.replicas (from Kafka 3.7 on, at most "
     "the number of its replicas; topics.cap_min_insync_replicas decides where no source shows the version).",
     "{n} [partition is|partitions are] below min.insync.replicas now and [blocks|block] acks=all producers{topics}.",
-    f"{{restart}}watch the replicas catch up: {_LIST}--under-min-isr-partitions",
+    f"{{restart}}watch the replicas catch up: {_LIST}--under-min-isr-partitions{{repair_first}}",
 )
 DOWN = Statement(
     Level.AT_RISK,
@@ -171,8 +188,7 @@ NOT_PREFERRED = Statement(
     Level.OK,
     "A partition is not led by its preferred leader, though that is in sync.",
     "{n} [partition is|partitions are] not led by [its|their] preferred leader{effect}.",
-    "elect the preferred leaders: kafka-leader-election --bootstrap-server localhost:9092 --election-type PREFERRED "
-    "--all-topic-partitions",
+    f"elect the preferred leaders: kafka-leader-election {_SERVERS} --election-type PREFERRED --all-topic-partitions",
 )
 REASSIGNED = Statement(
     Level.OK,

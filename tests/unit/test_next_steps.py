@@ -28,6 +28,7 @@ def fill_steps() -> Iterator[str]:
             values = {
                 "restart": "",
                 "only_copy": "",
+                "repair_first": "",
                 "election": "",
                 "repair": "",
                 "factor": 3,

@@ -106,6 +106,25 @@ def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> Non
     assert verdict.headline == f"AT RISK: {sentence[0].lower()}{sentence[1:]}"
 
 
+def test_partitions_that_block_producers_are_repaired_first_while_brokers_are_down() -> None:
+    findings = find(PartitionIssue.UNDER_MIN_ISR, {"a": 1}, down_brokers=[8, 9])
+    step = next(point.step for point in judge([failure(1)], findings).points if "block" in point.text)
+    assert step == (
+        f"restart brokers 8, 9; watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions; "
+        "if brokers 8, 9 stay down, repair these partitions first: "
+        "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan"
+    )
+
+
+def test_next_steps_name_live_brokers_that_the_sources_show() -> None:
+    findings = find(PartitionIssue.UNDER_MIN_ISR, {"a": 1}, bootstrap_servers=["b1:9093", "b2:9093"])
+    step = judge([failure(1)], findings).points[0].step
+    assert step == (
+        "watch the replicas catch up: "
+        "kafka-topics --bootstrap-server b1:9093,b2:9093 --describe --under-min-isr-partitions"
+    )
+
+
 @pytest.mark.parametrize(
     ("failures", "sentence"),
     [
@@ -412,6 +431,10 @@ def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     blocked = [failure(1, under_min_isr_partitions=2)]
     lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, down_brokers=[9])
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
+    waiting += (
+        "; if broker 9 stays down, repair the partitions that need broker 1 first: "
+        "kafka-placement plan SOURCE --goal repair --at-min-isr-partitions --brokers 1 --out plan"
+    )
     steps = [point.step for point in judge(blocked, lagging).points if "acks=all" in point.text]
     assert steps == [waiting]
     steps = [point.step for point in judge(blocked).points if "acks=all" in point.text]

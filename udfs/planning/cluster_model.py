@@ -221,6 +221,16 @@ class ClusterModel:
         """Return the same cluster with other replica lists."""
         return replace(self, offsets=offsets, replicas=replicas, source_replicas=None, leader=None, in_sync=None)
 
+    def with_broker(self, id_: int, rack: int) -> ClusterModel:
+        """Return the cluster with one more live, empty broker, whose id is the largest."""
+        return replace(
+            self,
+            broker_ids=np.append(self.broker_ids, np.int32(id_)),
+            rack=np.append(self.rack, np.int32(rack)),
+            live=np.append(self.live, True),
+            draining=np.append(self.draining, False),
+        )
+
 
 @dataclass(frozen=True)
 class ProposedAssignment:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true
+from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints, join_names
 from udfs.planning.plan_request import PlanRequest
 
@@ -75,7 +75,9 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     racks = len(np.unique(model.rack[model.live & ~must_leave]))
     rack_cap = -(-factor // max(racks, 1))
     fixed = model.frozen != FREE
-    blocked = fixed & _find_concerned(model, must_leave, factor, rack_cap, goal)
+    selected = _find_selected(model, request)
+    blocked = fixed & selected & _find_concerned(model, must_leave, factor, rack_cap, goal)
+    fixed = fixed | ~selected
     factor = np.where(fixed, model.factor, factor)
     if goal not in EVEN_GOALS:
         fixed = fixed | ~_find_concerned(model, must_leave, factor, rack_cap, goal)
@@ -113,6 +115,23 @@ def find_rack_violations(model: ClusterModel, rack_cap: Ints) -> Flags:
     return violates
 
 
+def _find_selected(model: ClusterModel, request: PlanRequest) -> Flags:
+    """Find the partitions (bool, p) that a repair is for: by their brokers, and by their in-sync replicas."""
+    on_brokers = np.ones(model.partitions, dtype=np.bool_)
+    if request.goal == "repair" and request.brokers:
+        on_brokers = any_true(np.isin(model.broker_ids, request.brokers)[model.replicas], model.offsets)
+    if not (request.at_min_isr_partitions or request.under_min_isr_partitions):
+        return on_brokers
+    selected = np.zeros(model.partitions, dtype=np.bool_)
+    live = model.live[model.replicas]
+    in_sync = count_true(live if model.in_sync is None else live & model.in_sync, model.offsets)
+    if request.at_min_isr_partitions:
+        selected |= in_sync == model.min_isr
+    if request.under_min_isr_partitions:
+        selected |= in_sync < model.min_isr
+    return selected & on_brokers
+
+
 def _find_concerned(model: ClusterModel, must_leave: Flags, factor: Ints, rack_cap: Ints, goal: str) -> Flags:
     concerned: Flags = (factor != model.factor) | any_true(must_leave[model.replicas], model.offsets)
     return concerned | find_rack_violations(model, rack_cap) if goal == "repair" else concerned
@@ -146,7 +165,7 @@ def _find_unknown_names(model: ClusterModel, request: PlanRequest) -> Iterator[s
 def _find_faults(model: ClusterModel, request: PlanRequest) -> Iterator[str]:
     live, draining = (set(model.ids(np.flatnonzero(flags))) for flags in (model.live, model.draining))
     targets = select_target_brokers(model, request)
-    if request.brokers and request.goal not in ("drain", "expand"):
+    if request.brokers and request.goal not in ("drain", "expand", "repair"):
         yield f"the goal {request.goal} takes no list of brokers"
     if request.goal == "drain" and not targets:
         yield "there is no broker to drain: the source marks none as draining, so name some with --brokers"

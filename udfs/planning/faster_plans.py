@@ -146,6 +146,7 @@ def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottle
         )
     if bottleneck.direction != IN or request.goal not in COPYING_GOALS:
         return
+    yield from _list_repairs(model, request)
     if request.goal == "replace":
         old = tuple(sorted({id_ for id_, _ in request.replacements}))
         drain = replace(request, goal="drain", brokers=old, replacements=(), objective=MIN_BYTES)
@@ -158,7 +159,7 @@ def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottle
     rack = int(model.rack[broker])
     if model.rack_names and count_forced_copies(model, build_rules(model, request), rack).any():
         id_ = int(model.broker_ids[-1]) + 1
-        larger = add_broker(model, id_, rack)
+        larger = model.with_broker(id_, rack)
         name = model.rack_names[rack]
         options = {"--add-brokers": (f"{id_}:{name}",)}
         changed = request
@@ -170,12 +171,19 @@ def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottle
         )
 
 
-def add_broker(model: ClusterModel, id_: int, rack: int) -> ClusterModel:
-    """Return the cluster with one more live, empty broker, whose id is the largest."""
-    return replace(
-        model,
-        broker_ids=np.append(model.broker_ids, np.int32(id_)),
-        rack=np.append(model.rack, np.int32(rack)),
-        live=np.append(model.live, True),
-        draining=np.append(model.draining, False),
-    )
+def _list_repairs(model: ClusterModel, request: PlanRequest) -> Iterator[_Variant]:
+    """List the repair onto the brokers that hold replicas already, where new ones take those of down brokers."""
+    holds = np.bincount(model.replicas, minlength=model.brokers) > 0
+    new = np.flatnonzero(model.live & ~model.draining & ~holds & ~np.isin(model.broker_ids, request.exclude_brokers))
+    old = np.isin(model.broker_ids, [old for old, _ in request.replacements])
+    if request.goal not in ("repair", "replace") or not len(new) or (old & model.live).any():
+        return
+    excluded = tuple(sorted((*request.exclude_brokers, *model.ids(new))))
+    repair = replace(request, goal="repair", replacements=(), exclude_brokers=excluded, allow_empty_racks=False)
+    options: PlanChanges = {
+        "--goal": ("repair",),
+        "--replace": (),
+        "--allow-empty-racks": (),
+        "--exclude-brokers": (",".join(map(str, excluded)),),
+    }
+    yield _Variant(f"repair onto the other brokers, without {model.describe_brokers(new)}", options, model, repair)

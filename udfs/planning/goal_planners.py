@@ -6,6 +6,7 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true
 from udfs.planning.annealing.balance_plan import plan_balance
+from udfs.planning.certificates import CopyCertificate
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import Rules, build_rules, find_staying_brokers, select_target_brokers
 from udfs.planning.elections import find_in_sync_replicas
@@ -14,6 +15,7 @@ from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
 from udfs.planning.leadership.replacement_order import take_positions
 from udfs.planning.leadership.takeover_order import plan_leadership
+from udfs.planning.low_disk import explain_low_disk
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
 from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
@@ -58,9 +60,22 @@ def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment
         proposal = plan_replica_counts(model, rules, objective=objective)
         if rules.even and model.find_copied(proposal).any():
             proposal = _even_out_leaders(model, rules, proposal)
+        if rules.even:
+            proposal = _add_low_disk(model, rules, request, proposal)
     if request.goal == "replace":
         proposal = take_positions(model, rules, proposal)
     return reduce_copysets(model, rules, proposal, request.seed) if COPYSETS in request.priorities else proposal
+
+
+def _add_low_disk(
+    model: ClusterModel, rules: Rules, request: PlanRequest, proposal: ProposedAssignment
+) -> ProposedAssignment:
+    """Add brokers with little disk to the missed targets: replica counts alone say nothing of their bytes."""
+    certificate = proposal.certificate
+    low = explain_low_disk(model, rules, request, proposal, find_staying_brokers(model, rules))
+    if not isinstance(certificate, CopyCertificate):
+        return proposal
+    return replace(proposal, certificate=replace(certificate, missed=[*certificate.missed, *low]))
 
 
 def _even_out_leaders(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
 
 _EVERY_GOAL = ("--exclude-topics", "--seed")
-_COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--objective")
+_COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle", "--objective")
 _REQUIRED = {
     "--replace": "name each broker and its replacement, as in --replace 7=66,8=67",
     "--rf": "set the replication factor, as in --rf 3",
@@ -57,6 +57,7 @@ def _make_goal(name: str, title: str, *options: str, objectives: tuple[str, ...]
 
 
 _LEADERS = ("--per-topic", "--by-bytes")
+_MIN_ISR = ("--at-min-isr-partitions", "--under-min-isr-partitions")
 _EMPTY_RACKS = "--allow-empty-racks"
 _RELIEVE = "relieve the worst survivor of any broker failure by reordering replica lists"
 _RESTORE = "restore rack diversity, and replicas that are missing or on down brokers"
@@ -71,7 +72,7 @@ GOALS: dict[str, Goal] = {
         _make_goal("drain", "empty brokers", "--brokers", _EMPTY_RACKS, "--prefer-fewer-copysets", objectives=_ALL),
         _make_goal("expand", "fill empty brokers", "--brokers", "--prefer-fewer-copysets", objectives=_ALL),
         _make_goal("replace", "replace brokers with others", "--replace", _EMPTY_RACKS, objectives=_COUNTS),
-        _make_goal("repair", _RESTORE, objectives=_COUNTS),
+        _make_goal("repair", _RESTORE, "--brokers", *_MIN_ISR, objectives=_COUNTS),
         _make_goal("rf", "change the replication factor", "--rf", "--topics", objectives=_COUNTS),
     )
 }

@@ -1,6 +1,7 @@
 """A cluster before a plan, by its leaders now, and after the plan and its elections; live replicas count as in sync."""
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -136,15 +137,22 @@ def measure_plan(
     elections: PreferredElections,
     options: MetricOptions,
     replacements: Replacements = (),
+    added_brokers: Collection[int] = (),
 ) -> PlanMetrics:
-    """Compute what a proposal moves, and the cluster's state before and after it."""
+    """Compute what a proposal moves, and the cluster's state before and after it.
+
+    added_brokers: ids of brokers that join for the plan, so that the state before it is without them.
+    """
     new = model.find_copied(proposal)
     after = model.with_lists(proposal.offsets, proposal.replicas)
     copied = model.size[row_of(proposal.offsets)[new]].sum()
     lists = model.find_changed(proposal)
     leaders = _count_leader_changes(model, elections, replacements)
     changes = (int(new.sum()), round(float(copied)) if model.known[0] else None, int(lists.sum()), *leaders)
-    return PlanMetrics(*changes, measure_state(model, options), measure_state(after, options, elections.leader))
+    # Brokers to be emptied that hold nothing count as switched off.
+    added = np.isin(model.broker_ids, list(added_brokers))
+    before = replace(model, draining=model.draining | added) if added.any() else model
+    return PlanMetrics(*changes, measure_state(before, options), measure_state(after, options, elections.leader))
 
 
 def _count_leader_changes(
@@ -284,12 +292,17 @@ class PlanSummary(PlanExecution):
 
 
 def summarize_plan(
-    model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, limits: WaveLimits, options: MetricOptions
+    model: ClusterModel,
+    request: PlanRequest,
+    proposal: ProposedAssignment,
+    limits: WaveLimits,
+    options: MetricOptions,
+    added_brokers: Collection[int] = (),
 ) -> PlanSummary:
-    """Split a proposal into waves, find its elections, and compute its metrics."""
+    """Split a proposal into waves, find its elections, and compute its metrics. added_brokers: as in measure_plan."""
     execution = prepare_execution(model, proposal, limits)
     marked = mark_drained_brokers(model, request)
-    metrics = measure_plan(marked, proposal, execution.elections, options, request.replacements)
+    metrics = measure_plan(marked, proposal, execution.elections, options, request.replacements, added_brokers)
     return PlanSummary(**vars(execution), metrics=metrics)
 
 

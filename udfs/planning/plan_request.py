@@ -35,11 +35,15 @@ class PlanRequest:
     """One plan to make. Brokers are meant by their ids."""
 
     goal: str  # A name in udfs.planning.goal_registry.GOALS
-    # Brokers to fill (expand) or to empty (drain); by default those that hold nothing, or those that the source drains
+    # Brokers to fill (expand) or to empty (drain); by default those that hold nothing, or those that the source drains.
+    # For the goal repair: only partitions with a replica there are repaired; empty = all
     brokers: tuple[int, ...] = ()
     replacements: tuple[tuple[int, int], ...] = ()  # Pairs of a broker to replace and the broker that takes over
     factor: int | None = None  # Replication factor for the goal rf
     topics: tuple[str, ...] = ()  # Topics for the goal rf; empty = all
+    # Whether the goal repair is only for partitions with as many in-sync replicas as min.insync.replicas, or with fewer
+    at_min_isr_partitions: bool = False
+    under_min_isr_partitions: bool = False
     exclude_topics: tuple[str, ...] = ()  # Topics that stay as they are
     exclude_brokers: tuple[int, ...] = ()  # Brokers that get no more replicas
     max_bytes: int | None = None  # Bytes that the plan may copy; None = no limit

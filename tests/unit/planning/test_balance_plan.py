@@ -174,6 +174,10 @@ def test_broker_to_fill_that_stays_far_emptier_than_its_rack_is_missed() -> None
     (text,) = find_missed(100.0)
     assert text.startswith("disk: broker 5 gets only 0.2016 of the mean, 17% of the average of the others in rack a;")
     assert find_missed(1.0) == find_missed(100.0, priorities=("replicas",)) == []
+    # Replica counts alone take small partitions, so that the fewest bytes are copied.
+    (text,) = find_missed(100.0, objective="min-bytes")
+    assert text.startswith("disk: broker 5 gets only 0.2016 of the mean, 17% of the average of the others in rack a;")
+    assert find_missed(1.0, objective="min-bytes") == []
 
 
 def test_drain_empties_brokers_and_evens_out_the_others() -> None:

@@ -161,6 +161,25 @@ def test_alternatives_are_as_fast_as_promised(
         )
 
 
+@pytest.mark.parametrize(
+    "request_", [PlanRequest("repair"), PlanRequest("replace", replacements=((1, 13),))], ids=["repair", "replace"]
+)
+def test_a_repair_without_the_new_broker_is_offered(request_: PlanRequest) -> None:
+    """Broker 1 is down: the new broker alone takes its replicas, or brokers 3 and 5 of its rack do."""
+    lists = {("t", row): [1 + 2 * (row % 3), 2 + 2 * (row // 3 % 3)] for row in range(300)}
+    model = model_with(lists, [*RACKS, 13], [*RACKS.values(), "a"], [2e9] * 300, down=[1])
+    execution = prepare_execution(model, make_plan(model, request_), LIMITS)
+    bottleneck = find_bottleneck(execution, request_)
+    assert bottleneck is not None
+    found = find_faster_plans(execution, request_, bottleneck)
+    (repair,) = (one for one in found if one.options.get("--goal") == ("repair",))
+    assert repair.options["--exclude-brokers"] == ("13",)
+    assert repair.options["--replace"] == ()
+    again = PlanRequest("repair", exclude_brokers=(13,))
+    expected = prepare_execution(model, make_plan(model, again), LIMITS)
+    assert repair.seconds == expected.seconds == pytest.approx(execution.seconds / 2, rel=0.1)
+
+
 def test_replacement_takes_over_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, answer, _ = plan(capsys, write_cluster(tmp_path, {13: "a"}), "--goal", "replace", "--replace", "1=13")
     assert answer["bottleneck"]["reason"] == "it takes over the replicas of broker 1, and no other broker does"

@@ -214,3 +214,67 @@ def test_source_without_replicas_and_foreign_folder(tmp_path: Path, capsys: pyte
     source = write_describe(tmp_path, describe_line(0, "1,2"))
     result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path)
     assert (result.code, "which is not a file of a plan" in result.err) == (1, True)
+
+
+def test_printed_commands_name_live_brokers_of_the_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_model(tmp_path, removed=[3]).rename(tmp_path / "prod.json").parent
+    hosts = {2: "", 3: "b3", 4: "b4;reboot", 5: "b5", 6: "-b6", 7: "b7", 8: "b8"}
+    rows = [{"brokerId": id_, "host": host, "port": 9094} for id_, host in hosts.items()]
+    (tmp_path / "brokers.json").write_text(json.dumps(rows))
+    arguments = ("plan", source, "--goal", "balance", "--objective", "min-bytes", "--max-moves", "5")
+    result = CommandResult(capsys, *arguments, "--out", tmp_path.parent / "plan")
+    assert "--bootstrap-server b3:9094,b5:9094,b7:9094 --reassign" in result.out
+    named = CommandResult(capsys, *arguments, "--out", tmp_path.parent / "plan", "--bootstrap-server", "other:1")
+    assert "--bootstrap-server other:1 --reassign" in named.out
+
+
+@pytest.mark.parametrize(
+    ("options", "repaired"),
+    [
+        ((), {0, 1, 2, 3}),
+        (("--at-min-isr-partitions",), {1, 2}),
+        (("--under-min-isr-partitions",), {3}),
+        (("--at-min-isr-partitions", "--under-min-isr-partitions"), {1, 2, 3}),
+        (("--at-min-isr-partitions", "--brokers", "4"), {2}),
+        (("--brokers", "4"), {2}),
+    ],
+)
+def test_a_repair_of_partitions_that_are_short_of_in_sync_replicas(
+    options: tuple[str, ...], repaired: set[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 9 is down. min.insync.replicas is 2; partitions 0 to 3 have 3, 2, 2 and 1 in-sync replicas."""
+    isrs = {"1,2,3,9": "1,2,3", "1,2,9": "1,2", "2,4,9": "2,4", "3,9": "3", "1,2": "1,2"}
+    header = "Topic: t\tPartitionCount: 5\tReplicationFactor: 3\tConfigs: min.insync.replicas=2"
+    lines = [describe_line(n, ids).replace(f"Isr: {ids}", f"Isr: {isr}") for n, (ids, isr) in enumerate(isrs.items())]
+    (tmp_path / "brokers.csv").write_text("broker_id,live\n1,yes\n2,yes\n3,yes\n4,yes\n5,yes\n9,no\n")
+    write_describe(tmp_path, header, *lines)
+    result = CommandResult(capsys, "plan", tmp_path, "--goal", "repair", *options, "--out", "-")
+    assert result.code == 0, result.err
+    changed = {entry["partition"] for entry in json.loads(result.out)["partitions"]}
+    assert changed - {4} == repaired
+
+
+def test_a_throttle_replaces_that_of_the_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ("--goal", "balance", "--objective", "min-bytes", "--out", tmp_path / "plan", "--json", tmp_path / "a")
+
+    def read_seconds(*more: str) -> tuple[str, float]:
+        result = CommandResult(capsys, "plan", write_model(tmp_path), *options, *more)
+        assert result.code == 0, result.err
+        return result.out, sum(wave["seconds"] for wave in json.loads((tmp_path / "a").read_text())["waves"])
+
+    _, seconds = read_seconds()
+    out, faster = read_seconds("--throttle", "200MB")
+    assert faster == pytest.approx(seconds / 4, rel=0.05)
+    assert "of copying at 200 MB/s per broker" in out
+    assert "--execute --throttle 200000000\n" in out
+    assert "leader.replication.throttled.rate=200000000" in (tmp_path / "plan" / "throttles.sh").read_text()
+
+
+def test_a_check_warns_of_patterns_that_match_no_topic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "2,1"))
+    out = tmp_path / "plan"
+    assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
+    patterns = ("--ignore-topics", "nix-*", "--ignore-topics", "t")
+    warnings = CommandResult(capsys, "plan", source, "--check", out, *patterns).err
+    assert warnings.count("no topic has such a name") == 1
+    assert "--ignore-topics nix-*: no topic has such a name" in warnings

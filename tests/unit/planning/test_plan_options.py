@@ -36,6 +36,8 @@ SETTINGS = load_settings(environ={})
         (["--goal", "replace"], "its replacement"),
         (["--goal", "balance", "--max-bytes", "much"], "not a size. Write digits, then B, kB"),
         (["--goal", "balance", "--max-bytes", "1e3GB"], "not a size. Write digits, then B, kB"),
+        (["--goal", "balance", "--throttle", "fast"], "--throttle fast: not a size. Write digits, then B, kB"),
+        (["--goal", "balance", "--throttle", "0"], "--throttle 0: nothing would be copied. Write bytes per second"),
         (["--goal", "expand", "--brokers", "3", "--exclude-brokers", "2,3"], "3 is named in --exclude-brokers too"),
         (["--goal", "drain", "--brokers", "3", "--exclude-brokers", "3"], "3 is named in --exclude-brokers too"),
         (["--goal", "replace", "--replace", "1=2", "--exclude-brokers", "2"], "2 is to take over, but named in"),
@@ -65,7 +67,9 @@ def test_wrong_options_are_wrong_usage(
 ORDER, EVEN = {"leaders", "failover"}, {"balance", "drain", "expand"}
 MOVING = set(GOALS) - ORDER
 WRITTEN = {
-    "--brokers": (["1"], {"drain", "expand"}),
+    "--brokers": (["1"], {"drain", "expand", "repair"}),
+    "--at-min-isr-partitions": ([], {"repair"}),
+    "--under-min-isr-partitions": ([], {"repair"}),
     "--replace": (["1=2"], {"replace"}),
     "--rf": (["2"], {"rf"}),
     "--topics": (["t"], {"rf"}),
@@ -75,6 +79,7 @@ WRITTEN = {
     "--add-brokers": (["9"], MOVING),
     "--max-bytes": (["1GB"], MOVING),
     "--max-moves": (["0"], MOVING),
+    "--throttle": (["1MB"], MOVING),
     "--objective": (["min-moves"], MOVING),
     "--keep-leaders": ([], {"failover"}),
     "--per-topic": ([], ORDER),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import takewhile
 from pathlib import Path
 
 import numba
@@ -149,18 +150,84 @@ def test_waves_name_the_limits_that_close_them(tmp_path: Path, capsys: pytest.Ca
     source = write_describe(tmp_path, *(describe_line(row, "1") for row in range(6)), describe_line(6, "2,3"))
     options = ["--goal", "rf", "--rf", "3", "--set", "plans.wave_moves_per_broker=4"]
     result = CommandResult(capsys, "plan", source, *options, "--out", tmp_path / "plan", "--json", tmp_path / "a.json")
-    order = "the order of copies, as a partition gets one new replica at a time: "
-    moves = "plans.wave_moves_per_broker (4 replicas received): broker "
-    closed = [line.strip() for line in result.out.splitlines() if "closed by" in line]
     waves = json.loads((tmp_path / "a.json").read_text())["waves"]
     assert waves == json.loads((tmp_path / "plan" / "plan.json").read_text())["waves"]
     assert [bool(wave["closed_by"]) for wave in waves] == [True] * (len(waves) - 1) + [False]
-    assert len(closed) == len(waves) - 1
-    assert all(line.startswith(("closed by " + order, "closed by " + moves)) for line in closed)
-    full = f"{moves}2 has no room for 2 copies of wave 2"
-    assert closed[0] == f"closed by {order}4 copies of wave 2; {full}"
+    rows = read_waves(result.out)
+    assert [row[0] for row in rows] == [str(wave["wave"]) for wave in waves]
+    assert rows[0] == ["1", "5", "5", "order"]
+    assert {row[3] for row in rows[1:-1]} <= {"order", "replicas, broker 2", "replicas, broker 3"}
+    assert "    order: a partition gets one new replica at a time\n" in result.out
     limits = {closure["limit"] for wave in waves for closure in wave["closed_by"]}
     assert limits == {"one_replica_at_a_time", "wave_moves_per_broker"}
+
+
+def read_waves(out: str) -> list[list[str]]:
+    """Read the table of waves: the cells of each row."""
+    rows = (line.strip() for line in out.split("closed by\n")[1].splitlines())
+    return [re.split(" {2,}", row) for row in takewhile(lambda row: row[0].isdigit() or row[0] == ".", rows)]
+
+
+def test_waves_show_what_stays_under_replicated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 9 is down; the copies to brokers 2 and 3 go one by one, so each wave repairs as many partitions."""
+    lines = [describe_line(row, "1,9").replace("Isr: 1,9", "Isr: 1") for row in range(60)]
+    header = "Topic: t\tPartitionCount: 61\tReplicationFactor: 2\tConfigs: "
+    source = write_describe(tmp_path, header, *lines, describe_line(60, "2,3"))
+    options = ("--goal", "repair", "--set", "plans.wave_moves_per_broker=1")
+    out = CommandResult(capsys, "plan", source, *options).out
+    assert "under-replicated (now 60)  closed by" in out
+    rows = read_waves(out)
+    assert [row[3] for row in rows if len(row) > 3] == [str(60 - 2 * n) for n in (*range(1, 13), *range(25, 31))]
+    assert rows[12] == ["... 12 more waves, see plan.json"]
+
+
+@pytest.mark.parametrize(
+    ("options", "spread", "reason"),
+    [
+        ((), "4 of 4", ""),
+        (("--max-moves", "3"), "3 of 4", "1 partition not spread (t-3): a limit of the plan, such as --max-moves"),
+        (("--exclude-topics", "t"), "0 of 4", "4 partitions not spread (t-0 and 3 others): their topics are excluded"),
+    ],
+)
+def test_a_repair_says_how_many_partitions_it_spreads_over_racks(
+    options: tuple[str, ...], spread: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "brokers.csv").write_text("broker_id,rack\n1,a\n2,a\n3,b\n")
+    single = [f"\tTopic: {topic}\tPartition: 0\tLeader: 3\tReplicas: 3\tIsr: 3" for topic in ("u", "v")]
+    write_describe(tmp_path, *(describe_line(row, "1,2") for row in range(4)), describe_line(4, "2,3"), *single)
+    result = CommandResult(capsys, "plan", tmp_path, "--goal", "repair", *options)
+    assert result.code == 0, result.err
+    assert f"racks: the plan spreads {spread} partitions with too many replicas in one rack\n" in result.out
+    assert reason in result.out
+    assert ("not spread" in result.out) == bool(reason)
+    assert (
+        "not addressed: 2 partitions (u, v) have replication factor 1, so they go offline with any broker or rack: "
+        f"kafka-placement plan {tmp_path} --goal rf --rf 3 --topics u,v\n"
+    ) in result.out
+
+
+def test_disks_with_the_only_copy_must_be_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brokers 8 and 9 are down: 9 alone has t-0, and 8 was the last in the ISR of t-1; t-2 is led by broker 1."""
+    (tmp_path / "brokers.csv").write_text("broker_id,live\n1,yes\n2,yes\n8,no\n9,no\n")
+    offline = ["\tTopic: t\tPartition: 0\tLeader: none\tReplicas: 9\tIsr: 9"]
+    offline += ["\tTopic: t\tPartition: 1\tLeader: none\tReplicas: 8,9\tIsr: 8"]
+    repaired = describe_line(2, "1,9").replace("Isr: 1,9", "Isr: 1")
+    write_describe(tmp_path, *offline, repaired, describe_line(3, "1,2"))
+    warnings = CommandResult(capsys, "plan", tmp_path, "--goal", "repair").err
+    begin = "do not wipe or replace the disk of broker"
+    assert f"{begin} 9, which is down: it holds the only copy of 1 partition: t-0\n" in warnings
+    assert f"{begin} 8, which is down: it holds the only in-sync copy of 1 partition: t-1\n" in warnings
+    write_describe(tmp_path, repaired, describe_line(3, "1,2"))
+    assert "do not wipe" not in CommandResult(capsys, "plan", tmp_path, "--goal", "repair").err
+
+
+def test_the_state_before_a_plan_is_without_added_brokers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = write_describe(tmp_path, *(describe_line(row, "1,2" if row % 2 else "2,1") for row in range(6)))
+    out = CommandResult(capsys, "plan", source, "--goal", "expand", "--add-brokers", "3").out
+    table = read_table(out)
+    assert table["replicas"] == ["1.000", "1.000", "1.000", "1.000"]
+    assert table["leaders (now, then planned)"][:2] == ["1.000", "1.000"]
+    assert "  (before: 2 brokers, without those that --add-brokers adds; after: 3)\n" in out
 
 
 def test_compilation_is_announced_once() -> None:

@@ -14,7 +14,8 @@ from tests.unit.planning.plan_models import model_with
 from udfs.arrow.ragged import count_true, has_repeat, row_of
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, Rules, build_rules, find_rack_violations
-from udfs.planning.plan_request import PlanRequest
+from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_request import ALL, MIN_BYTES, PlanRequest
 from udfs.planning.replicas.count_limits import CountTargets, compute_count_targets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 
@@ -248,15 +249,18 @@ def as_lists(model: ClusterModel, proposal: ProposedAssignment) -> list[list[int
     ]
 
 
-def test_a_small_rack_that_must_hold_more_is_named() -> None:
+@pytest.mark.parametrize("objective", [ALL, MIN_BYTES])
+def test_a_small_rack_that_must_hold_more_is_named(objective: str) -> None:
     lists = {("t", p): [p % 4, 4] for p in range(40)}
     model = model_with(lists, range(5), ["a", "a", "a", "a", "b"])
-    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("balance")))
-    assert proposal.certificate.relaxed == [
+    proposal = make_plan(model, PlanRequest("balance", objective=objective))
+    assert proposal.certificate.relaxed_targets == [
         "rack a (4 of 5 brokers) can only hold 40 of 80 replicas: 10 each (mean: 16)",
         "rack b (1 of 5 brokers) must hold 40 of 80 replicas: 40 each (mean: 16)",
+        "with one more broker in rack b, no broker must hold more than 1.500 times the mean of replicas, "
+        "instead of 2.500",
     ]
-    assert proposal.certificate.moves == 0
+    assert not model.find_copied(proposal).any()
 
 
 def test_fewer_replicas_leave_full_brokers_and_keep_leaders() -> None:

@@ -14,8 +14,10 @@ from udfs.planning.annealing.kernels.search_state import SearchState, create_sta
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
 from udfs.planning.certificates import BalanceCertificate, ReachedLoad
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
-from udfs.planning.constraints import Rules, select_target_brokers
-from udfs.planning.plan_request import DISK, PlanRequest
+from udfs.planning.constraints import Rules
+from udfs.planning.low_disk import explain_low_disk
+from udfs.planning.plan_request import REPLICAS, PlanRequest
+from udfs.planning.replicas.count_limits import compute_count_targets, explain_count_targets
 from udfs.plurals import count_of
 
 REASONS = (
@@ -32,7 +34,6 @@ REASONS = (
 )
 _EXPLAINED_RATIO = 1.15  # copied bytes over their bound, above which they are explained
 _LISTED = 8  # partitions in a text
-_LOW_DISK = 0.5  # of a broker to fill, over the average of the others in its rack; below it, the plan says so
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,13 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
     left = int((must_leave & outcome.gone).sum())
     fewest = int(max(np.maximum(above, 0.0)[stays].sum() + left, np.maximum(below, 0.0)[stays].sum()))
     relaxed = list(_explain_relaxed(outcome, loose))
+    if REPLICAS in outcome.request.priorities:
+        relaxed = [*explain_count_targets(model, rules, compute_count_targets(model, rules)), *relaxed]
     balance = outcome.request.goal == "balance"
     if balance:
         relaxed += _explain_copies(outcome, rows, copied, bound)
     relaxed += _explain_budget(outcome, copied, moves)
+    low_disk = explain_low_disk(model, rules, outcome.request, outcome.proposal, outcome.units.counted)
     return BalanceCertificate(
         goal=outcome.request.goal,
         objective="all" if balance else "min-moves",
@@ -130,7 +134,7 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
         bytes_lower_bound=round(bound),
         reached=measure_reached(model, outcome.units, state),
         relaxed=relaxed,
-        missed=[*_explain_stayed(outcome), *_explain_missed(outcome), *_explain_low_disk(outcome)],
+        missed=[*_explain_stayed(outcome), *_explain_missed(outcome), *low_disk],
     )
 
 
@@ -276,24 +280,6 @@ def _explain_missed(outcome: BalanceOutcome) -> Iterator[str]:
                 slots = slots[slots == first[row[slots]] + 1]
             text += f"; its largest partitions: {_list_largest(model, row[slots], load)}"
         yield text
-
-
-def _explain_low_disk(outcome: BalanceOutcome) -> Iterator[str]:
-    """Explain which brokers to fill stay far emptier than others of their rack: no limit of disk is a minimum."""
-    model, disk, request = outcome.model, outcome.state.disk, outcome.request
-    if not model.known[0] or DISK not in request.priorities:
-        return
-    named = np.isin(model.broker_ids, select_target_brokers(model, request)) & (request.goal == "expand")
-    filled = outcome.units.counted & outcome.rules.receives & (named | (outcome.replicas_before == 0))
-    for broker in np.flatnonzero(filled).tolist():
-        others = outcome.units.counted & ~filled
-        in_rack = others & (model.rack == model.rack[broker])
-        where = f" in rack {model.rack_names[model.rack[broker]]}" if model.rack_names and in_rack.any() else ""
-        others = in_rack if in_rack.any() else others
-        mean = float(disk[others].mean()) if others.any() else 0.0
-        if disk[broker] < _LOW_DISK * mean:
-            share = f"{disk[broker]:.4f} of the mean, {disk[broker] / mean:.0%} of the average of the others{where}"
-            yield f"disk: broker {model.broker_ids[broker]} gets only {share}; targets of disk limit only the fullest"
 
 
 def _list_largest(model: ClusterModel, rows: npt.NDArray[np.integer], load: Floats) -> str:

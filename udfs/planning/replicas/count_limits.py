@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from ortools.graph.python import max_flow
@@ -12,6 +12,8 @@ from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason,
 from udfs.planning.constraints import Rules
 from udfs.planning.replicas.kernels.replica_units import PartitionRules, PlacedReplicas, keep_replicas
 from udfs.plurals import count_of
+
+_MIN_RELIEF = 0.01  # of the highest target over the mean, by which one more broker must lower it
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,37 @@ def _explain_parts(model: ClusterModel, chain: list[Ints], totals: list[int]) ->
             counts = f"hold {total} of {sum(totals)} replicas: {each:.0f} each (mean: {mean:.0f})"
             texts.append(f"{who} {verb} {counts}")
     return tuple(texts)
+
+
+def explain_count_targets(model: ClusterModel, rules: Rules, targets: CountTargets) -> Iterator[str]:
+    """Explain what forces the targets of brokers apart, and whether one more broker in the fullest rack helps."""
+    yield from targets.forced
+    if not targets.forced or not model.rack_names:
+        return
+    fullest = int(np.argmax(np.where(rules.receives, targets.high, -1)))
+    rack = int(model.rack[fullest])
+    larger = model.with_broker(int(model.broker_ids[-1]) + 1, rack)
+    larger_rules = replace(
+        rules,
+        receives=np.append(rules.receives, True),
+        must_leave=np.append(rules.must_leave, False),
+        replacement=np.append(rules.replacement, np.int32(-1)),
+        broker_replicas=np.append(rules.broker_replicas, rules.broker_replicas[fullest]),
+        broker_bytes=np.append(rules.broker_bytes, rules.broker_bytes[fullest]),
+    )
+    now, then = (
+        _measure_ratio(rules, targets),
+        _measure_ratio(larger_rules, compute_count_targets(larger, larger_rules)),
+    )
+    if then < now - _MIN_RELIEF:
+        more = f"with one more broker in rack {model.rack_names[rack]}"
+        yield f"{more}, no broker must hold more than {then:.3f} times the mean of replicas, instead of {now:.3f}"
+
+
+def _measure_ratio(rules: Rules, targets: CountTargets) -> float:
+    """Measure the highest target over the mean, both of the brokers that receive replicas."""
+    high = targets.high[rules.receives]
+    return float(high.max() * len(high) / max(sum(targets.totals), 1))
 
 
 def explain_infeasibility(model: ClusterModel, rules: Rules) -> tuple[str, ...]:

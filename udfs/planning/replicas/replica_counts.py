@@ -13,7 +13,12 @@ from udfs.planning.kernels.array_types import ListChanges
 from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
 from udfs.planning.replicas import count_flow
 from udfs.planning.replicas.count_flow import BUDGET_SCALE, CountTask, SolvedLists, measure_copies
-from udfs.planning.replicas.count_limits import CountTargets, compute_count_targets, explain_infeasibility
+from udfs.planning.replicas.count_limits import (
+    CountTargets,
+    compute_count_targets,
+    explain_count_targets,
+    explain_infeasibility,
+)
 from udfs.planning.replicas.kernels.replica_units import ChangeCosts, CountBounds, select_changes
 from udfs.plurals import count_of
 
@@ -185,7 +190,7 @@ def _propose(
         bytes=float(size.sum()),
         replicas_min=int(counts[rules.receives].min(initial=counts.max(initial=0))),
         replicas_max=int(counts[rules.receives].max(initial=0)),
-        relaxed=list(targets.forced) if rules.even else [],
+        relaxed=list(explain_count_targets(model, rules, targets)) if rules.even else [],
         missed=missed,
     )
     leaves = rules.must_leave[model.replicas]
