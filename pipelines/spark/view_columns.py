@@ -24,9 +24,9 @@ def _compare(table: str, *names: str) -> Iterator[pa.Field]:
 _CLUSTER = tuple(_copy("gold.plans", "cluster_id"))
 _PARTITION = tuple(_copy("silver.partitions", "cluster_id", "topic", "partition"))
 _STATE = tuple(_copy("silver.partitions", "replicas", "isr", "size_bytes"))
-_ANSWER = column("answer", TEXT, "Yes, or the reason why not")
 _FAILURE = (
-    _ANSWER,
+    column("level", TEXT, "level of the answer, as in verdicts: at_risk (No), warning (Risky, or a hot survivor), ok"),
+    column("answer", TEXT, "Yes, or the reason why not"),
     *_copy(
         "gold.failure_summary",
         *("newly_offline_partitions", "unclean_elections", "under_min_isr_before_partitions"),

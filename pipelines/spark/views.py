@@ -15,7 +15,7 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUES_SQL, PartitionIssue
-from pipelines.verdict.failure_answers import ANSWER_SQL
+from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL
 from udfs.arrow.column_declarations import get_comment
 from udfs.failures.scenarios import ScenarioKind
 from udfs.planning.certificates import BYTES_COPIED, LEADERS_CHANGED, REPLICAS_COPIED, WORST_SURVIVOR
@@ -48,7 +48,7 @@ def parse_queries(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _failure_risk(columns: str, kind: str) -> str:
-    return f"""SELECT f.cluster_id, {columns}, {ANSWER_SQL} AS answer,
+    return f"""SELECT f.cluster_id, {columns}, {LEVEL_SQL} AS level, {ANSWER_SQL} AS answer,
        f.newly_offline_partitions, f.unclean_elections, f.under_min_isr_before_partitions,
        f.under_min_isr_partitions, f.single_isr_partitions, f.leaders_lost, f.takeover_brokers,
        f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio

@@ -22,7 +22,7 @@ from pipelines.stages import failure_stages, silver_stages
 from pipelines.stages.cluster_inputs import collect_clusters
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.tables import gold_tables
-from pipelines.verdict.failure_answers import ANSWER_SQL
+from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL, assess_failure
 from pipelines.verdict.levels import Level
 from tests.fuzz.case_execution import write_case
 from tests.fuzz.cases import build_case
@@ -120,8 +120,10 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
         if verdict is not None:
             assert judged[cluster] == verdict, cluster
     assert {verdict.level for verdict in judged.values()} == set(Level), "else the samples show too little"
-    found = spark.sql(f"SELECT cluster_id, failed_brokers[0], {ANSWER_SQL} FROM {FAILURES}").collect()
-    assert {(cluster, failed): answer for cluster, failed, answer in found if expected[cluster]} == answers
+    found = spark.sql(f"SELECT *, {LEVEL_SQL} AS level, {ANSWER_SQL} AS answer FROM {FAILURES}").collect()
+    judged_answers = {(row.cluster_id, row.failed_brokers[0]): row.answer for row in found if expected[row.cluster_id]}
+    assert judged_answers == answers
+    assert all((row.level, row.answer) == assess_failure(row.asDict()) for row in found)
     failures = spark.sql(NEWLY_LOST).collect()
     offline, under_min_isr = ({(row[0], row[1]): row[i] for row in failures if row[i]} for i in (2, 3))
     snapshots = "(SELECT DISTINCT cluster_id, 's' AS snapshot_id, true AS newest FROM verdict_silver_partitions)"
