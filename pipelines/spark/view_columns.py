@@ -61,7 +61,8 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         column(
             "issue",
             TEXT,
-            "offline, under_min_isr, under_replicated, offline_if_broker_fails or offline_if_rack_fails; one row each",
+            "offline, under_min_isr, under_replicated, offline_if_broker_fails, offline_if_rack_fails or "
+            "under_min_isr_if_broker_fails; one row each",
         ),
         *_copy("silver.partitions", "leader"),
         *_STATE,

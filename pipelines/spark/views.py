@@ -125,8 +125,8 @@ WHERE s.newest AND l.scheme = 'observed'
 {_failure_risk("substring(f.scenario, 6) AS rack", ScenarioKind.RACK)}
 
 -- insights.partition_issues: What is wrong with partitions now (offline, under_min_isr, under_replicated), or would be
--- (offline_if_broker_fails, and of the others offline_if_rack_fails: the leader's). Without topics that are ignored or
--- marked for deletion.
+-- (offline_if_broker_fails, and of the others offline_if_rack_fails: the leader's; under_min_isr_if_broker_fails: of an
+-- in-sync replica). Without topics that are ignored or marked for deletion.
 SELECT cluster_id, topic, partition, issue, leader, replicas, isr, size_bytes
 FROM ({ISSUES_SQL.format(partitions=_NEWEST_PARTITIONS)})
 
