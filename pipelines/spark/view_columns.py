@@ -89,9 +89,11 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
     ),
     "snapshot_changes": (
         *_PARTITION,
-        column(
-            "change", TEXT, "created, removed, replicas changed, leader changed or ISR changed: the first that applies"
-        ),
+        column("change", TEXT, "created, removed or changed; the next four columns are false unless it is changed"),
+        column("leader_changed", FLAG, "another broker leads it, or it went offline or online"),
+        column("replicas_changed", FLAG, "its replicas, or their order, changed"),
+        column("isr_shrunk", FLAG, "a replica that was in sync is out of sync now"),
+        column("isr_expanded", FLAG, "a replica that was out of sync is in sync now"),
         *_compare("silver.partitions", "leader", "replicas", "isr"),
     ),
     "broker_changes": (

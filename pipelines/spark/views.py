@@ -149,11 +149,14 @@ SELECT cluster_id, topic, partition, explode(min_isr_critical_brokers) AS broker
 FROM {_NEWEST_PARTITIONS}
 {COUNTED_SQL}
 
--- insights.snapshot_changes: Partitions that differ between the newest snapshot and the previous one.
+-- insights.snapshot_changes: Partitions that differ between the newest snapshot and the previous one; a partition may
+-- have several changes at once.
 SELECT cluster_id, topic, partition,
-       CASE WHEN old IS NULL THEN 'created' WHEN new IS NULL THEN 'removed'
-            WHEN NOT (new.replicas <=> old.replicas) THEN 'replicas changed'
-            WHEN NOT (new.leader <=> old.leader) THEN 'leader changed' ELSE 'ISR changed' END AS change,
+       CASE WHEN old IS NULL THEN 'created' WHEN new IS NULL THEN 'removed' ELSE 'changed' END AS change,
+       is_in_both AND NOT (new.leader <=> old.leader) AS leader_changed,
+       is_in_both AND NOT (new.replicas <=> old.replicas) AS replicas_changed,
+       is_in_both AND size(array_except(array_intersect(old.isr, new.replicas), new.isr)) > 0 AS isr_shrunk,
+       is_in_both AND size(array_except(array_intersect(new.isr, old.replicas), old.isr)) > 0 AS isr_expanded,
        old.leader AS leader_before, new.leader AS leader_now,
        old.replicas AS replicas_before, new.replicas AS replicas_now, old.isr AS isr_before, new.isr AS isr_now
 FROM (
@@ -169,7 +172,7 @@ FROM (
   ) s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
   GROUP BY p.cluster_id, p.topic, p.partition
-)
+), LATERAL (SELECT new IS NOT NULL AND old IS NOT NULL AS is_in_both)
 WHERE new IS NULL OR old IS NULL OR NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
    OR NOT (array_sort(new.isr) <=> array_sort(old.isr))
 

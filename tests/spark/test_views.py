@@ -119,18 +119,39 @@ def test_snapshots_are_the_states_over_time(
 
 
 def test_changes_between_snapshots(store: Store) -> None:
-    """Another order of the ISR is not a change."""
-    found = rows(store, "SELECT topic, partition, change FROM insights.snapshot_changes ORDER BY topic, partition")
-    assert found == [
+    """Another order of the ISR is not a change; nor does a replica that is no more have to leave the ISR."""
+    flags = ("leader_changed", "replicas_changed", "isr_shrunk", "isr_expanded")
+    found = rows(
+        store, f"SELECT topic, partition, change, {', '.join(flags)} FROM insights.snapshot_changes ORDER BY 1, 2"
+    )
+    assert [(*row[:3], *(flag for flag, is_set in zip(flags, row[3:], strict=True) if is_set)) for row in found] == [
         ("alone", 0, "created"),
         ("alone", 1, "created"),
         ("eligible", 0, "created"),
         ("lonely", 0, "removed"),
         ("lonely", 1, "removed"),
-        ("orders", 1, "leader changed"),
-        ("orders", 2, "replicas changed"),
+        ("orders", 1, "changed", "leader_changed", "isr_shrunk"),
+        ("orders", 2, "changed", "replicas_changed"),
         ("rough", 0, "created"),
     ]
+    assert {flag for row in found for flag in row[3:]} == {True, False}
+
+
+def test_an_isr_that_shrinks_while_another_replica_joins_it(spark: SparkSession) -> None:
+    states = {"s1": [(1, [1, 2, 3], [1, 2]), (1, [1, 2], [1])], "s2": [(1, [1, 2, 3], [1, 3]), (1, [1, 2], [2, 1])]}
+    partitions = [("prod", s, "t", n, *state) for s, some in states.items() for n, state in enumerate(some)]
+    key = "cluster_id string, snapshot_id string"
+    columns = f"{key}, topic string, partition int, leader int, replicas array<int>, isr array<int>"
+    spark.createDataFrame(partitions, columns).createOrReplaceTempView("silver__partitions")
+    snapshots = [("prod", "s1", 1, False), ("prod", "s2", 2, True)]
+    spark.createDataFrame(snapshots, f"{key}, number int, newest boolean").createOrReplaceTempView(
+        "insights__snapshots"
+    )
+    found = spark.sql(use_temporary_names(BY_NAME["insights.snapshot_changes"].sql)).collect()
+    for view in ("silver__partitions", "insights__snapshots"):
+        spark.catalog.dropTempView(view)
+    assert {row.partition: (row.isr_shrunk, row.isr_expanded) for row in found} == {0: (True, True), 1: (False, True)}
+    assert not any(row.leader_changed or row.replicas_changed for row in found)
 
 
 def test_brokers_that_fail_or_return(spark: SparkSession) -> None:
