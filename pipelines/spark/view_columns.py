@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pipelines.tables import TABLES
+from pipelines.verdict.cluster_evidence import PartitionIssue
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, LONG, TEXT, TIME, column, get_comment
 
 
@@ -117,6 +118,18 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
             "partitions and replication factor changed",
         ),
         *_compare("silver.topics", "partitions", "replication_factor"),
+    ),
+    "topic_health_history": (
+        *_CLUSTER,
+        _NUMBER,
+        _FIRST_SEEN_AT,
+        _SEEN_AT,
+        *_copy("silver.topics", "topic"),
+        column("partitions", LONG, "partitions that the sources show"),
+        *(
+            column(f"{issue}_partitions", LONG, f"of these, partitions with the issue {issue} of partition_issues")
+            for issue in PartitionIssue
+        ),
     ),
     "hottest_broker_history": (
         *_CLUSTER,

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
-from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUES_SQL, PartitionIssue
+from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_SQL, ISSUES_SQL, PartitionIssue
 from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL
 from udfs.arrow.column_declarations import get_comment
 from udfs.failures.scenarios import ScenarioKind
@@ -24,7 +24,8 @@ from udfs.planning.plan_rows import METRICS
 SCHEMA = "insights"
 SNAPSHOTS = f"{SCHEMA}.snapshots"  # the first view, which all others read
 # These views read all snapshots of their tables, and all others at most the newest two of each cluster.
-HISTORY_VIEWS = (SNAPSHOTS, f"{SCHEMA}.topic_changes", f"{SCHEMA}.hottest_broker_history", f"{SCHEMA}.metric_history")
+_HISTORIES = ("topic_changes", "topic_health_history", "hottest_broker_history", "metric_history")
+HISTORY_VIEWS = (SNAPSHOTS, *(f"{SCHEMA}.{name}" for name in _HISTORIES))
 
 
 class View(NamedTuple):
@@ -80,6 +81,9 @@ _NEWEST_PARTITIONS = """(
   JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   WHERE s.newest
 )"""
+_ISSUE_COUNTS = ",\n         ".join(
+    f"count_if({condition}) AS {issue}_partitions" for issue, condition in ISSUE_SQL.items()
+)
 # The newest snapshot is the one seen last: a cluster may return to an earlier state, when a broker comes back. The
 # snapshot then has several rows in insights.snapshots, of which one is the newest. `period` is the same for all
 # places of a snapshot that follow each other.
@@ -239,6 +243,18 @@ FROM (
     ) s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
   )
 )
+
+-- insights.topic_health_history: How many partitions of each topic are offline, below min.insync.replicas or
+-- under-replicated in every snapshot, or would be after a failure, as in insights.partition_issues. Without topics that
+-- are ignored or marked for deletion.
+SELECT t.cluster_id, s.number, s.first_seen_at, s.seen_at, t.* EXCEPT (cluster_id, snapshot_id)
+FROM (
+  SELECT cluster_id, snapshot_id, topic, count(*) AS partitions,
+         {_ISSUE_COUNTS}
+  FROM silver.partitions
+  {COUNTED_SQL}
+  GROUP BY cluster_id, snapshot_id, topic
+) t JOIN insights.snapshots s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
 
 -- insights.hottest_broker_history: The broker that leads the most partitions in every snapshot, the lowest id among
 -- equals, and its leaders over the mean of the live brokers.

@@ -23,6 +23,7 @@ HISTORY = (
     "insights.snapshot_changes",
     "insights.broker_changes",
     "insights.topic_changes",
+    "insights.topic_health_history",
     "insights.hottest_broker_history",
     "ops.runs",
     "VERSION AS OF",

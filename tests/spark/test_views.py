@@ -17,6 +17,7 @@ from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies, use_temporary_names
+from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.failure_answers import assess_failure
 from tests.steps import list_steps_to
 from udfs.arrow.column_declarations import get_comment
@@ -214,6 +215,25 @@ def test_the_hottest_broker_of_each_snapshot(store: Store) -> None:
     JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE scheme = 'observed' AND topic IS NULL
     ORDER BY number"""
     assert rows(store, sql) == [(1, 1, 3, 1.8), (2, 1, 3, 1.286)]
+
+
+def test_the_health_of_topics_in_each_snapshot(store: Store) -> None:
+    """In the newest one, as many partitions have each issue as in insights.partition_issues."""
+    sql = """SELECT number, topic, partitions, under_min_isr_partitions, under_replicated_partitions,
+    offline_if_broker_fails_partitions FROM insights.topic_health_history ORDER BY 1, 2"""
+    assert rows(store, sql) == [
+        (1, "lonely", 2, 0, 0, 2),
+        (1, "orders", 3, 0, 0, 0),
+        (2, "alone", 2, 0, 0, 2),
+        (2, "eligible", 1, 1, 1, 0),
+        (2, "orders", 3, 0, 1, 1),
+        (2, "rough", 1, 0, 1, 0),
+    ]
+    counts = Counter(rows(store, "SELECT topic, issue FROM insights.partition_issues"))
+    health = store.spark.sql("SELECT * FROM insights.topic_health_history WHERE number = 2").collect()
+    assert {(row.topic, i): row[f"{i}_partitions"] for row in health for i in PartitionIssue} == {
+        (row.topic, issue): counts[row.topic, issue] for row in health for issue in PartitionIssue
+    }
 
 
 def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None:
