@@ -165,7 +165,13 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         column("racks_known", FLAG, "the sources show a rack; else topics placed across racks are listed too"),
     ),
     "metric_history": (
-        *_copy("gold.scheme_comparison", "cluster_id", "metric"),
+        *_CLUSTER,
+        column(
+            "metric",
+            TEXT,
+            "as in gold.scheme_comparison; or live_brokers (with those of unknown state), under_replicated_partitions, "
+            "under_min_isr_partitions (without topics that are ignored or marked for deletion)",
+        ),
         _FIRST_SEEN_AT,
         _SEEN_AT,
         _NUMBER,

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
-from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_SQL, ISSUES_SQL, PartitionIssue
+from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
 from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL
 from udfs.arrow.column_declarations import get_comment
 from udfs.failures.scenarios import ScenarioKind
@@ -81,9 +81,6 @@ _NEWEST_PARTITIONS = """(
   JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   WHERE s.newest
 )"""
-_ISSUE_COUNTS = ",\n         ".join(
-    f"count_if({condition}) AS {issue}_partitions" for issue, condition in ISSUE_SQL.items()
-)
 # The newest snapshot is the one seen last: a cluster may return to an earlier state, when a broker comes back. The
 # snapshot then has several rows in insights.snapshots, of which one is the newest. `period` is the same for all
 # places of a snapshot that follow each other.
@@ -250,10 +247,8 @@ FROM (
 SELECT t.cluster_id, s.number, s.first_seen_at, s.seen_at, t.* EXCEPT (cluster_id, snapshot_id)
 FROM (
   SELECT cluster_id, snapshot_id, topic, count(*) AS partitions,
-         {_ISSUE_COUNTS}
-  FROM silver.partitions
-  {COUNTED_SQL}
-  GROUP BY cluster_id, snapshot_id, topic
+         {ISSUE_COUNTS_SQL}
+  FROM silver.partitions {COUNTED_SQL} GROUP BY cluster_id, snapshot_id, topic
 ) t JOIN insights.snapshots s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
 
 -- insights.hottest_broker_history: The broker that leads the most partitions in every snapshot, the lowest id among
@@ -301,11 +296,21 @@ JOIN (
 ) b ON o.cluster_id = b.cluster_id AND o.snapshot_id = b.snapshot_id
 WHERE s.newest AND o.origin = 'none'
 
--- insights.metric_history: Every metric in every snapshot, and its change since the previous snapshot.
-SELECT c.cluster_id, c.metric, s.first_seen_at, s.seen_at, s.number, c.value,
-       c.value - lag(c.value) OVER (PARTITION BY c.cluster_id, c.metric ORDER BY s.number) AS change
-FROM gold.scheme_comparison c JOIN insights.snapshots s ON c.cluster_id = s.cluster_id AND c.snapshot_id = s.snapshot_id
-WHERE c.scheme = 'observed'
+-- insights.metric_history: Every metric in every snapshot, and its change since the previous snapshot: those of
+-- gold.scheme_comparison, and live_brokers, under_replicated_partitions and under_min_isr_partitions.
+SELECT m.cluster_id, m.metric, s.first_seen_at, s.seen_at, s.number, m.value,
+       m.value - lag(m.value) OVER (PARTITION BY m.cluster_id, m.metric ORDER BY s.number) AS change
+FROM (
+  SELECT cluster_id, snapshot_id, metric, value FROM gold.scheme_comparison WHERE scheme = 'observed'
+  UNION ALL
+  SELECT cluster_id, snapshot_id, 'live_brokers', double(count_if(live IS NOT false)) FROM silver.brokers GROUP BY ALL
+  UNION ALL
+  SELECT * FROM (
+    SELECT cluster_id, snapshot_id, double(count_if(under_replicated)) AS under_replicated_partitions,
+           double(count_if(under_min_isr)) AS under_min_isr_partitions
+    FROM silver.partitions {COUNTED_SQL} GROUP BY cluster_id, snapshot_id
+  ) UNPIVOT (value FOR metric IN (under_replicated_partitions, under_min_isr_partitions))
+) m JOIN insights.snapshots s ON m.cluster_id = s.cluster_id AND m.snapshot_id = s.snapshot_id
 """
 VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES))
 BY_NAME = {view.name: view for view in VIEWS}

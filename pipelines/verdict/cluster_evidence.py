@@ -29,6 +29,8 @@ ISSUE_SQL = {
     PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: "size(min_isr_critical_brokers) > 0",
 }
 UNLISTED_REGEX = f"([0-9]+) {UNLISTED}".replace("'", ".")  # in a reason of a quarantined record; fit for SQL
+# How many of a group of partitions have each issue.
+ISSUE_COUNTS_SQL = ", ".join(f"count_if({condition}) AS {issue}_partitions" for issue, condition in ISSUE_SQL.items())
 _ISSUE_CASES_SQL = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for issue, condition in ISSUE_SQL.items())
 # A join that leaves out the partitions that do not count.
 COUNTED_SQL = """LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion OR ignored)

@@ -334,6 +334,20 @@ def test_history_of_a_metric(store: Store) -> None:
     assert found == [(1, 0.0, None), (2, 0.0, 0.0)]
 
 
+def test_history_of_the_state(store: Store) -> None:
+    """The state of brokers and replicas is a metric too; sums of the topics' health."""
+    metrics = ("live_brokers", "under_min_isr_partitions", "under_replicated_partitions")
+    sql = f"SELECT metric, value, change FROM insights.metric_history WHERE metric IN {metrics} ORDER BY metric, number"
+    assert rows(store, sql) == [
+        ("live_brokers", 3.0, None),
+        ("live_brokers", 3.0, 0.0),
+        ("under_min_isr_partitions", 0.0, None),
+        ("under_min_isr_partitions", 1.0, 1.0),
+        ("under_replicated_partitions", 0.0, None),
+        ("under_replicated_partitions", 3.0, 3.0),
+    ]
+
+
 def test_versions_of_a_table(store: Store) -> None:
     """Delta keeps earlier versions of a table, and a query can compare them."""
     now = "SELECT snapshot_id FROM gold.broker_load"
