@@ -19,6 +19,7 @@ QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 EMPTY = ("silver.quarantine",)
 # What is about more than the newest snapshots.
 HISTORY = (
+    "* FROM insights.snapshots",
     "insights.metric_history",
     "insights.snapshot_changes",
     "insights.broker_changes",

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
+from pipelines.cli.run_summary import describe_older_snapshots
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, find_source
@@ -359,6 +360,17 @@ def test_comments_of_views(store: Store) -> None:
     for view in VIEWS:
         described = {row[0]: row[1] for row in store.spark.sql(f"DESCRIBE TABLE EXTENDED {view.name}").collect()}
         assert described["Comment"] == view.comment
+
+
+def test_a_run_with_an_older_snapshot_says_that_views_do_not_show_it(store: Store) -> None:
+    sql = "SELECT cluster_id, snapshot_id FROM insights.snapshots ORDER BY number"
+    older, newest = (SnapshotKey(*row) for row in rows(store, sql))
+    at = datetime(2026, 11, 21, tzinfo=UTC)
+    (note,) = describe_older_snapshots(store, [older], at)
+    times = "as of 2026-11-21 00:00 UTC, is older than the newest one, as of 2026-11-22 00:00 UTC"
+    assert note.startswith(f"note: prod: this snapshot, {times}, which the views show.")
+    assert f"WHERE snapshot_id = '{older.snapshot_id}'" in note
+    assert list(describe_older_snapshots(store, [newest], at)) == []
 
 
 def test_report_on_the_newest_snapshot(store: Store, tmp_path: Path) -> None:
