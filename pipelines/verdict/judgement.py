@@ -86,12 +86,7 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.UNDER_REPLICATED.fill(lagging.partitions, **values)
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=_name_topics(blocked), restart=restart)
-    if count := findings.electable_partitions:
-        ratio = findings.elected_ratio
-        effect = (
-            f"; after their election, the hottest broker leads {ratio:.2f} times the mean" if ratio is not None else ""
-        )
-        yield statements.NOT_PREFERRED.fill(count, effect=effect)
+    yield from describe_election(findings)
     if count := findings.deleted_topics_offline_partitions:
         yield statements.DELETED.fill(count)
     if count := findings.ignored_topics:
@@ -100,6 +95,16 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
+
+
+def describe_election(findings: ClusterFindings) -> Iterator[VerdictPoint]:
+    """Say what an election of the preferred leaders would change; nothing if each leads already, or is out of sync."""
+    if count := findings.electable_partitions:
+        ratio = findings.elected_ratio
+        effect = (
+            f"; after their election, the hottest broker leads {ratio:.2f} times the mean" if ratio is not None else ""
+        )
+        yield statements.NOT_PREFERRED.fill(count, effect=effect)
 
 
 def _verb(count: int) -> str:
