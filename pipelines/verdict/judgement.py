@@ -23,6 +23,7 @@ from udfs.plurals import count_of
 
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
+_UNEVEN_RATIO = 1.1  # leaders of the hottest broker over the mean: the default of hotspots.hot_ratio
 _ORDER = {level: i for i, level in enumerate(Level)}
 
 
@@ -191,11 +192,16 @@ def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     if now is None or now["max_over_mean_ratio"] is None:
         return
     ratio, most = now["max_over_mean_ratio"], now["leaders_max"]
-    if ratio > HOT_SURVIVOR_RATIO and most > ceil(now["leaders_mean"]):
+    values = {"broker": now["hottest_broker"], "ratio": ratio}
+    if most <= ceil(now["leaders_mean"]):
+        return
+    if ratio > HOT_SURVIVOR_RATIO:
         elected = evidence.findings.elected_ratio
         helps = elected is not None and elected < ratio
         election = f"{statements.NOT_PREFERRED.step}; or " if helps else ""
-        yield statements.HOT_BROKER.fill(most, broker=now["hottest_broker"], ratio=ratio, election=election)
+        yield statements.HOT_BROKER.fill(most, **values, election=election)
+    elif ratio > _UNEVEN_RATIO:
+        yield statements.UNEVEN_LEADERS.fill(most, **values)
 
 
 def _describe_health(evidence: ClusterEvidence) -> VerdictPoint:
