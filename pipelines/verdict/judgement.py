@@ -19,7 +19,7 @@ from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import Statement, Step, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
-from udfs.plurals import count_of
+from udfs.plurals import count_of, is_or_are
 
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
@@ -78,7 +78,7 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.OFFLINE.fill(offline.partitions, topics=_name_topics(offline), **values)
     lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
     if down and lagging.partitions:
-        text = f"{count_of(lagging.partitions, 'partition')} {_verb(lagging.partitions)}"
+        text = f"{count_of(lagging.partitions, 'partition')} {is_or_are(lagging.partitions)}"
         yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text)
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
@@ -92,7 +92,7 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.DELETED.fill(count)
     if count := findings.ignored_topics:
         n = findings.ignored_offline_partitions
-        text = f"; {count_of(n, 'partition')} of {'it' if count == 1 else 'them'} {_verb(n)} offline"
+        text = f"; {count_of(n, 'partition')} of {'it' if count == 1 else 'them'} {is_or_are(n)} offline"
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
@@ -106,10 +106,6 @@ def describe_election(findings: ClusterFindings) -> Iterator[VerdictPoint]:
             f"; after their election, the hottest broker leads {ratio:.2f} times the mean" if ratio is not None else ""
         )
         yield statements.NOT_PREFERRED.fill(count, effect=effect)
-
-
-def _verb(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
@@ -225,7 +221,7 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
         yield statements.UNUSED_FILES.fill(len(files), files=name_some(files))
     if count := findings.incomplete_topics:
         names, missing = name_some(findings.incomplete_topic_names, count), findings.missing_partitions
-        lack = f"; {count_of(missing, 'partition')} {_verb(missing)} missing" if missing else ""
+        lack = f"; {count_of(missing, 'partition')} {is_or_are(missing)} missing" if missing else ""
         yield statements.INCOMPLETE_TOPICS.fill(count, topics=names, missing=lack)
     if count := findings.unplaced_partitions:
         yield statements.UNPLACED.fill(count)
