@@ -52,7 +52,14 @@ spark.sql(
 
 # COMMAND ----------
 
-changes = spark.sql("SELECT cluster_id, change, count(*) AS partitions FROM insights.snapshot_changes GROUP BY 1, 2")
+changes = spark.sql(
+    """
+    SELECT cluster_id, change, count(*) AS partitions, count_if(isr_shrunk) AS isr_shrunk,
+           count_if(isr_expanded) AS isr_expanded, count_if(leader_changed) AS leader_changed,
+           count_if(replicas_changed) AS replicas_changed
+    FROM insights.snapshot_changes GROUP BY cluster_id, change
+    """
+)
 changes.where(of_cluster).orderBy("cluster_id", "change").show(truncate=False)
 
 # COMMAND ----------

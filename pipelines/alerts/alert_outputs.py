@@ -25,6 +25,8 @@ _EFFECTS: dict[str, str] = {
     PartitionIssue.OFFLINE_IF_RACK_FAILS: "{n} [partition|partitions] would go offline if one rack fails",
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: "{n} [partition|partitions] would go offline if one broker fails",
     PartitionIssue.UNDER_REPLICATED: "{n} [partition is|partitions are] under-replicated",
+    PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: "{n} [partition|partitions] would fall below min.insync.replicas if "
+    "one broker fails",
 }
 _MAX_LINES = 30  # of a message
 _SECONDS = 10  # to connect, and to answer

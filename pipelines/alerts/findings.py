@@ -22,6 +22,7 @@ ISSUE_LEVELS: dict[str, Level] = {
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: statements.BROKER_OFFLINE.level,
     BROKER_DOWN: statements.DOWN.level,
     PartitionIssue.UNDER_REPLICATED: statements.UNDER_REPLICATED.level,
+    PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: statements.BROKER_UNDER_MIN_ISR.level,
 }
 _TABLES = ("silver.partitions", "silver.topics", "silver.brokers")
 _QUERY = """

@@ -18,6 +18,7 @@ from udfs.placement.schemes import KAFKA, SCHEMES, is_computed
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
+    from pipelines.verdict.cluster_evidence import ClusterFindings
     from udfs.hotspots.hotspot_distribution import SchemeHotspots, TrialOptions
     from udfs.hotspots.hotspots_by_scheme import ClusterHotspots
 
@@ -49,6 +50,7 @@ def hotspots(
     options: common.SetOption = None,
 ) -> None:
     """Show how many leaders the hottest broker has, and how many it would have by chance."""
+    from pipelines.verdict.snapshot_findings import find_findings
     from udfs.hotspots.hotspot_distribution import TrialOptions
 
     settings = common.read_settings(conf, options)
@@ -59,9 +61,11 @@ def hotspots(
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)
+    findings = find_findings(snapshot, settings.topics.defaults)
+    election = {name: getattr(findings, name) for name in ("electable_partitions", "elected_ratio")}
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
-    lines = format_hotspots(answer, threshold, shlex.quote(source))
-    common.write_answer(json_file, vars(answer) | {"schemes": by_scheme}, lines)
+    lines = format_hotspots(answer, findings, threshold, shlex.quote(source))
+    common.write_answer(json_file, vars(answer) | {"schemes": by_scheme} | election, lines)
 
 
 def parse_schemes(text: str) -> tuple[str, ...]:
@@ -96,16 +100,20 @@ _UNITS = ("", "", "leaders", "leaders", "leaders", "max/mean", "max/mean", "{thr
 _WIDTHS = (18, 7, 9, 9, 9, 10, 10, 13, 15)
 
 
-def format_hotspots(answer: ClusterHotspots, threshold: float, source: str = "SOURCE") -> Iterator[str]:
+def format_hotspots(
+    answer: ClusterHotspots, findings: ClusterFindings, threshold: float, source: str = "SOURCE"
+) -> Iterator[str]:
     """Format hotspots as lines for people.
 
-    threshold: the max/mean whose exceedance probability is shown; source: as commands name it.
+    findings: those on the same snapshot, for what an election would change; threshold: the max/mean whose
+    exceedance probability is shown; source: as commands name it.
     """
     from udfs.hotspots.single_leader_topics import describe_single_leaders
 
     now = answer.observed
     brokers = format_count(answer.live_brokers, "live broker")
     yield from _answer_chance(answer)
+    yield from _answer_election(answer, findings)
     if topics := answer.single_leader_topics:
         yield f"{describe_single_leaders(topics)}."
         yield f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan"
@@ -148,6 +156,22 @@ def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:
         yield f"Probably not chance: {subject}; {own} exceeds this in {above:.1f} % of seeds."
     else:
         yield f"Perhaps chance: {subject}; {own} exceeds this in {above:.0f} % of seeds."
+
+
+def _answer_election(answer: ClusterHotspots, findings: ClusterFindings) -> Iterator[str]:
+    """Say what an election of the preferred leaders would change, as the verdict does, or that it changes nothing."""
+    from pipelines.verdict.judgement import describe_election
+
+    now = answer.observed.max_over_mean_ratio
+    if now is None:
+        return
+    points = list(describe_election(findings))
+    for point in points:
+        yield point.text
+        if findings.elected_ratio is not None and findings.elected_ratio < now:
+            yield f"next: {point.step}"
+    if not points:
+        yield "An election changes nothing: each preferred leader that is in sync leads already."
 
 
 def _align(cells: Sequence[str]) -> str:

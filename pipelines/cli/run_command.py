@@ -14,7 +14,7 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_moment, parse_report
-from pipelines.cli.run_summary import SUMMARY_STAGE, print_details, print_summary
+from pipelines.cli.run_summary import SUMMARY_STAGE, describe_older_snapshots, print_details, print_summary
 from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, SettingsError, StoreError
@@ -131,6 +131,9 @@ def run(
     if problem:
         print_warning(problem)
     verdicts = print_summary(store, context.sources, steps, page, settings, known)
+    if as_of is not None and is_complete:
+        for note in describe_older_snapshots(store, context.snapshots, as_of):
+            print_line(note)
     if verbose:
         print_details(store, context.snapshots, steps, work)
     if len(unfinished) < len(steps):

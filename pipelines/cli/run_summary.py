@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pipelines.spark.store import Store
     from pipelines.verdict.judgement import Verdict
 
+_TIME = "%Y-%m-%d %H:%M UTC"
 SUMMARY_STAGE = "gold.scheme_comparison"  # the last stage that the summary and the report need
 
 
@@ -58,6 +60,25 @@ def print_summary(
     if page is not None:
         print_line(f"Report: {page.resolve()}")
     return verdicts or {}
+
+
+def describe_older_snapshots(store: Store, snapshots: Sequence[SnapshotKey], as_of: datetime) -> Iterator[str]:
+    """Yield a note on each snapshot of a run that is not the newest of its cluster: most views do not show it.
+
+    as_of: the time that the run's sources describe (UTC).
+    """
+    from pipelines.spark.views import SNAPSHOTS
+
+    newest = store.prepare_sql([SNAPSHOTS])(f"SELECT * FROM {SNAPSHOTS} WHERE newest").collect()
+    snapshot_ids = {key.cluster_id: key.snapshot_id for key in snapshots}
+    for row in sorted(newest, key=itemgetter("cluster_id")):
+        snapshot_id = snapshot_ids.get(row.cluster_id)
+        if snapshot_id not in (None, row.snapshot_id):
+            yield (
+                f"note: {row.cluster_id}: this snapshot, as of {as_of:{_TIME}}, is older than the newest one, as of "
+                f"{row.seen_at.astimezone(UTC):{_TIME}}, which the views show. Query its tables with "
+                f"WHERE snapshot_id = '{snapshot_id}'; {SNAPSHOTS} lists all snapshots"
+            )
 
 
 def print_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], work: Run) -> None:

@@ -245,7 +245,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         effects=effects,
         causes=tuple(
             cause.name_servers(findings.bootstrap_servers)
-            for cause in effects.list_causes(len(set(failed)), findings.down_brokers, len(ids))
+            for cause in effects.list_causes(sorted(set(failed)), findings.down_brokers, len(ids))
         ),
         takeovers=takeovers,
         leaders_after=after,

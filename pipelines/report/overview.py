@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import name_brokers
 from pipelines.verdict.levels import Level
-from udfs.plurals import count_of
+from udfs.plurals import count_of, is_or_are
 
 _LEVELS = list(Level)
 _NOT_AFFECTED = "Producers and consumers still work"
@@ -77,7 +77,7 @@ def _explain_risk(findings: ClusterFindings, worst: Mapping[str, int]) -> str:
         effect = f"Producers with acks=all to {_name_topics(blocked)} fail on {_them(n)}; consumers still work."
         return f"{_count(n)} below min.insync.replicas now. {effect}"
     if down := findings.down_brokers:
-        brokers = f"broker{'' if len(down) == 1 else 's'} {name_brokers(down)} {_be(len(down))} down"
+        brokers = f"broker{'' if len(down) == 1 else 's'} {name_brokers(down)} {is_or_are(len(down))} down"
         return f"{brokers}, and {_count(lagging.partitions)} under-replicated. {_explain_next_failure(worst)}"
     if n := worst["broker"]:
         return _explain_failure(n, "broker", exposed)
@@ -108,11 +108,7 @@ def _name_topics(affected: AffectedPartitions) -> str:
 
 
 def _count(n: int) -> str:
-    return f"{count_of(n, 'partition')} {_be(n)}"
-
-
-def _be(n: int) -> str:
-    return "is" if n == 1 else "are"
+    return f"{count_of(n, 'partition')} {is_or_are(n)}"
 
 
 def _them(n: int) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from pipelines.tables import TABLES
+from pipelines.verdict.cluster_evidence import PartitionIssue
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, LONG, TEXT, TIME, column, get_comment
 
 
@@ -24,9 +25,9 @@ def _compare(table: str, *names: str) -> Iterator[pa.Field]:
 _CLUSTER = tuple(_copy("gold.plans", "cluster_id"))
 _PARTITION = tuple(_copy("silver.partitions", "cluster_id", "topic", "partition"))
 _STATE = tuple(_copy("silver.partitions", "replicas", "isr", "size_bytes"))
-_ANSWER = column("answer", TEXT, "Yes, or the reason why not")
 _FAILURE = (
-    _ANSWER,
+    column("level", TEXT, "level of the answer, as in verdicts: at_risk (No), warning (Risky, or a hot survivor), ok"),
+    column("answer", TEXT, "Yes, or the reason why not"),
     *_copy(
         "gold.failure_summary",
         *("newly_offline_partitions", "unclean_elections", "under_min_isr_before_partitions"),
@@ -61,7 +62,8 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         column(
             "issue",
             TEXT,
-            "offline, under_min_isr, under_replicated, offline_if_broker_fails or offline_if_rack_fails; one row each",
+            "offline, under_min_isr, under_replicated, offline_if_broker_fails, offline_if_rack_fails or "
+            "under_min_isr_if_broker_fails; one row each",
         ),
         *_copy("silver.partitions", "leader"),
         *_STATE,
@@ -88,9 +90,11 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
     ),
     "snapshot_changes": (
         *_PARTITION,
-        column(
-            "change", TEXT, "created, removed, replicas changed, leader changed or ISR changed: the first that applies"
-        ),
+        column("change", TEXT, "created, removed or changed; the next four columns are false unless it is changed"),
+        column("leader_changed", FLAG, "another broker leads it, or it went offline or online"),
+        column("replicas_changed", FLAG, "its replicas, or their order, changed"),
+        column("isr_shrunk", FLAG, "a replica that was in sync is out of sync now"),
+        column("isr_expanded", FLAG, "a replica that was out of sync is in sync now"),
         *_compare("silver.partitions", "leader", "replicas", "isr"),
     ),
     "broker_changes": (
@@ -114,6 +118,18 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
             "partitions and replication factor changed",
         ),
         *_compare("silver.topics", "partitions", "replication_factor"),
+    ),
+    "topic_health_history": (
+        *_CLUSTER,
+        _NUMBER,
+        _FIRST_SEEN_AT,
+        _SEEN_AT,
+        *_copy("silver.topics", "topic"),
+        column("partitions", LONG, "partitions that the sources show"),
+        *(
+            column(f"{issue}_partitions", LONG, f"of these, partitions with the issue {issue} of partition_issues")
+            for issue in PartitionIssue
+        ),
     ),
     "hottest_broker_history": (
         *_CLUSTER,
@@ -149,7 +165,13 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         column("racks_known", FLAG, "the sources show a rack; else topics placed across racks are listed too"),
     ),
     "metric_history": (
-        *_copy("gold.scheme_comparison", "cluster_id", "metric"),
+        *_CLUSTER,
+        column(
+            "metric",
+            TEXT,
+            "as in gold.scheme_comparison; or live_brokers (with those of unknown state), under_replicated_partitions, "
+            "under_min_isr_partitions (without topics that are ignored or marked for deletion)",
+        ),
         _FIRST_SEEN_AT,
         _SEEN_AT,
         _NUMBER,

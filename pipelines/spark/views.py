@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
-from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUES_SQL, PartitionIssue
-from pipelines.verdict.failure_answers import ANSWER_SQL
+from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
+from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL
 from udfs.arrow.column_declarations import get_comment
 from udfs.failures.scenarios import ScenarioKind
 from udfs.planning.certificates import BYTES_COPIED, LEADERS_CHANGED, REPLICAS_COPIED, WORST_SURVIVOR
@@ -24,7 +24,8 @@ from udfs.planning.plan_rows import METRICS
 SCHEMA = "insights"
 SNAPSHOTS = f"{SCHEMA}.snapshots"  # the first view, which all others read
 # These views read all snapshots of their tables, and all others at most the newest two of each cluster.
-HISTORY_VIEWS = (SNAPSHOTS, f"{SCHEMA}.topic_changes", f"{SCHEMA}.hottest_broker_history", f"{SCHEMA}.metric_history")
+_HISTORIES = ("topic_changes", "topic_health_history", "hottest_broker_history", "metric_history")
+HISTORY_VIEWS = (SNAPSHOTS, *(f"{SCHEMA}.{name}" for name in _HISTORIES))
 
 
 class View(NamedTuple):
@@ -48,7 +49,7 @@ def parse_queries(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _failure_risk(columns: str, kind: str) -> str:
-    return f"""SELECT f.cluster_id, {columns}, {ANSWER_SQL} AS answer,
+    return f"""SELECT f.cluster_id, {columns}, {LEVEL_SQL} AS level, {ANSWER_SQL} AS answer,
        f.newly_offline_partitions, f.unclean_elections, f.under_min_isr_before_partitions,
        f.under_min_isr_partitions, f.single_isr_partitions, f.leaders_lost, f.takeover_brokers,
        f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio
@@ -125,8 +126,8 @@ WHERE s.newest AND l.scheme = 'observed'
 {_failure_risk("substring(f.scenario, 6) AS rack", ScenarioKind.RACK)}
 
 -- insights.partition_issues: What is wrong with partitions now (offline, under_min_isr, under_replicated), or would be
--- (offline_if_broker_fails, and of the others offline_if_rack_fails: the leader's). Without topics that are ignored or
--- marked for deletion.
+-- (offline_if_broker_fails, and of the others offline_if_rack_fails: the leader's; under_min_isr_if_broker_fails: of an
+-- in-sync replica). Without topics that are ignored or marked for deletion.
 SELECT cluster_id, topic, partition, issue, leader, replicas, isr, size_bytes
 FROM ({ISSUES_SQL.format(partitions=_NEWEST_PARTITIONS)})
 
@@ -149,11 +150,14 @@ SELECT cluster_id, topic, partition, explode(min_isr_critical_brokers) AS broker
 FROM {_NEWEST_PARTITIONS}
 {COUNTED_SQL}
 
--- insights.snapshot_changes: Partitions that differ between the newest snapshot and the previous one.
+-- insights.snapshot_changes: Partitions that differ between the newest snapshot and the previous one; a partition may
+-- have several changes at once.
 SELECT cluster_id, topic, partition,
-       CASE WHEN old IS NULL THEN 'created' WHEN new IS NULL THEN 'removed'
-            WHEN NOT (new.replicas <=> old.replicas) THEN 'replicas changed'
-            WHEN NOT (new.leader <=> old.leader) THEN 'leader changed' ELSE 'ISR changed' END AS change,
+       CASE WHEN old IS NULL THEN 'created' WHEN new IS NULL THEN 'removed' ELSE 'changed' END AS change,
+       is_in_both AND NOT (new.leader <=> old.leader) AS leader_changed,
+       is_in_both AND NOT (new.replicas <=> old.replicas) AS replicas_changed,
+       is_in_both AND size(array_except(array_intersect(old.isr, new.replicas), new.isr)) > 0 AS isr_shrunk,
+       is_in_both AND size(array_except(array_intersect(new.isr, old.replicas), old.isr)) > 0 AS isr_expanded,
        old.leader AS leader_before, new.leader AS leader_now,
        old.replicas AS replicas_before, new.replicas AS replicas_now, old.isr AS isr_before, new.isr AS isr_now
 FROM (
@@ -169,7 +173,7 @@ FROM (
   ) s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
   GROUP BY p.cluster_id, p.topic, p.partition
-)
+), LATERAL (SELECT new IS NOT NULL AND old IS NOT NULL AS is_in_both)
 WHERE new IS NULL OR old IS NULL OR NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
    OR NOT (array_sort(new.isr) <=> array_sort(old.isr))
 
@@ -237,6 +241,16 @@ FROM (
   )
 )
 
+-- insights.topic_health_history: How many partitions of each topic are offline, below min.insync.replicas or
+-- under-replicated in every snapshot, or would be after a failure, as in insights.partition_issues. Without topics that
+-- are ignored or marked for deletion.
+SELECT t.cluster_id, s.number, s.first_seen_at, s.seen_at, t.* EXCEPT (cluster_id, snapshot_id)
+FROM (
+  SELECT cluster_id, snapshot_id, topic, count(*) AS partitions,
+         {ISSUE_COUNTS_SQL}
+  FROM silver.partitions {COUNTED_SQL} GROUP BY cluster_id, snapshot_id, topic
+) t JOIN insights.snapshots s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
+
 -- insights.hottest_broker_history: The broker that leads the most partitions in every snapshot, the lowest id among
 -- equals, and its leaders over the mean of the live brokers.
 SELECT cluster_id, number, first_seen_at, seen_at, -hottest.id AS broker_id, hottest.leaders, leaders_mean,
@@ -282,11 +296,21 @@ JOIN (
 ) b ON o.cluster_id = b.cluster_id AND o.snapshot_id = b.snapshot_id
 WHERE s.newest AND o.origin = 'none'
 
--- insights.metric_history: Every metric in every snapshot, and its change since the previous snapshot.
-SELECT c.cluster_id, c.metric, s.first_seen_at, s.seen_at, s.number, c.value,
-       c.value - lag(c.value) OVER (PARTITION BY c.cluster_id, c.metric ORDER BY s.number) AS change
-FROM gold.scheme_comparison c JOIN insights.snapshots s ON c.cluster_id = s.cluster_id AND c.snapshot_id = s.snapshot_id
-WHERE c.scheme = 'observed'
+-- insights.metric_history: Every metric in every snapshot, and its change since the previous snapshot: those of
+-- gold.scheme_comparison, and live_brokers, under_replicated_partitions and under_min_isr_partitions.
+SELECT m.cluster_id, m.metric, s.first_seen_at, s.seen_at, s.number, m.value,
+       m.value - lag(m.value) OVER (PARTITION BY m.cluster_id, m.metric ORDER BY s.number) AS change
+FROM (
+  SELECT cluster_id, snapshot_id, metric, value FROM gold.scheme_comparison WHERE scheme = 'observed'
+  UNION ALL
+  SELECT cluster_id, snapshot_id, 'live_brokers', double(count_if(live IS NOT false)) FROM silver.brokers GROUP BY ALL
+  UNION ALL
+  SELECT * FROM (
+    SELECT cluster_id, snapshot_id, double(count_if(under_replicated)) AS under_replicated_partitions,
+           double(count_if(under_min_isr)) AS under_min_isr_partitions
+    FROM silver.partitions {COUNTED_SQL} GROUP BY cluster_id, snapshot_id
+  ) UNPIVOT (value FOR metric IN (under_replicated_partitions, under_min_isr_partitions))
+) m JOIN insights.snapshots s ON m.cluster_id = s.cluster_id AND m.snapshot_id = s.snapshot_id
 """
 VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES))
 BY_NAME = {view.name: view for view in VIEWS}

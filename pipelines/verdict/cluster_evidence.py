@@ -16,6 +16,7 @@ class PartitionIssue(StrEnum):
     UNDER_REPLICATED = "under_replicated"
     OFFLINE_IF_RACK_FAILS = "offline_if_rack_fails"  # though not if one broker fails
     OFFLINE_IF_BROKER_FAILS = "offline_if_broker_fails"
+    UNDER_MIN_ISR_IF_BROKER_FAILS = "under_min_isr_if_broker_fails"  # of any in-sync replica, though not offline
 
 
 # The condition of each issue over silver.partitions (HEALTH_COLUMNS), in SQL.
@@ -25,8 +26,11 @@ ISSUE_SQL = {
     PartitionIssue.UNDER_REPLICATED: "under_replicated",
     PartitionIssue.OFFLINE_IF_RACK_FAILS: "rack_successor = -1 AND successor <> -1",
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: "successor = -1",
+    PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: "size(min_isr_critical_brokers) > 0",
 }
 UNLISTED_REGEX = f"([0-9]+) {UNLISTED}".replace("'", ".")  # in a reason of a quarantined record; fit for SQL
+# How many of a group of partitions have each issue.
+ISSUE_COUNTS_SQL = ", ".join(f"count_if({condition}) AS {issue}_partitions" for issue, condition in ISSUE_SQL.items())
 _ISSUE_CASES_SQL = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for issue, condition in ISSUE_SQL.items())
 # A join that leaves out the partitions that do not count.
 COUNTED_SQL = """LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion OR ignored)

@@ -27,12 +27,17 @@ class FailureRule:
         """Return the difference: partitions."""
         return (row[self.column] or 0) - (row[self.baseline] if self.baseline else 0)
 
-    def to_sql(self) -> str:
-        """Return the rule as a branch of a CASE expression over gold.failure_summary."""
-        count = f"{self.column} - {self.baseline}" if self.baseline else self.column
-        noun = f"', if({count} = 1, 'partition', 'partitions'), '"
-        text = self.answer.format(count=f"', {count}, '", partitions=noun)
-        return f"WHEN {count} > 0 THEN concat('{text}')"
+    @property
+    def count_sql(self) -> str:
+        """The difference as SQL over gold.failure_summary."""
+        return f"{self.column} - {self.baseline}" if self.baseline else self.column
+
+    @property
+    def answer_sql(self) -> str:
+        """The answer as SQL over gold.failure_summary."""
+        noun = f"', if({self.count_sql} = 1, 'partition', 'partitions'), '"
+        text = self.answer.format(count=f"', {self.count_sql}, '", partitions=noun)
+        return f"concat('{text}')"
 
 
 NEWLY_OFFLINE = FailureRule(Level.AT_RISK, "newly_offline_partitions", "No: {count} {partitions} would go offline")
@@ -50,8 +55,10 @@ NEWLY_UNDER_MIN_ISR = FailureRule(
 FAILURE_RULES = (NEWLY_OFFLINE, UNCLEAN, NEWLY_UNDER_MIN_ISR)
 _SAFE, _HOT = "Yes", "Yes, but broker {} would be hot"
 _HOT_SQL = _HOT.format("', hot_survivor, '")
-_RULES_SQL = " ".join(rule.to_sql() for rule in FAILURE_RULES)
-ANSWER_SQL = f"CASE {_RULES_SQL} WHEN hot_survivor IS NOT NULL THEN concat('{_HOT_SQL}') ELSE '{_SAFE}' END"
+_ANSWERS_SQL = " ".join(f"WHEN {rule.count_sql} > 0 THEN {rule.answer_sql}" for rule in FAILURE_RULES)
+ANSWER_SQL = f"CASE {_ANSWERS_SQL} WHEN hot_survivor IS NOT NULL THEN concat('{_HOT_SQL}') ELSE '{_SAFE}' END"
+_LEVELS_SQL = " ".join(f"WHEN {rule.count_sql} > 0 THEN '{rule.level}'" for rule in FAILURE_RULES)
+LEVEL_SQL = f"CASE {_LEVELS_SQL} WHEN hot_survivor IS NOT NULL THEN '{Level.WARNING}' ELSE '{Level.OK}' END"
 
 
 def assess_failure(row: Mapping[str, Any]) -> FailureRisk:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
-from pipelines.verdict.judgement import describe_restart, name_brokers, repair_offline
+from pipelines.verdict.judgement import name_brokers, repair_first, repair_offline
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import Statement, Step, VerdictPoint
 from udfs.plurals import count_of
@@ -18,7 +18,7 @@ BROKER_DOWN = Statement(
     Level.AT_RISK,
     "A broker is down, and some of these partitions have a replica there.",
     "[Broker|Brokers] {brokers} [is|are] down. {affected} {have} a replica there.",
-    "{restart}or copy the replicas to other brokers: kafka-placement plan SOURCE --goal repair --out plan",
+    "restart [it|them]{repair_first}",
 )
 ONE_REPLICA = Statement(
     Level.AT_RISK,
@@ -61,13 +61,15 @@ class FailureEffects:
     out_of_sync: int = 0  # of the others, those with a replica out of sync
     no_spare: int = 0  # of the blocked ones, those whose replicas are all in sync
 
-    def list_causes(self, failing: int, down: Sequence[int], live_count: int) -> Iterator[VerdictPoint]:
+    def list_causes(self, failing: Sequence[int], down: Sequence[int], live_count: int) -> Iterator[VerdictPoint]:
         """Yield why, each with what to do about it.
 
-        failing: how many brokers fail; down: brokers that are down; live_count: brokers that are not.
+        failing: brokers that fail; down: brokers that are down; live_count: brokers that are not.
         """
         if count := self.on_down_brokers:
-            values = {"restart": describe_restart(down), "affected": self._name(count)}
+            needed = f"the partitions that need broker{'' if len(failing) == 1 else 's'} {name_brokers(failing)}"
+            options = f"--at-min-isr-partitions --brokers {','.join(map(str, failing))}"
+            values = {"affected": self._name(count), "repair_first": repair_first(down, needed, options)}
             have = "has" if count == 1 else "have"
             yield BROKER_DOWN.fill(len(down), brokers=name_brokers(down), have=have, **values)
         if count := self.offline.single_replica_partitions:
@@ -77,7 +79,7 @@ class FailureEffects:
         if count := self.out_of_sync:
             yield OUT_OF_SYNC.fill(count, affected=self._name(count))
         if count := self.no_spare:
-            repair = ONE_BY_ONE if failing > 1 else statements.EXCEED_MIN_ISR
+            repair = ONE_BY_ONE if len(failing) > 1 else statements.EXCEED_MIN_ISR
             yield NO_SPARE.fill(count, affected=self._name(count), repair=repair.text)
 
     def _name(self, count: int) -> str:

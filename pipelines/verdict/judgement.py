@@ -19,10 +19,11 @@ from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import Statement, Step, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
-from udfs.plurals import count_of
+from udfs.plurals import count_of, is_or_are
 
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
+_UNEVEN_RATIO = 1.1  # leaders of the hottest broker over the mean: the default of hotspots.hot_ratio
 _ORDER = {level: i for i, level in enumerate(Level)}
 
 
@@ -78,7 +79,7 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
     lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
     if down and lagging.partitions:
-        text = f"{count_of(lagging.partitions, 'partition')} {_verb(lagging.partitions)}"
+        text = f"{count_of(lagging.partitions, 'partition')} {is_or_are(lagging.partitions)}"
         yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text)
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
@@ -88,27 +89,28 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
         values = {
             "restart": restart,
-            "repair_first": _repair_first(down, "these partitions", "--under-min-isr-partitions"),
+            "repair_first": repair_first(down, "these partitions", "--under-min-isr-partitions"),
         }
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
+    yield from describe_election(findings)
+    if count := findings.deleted_topics_offline_partitions:
+        yield statements.DELETED.fill(count)
+    if count := findings.ignored_topics:
+        n = findings.ignored_offline_partitions
+        text = f"; {count_of(n, 'partition')} of {'it' if count == 1 else 'them'} {is_or_are(n)} offline"
+        yield statements.IGNORED.fill(count, offline=text if n else "")
+    if count := findings.reassigned_partitions:
+        yield statements.REASSIGNED.fill(count)
+
+
+def describe_election(findings: ClusterFindings) -> Iterator[VerdictPoint]:
+    """Say what an election of the preferred leaders would change; nothing if each leads already, or is out of sync."""
     if count := findings.electable_partitions:
         ratio = findings.elected_ratio
         effect = (
             f"; after their election, the hottest broker leads {ratio:.2f} times the mean" if ratio is not None else ""
         )
         yield statements.NOT_PREFERRED.fill(count, effect=effect)
-    if count := findings.deleted_topics_offline_partitions:
-        yield statements.DELETED.fill(count)
-    if count := findings.ignored_topics:
-        n = findings.ignored_offline_partitions
-        text = f"; {count_of(n, 'partition')} of {'it' if count == 1 else 'them'} {_verb(n)} offline"
-        yield statements.IGNORED.fill(count, offline=text if n else "")
-    if count := findings.reassigned_partitions:
-        yield statements.REASSIGNED.fill(count)
-
-
-def _verb(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
@@ -138,7 +140,7 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker")
     worst = max(brokers, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
     options = f"--at-min-isr-partitions --brokers {worst}"
-    first = _repair_first(findings.down_brokers, f"the partitions that need broker {worst}", options)
+    first = repair_first(findings.down_brokers, f"the partitions that need broker {worst}", options)
     repair = _repair_isr(findings, statements.EXCEED_MIN_ISR, first)
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
@@ -182,7 +184,7 @@ def _repair_isr(findings: ClusterFindings, otherwise: Step, repair_first: str = 
     return otherwise.text
 
 
-def _repair_first(down: Sequence[int], partitions: str, options: str) -> str:
+def repair_first(down: Sequence[int], partitions: str, options: str) -> str:
     """Return how a next step goes on if these brokers stay down. options: of plan, that select the partitions."""
     if not down:
         return ""
@@ -205,11 +207,16 @@ def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     if now is None or now["max_over_mean_ratio"] is None:
         return
     ratio, most = now["max_over_mean_ratio"], now["leaders_max"]
-    if ratio > HOT_SURVIVOR_RATIO and most > ceil(now["leaders_mean"]):
+    values = {"broker": now["hottest_broker"], "ratio": ratio}
+    if most <= ceil(now["leaders_mean"]):
+        return
+    if ratio > HOT_SURVIVOR_RATIO:
         elected = evidence.findings.elected_ratio
         helps = elected is not None and elected < ratio
         election = f"{statements.NOT_PREFERRED.step}; or " if helps else ""
-        yield statements.HOT_BROKER.fill(most, broker=now["hottest_broker"], ratio=ratio, election=election)
+        yield statements.HOT_BROKER.fill(most, **values, election=election)
+    elif ratio > _UNEVEN_RATIO:
+        yield statements.UNEVEN_LEADERS.fill(most, **values)
 
 
 def _describe_health(evidence: ClusterEvidence) -> VerdictPoint:
@@ -233,7 +240,7 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
         yield statements.UNUSED_FILES.fill(len(files), files=name_some(files))
     if count := findings.incomplete_topics:
         names, missing = name_some(findings.incomplete_topic_names, count), findings.missing_partitions
-        lack = f"; {count_of(missing, 'partition')} {_verb(missing)} missing" if missing else ""
+        lack = f"; {count_of(missing, 'partition')} {is_or_are(missing)} missing" if missing else ""
         yield statements.INCOMPLETE_TOPICS.fill(count, topics=names, missing=lack)
     if count := findings.unplaced_partitions:
         yield statements.UNPLACED.fill(count)

@@ -101,6 +101,7 @@ def count_issues(partitions: pa.Table) -> dict[str, AffectedPartitions]:
         PartitionIssue.UNDER_REPLICATED: to_flags(partitions["under_replicated"]),
         PartitionIssue.OFFLINE_IF_RACK_FAILS: (to_numpy(partitions["rack_successor"], 0) == -1) & ~has_no_successor,
         PartitionIssue.OFFLINE_IF_BROKER_FAILS: has_no_successor,
+        PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: to_lists(partitions["min_isr_critical_brokers"]).lengths > 0,
     }
     is_single = to_lists(partitions["replicas"]).lengths == 1
     topic = to_array(partitions["topic"])

@@ -184,6 +184,12 @@ HOT_BROKER = Statement(
     "Broker {broker} leads {n} [partition|partitions] now, {ratio:.2f} times the mean.",
     "{election}even out leaders: kafka-placement plan SOURCE --goal leaders --out plan",
 )
+UNEVEN_LEADERS = Statement(
+    Level.OK,
+    "A broker leads over 1.1 times the mean, but not over 1.25 times, and more than even leaders would require.",
+    HOT_BROKER.text,
+    "see whether that is chance: kafka-placement hotspots SOURCE",
+)
 NOT_PREFERRED = Statement(
     Level.OK,
     "A partition is not led by its preferred leader, though that is in sync.",

@@ -19,10 +19,12 @@ QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 EMPTY = ("silver.quarantine",)
 # What is about more than the newest snapshots.
 HISTORY = (
+    "* FROM insights.snapshots",
     "insights.metric_history",
     "insights.snapshot_changes",
     "insights.broker_changes",
     "insights.topic_changes",
+    "insights.topic_health_history",
     "insights.hottest_broker_history",
     "ops.runs",
     "VERSION AS OF",

@@ -22,8 +22,10 @@ from pipelines.stages import failure_stages, silver_stages
 from pipelines.stages.cluster_inputs import collect_clusters
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.tables import gold_tables
-from pipelines.verdict.failure_answers import ANSWER_SQL
+from pipelines.verdict.cluster_evidence import PartitionIssue
+from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL, assess_failure
 from pipelines.verdict.levels import Level
+from pipelines.verdict.snapshot_findings import find_findings
 from tests.fuzz.case_execution import write_case
 from tests.fuzz.cases import build_case
 from udfs.failures import arrow_functions
@@ -70,7 +72,7 @@ def list_sources(folder: Path) -> list[Source]:
 @pytest.mark.slow
 def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path: Path) -> None:
     sources = list_sources(tmp_path)
-    expected, elected, answers = {}, {}, {}
+    expected, elected, answers, issues = {}, {}, {}, {}
     for source in sources:
         try:
             snapshot = load_snapshot(source)
@@ -78,6 +80,8 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
             expected[source.cluster_id] = answer.verdict
             answers |= {(source.cluster_id, row.failed): row.answer for row in answer.brokers}
             elected |= list_elections(snapshot, answer)
+            counts = find_findings(snapshot, DEFAULTS).issues
+            issues |= {(source.cluster_id, issue): affected.partitions for issue, affected in counts.items()}
         except SourceError:
             expected[source.cluster_id] = None
     now = datetime(2026, 1, 2, tzinfo=UTC)
@@ -120,24 +124,30 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
         if verdict is not None:
             assert judged[cluster] == verdict, cluster
     assert {verdict.level for verdict in judged.values()} == set(Level), "else the samples show too little"
-    found = spark.sql(f"SELECT cluster_id, failed_brokers[0], {ANSWER_SQL} FROM {FAILURES}").collect()
-    assert {(cluster, failed): answer for cluster, failed, answer in found if expected[cluster]} == answers
+    found = spark.sql(f"SELECT *, {LEVEL_SQL} AS level, {ANSWER_SQL} AS answer FROM {FAILURES}").collect()
+    judged_answers = {(row.cluster_id, row.failed_brokers[0]): row.answer for row in found if expected[row.cluster_id]}
+    assert judged_answers == answers
+    assert all((row.level, row.answer) == assess_failure(row.asDict()) for row in found)
     failures = spark.sql(NEWLY_LOST).collect()
     offline, under_min_isr = ({(row[0], row[1]): row[i] for row in failures if row[i]} for i in (2, 3))
     snapshots = "(SELECT DISTINCT cluster_id, 's' AS snapshot_id, true AS newest FROM verdict_silver_partitions)"
-    for view, counts in zip(FAILURE_VIEWS, (offline, under_min_isr), strict=True):
+    views = {BY_ISSUE: issues, **dict(zip(FAILURE_VIEWS, (offline, under_min_isr), strict=True))}
+    for view, counts in views.items():
         query = BY_NAME[view].sql.replace("insights.snapshots", snapshots)
         for name in tables:
             query = query.replace(name, f"verdict_{name.replace('.', '_')}")
-        found = spark.sql(f"SELECT cluster_id, broker_id, count(*) FROM ({query}) GROUP BY ALL").collect()
-        assert {(cluster, broker): count for cluster, broker, count in found} == counts, view
+        key = "issue" if view == BY_ISSUE else "broker_id"
+        found = spark.sql(f"SELECT cluster_id, {key}, count(*) FROM ({query}) GROUP BY ALL").collect()
+        assert {(row[0], row[1]): row[2] for row in found if view != BY_ISSUE or expected[row[0]]} == counts, view
         assert len(counts) > 20, "else the samples show too little"
+    assert {issue for _, issue in issues} == set(PartitionIssue), "else the samples show too little"
     led = spark.sql(LED_BY_FIRST)
     election = elect_leader(F.col("unclean"), F.col("live"), F.col("unknown"), F.array("failed"))
     rows = led.select("cluster_id", "topic", "partition", election.leader).collect()
     assert {tuple(row[:3]): row[3] for row in rows if expected[row[0]]} == elected
 
 
+BY_ISSUE = "insights.partition_issues"
 FAILURE_VIEWS = ("insights.single_failure_offline_partitions", "insights.single_failure_under_min_isr_partitions")
 # How many partitions the failure of each broker takes offline, and how many it takes below min.insync.replicas: those
 # below it afterwards, less those below it now, of which some go offline, or get a leader that is the whole ISR.

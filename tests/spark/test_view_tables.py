@@ -107,7 +107,8 @@ def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, R
     see_again(make_run(store, len(_DAYS), AGAIN), AGAIN)  # only times change
     assert list_written(store, before) == {
         SNAPSHOTS,
-        *(f"insights.{name}" for name in ("metric_history", "topic_changes", "hottest_broker_history")),
+        *(f"insights.{name}" for name in ("metric_history", "topic_changes", "topic_health_history")),
+        "insights.hottest_broker_history",
     }
     newest = open_table(store, SNAPSHOTS).to_pyarrow_table()
     assert sum(newest["newest"].to_pylist()) == 1

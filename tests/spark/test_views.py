@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
+from pipelines.cli.run_summary import describe_older_snapshots
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, find_source
@@ -17,6 +18,7 @@ from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies, use_temporary_names
+from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.failure_answers import assess_failure
 from tests.steps import list_steps_to
 from udfs.arrow.column_declarations import get_comment
@@ -119,18 +121,39 @@ def test_snapshots_are_the_states_over_time(
 
 
 def test_changes_between_snapshots(store: Store) -> None:
-    """Another order of the ISR is not a change."""
-    found = rows(store, "SELECT topic, partition, change FROM insights.snapshot_changes ORDER BY topic, partition")
-    assert found == [
+    """Another order of the ISR is not a change; nor does a replica that is no more have to leave the ISR."""
+    flags = ("leader_changed", "replicas_changed", "isr_shrunk", "isr_expanded")
+    found = rows(
+        store, f"SELECT topic, partition, change, {', '.join(flags)} FROM insights.snapshot_changes ORDER BY 1, 2"
+    )
+    assert [(*row[:3], *(flag for flag, is_set in zip(flags, row[3:], strict=True) if is_set)) for row in found] == [
         ("alone", 0, "created"),
         ("alone", 1, "created"),
         ("eligible", 0, "created"),
         ("lonely", 0, "removed"),
         ("lonely", 1, "removed"),
-        ("orders", 1, "leader changed"),
-        ("orders", 2, "replicas changed"),
+        ("orders", 1, "changed", "leader_changed", "isr_shrunk"),
+        ("orders", 2, "changed", "replicas_changed"),
         ("rough", 0, "created"),
     ]
+    assert {flag for row in found for flag in row[3:]} == {True, False}
+
+
+def test_an_isr_that_shrinks_while_another_replica_joins_it(spark: SparkSession) -> None:
+    states = {"s1": [(1, [1, 2, 3], [1, 2]), (1, [1, 2], [1])], "s2": [(1, [1, 2, 3], [1, 3]), (1, [1, 2], [2, 1])]}
+    partitions = [("prod", s, "t", n, *state) for s, some in states.items() for n, state in enumerate(some)]
+    key = "cluster_id string, snapshot_id string"
+    columns = f"{key}, topic string, partition int, leader int, replicas array<int>, isr array<int>"
+    spark.createDataFrame(partitions, columns).createOrReplaceTempView("silver__partitions")
+    snapshots = [("prod", "s1", 1, False), ("prod", "s2", 2, True)]
+    spark.createDataFrame(snapshots, f"{key}, number int, newest boolean").createOrReplaceTempView(
+        "insights__snapshots"
+    )
+    found = spark.sql(use_temporary_names(BY_NAME["insights.snapshot_changes"].sql)).collect()
+    for view in ("silver__partitions", "insights__snapshots"):
+        spark.catalog.dropTempView(view)
+    assert {row.partition: (row.isr_shrunk, row.isr_expanded) for row in found} == {0: (True, True), 1: (False, True)}
+    assert not any(row.leader_changed or row.replicas_changed for row in found)
 
 
 def test_brokers_that_fail_or_return(spark: SparkSession) -> None:
@@ -195,6 +218,25 @@ def test_the_hottest_broker_of_each_snapshot(store: Store) -> None:
     assert rows(store, sql) == [(1, 1, 3, 1.8), (2, 1, 3, 1.286)]
 
 
+def test_the_health_of_topics_in_each_snapshot(store: Store) -> None:
+    """In the newest one, as many partitions have each issue as in insights.partition_issues."""
+    sql = """SELECT number, topic, partitions, under_min_isr_partitions, under_replicated_partitions,
+    offline_if_broker_fails_partitions FROM insights.topic_health_history ORDER BY 1, 2"""
+    assert rows(store, sql) == [
+        (1, "lonely", 2, 0, 0, 2),
+        (1, "orders", 3, 0, 0, 0),
+        (2, "alone", 2, 0, 0, 2),
+        (2, "eligible", 1, 1, 1, 0),
+        (2, "orders", 3, 0, 1, 1),
+        (2, "rough", 1, 0, 1, 0),
+    ]
+    counts = Counter(rows(store, "SELECT topic, issue FROM insights.partition_issues"))
+    health = store.spark.sql("SELECT * FROM insights.topic_health_history WHERE number = 2").collect()
+    assert {(row.topic, i): row[f"{i}_partitions"] for row in health for i in PartitionIssue} == {
+        (row.topic, issue): counts[row.topic, issue] for row in health for issue in PartitionIssue
+    }
+
+
 def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None:
     """a: changes twice; b: comes, goes and comes again; c: is deleted and made again between two snapshots."""
     states = {
@@ -253,9 +295,9 @@ def test_views_and_commands_give_one_answer(store: Store, view: str, kind: str) 
     sql = f"""
     SELECT f.* FROM gold.failure_summary f JOIN insights.snapshots USING (cluster_id, snapshot_id)
     WHERE newest AND scheme = 'observed' AND scenario_kind = '{kind}'"""
-    expected = [assess_failure(row.asDict()).answer for row in store.spark.sql(sql).collect()]
+    expected = [tuple(assess_failure(row.asDict())) for row in store.spark.sql(sql).collect()]
     assert len(expected) == (3 if kind == "broker" else 1)
-    assert sorted(expected) == sorted(answer for (answer,) in rows(store, f"SELECT answer FROM insights.{view}"))
+    assert sorted(expected) == sorted(rows(store, f"SELECT level, answer FROM insights.{view}"))
 
 
 def test_answers_do_not_blame_a_failure_for_the_present(store: Store) -> None:
@@ -293,6 +335,20 @@ def test_history_of_a_metric(store: Store) -> None:
     assert found == [(1, 0.0, None), (2, 0.0, 0.0)]
 
 
+def test_history_of_the_state(store: Store) -> None:
+    """The state of brokers and replicas is a metric too; sums of the topics' health."""
+    metrics = ("live_brokers", "under_min_isr_partitions", "under_replicated_partitions")
+    sql = f"SELECT metric, value, change FROM insights.metric_history WHERE metric IN {metrics} ORDER BY metric, number"
+    assert rows(store, sql) == [
+        ("live_brokers", 3.0, None),
+        ("live_brokers", 3.0, 0.0),
+        ("under_min_isr_partitions", 0.0, None),
+        ("under_min_isr_partitions", 1.0, 1.0),
+        ("under_replicated_partitions", 0.0, None),
+        ("under_replicated_partitions", 3.0, 3.0),
+    ]
+
+
 def test_versions_of_a_table(store: Store) -> None:
     """Delta keeps earlier versions of a table, and a query can compare them."""
     now = "SELECT snapshot_id FROM gold.broker_load"
@@ -304,6 +360,17 @@ def test_comments_of_views(store: Store) -> None:
     for view in VIEWS:
         described = {row[0]: row[1] for row in store.spark.sql(f"DESCRIBE TABLE EXTENDED {view.name}").collect()}
         assert described["Comment"] == view.comment
+
+
+def test_a_run_with_an_older_snapshot_says_that_views_do_not_show_it(store: Store) -> None:
+    sql = "SELECT cluster_id, snapshot_id FROM insights.snapshots ORDER BY number"
+    older, newest = (SnapshotKey(*row) for row in rows(store, sql))
+    at = datetime(2026, 11, 21, tzinfo=UTC)
+    (note,) = describe_older_snapshots(store, [older], at)
+    times = "as of 2026-11-21 00:00 UTC, is older than the newest one, as of 2026-11-22 00:00 UTC"
+    assert note.startswith(f"note: prod: this snapshot, {times}, which the views show.")
+    assert f"WHERE snapshot_id = '{older.snapshot_id}'" in note
+    assert list(describe_older_snapshots(store, [newest], at)) == []
 
 
 def test_report_on_the_newest_snapshot(store: Store, tmp_path: Path) -> None:

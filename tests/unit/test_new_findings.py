@@ -22,10 +22,11 @@ from pipelines.alerts.alert_outputs import (
     render_prometheus,
     write_alert_files,
 )
-from pipelines.alerts.findings import AlertFinding, AlertState, JudgedFinding, judge_findings
+from pipelines.alerts.findings import BROKER_DOWN, ISSUE_LEVELS, AlertFinding, AlertState, JudgedFinding, judge_findings
 from pipelines.alerts.thresholds import Threshold, ThresholdResult
 from pipelines.config.alert_settings import Acknowledgement
 from pipelines.errors import SettingsError
+from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 
@@ -205,6 +206,14 @@ def test_a_webhook_that_fails_does_not_leak_its_address() -> None:
     problem = post_alerts("http://127.0.0.1:1/services/SECRET", ["a"])
     assert problem.startswith("127.0.0.1: ConnectionError")
     assert "SECRET" not in problem + post_alerts("hooks/SECRET", ["a"])
+
+
+def test_each_issue_has_a_level_and_a_sentence() -> None:
+    for issue in (*PartitionIssue, BROKER_DOWN):
+        finding = JudgedFinding(AlertFinding("prod", issue, "7", 3), FIRING, True)
+        (line,) = describe_alerts(AlertReport(datetime.now(UTC), {}, [finding], []))
+        assert line.startswith("prod: new: ")
+        assert ISSUE_LEVELS[issue] in (Level.AT_RISK, Level.WARNING)
 
 
 def test_findings_below_the_level_neither_fire_nor_are_resolved() -> None:

@@ -380,6 +380,22 @@ def test_only_some_warnings_are_repeated() -> None:
     assert texts[1:] == ["a.", "b.", "c.", "d.", "e.", "f.", "2 more warnings: run inspect."]
 
 
+def test_leaders_that_are_uneven_but_not_a_risk_point_to_hotspots() -> None:
+    """Hotspots may call them "Not chance": what-if names the same fact."""
+    uneven = NOW | {"leaders_max": 1249, "leaders_mean": 1000.0, "max_over_mean_ratio": 1.249}
+    verdict = judge([failure(1)], now=uneven).name_source("dumps/prod")
+    assert verdict.level is Level.OK
+    assert [(point.text, point.step) for point in verdict.points[1:]] == [
+        (
+            "Broker 3 leads 1,249 partitions now, 1.25 times the mean.",
+            "see whether that is chance: kafka-placement hotspots dumps/prod",
+        )
+    ]
+    few = uneven | {"leaders_max": 2, "leaders_mean": 1.7, "max_over_mean_ratio": 1.18}
+    for now in (NOW, few):
+        assert len(judge([failure(1)], now=now).points) == 1
+
+
 def test_what_is_said_of_healthy_clusters() -> None:
     findings = ClusterFindings(deleted_topics_offline_partitions=2, reassigned_partitions=1, electable_partitions=1)
     verdict = judge([failure(1)], findings)

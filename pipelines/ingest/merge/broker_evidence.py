@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.broker_states import is_live_state
 from pipelines.ingest.formats.checked_values import quote
-from udfs.plurals import count_of
+from udfs.plurals import count_of, is_or_are
 
 Broker = Mapping[str, Any]  # columns of REGISTRATIONS and USAGE, `others_are_registered`, `others_have_api_versions`
 
@@ -20,10 +20,6 @@ class Evidence(NamedTuple):
 
 def _say(text: str) -> Callable[[Broker], str]:
     return lambda _broker: text
-
-
-def _be(count: int) -> str:
-    return "is" if count == 1 else "are"
 
 
 def _count_voters(broker: Broker) -> int:
@@ -154,12 +150,14 @@ EVIDENCE = (
     Evidence(
         True,  # with some replicas offline, a log directory failed, and not the broker
         lambda b: b["online_replicas"],
-        lambda b: f"{b['online_replicas']} of its replicas {_be(b['online_replicas'])} listed as online",
+        lambda b: f"{b['online_replicas']} of its replicas {is_or_are(b['online_replicas'])} listed as online",
     ),
     Evidence(
         False,
         lambda b: b["offline_replicas"],
-        lambda b: f"its {count_of(b['offline_replicas'], 'replica')} {_be(b['offline_replicas'])} listed as offline",
+        lambda b: (
+            f"its {count_of(b['offline_replicas'], 'replica')} {is_or_are(b['offline_replicas'])} listed as offline"
+        ),
     ),
     Evidence(False, lambda b: b["fenced"], _say("fenced")),
     Evidence(False, lambda b: b["reported_live"] is False, _say(_REPORTED_DOWN)),

@@ -86,11 +86,43 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "    next: add replicas (a failed disk would lose the only copy): "
         "kafka-placement plan SOURCE --goal rf --rf 3 --topics a --out plan",
         "  - 1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
+        "Restart in this order (as far as the sources show): 2, 1; not yet: 20 (partitions offline)",
         "Can this broker fail now? (as far as the sources show)",
         "  20  No: 1 partition would go offline (leads 1 partition, worst survivor: broker 1 with 2.00 x the mean)",
         "   1  Yes (leads 1 partition, 1 broker would take over)",
         "   2  Yes",
     ]
+
+
+def test_order_of_restarts(tmp_path: Path) -> None:
+    """Brokers of which every restart is safe come first, then the others, by what would happen; at most 12 ids."""
+
+    def find_order(*partitions: tuple[str, str]) -> str:
+        lines = [
+            f"Topic: t{i}\tPartitionCount: 1\tReplicationFactor: {ids.count(',') + 1}\t"
+            f"Configs: min.insync.replicas={min_isr}\n"
+            f"\tTopic: t{i}\tPartition: 0\tLeader: {ids.split(',')[0]}\tReplicas: {ids}\tIsr: {ids}"
+            for i, (ids, min_isr) in enumerate(partitions)
+        ]
+        file = tmp_path / "order.txt"
+        file.write_text("\n".join(lines) + "\n")
+        orders = [line for line in format_cluster(evaluate_brokers(load(file), DEFAULTS)) if line.startswith("Restart")]
+        return "".join(orders)
+
+    safe = ("1,2", "1"), ("2,3", "1"), ("3,1", "1")
+    assert find_order(*safe) == "Restart in this order: 1, 2, 3"
+    assert find_order(*safe, ("3,2", "2"), ("3", "1")) == (
+        "Restart in this order: 1; not yet: 2 (acks=all blocked), 3 (partitions offline)"
+    )
+    assert find_order(("1", "1"), ("2", "1"), ("2", "1")) == (
+        "Restart no broker yet; the least harmful first: 1, 2 (partitions offline)"
+    )
+    assert find_order(("1", "1")) == "", "there is no order of one broker"
+    many = [(f"{i},{i % 20 + 1}", "1") for i in range(1, 21)]
+    ids = ", ".join(map(str, (*range(1, 6), *range(8, 15))))  # 7 would lead what 6 leads, and its own two
+    assert find_order(*many, ("7", "1")) == (
+        f"Restart in this order: {ids} and 7 more; not yet: 1 broker (partitions offline)"
+    )
 
 
 def test_text_of_a_failure(tmp_path: Path) -> None:

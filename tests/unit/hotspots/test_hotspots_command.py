@@ -12,6 +12,8 @@ from pipelines.cli.hotspots_command import find_snapshot_hotspots, format_hotspo
 from pipelines.errors import SettingsError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.verdict.judgement import describe_election
+from pipelines.verdict.snapshot_findings import find_findings
 from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.hotspots.hotspots_by_scheme import ClusterHotspots
 
@@ -20,6 +22,11 @@ OPTIONS = TrialOptions(("kafka", "kraft", "naive"), 0, 50, 10**8, (1.1, 1.25))
 
 def find(folder: Path) -> ClusterHotspots:
     return find_snapshot_hotspots(load_snapshot(find_source(str(folder))), OPTIONS)
+
+
+def format_lines(folder: Path) -> list[str]:
+    snapshot = load_snapshot(find_source(str(folder)))
+    return list(format_hotspots(find(folder), find_findings(snapshot), 1.25))
 
 
 def write_describe(folder: Path, *partitions: str) -> Path:
@@ -57,7 +64,8 @@ def test_a_captured_cluster(samples: Path, capsys: pytest.CaptureFixture[str], t
 def test_only_live_brokers_count(tmp_path: Path) -> None:
     lines = [describe_line("a", i, 1, "1,2", "1") for i in range(3)]  # broker 2 is in no ISR
     header = "Topic: a\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: "  # without it, the listing may be filtered
-    answer = find(write_describe(tmp_path, header, *lines, describe_line("b", 0, 1, "1", "1")))
+    folder = write_describe(tmp_path, header, *lines, describe_line("b", 0, 1, "1", "1"))
+    answer = find(folder)
     assert answer.live_brokers == 1
     for hotspots in answer.schemes.values():
         facts = hotspots.facts
@@ -65,15 +73,16 @@ def test_only_live_brokers_count(tmp_path: Path) -> None:
         assert hotspots.leaders is not None
         assert hotspots.leaders.percentile(100) / hotspots.leaders.mean == 1.0
         assert [hotspots.leaders.exceedance_probability(ratio) for ratio in (1.1, 1.25)] == [0.0, 0.0]
-    assert "  note: kafka cannot place 1 topic on these brokers; not counted" in list(format_hotspots(answer, 1.25))
+    assert "  note: kafka cannot place 1 topic on these brokers; not counted" in format_lines(folder)
 
 
 def test_no_live_brokers(tmp_path: Path) -> None:
-    answer = find(write_describe(tmp_path, describe_line("a", 0, "none", "1,2", "")))
+    folder = write_describe(tmp_path, describe_line("a", 0, "none", "1,2", ""))
+    answer = find(folder)
     assert answer.live_brokers == 0
     assert answer.observed.leaders_max is None
     assert {(found.seeds, found.facts.unplaceable_topics) for found in answer.schemes.values()} == {(0, 1)}
-    assert list(format_hotspots(answer, 1.25))[1] == "  now: no live broker leads a partition"
+    assert format_lines(folder)[1] == "  now: no live broker leads a partition"
 
 
 def test_the_question_is_answered_first(tmp_path: Path) -> None:
@@ -82,12 +91,35 @@ def test_the_question_is_answered_first(tmp_path: Path) -> None:
     first = {}
     for name, ids in leaders.items():
         lines = (describe_line("a", i, broker, str(broker), str(broker)) for i, broker in enumerate(ids))
-        first[name] = next(format_hotspots(find(write_describe(tmp_path, header, *lines)), 1.25))
+        first[name] = format_lines(write_describe(tmp_path, header, *lines))[0]
     own = "times the mean; Kafka's own placement"
     assert first == {
         "uneven": f"Not chance: broker 1 leads 3.20 {own} stays at or below 1.00 in 95 % of seeds.",
         "even": f"No hotspot: broker 1 leads 1.00 {own} has 1.00 in the median of seeds.",
     }
+
+
+@pytest.mark.parametrize(
+    ("preferred", "leaders", "sentence", "has_step"),
+    [
+        ([1, 2, 1, 2], [1, 2, 1, 2], "An election changes nothing: each preferred leader that is in sync leads", False),
+        ([1, 2, 2, 1], [1, 1, 1, 1], "2 partitions are not led by their preferred leader; after their election", True),
+        ([1, 1, 1, 2], [1, 2, 1, 2], "1 partition is not led by its preferred leader; after their election", False),
+    ],
+)
+def test_what_an_election_would_change(
+    tmp_path: Path, preferred: list[int], leaders: list[int], sentence: str, has_step: bool
+) -> None:
+    """The sentence is the verdict's; the step is there only if it helps."""
+    header = "Topic: a\tPartitionCount: 4\tReplicationFactor: 2\tConfigs: "
+    replicas = {1: "1,2", 2: "2,1"}
+    lines = [describe_line("a", i, leaders[i], replicas[broker], "1,2") for i, broker in enumerate(preferred)]
+    folder = write_describe(tmp_path, header, *lines)
+    found = format_lines(folder)[1:3]
+    assert found[0].startswith(sentence)
+    assert found[1].startswith("next: elect the preferred leaders") is has_step
+    points = describe_election(find_findings(load_snapshot(find_source(str(folder)))))
+    assert [point.text for point in points] == [line for line in found[:1] if preferred != leaders]
 
 
 def test_only_schemes_that_compute_placements() -> None:
