@@ -13,8 +13,10 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from pipelines import __version__
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.report.figure_queries import TOPICS_AT_RISK
 from pipelines.report.overview import find_priority
 from pipelines.report.report_data import ReportData, read_report
+from pipelines.report.topics_at_risk import MAX_SHOWN, find_topics_at_risk
 from pipelines.spark.store import Store
 from pipelines.whole_files import replace_text
 from udfs.json_answers import to_json
@@ -63,6 +65,9 @@ def render_page(data: ReportData) -> str:
         clusters=data.clusters,
         levels=data.count_levels(),
         priority=find_priority(data.clusters),
+        at_risk=find_topics_at_risk(data.clusters),
+        at_risk_sql=TOPICS_AT_RISK.query(SnapshotKey(c["cluster_id"], c["snapshot_id"]) for c in data.clusters),
+        max_shown=MAX_SHOWN,
         is_open=len(data.clusters) <= _MAX_OPEN,
         created_at=data.created_at,
         version=__version__,

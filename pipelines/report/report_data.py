@@ -172,7 +172,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
         "worst": worst,
         "racks": racks,
         **describe_broker_pairs(brokers, tables),
-        **{name: rows(name) for name in ("durability", "headroom", "moves")},
+        **{name: rows(name) for name in ("topics_at_risk", "durability", "headroom", "moves")},
         "topics": [_shorten_topic(row) for row in rows("topics")],
         # Where topics would be placed depends on the live brokers: without any, there is nothing to say.
         "origin": origin,

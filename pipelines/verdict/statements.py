@@ -34,7 +34,8 @@ class Statement(NamedTuple):
     def fill(self, n: int = 0, **values: object) -> "VerdictPoint":
         """Return the sentence for these values. n: the count that decides between singular and plural."""
         text = self.worst_case if "worst" in values else self.text
-        return VerdictPoint(self.level, fill_forms(text, n, **values), fill_forms(self.step, n, **values))
+        kind = _KINDS.get(self, "")
+        return VerdictPoint(self.level, fill_forms(text, n, **values), fill_forms(self.step, n, **values), kind)
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class VerdictPoint:
     level: Level
     text: str
     step: str = ""
+    kind: str = ""  # the name of its statement in STATEMENTS, as in broker_offline
 
     def name_source(self, source: str) -> "VerdictPoint":
         """Replace the placeholder of the cluster's source in the commands of the next step."""
@@ -273,3 +275,4 @@ UNCERTAIN = Statement(
 STATEMENTS: dict[str, Statement] = {
     name.lower(): value for name, value in list(globals().items()) if isinstance(value, Statement)
 }
+_KINDS = {statement: kind for kind, statement in STATEMENTS.items()}

@@ -177,6 +177,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
                 "ignored_records": 1,
             }
         ],
+        "topics_at_risk": [topic_at_risk(f"{topic}-{i}", 12) for i in range(12)],
         "origin": {"kafka_placed_percent": 95.0, "none_topics": 2},
         "manual_topics": [{"topic": topic, "partitions_checked": 12}, {"topic": "b", "partitions_checked": 1}],
         "plans": [plan],
@@ -204,6 +205,26 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         ],
         "sql": {figure.name: f"SELECT '{topic}' -- {figure.name}" for figure in FIGURES} | {"trend": "SELECT 1"},
     }
+
+
+def topic_at_risk(topic: str, rows: int, issue: str = "offline_if_broker_fails", **more: Any) -> dict[str, Any]:
+    """A row of the figure topics_at_risk: two partitions with replication factor 1. more: other columns."""
+    row = {
+        "issue": issue,
+        "topic": topic,
+        "partitions": 2,
+        "replicas_min": 1,
+        "replicas_max": 1,
+        "single_replica_partitions": 2,
+        "under_replicated_partitions": 0,
+        "size_bytes": 3 * 10**9,
+        "sized_partitions": 2,
+        "leader_racks": ["r1"],
+        "failed_brokers": [],
+        "effective_min_isr": 1,
+        "rows": rows,
+    }
+    return row | more
 
 
 def facts_of_clusters(*clusters: dict[str, Any]) -> ReportData:

@@ -258,15 +258,34 @@ def test_clusters_are_searched_by_name_and_level(chromium: Browser, fleet: Path)
     with opened(chromium, fleet) as seen:
         rows = seen.page.locator("#clusters tbody tr:visible")
         assert rows.count() == 100
-        seen.page.get_by_label("Find a cluster").fill("CLUSTER-9")
+        seen.page.locator("#find-cluster").fill("CLUSTER-9")
         assert rows.count() == seen.page.locator("details.cluster:visible").count() == 10
         assert seen.page.locator("#matches").inner_text() == "10 clusters"
-        seen.page.get_by_label("Find a cluster").fill("")
+        seen.page.locator("#find-cluster").fill("")
         button = seen.page.locator("[data-filter]").last
         button.focus()
         seen.page.keyboard.press("Enter")
         assert f"{rows.count()}" == button.inner_text().split()[-1]
         assert button.get_attribute("aria-pressed") == "true"
+
+
+def test_topics_at_risk_are_searched_by_topic_and_cluster(chromium: Browser, fleet: Path) -> None:
+    with opened(chromium, fleet) as seen:
+        section = seen.page.locator("#at-risk")
+        rows, heads = section.locator("tr[data-name]:visible"), section.locator(".group-head:visible")
+        assert (rows.count(), heads.count()) == (30, 3)
+        assert "The 30 most serious of 1,200 rows; 1,170 more are not shown" in section.locator("caption").inner_text()
+        assert "add replicas" not in heads.first.inner_text()  # the replicas of these clusters are out of sync
+        assert "Next: find the replicas that are out of sync: kafka-topics" in heads.first.inner_text()
+        section.locator("#find-topic-at-risk").fill("CLUSTER-42")
+        assert (rows.count(), heads.count()) == (12, 1)
+        assert section.locator("output").inner_text() == "12 rows"
+        section.locator("#find-topic-at-risk").fill("orders-1")
+        assert rows.count() == 30
+        assert section.locator("output").inner_text().endswith("rows, the first 30")
+        section.locator("#find-topic-at-risk").fill("")
+        assert rows.count() == 30
+        assert seen.faults == []
 
 
 def test_a_topic_is_searched_and_shows_its_brokers(chromium: Browser, large: Path) -> None:
