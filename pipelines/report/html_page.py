@@ -14,6 +14,7 @@ from pipelines import __version__
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.report.figure_queries import TOPICS_AT_RISK
+from pipelines.report.horizons import group_by_horizon
 from pipelines.report.overview import find_priority
 from pipelines.report.report_data import ReportData, read_report
 from pipelines.report.topics_at_risk import MAX_SHOWN, find_topics_at_risk
@@ -65,6 +66,7 @@ def render_page(data: ReportData) -> str:
         clusters=data.clusters,
         levels=data.count_levels(),
         priority=find_priority(data.clusters),
+        horizons=group_by_horizon(data.clusters),
         at_risk=find_topics_at_risk(data.clusters),
         at_risk_sql=TOPICS_AT_RISK.query(SnapshotKey(c["cluster_id"], c["snapshot_id"]) for c in data.clusters),
         max_shown=MAX_SHOWN,

@@ -373,6 +373,12 @@ def test_the_overview_says_where_to_start_and_explains_its_words(chromium: Brows
     with opened(chromium, file) as seen:
         expect(seen.page.locator(".priority")).to_contain_text(f"Start with {HOSTILE}: nothing is offline now, but")
         assert seen.page.locator(".priority a").get_attribute("href") == "#c0"
+        due = seen.page.locator(".horizons dd").all_inner_texts()
+        assert due[0] == "Nothing."
+        assert due[1].startswith(
+            f"The failure of one broker takes partitions offline: {HOSTILE} (up to 2 partitions), "
+        )
+        assert seen.page.locator(".horizons dt").all_inner_texts() == ["Today", "This week", "Watch"]
         glossary = seen.page.locator("#overview .glossary")
         expect(glossary.locator("dd").first).to_be_hidden()
         glossary.locator("summary").click()
