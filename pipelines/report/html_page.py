@@ -13,6 +13,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from pipelines import __version__
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.quantities import format_bytes, format_duration
 from pipelines.report.figure_queries import TOPICS_AT_RISK
 from pipelines.report.horizons import group_by_horizon
 from pipelines.report.overview import find_priority
@@ -28,7 +29,7 @@ _SCRIPTS = ("heat.js", "charts.js", "topics.js", "report.js")
 _MAX_OPEN = 3  # with more clusters, they are folded
 # What the scripts draw; the rest of a cluster is in the HTML.
 _DRAWN = (
-    *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plans"),
+    *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plan"),
     *("topics", "sql"),
 )
 
@@ -58,6 +59,7 @@ def render_page(data: ReportData) -> str:
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {"bytes": format_bytes, "duration": format_duration}
     plain = [_plain(to_json({name: cluster[name] for name in _DRAWN})) for cluster in data.clusters]
     text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     # Within a script element, no text may end the element or begin a comment.

@@ -39,6 +39,10 @@ class Verdict:
         """The level and the sentence, as in AT RISK: losing broker 2 takes 11 partitions offline."""
         return f"{self.level.label}: {self.sentence[0].lower()}{self.sentence[1:]}"
 
+    def list_plan_goals(self) -> list[str]:
+        """List the goals of the plans that the next steps make, those of the most serious findings first."""
+        return list(dict.fromkeys(point.plan_goal for point in self.points if point.plan_goal))
+
     def name_source(self, source: str) -> "Verdict":
         """Name the cluster's source in the commands of the next steps; it must be quoted for a shell."""
         return replace(self, points=tuple(point.name_source(source) for point in self.points))

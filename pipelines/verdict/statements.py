@@ -10,6 +10,7 @@ from typing import NamedTuple
 from pipelines.verdict.levels import Level
 
 _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
+_PLAN = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)")
 _LIST = "kafka-topics --bootstrap-server localhost:9092 --describe "
 _FORMS = re.compile(r"\[([^\[\]|]*)\|([^\[\]|]*)\]")
 
@@ -46,6 +47,12 @@ class VerdictPoint:
     text: str
     step: str = ""
     kind: str = ""  # the name of its statement in STATEMENTS, as in broker_offline
+
+    @property
+    def plan_goal(self) -> str | None:
+        """The goal of the plan that the next step makes, as in repair; None = it makes no plan."""
+        command = _PLAN.search(self.step)
+        return command[1] if command else None
 
     def name_source(self, source: str) -> "VerdictPoint":
         """Replace the placeholder of the cluster's source in the commands of the next step."""

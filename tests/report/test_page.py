@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipelines.report.html_page import write_page
+from pipelines.report.report_data import select_plans
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
 from tests.report.made_up import cluster_of, facts_of_clusters
@@ -100,7 +101,16 @@ def test_names_are_text(chromium: Browser, tmp_path: Path) -> None:
 def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
     """Nothing to compare with: each figure says why it is empty."""
     alone = cluster_of(1)
-    empty = {"pairs": [], "racks": [], "durability": [], "plans": [], "moves": [], "trend": [], "worst": {}}
+    empty = {
+        "pairs": [],
+        "racks": [],
+        "durability": [],
+        "plans": {},
+        "plan": None,
+        "moves": [],
+        "trend": [],
+        "worst": {},
+    }
     alone |= empty | {
         "takeovers": {"names": ["1"], "schemes": {}, "survivors": None},
         "origin": None,
@@ -112,8 +122,8 @@ def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
     with opened(chromium, file) as seen:
         unfold(seen.page)
         assert seen.faults == []
-        assert counted(seen.page)["drawn"] == 9
-        assert seen.page.locator(".nothing").count() == 7
+        assert counted(seen.page)["drawn"] == 8
+        assert seen.page.locator(".nothing").count() == 6
 
 
 def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> None:
@@ -135,6 +145,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
     nobody |= {
         "takeovers": {"names": [], "schemes": {}, "survivors": None},
         "headroom": [],
+        "plan": None,
         "moves": [],
         "origin": None,
         "manual_topics": [],
@@ -150,7 +161,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
         unfold(seen.page)
         assert seen.faults == []
         said = seen.page.locator(".nothing").all_inner_texts()
-        assert said.count("No live broker is known.") == 7
+        assert said.count("No live broker is known.") == 6
         (other,) = (one for one in said if not one.startswith("No live broker"))
         assert other.startswith("There is one run for this cluster.")
         points = seen.page.locator(".points li").all_inner_texts()
@@ -275,8 +286,7 @@ def test_topics_at_risk_are_searched_by_topic_and_cluster(chromium: Browser, fle
         rows, heads = section.locator("tr[data-name]:visible"), section.locator(".group-head:visible")
         assert (rows.count(), heads.count()) == (30, 3)
         assert "The 30 most serious of 1,200 rows; 1,170 more are not shown" in section.locator("caption").inner_text()
-        assert "add replicas" not in heads.first.inner_text()  # the replicas of these clusters are out of sync
-        assert "Next: find the replicas that are out of sync: kafka-topics" in heads.first.inner_text()
+        assert "Next: add replicas (a failed disk would lose the only copy): " in heads.first.inner_text()
         section.locator("#find-topic-at-risk").fill("CLUSTER-42")
         assert (rows.count(), heads.count()) == (12, 1)
         assert section.locator("output").inner_text() == "12 rows"
@@ -389,7 +399,32 @@ def test_the_overview_says_where_to_start_and_explains_its_words(chromium: Brows
         assert seen.faults == []
 
 
+def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp_path: Path) -> None:
+    made = cluster_of(4)
+    unasked = {"goal": "leaders", "feasible": True}
+    made |= select_plans(made["verdict"], [unasked], [{"goal": "leaders", "topic": "unasked"}])
+    made["topics"], long = [], cluster_of(4, "long")
+    long["plan"] |= {"changed_partitions": 60}
+    long["moves"] *= 50
+    pages = {}
+    for cluster in (cluster_of(4, "recommended"), made, long):
+        file = tmp_path / f"{cluster['cluster_id']}.html"
+        write_page(facts_of_clusters(cluster), file)
+        with opened(chromium, file) as seen:
+            unfold(seen.page)
+            pages[cluster["cluster_id"]] = seen.page.locator("main").inner_text()
+            assert seen.page.locator(".plans tbody tr").count() == 1
+            assert seen.page.locator("[data-chart=plan]").count() == (cluster is not made)
+            assert seen.faults == []
+    assert "rf\t4\t8\t12 GB\t4 min\tadd replicas" in pages["recommended"]
+    assert "Replica changes of the plan for rf (first 1 of 4)" in pages["recommended"]
+    assert "Replica changes of the plan for rf (first 50 of 60)" in pages["long"]
+    assert "Not computed yet: the command shows what it changes" in pages["made-up"]
+    assert "Replica changes" not in pages["made-up"]
+    assert "unasked" not in pages["made-up"]
+
+
 def test_a_fleet_prints_on_few_pages(chromium: Browser, fleet: Path) -> None:
     with opened(chromium, fleet) as seen:
         printed = seen.page.pdf(prefer_css_page_size=True)
-    assert len(re.findall(rb"/Type\s*/Page\b[^s]", printed)) <= 20
+    assert len(re.findall(rb"/Type\s*/Page\b[^s]", printed)) <= 24
