@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -27,6 +28,7 @@ from udfs.json_answers import to_json
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 _SCRIPTS = ("heat.js", "charts.js", "topics.js", "report.js")
 _MAX_OPEN = 3  # with more clusters, they are folded
+_COMMAND = re.compile(r"(?<=: )(kafka-[a-z-]+ (?:(?!; ).)+)")
 # What the scripts draw; the rest of a cluster is in the HTML.
 _DRAWN = (
     *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plan"),
@@ -48,8 +50,8 @@ def write_report(
     data = read_report(store, clusters, list(sources), only_these)
     arguments = {key.cluster_id: source.argument for key, source in sources.items()}
     for cluster in data.clusters:
-        if argument := arguments.get(cluster["cluster_id"]):
-            cluster["verdict"] = cluster["verdict"].name_source(argument)
+        name = cluster["cluster_id"]
+        cluster["verdict"] = cluster["verdict"].name_source(arguments.get(name, "SOURCE"), name)
     write_page(data, file)
     return data
 
@@ -59,7 +61,7 @@ def render_page(data: ReportData) -> str:
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"bytes": format_bytes, "duration": format_duration}
+    environment.filters |= {"bytes": format_bytes, "duration": format_duration, "split_commands": split_commands}
     plain = [_plain(to_json({name: cluster[name] for name in _DRAWN})) for cluster in data.clusters]
     text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     # Within a script element, no text may end the element or begin a comment.
@@ -80,6 +82,11 @@ def render_page(data: ReportData) -> str:
         scripts=[_asset(name) for name in _SCRIPTS],
         data=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
     )
+
+
+def split_commands(step: str) -> list[str]:
+    """Split a next step into text and commands, in turn: each part with an odd index is a command."""
+    return _COMMAND.split(step)
 
 
 def write_page(data: ReportData, file: Path) -> None:

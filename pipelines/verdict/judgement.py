@@ -43,9 +43,9 @@ class Verdict:
         """List the goals of the plans that the next steps make, those of the most serious findings first."""
         return list(dict.fromkeys(point.plan_goal for point in self.points if point.plan_goal))
 
-    def name_source(self, source: str) -> "Verdict":
-        """Name the cluster's source in the commands of the next steps; it must be quoted for a shell."""
-        return replace(self, points=tuple(point.name_source(source) for point in self.points))
+    def name_source(self, source: str, cluster: str) -> "Verdict":
+        """Name the cluster and its source in the commands of the next steps; the source must be quoted for a shell."""
+        return replace(self, points=tuple(point.name_source(source, cluster) for point in self.points))
 
 
 def judge_cluster(evidence: ClusterEvidence) -> Verdict:

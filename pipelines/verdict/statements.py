@@ -10,6 +10,8 @@ from typing import NamedTuple
 from pipelines.verdict.levels import Level
 
 _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
+_FOLDER = re.compile(r"(?<=--out plan-)CLUSTER(?=-[a-z]+)")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a folder
 _PLAN = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)")
 _LIST = "kafka-topics --bootstrap-server localhost:9092 --describe "
 _FORMS = re.compile(r"\[([^\[\]|]*)\|([^\[\]|]*)\]")
@@ -54,9 +56,14 @@ class VerdictPoint:
         command = _PLAN.search(self.step)
         return command[1] if command else None
 
-    def name_source(self, source: str) -> "VerdictPoint":
-        """Replace the placeholder of the cluster's source in the commands of the next step."""
-        return replace(self, step=_SOURCE.sub(lambda command: f"{command[1]} {source}", self.step))
+    def name_source(self, source: str, cluster: str) -> "VerdictPoint":
+        """Replace the placeholders of the cluster's source and name in the commands of the next step.
+
+        The source must be quoted for a shell.
+        """
+        folder_name = _UNSAFE.sub("-", cluster)
+        step = _SOURCE.sub(lambda command: f"{command[1]} {source}", self.step)
+        return replace(self, step=_FOLDER.sub(lambda _: folder_name, step))
 
 
 def fill_forms(text: str, n: int, **values: object) -> str:
@@ -68,7 +75,7 @@ def fill_forms(text: str, n: int, **values: object) -> str:
 ADD_REPLICAS = Step(
     "some of them have replication factor 1",
     "add replicas (a failed disk would lose the only copy): "
-    "kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} --out plan{others}",
+    "kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} --out plan-CLUSTER-rf{others}",
 )
 FIND_LAGGING = Step("", f"find the replicas that are out of sync: {_LIST}--under-replicated-partitions")
 COMPLETE_ISRS = Step(
@@ -79,7 +86,9 @@ EXCEED_MIN_ISR = Step(
     "",
     f"raise the replication factor above min.insync.replicas for the topics listed by: {_LIST}--at-min-isr-partitions",
 )
-SPREAD_OVER_RACKS = Step("", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan")
+SPREAD_OVER_RACKS = Step(
+    "", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
+)
 SPREAD_CONFINED = Step("some of them survive the failure of any single broker", SPREAD_OVER_RACKS.text)
 # The state now.
 OFFLINE = Statement(
@@ -101,7 +110,7 @@ DOWN = Statement(
     "A broker is down, and a replica is out of sync.",
     "[Broker|Brokers] {brokers} [is|are] down; {under_replicated} under-replicated.",
     "restart [it|them], or move [its|their] replicas to other brokers: kafka-placement plan SOURCE --goal repair --out "
-    "plan",
+    "plan-CLUSTER-repair",
 )
 DOWN_WITHOUT_EFFECT = Statement(
     Level.WARNING,
@@ -168,13 +177,13 @@ HOT_SURVIVOR = Statement(
     "After the failure of one live broker, a survivor that takes over leaders leads over 1.25 times the mean, and more "
     "than even leaders would require (the mean, rounded up).",
     "If broker {failed} fails, broker {survivor} leads {n} [partition|partitions], {ratio:.2f} times the mean.",
-    "spread takeovers evenly: kafka-placement plan SOURCE --goal failover --out plan",
+    "spread takeovers evenly: kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover",
 )
 HOT_BROKER = Statement(
     Level.WARNING,
     "A broker leads over 1.25 times the mean, and more than even leaders would require (the mean, rounded up).",
     "Broker {broker} leads {n} [partition|partitions] now, {ratio:.2f} times the mean.",
-    "{election}even out leaders: kafka-placement plan SOURCE --goal leaders --out plan",
+    "{election}even out leaders: kafka-placement plan SOURCE --goal leaders --out plan-CLUSTER-leaders",
 )
 NOT_PREFERRED = Statement(
     Level.OK,

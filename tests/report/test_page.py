@@ -399,6 +399,46 @@ def test_the_overview_says_where_to_start_and_explains_its_words(chromium: Brows
         assert seen.faults == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_next_steps_are_as_readable_as_text_and_their_commands_wrap(
+    chromium: Browser, tmp_path: Path, scheme: str
+) -> None:
+    made, path = [cluster_of(4), cluster_of(4, "other")], f"/srv/{'very-long-name/' * 20}prod"
+    for cluster in made:
+        cluster["verdict"] = cluster["verdict"].name_source(path, cluster["cluster_id"])
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(*made), file)
+    with opened(chromium, file, 390, scheme) as seen:
+        steps = seen.page.evaluate(
+            """() => [...document.querySelectorAll(".step")].filter((one) => one.clientHeight).map((one) => {
+              const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+              const light = (text) => rgb(text).slice(0, 3).map((x) => x / 255)
+                .map((x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4))
+                .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+              let ground = one;
+              while (rgb(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
+              const both = [light(getComputedStyle(one).color), light(getComputedStyle(ground).backgroundColor)];
+              const [dark, bright] = both.sort((a, b) => a - b);
+              return [parseFloat(getComputedStyle(one).fontSize), (bright + 0.05) / (dark + 0.05)];
+            })"""
+        )
+        assert len(steps) >= 6
+        assert min(size for size, _ in steps) >= 16
+        assert min(contrast for _, contrast in steps) >= 4.5  # WCAG AA
+        command = seen.page.locator("#c0 .verdict .step code").first
+        assert command.inner_text() == (
+            f"kafka-placement plan {path} --goal rf --rf 3 --topics orders --out plan-made-up-rf"
+        )
+        assert command.evaluate("(one) => getComputedStyle(one).userSelect") == "all"
+        assert counted(seen.page)["beyond"] == 0
+        cut = seen.page.evaluate(
+            """() => [...document.querySelectorAll(".step code")].filter((one) =>
+              one.clientWidth > innerWidth || one.getBoundingClientRect().right > innerWidth).length"""
+        )
+        assert cut == 0
+        assert seen.faults == []
+
+
 def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp_path: Path) -> None:
     made = cluster_of(4)
     unasked = {"goal": "leaders", "feasible": True}

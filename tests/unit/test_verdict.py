@@ -136,15 +136,15 @@ def test_at_risk_if_a_broker_fails(failures: list[dict[str, Any]], sentence: str
     factor = min(3, len(failures))
     assert verdict.points[0].step == (
         "add replicas (a failed disk would lose the only copy): "
-        f"kafka-placement plan SOURCE --goal rf --rf {factor} --topics tmp,a --out plan"
+        f"kafka-placement plan SOURCE --goal rf --rf {factor} --topics tmp,a --out plan-CLUSTER-rf"
     )
 
 
 @pytest.mark.parametrize(
     ("topics", "command"),
     [
-        (5, "--topics t0,t1,t2,t3,t4 --out plan"),
-        (22, "t18,t19 --out plan; then do the same for 2 more topics with replication factor 1"),
+        (5, "--topics t0,t1,t2,t3,t4 --out plan-CLUSTER-rf"),
+        (22, "t18,t19 --out plan-CLUSTER-rf; then do the same for 2 more topics with replication factor 1"),
     ],
 )
 def test_next_step_names_all_topics_with_one_replica(topics: int, command: str) -> None:
@@ -288,7 +288,7 @@ def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) ->
 def test_a_failed_broker_that_is_missed_is_a_risk() -> None:
     verdict = judge([failure(1)], find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, down_brokers=[9]))
     assert verdict.headline == "AT RISK: broker 9 is down; 938 partitions are under-replicated."
-    assert verdict.points[0].step.endswith("kafka-placement plan SOURCE --goal repair --out plan")
+    assert verdict.points[0].step.endswith("kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair")
 
 
 @pytest.mark.parametrize(
