@@ -8,27 +8,29 @@ from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import VerdictPoint
 from udfs.plurals import count_of
 
+_Kinds = dict[str, tuple[str, ...]]
 _MAX_NAMED = 8  # clusters in a sentence
 # The sentences, in the order of the page, and the kinds of findings that they are about.
-_TODAY = {
+_TODAY: _Kinds = {
     "Partitions are offline": ("offline",),
     "Producers with acks=all are blocked": ("under_min_isr",),
     "Brokers are down": ("down", "down_without_effect"),
 }
-_THIS_WEEK = {
+_THIS_WEEK: _Kinds = {
     "The failure of one broker takes partitions offline": ("broker_offline",),
     "The failure of one rack takes partitions offline": ("rack_offline",),
     "The failure of one broker blocks producers with acks=all": ("broker_under_min_isr",),
     "The failure of one rack blocks producers with acks=all": ("rack_under_min_isr",),
     "The failure of one broker could lose messages by unclean elections": ("broker_unclean",),
 }
-_WATCH = {
+_WATCH: _Kinds = {
     "Replicas are out of sync, though no broker is known to be down": ("under_replicated",),
     "A broker leads over 1.25 times the mean after the failure of another one": ("hot_survivor",),
     "A broker leads over 1.25 times the mean now": ("hot_broker",),
     "Partitions are not led by their preferred leader": ("not_preferred",),
     "All live brokers are in one rack": ("one_rack",),
 }
+_KINDS_BY_HORIZON = {"Today": _TODAY, "This week": _THIS_WEEK, "Watch": _WATCH}
 _EVIDENCE_GAPS = "The sources do not show everything"  # all findings of the level Unknown
 
 
@@ -49,8 +51,7 @@ class Horizon(NamedTuple):
 
 def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
     """Group the findings of clusters, in the order of rank_urgency, by when they are due."""
-    horizons = [("Today", _TODAY), ("This week", _THIS_WEEK), ("Watch", _WATCH)]
-    grouped = [Horizon(title, list(_find_sentences(clusters, kinds_by_text))) for title, kinds_by_text in horizons]
+    grouped = [Horizon(title, list(_find_sentences(clusters, kinds))) for title, kinds in _KINDS_BY_HORIZON.items()]
     gaps = [
         (index, cluster["cluster_id"], "")
         for index, cluster in enumerate(clusters)
