@@ -393,6 +393,8 @@ def test_the_overview_says_where_to_start_and_explains_its_words(chromium: Brows
         expect(glossary.locator("dd").first).to_be_hidden()
         glossary.locator("summary").click()
         expect(glossary.locator("dd").last).to_be_visible()
+        words = set(glossary.locator("dt").all_inner_texts())
+        assert {"acks=all", "max/mean", "takeover", "in-sync replica (ISR)", "min.insync.replicas"} <= words
         glossary.locator("summary").click()
         seen.page.emulate_media(media="print")
         expect(glossary).to_be_hidden()
