@@ -72,11 +72,17 @@ def fill_forms(text: str, n: int, **values: object) -> str:
     return forms.format(n=f"{n:,}", **values)
 
 
-ADD_REPLICAS = Step(
-    "some of them have replication factor 1",
+_ADD_REPLICAS = (
     "add replicas (a failed disk would lose the only copy): "
-    "kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} --out plan-CLUSTER-rf{others}",
+    "kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} --out plan-CLUSTER-rf{others}"
 )
+ADD_REPLICAS = Step(
+    "some of them have replication factor 1, and three brokers or more are live",
+    f"{_ADD_REPLICAS}; then, for each topic, raise min.insync.replicas to 2 (acks=all waits for two replicas): "
+    "kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics --entity-name {first} "
+    "--add-config min.insync.replicas=2",
+)
+ADD_SECOND_REPLICA = Step("some of them have replication factor 1", _ADD_REPLICAS)
 FIND_LAGGING = Step("", f"find the replicas that are out of sync: {_LIST}--under-replicated-partitions")
 COMPLETE_ISRS = Step(
     "partitions are under-replicated now",
@@ -140,7 +146,7 @@ BROKER_OFFLINE = Statement(
     "Losing {brokers} takes {n} [partition|partitions] offline{topics}.",
     "{repair}",
     "Losing {brokers} takes partitions offline ({worst}{n} [partition|partitions]); {all} partitions in all{topics}.",
-    (ADD_REPLICAS, FIND_LAGGING),
+    (ADD_REPLICAS, ADD_SECOND_REPLICA, FIND_LAGGING),
 )
 BROKER_UNCLEAN = Statement(
     Level.WARNING,

@@ -32,12 +32,15 @@ def fill_steps() -> Iterator[str]:
                 "repair": "",
                 "factor": 3,
                 "names": TOPIC,
+                "first": TOPIC,
                 "others": "",
             }
             yield re.sub(r"\[([^\[\]|]*)\|([^\[\]|]*)\]", r"\1", step).format(**values)
 
 
-COMMANDS = sorted({step[step.index("kafka-") :] for step in fill_steps() if "kafka-" in step})
+COMMANDS = sorted(
+    {part[part.index("kafka-") :] for step in fill_steps() for part in step.split("; ") if "kafka-" in part}
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -134,10 +134,17 @@ def test_at_risk_if_a_broker_fails(failures: list[dict[str, Any]], sentence: str
     verdict = judge(failures, find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, {"tmp": 30, "a": 1}, single=30))
     assert (verdict.level, verdict.sentence) == (Level.AT_RISK, sentence)
     factor = min(3, len(failures))
-    assert verdict.points[0].step == (
+    step = (
         "add replicas (a failed disk would lose the only copy): "
         f"kafka-placement plan SOURCE --goal rf --rf {factor} --topics tmp,a --out plan-CLUSTER-rf"
     )
+    assert verdict.points[0].step == step + (RAISE_MIN_ISR.format("tmp") if factor == 3 else "")
+
+
+RAISE_MIN_ISR = (
+    "; then, for each topic, raise min.insync.replicas to 2 (acks=all waits for two replicas): kafka-configs "
+    "--bootstrap-server localhost:9092 --alter --entity-type topics --entity-name {} --add-config min.insync.replicas=2"
+)
 
 
 @pytest.mark.parametrize(
@@ -427,3 +434,19 @@ def test_a_broker_that_is_the_cause_comes_before_its_rack() -> None:
     points = judge([failure(1, newly_offline_partitions=2), failure(2)], exposed, racks=racks).points
     assert [point.text.partition(" takes")[0] for point in points[:2]] == ["Losing broker 1", "Losing rack east"]
     assert [bool(point.step) for point in points[:2]] == [True, False]
+    assert points[1].text == (
+        "Losing rack east takes 2 partitions offline; they are the same partitions that single brokers take offline."
+    )
+
+
+def test_partitions_of_a_rack_and_of_its_brokers_are_not_added_up() -> None:
+    exposed = find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, {"a": 2}, single=2).issues
+    confined = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"b": 3}).issues
+    findings = replace(find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"b": 3}), issues={**exposed, **confined})
+    racks = [failure("east", newly_offline_partitions=5), failure("west")]
+    points = judge([failure(1, newly_offline_partitions=2), failure(2)], findings, racks=racks).points
+    assert [point.text for point in points[:2]] == [
+        "Losing rack east takes 5 partitions offline, of which 3 survive the failure of any single broker: b (3).",
+        "Losing broker 1 takes 2 partitions offline, which also go offline with their rack: a (2), all with "
+        "replication factor 1.",
+    ]

@@ -81,7 +81,9 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "cluster small, 3 live brokers, 2 partitions",
         "  AT RISK: losing broker 20 takes 1 partition offline: a (1), with replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): "
-        "kafka-placement plan SOURCE --goal rf --rf 3 --topics a --out plan-CLUSTER-rf",
+        "kafka-placement plan SOURCE --goal rf --rf 3 --topics a --out plan-CLUSTER-rf; then, for each topic, raise "
+        "min.insync.replicas to 2 (acks=all waits for two replicas): kafka-configs --bootstrap-server localhost:9092 "
+        "--alter --entity-type topics --entity-name a --add-config min.insync.replicas=2",
         "  - 1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
         "Can this broker fail now? (as far as the sources show)",
         "  20  No: 1 partition would go offline (leads 1 partition, worst survivor: broker 1 with 2.00 x the mean)",
