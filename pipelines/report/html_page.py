@@ -51,7 +51,8 @@ def write_report(
     arguments = {key.cluster_id: source.argument for key, source in sources.items()}
     for cluster in data.clusters:
         name = cluster["cluster_id"]
-        cluster["verdict"] = cluster["verdict"].name_source(arguments.get(name, "SOURCE"), name)
+        if argument := arguments.get(name):
+            cluster["verdict"] = cluster["verdict"].name_source(argument, name)
     write_page(data, file)
     return data
 

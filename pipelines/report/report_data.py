@@ -154,7 +154,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
             worst.setdefault(row["scheme"], []).append([row["failed"], row["worst_survivor_ratio"]])
     racks, findings = rows("racks"), build_findings(rows("findings"))
     observed, observed_racks = ([row for row in part if row["scheme"] == "observed"] for part in (failures, racks))
-    verdict = _judge(hotspots, failures, racks, findings)
+    verdict = _judge(hotspots, failures, racks, findings).name_source("SOURCE", key.cluster_id)
     origin = next(iter(rows("origin")), None) if brokers else None
     return {
         "cluster_id": key.cluster_id,

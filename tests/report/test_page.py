@@ -285,7 +285,7 @@ def test_topics_at_risk_are_searched_by_topic_and_cluster(chromium: Browser, fle
         section = seen.page.locator("#at-risk")
         rows, heads = section.locator("tr[data-name]:visible"), section.locator(".group-head:visible")
         assert (rows.count(), heads.count()) == (30, 3)
-        assert "The 30 most serious of 1,200 rows; 1,170 more are not shown" in section.locator("caption").inner_text()
+        assert "The 30 most serious of 1,200 rows; 1,170 more are not shown" in section.locator("p").inner_text()
         assert "Next: add replicas (a failed disk would lose the only copy): " in heads.first.inner_text()
         section.locator("#find-topic-at-risk").fill("CLUSTER-42")
         assert (rows.count(), heads.count()) == (12, 1)
