@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 
 import typer
 
+from pipelines.quantities import format_bytes as format_bytes
+from pipelines.quantities import format_duration as format_duration
 from pipelines.quoted_values import escape_text as escape_text
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _MAX_ERROR_LINES, _MAX_ERROR_CHARACTERS = 50, 1200  # of each line
 
 
@@ -46,22 +47,6 @@ def print_warning(text: str) -> None:
 def format_count(count: int, noun: str) -> str:
     """Format a count with its noun: 1 partition, 2,000 partitions."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def format_bytes(value: float) -> str:
-    """Format a size in the largest unit that leaves a number of 1 or more."""
-    unit = 0
-    while value >= 1000 and unit < len(_UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.0f} B" if unit == 0 else f"{value:.3g} {_UNITS[unit]}"
-
-
-def format_duration(seconds: float) -> str:
-    """Format a duration in seconds, minutes or hours."""
-    minutes = round(seconds / 60)
-    if minutes < 2:
-        return f"{seconds:.0f} s" if seconds >= 1 else "under 1 s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def print_grid(

@@ -33,6 +33,6 @@ def format_in_summary(cluster: str, verdict: Verdict, source: str) -> Iterator[s
     """
     yield f"{cluster}: {verdict.headline}"
     if verdict.level is Level.AT_RISK:
-        yield from format_findings(verdict.name_source(source), _MAX_FINDINGS)
+        yield from format_findings(verdict.name_source(source, cluster), _MAX_FINDINGS)
         if (more := len(verdict.points) - _MAX_FINDINGS) > 0:
             yield f"  {format_count(more, 'more finding')}: kafka-placement what-if {source}"

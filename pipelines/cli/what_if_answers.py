@@ -111,7 +111,7 @@ class FailureAnswer:
 
     def name_source(self, source: str) -> "FailureAnswer":
         """Replace the placeholder of the cluster's source in the next steps."""
-        causes = tuple(cause.name_source(source) for cause in self.summary.causes)
+        causes = tuple(cause.name_source(source, self.cluster) for cause in self.summary.causes)
         return replace(self, summary=replace(self.summary, causes=causes))
 
 

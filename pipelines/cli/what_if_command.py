@@ -55,7 +55,7 @@ def what_if(
     with announce_compilation(print_message):
         if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, settings.topics.defaults)
-            answer = replace(answer, verdict=answer.verdict.name_source(shlex.quote(source)))
+            answer = replace(answer, verdict=answer.verdict.name_source(shlex.quote(source), answer.cluster))
             common.write_answer(json_file, answer, format_cluster(answer))
         else:
             failed = find_failed(fail, snapshot)

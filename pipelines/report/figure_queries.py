@@ -8,7 +8,15 @@ from pipelines.ingest.merge.live_brokers import MAX_SERVERS, UNFIT_HOST_REGEX
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.spark.views import View, match_snapshots, parse_queries
-from pipelines.verdict.cluster_evidence import ISSUES_SQL, MAX_COMMAND_TOPICS, MAX_TOPICS, UNLISTED_REGEX
+from pipelines.verdict.cluster_evidence import (
+    COUNTED_SQL,
+    ISSUE_SQL,
+    ISSUES_SQL,
+    MAX_COMMAND_TOPICS,
+    MAX_TOPICS,
+    UNLISTED_REGEX,
+    PartitionIssue,
+)
 
 
 class Figure(View):
@@ -21,6 +29,17 @@ class Figure(View):
         return self.sql.format(condition=match_snapshots(keys), most_topics=most)
 
 
+# The worst issue of a partition: the first that applies. Only with several racks does the failure of one matter.
+BLOCKED_IF_BROKER_FAILS = "blocked_if_broker_fails"
+_WORST_ISSUES = {
+    PartitionIssue.OFFLINE: ISSUE_SQL[PartitionIssue.OFFLINE],
+    PartitionIssue.UNDER_MIN_ISR: ISSUE_SQL[PartitionIssue.UNDER_MIN_ISR],
+    PartitionIssue.OFFLINE_IF_BROKER_FAILS: ISSUE_SQL[PartitionIssue.OFFLINE_IF_BROKER_FAILS],
+    PartitionIssue.OFFLINE_IF_RACK_FAILS: f"{ISSUE_SQL[PartitionIssue.OFFLINE_IF_RACK_FAILS]} AND racks > 1",
+    BLOCKED_IF_BROKER_FAILS: "size(min_isr_critical_brokers) > 0",
+    PartitionIssue.UNDER_REPLICATED: ISSUE_SQL[PartitionIssue.UNDER_REPLICATED],
+}
+RANKED_ISSUES = tuple(map(str, _WORST_ISSUES))
 # Topics of a page: of each cluster those with the most uneven leaders.
 _TOPICS, _TOPICS_PER_CLUSTER, _LEAST_TOPICS = 20_000, 1_000, 50
 # `{condition}` stands for the condition on cluster_id and snapshot_id.
@@ -125,6 +144,33 @@ LEFT JOIN (
   FROM silver.warnings GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 WHERE {condition}
+
+-- topics_at_risk: Topics at risk
+SELECT cluster_id, issue, topic, partitions, replicas_min, replicas_max, single_replica_partitions,
+       under_replicated_partitions, size_bytes, sized_partitions, leader_racks, failed_brokers, effective_min_isr, rows
+FROM (
+  SELECT *, count(*) OVER (PARTITION BY cluster_id) AS rows, row_number() OVER (
+    PARTITION BY cluster_id ORDER BY array_position(array({ranked_issues}), issue), partitions DESC, topic) AS place
+  FROM (
+    SELECT cluster_id, issue, topic, count(*) AS partitions, min(size(replicas)) AS replicas_min,
+           max(size(replicas)) AS replicas_max, count_if(size(replicas) = 1) AS single_replica_partitions,
+           count_if(under_replicated) AS under_replicated_partitions, sum(size_bytes) AS size_bytes,
+           count(size_bytes) AS sized_partitions, array_sort(collect_set(broker_racks[leader])) AS leader_racks,
+           array_sort(array_distinct(flatten(collect_list(array_intersect(replicas, down_brokers))))) AS failed_brokers,
+           max(effective_min_isr) AS effective_min_isr
+    FROM (
+      SELECT *, CASE {worst_issue} END AS issue
+      FROM (SELECT * FROM silver.partitions WHERE {condition})
+      {counted}
+      LEFT JOIN (
+        SELECT cluster_id, snapshot_id, count(DISTINCT CASE WHEN live IS NOT FALSE THEN rack END) AS racks,
+               map_from_entries(collect_list(struct(broker_id, rack))) AS broker_racks,
+               collect_list(CASE WHEN live IS FALSE THEN broker_id END) AS down_brokers
+        FROM silver.brokers WHERE {condition} GROUP BY cluster_id, snapshot_id
+      ) USING (cluster_id, snapshot_id)
+    ) WHERE issue IS NOT NULL GROUP BY cluster_id, issue, topic
+  )
+) WHERE place <= {most_topics} ORDER BY cluster_id, place
 
 -- hotspots: Leaders by scheme
 SELECT cluster_id, scheme, brokers, partitions, leaders, leaders_max, leaders_mean, hottest_broker, hot_brokers,
@@ -241,6 +287,9 @@ ORDER BY s.cluster_id, r.as_of, r.finished_at
 _CONSTANTS = {
     "{unlisted}": UNLISTED_REGEX,
     "{issues}": indent(ISSUES_SQL.format(partitions="silver.partitions"), " " * 8).strip(),
+    "{ranked_issues}": ", ".join(f"'{issue}'" for issue in RANKED_ISSUES),
+    "{worst_issue}": " ".join(f"WHEN {condition} THEN '{issue}'" for issue, condition in _WORST_ISSUES.items()),
+    "{counted}": indent(COUNTED_SQL, " " * 6).strip(),
     "{max_topics}": str(MAX_TOPICS),
     "{max_command_topics}": str(MAX_COMMAND_TOPICS),
     "{max_brokers}": str(MAX_ROWS),
@@ -251,3 +300,4 @@ _CONSTANTS = {
 *FIGURES, TREND = (
     Figure(*parts) for parts in parse_queries(reduce(lambda q, p: q.replace(*p), _CONSTANTS.items(), _QUERIES))
 )
+TOPICS_AT_RISK = next(figure for figure in FIGURES if figure.name == "topics_at_risk")

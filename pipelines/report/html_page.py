@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -13,8 +14,12 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from pipelines import __version__
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.quantities import format_bytes, format_duration
+from pipelines.report.figure_queries import TOPICS_AT_RISK
+from pipelines.report.horizons import group_by_horizon
 from pipelines.report.overview import find_priority
 from pipelines.report.report_data import ReportData, read_report
+from pipelines.report.topics_at_risk import MAX_SHOWN, find_topics_at_risk
 from pipelines.spark.store import Store
 from pipelines.whole_files import replace_text
 from udfs.json_answers import to_json
@@ -23,9 +28,10 @@ from udfs.json_answers import to_json
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 _SCRIPTS = ("heat.js", "charts.js", "topics.js", "report.js")
 _MAX_OPEN = 3  # with more clusters, they are folded
+_COMMAND = re.compile(r"(?<=: )(kafka-[a-z-]+ (?:(?!; ).)+)")
 # What the scripts draw; the rest of a cluster is in the HTML.
 _DRAWN = (
-    *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plans"),
+    *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plan"),
     *("topics", "sql"),
 )
 
@@ -44,8 +50,9 @@ def write_report(
     data = read_report(store, clusters, list(sources), only_these)
     arguments = {key.cluster_id: source.argument for key, source in sources.items()}
     for cluster in data.clusters:
-        if argument := arguments.get(cluster["cluster_id"]):
-            cluster["verdict"] = cluster["verdict"].name_source(argument)
+        name = cluster["cluster_id"]
+        if argument := arguments.get(name):
+            cluster["verdict"] = cluster["verdict"].name_source(argument, name)
     write_page(data, file)
     return data
 
@@ -55,6 +62,7 @@ def render_page(data: ReportData) -> str:
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {"bytes": format_bytes, "duration": format_duration, "split_commands": split_commands}
     plain = [_plain(to_json({name: cluster[name] for name in _DRAWN})) for cluster in data.clusters]
     text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     # Within a script element, no text may end the element or begin a comment.
@@ -63,6 +71,10 @@ def render_page(data: ReportData) -> str:
         clusters=data.clusters,
         levels=data.count_levels(),
         priority=find_priority(data.clusters),
+        horizons=group_by_horizon(data.clusters),
+        at_risk=find_topics_at_risk(data.clusters),
+        at_risk_sql=TOPICS_AT_RISK.query(SnapshotKey(c["cluster_id"], c["snapshot_id"]) for c in data.clusters),
+        max_shown=MAX_SHOWN,
         is_open=len(data.clusters) <= _MAX_OPEN,
         created_at=data.created_at,
         version=__version__,
@@ -71,6 +83,11 @@ def render_page(data: ReportData) -> str:
         scripts=[_asset(name) for name in _SCRIPTS],
         data=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
     )
+
+
+def split_commands(step: str) -> list[str]:
+    """Split a next step into text and commands, in turn: each part with an odd index is a command."""
+    return _COMMAND.split(step)
 
 
 def write_page(data: ReportData, file: Path) -> None:

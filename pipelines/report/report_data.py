@@ -154,11 +154,12 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
             worst.setdefault(row["scheme"], []).append([row["failed"], row["worst_survivor_ratio"]])
     racks, findings = rows("racks"), build_findings(rows("findings"))
     observed, observed_racks = ([row for row in part if row["scheme"] == "observed"] for part in (failures, racks))
+    verdict = _judge(hotspots, failures, racks, findings).name_source("SOURCE", key.cluster_id)
     origin = next(iter(rows("origin")), None) if brokers else None
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
-        "verdict": _judge(hotspots, failures, racks, findings),
+        "verdict": verdict,
         "findings": findings,
         "sources": sources,
         "hotspots": {row["scheme"]: row for row in hotspots},
@@ -172,15 +173,26 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
         "worst": worst,
         "racks": racks,
         **describe_broker_pairs(brokers, tables),
-        **{name: rows(name) for name in ("durability", "headroom", "moves")},
+        **{name: rows(name) for name in ("topics_at_risk", "durability", "headroom")},
         "topics": [_shorten_topic(row) for row in rows("topics")],
         # Where topics would be placed depends on the live brokers: without any, there is nothing to say.
         "origin": origin,
         "manual_topics": rows("manual_topics") if origin else [],
-        "plans": rows("plan"),
+        **select_plans(verdict, rows("plan"), rows("moves")),
         "trend": trend,
         "sql": {figure.name: figure.query([key]) for figure in FIGURES} | {"trend": trend_query([key.cluster_id])},
     }
+
+
+def select_plans(verdict: Verdict, plans: Rows, moves: Rows) -> dict[str, Any]:
+    """Select the plans that the verdict recommends from rows of gold.plans and gold.plan_moves.
+
+    Keys: plans (by goal), plan and moves of the first goal that is recommended (None and empty if gold.plans lacks it).
+    """
+    goals = verdict.list_plan_goals()
+    by_goal = {plan["goal"]: plan for plan in plans if plan["goal"] in goals}
+    plan = by_goal.get(goals[0]) if goals else None
+    return {"plans": by_goal, "plan": plan, "moves": [move for move in moves if plan and move["goal"] == plan["goal"]]}
 
 
 def add_risks(failures: Rows) -> Rows:

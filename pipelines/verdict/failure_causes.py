@@ -32,7 +32,7 @@ ALL_FAIL = Statement(
     "Partitions with several replicas would go offline, as they have all on the brokers that fail.",
     "{affected} [has|have] all replicas on these brokers.",
     "take them down one after the other, or spread replicas over racks: kafka-placement plan SOURCE --goal repair "
-    "--out plan",
+    "--out plan-CLUSTER-repair",
 )
 OUT_OF_SYNC = Statement(
     Level.WARNING,

@@ -40,9 +40,13 @@ class Verdict:
         """The level and the sentence, as in AT RISK: losing broker 2 takes 11 partitions offline."""
         return f"{self.level.label}: {self.sentence[0].lower()}{self.sentence[1:]}"
 
-    def name_source(self, source: str) -> "Verdict":
-        """Name the cluster's source in the commands of the next steps; it must be quoted for a shell."""
-        return replace(self, points=tuple(point.name_source(source) for point in self.points))
+    def list_plan_goals(self) -> list[str]:
+        """List the goals of the plans that the next steps make, those of the most serious findings first."""
+        return list(dict.fromkeys(point.plan_goal for point in self.points if point.plan_goal))
+
+    def name_source(self, source: str, cluster: str) -> "Verdict":
+        """Name the cluster and its source in the commands of the next steps; the source must be quoted for a shell."""
+        return replace(self, points=tuple(point.name_source(source, cluster) for point in self.points))
 
 
 def judge_cluster(evidence: ClusterEvidence) -> Verdict:
@@ -122,15 +126,19 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         "all": f"{exposed.partitions:,}",
         "repair": repair_offline(exposed, len(brokers)),
     }
+    confined = findings.find(PartitionIssue.OFFLINE_IF_RACK_FAILS)
+    total = sum(NEWLY_OFFLINE.count(row) for row in racks)
+    if len(racks) > 1 and confined.partitions and confined.partitions + exposed.partitions == total:
+        values["topics"] = f", which also go offline with their rack{values['topics']}"
     offline = [*_judge_rule(statements.BROKER_OFFLINE, NEWLY_OFFLINE, brokers, "broker", **values)]
     if len(racks) > 1:
-        confined = findings.find(PartitionIssue.OFFLINE_IF_RACK_FAILS)
-        total = sum(NEWLY_OFFLINE.count(row) for row in racks)
         names = name_affected_topics(confined)
         if 0 < confined.partitions < total:
             in_all = f"; {total:,} partitions in all" if sum(map(bool, map(NEWLY_OFFLINE.count, racks))) > 1 else ""
             survive = f"{confined.partitions:,} survive{'s' if confined.partitions == 1 else ''}"
             names = f"{in_all}, of which {survive} the failure of any single broker{names}"
+        if offline and not confined.partitions:
+            names = "; they are the same partitions that single brokers take offline"
         repair = statements.SPREAD_CONFINED.text if confined.partitions else ""
         values = {"topics": names, "repair": repair}
         by_rack = [*_judge_rule(statements.RACK_OFFLINE, NEWLY_OFFLINE, racks, "rack", **values)]
@@ -173,7 +181,8 @@ def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
     names = affected.single_replica_topic_names
     more = affected.single_replica_topics - len(names)
     others = f"; then do the same for {count_of(more, 'more topic')} with replication factor 1" if more else ""
-    return statements.ADD_REPLICAS.text.format(factor=factor, names=",".join(names), others=others)
+    step = statements.ADD_REPLICAS if factor >= _REPLICATION_FACTOR else statements.ADD_SECOND_REPLICA
+    return step.text.format(factor=factor, names=",".join(names), first=names[0], others=others)
 
 
 def _repair_isr(findings: ClusterFindings, otherwise: Step, repair_first: str = "") -> str:

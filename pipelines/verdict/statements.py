@@ -11,6 +11,9 @@ from typing import NamedTuple
 from pipelines.verdict.levels import Level
 
 _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
+_FOLDER = re.compile(r"(?<=--out plan-)CLUSTER(?=-[a-z]+)")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a folder
+_PLAN = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)")
 DEFAULT_SERVERS = "localhost:9092"  # where no source shows hosts and ports of live brokers
 _SERVERS = f"--bootstrap-server {DEFAULT_SERVERS}"
 _LIST = f"kafka-topics {_SERVERS} --describe "
@@ -37,7 +40,8 @@ class Statement(NamedTuple):
     def fill(self, n: int = 0, **values: object) -> "VerdictPoint":
         """Return the sentence for these values. n: the count that decides between singular and plural."""
         text = self.worst_case if "worst" in values else self.text
-        return VerdictPoint(self.level, fill_forms(text, n, **values), fill_forms(self.step, n, **values))
+        kind = _KINDS.get(self, "")
+        return VerdictPoint(self.level, fill_forms(text, n, **values), fill_forms(self.step, n, **values), kind)
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,22 @@ class VerdictPoint:
     level: Level
     text: str
     step: str = ""
+    kind: str = ""  # the name of its statement in STATEMENTS, as in broker_offline
 
-    def name_source(self, source: str) -> "VerdictPoint":
-        """Replace the placeholder of the cluster's source in the commands of the next step."""
-        return replace(self, step=_SOURCE.sub(lambda command: f"{command[1]} {source}", self.step))
+    @property
+    def plan_goal(self) -> str | None:
+        """The goal of the plan that the next step makes, as in repair; None = it makes no plan."""
+        command = _PLAN.search(self.step)
+        return command[1] if command else None
+
+    def name_source(self, source: str, cluster: str) -> "VerdictPoint":
+        """Replace the placeholders of the cluster's source and name in the commands of the next step.
+
+        The source must be quoted for a shell.
+        """
+        folder_name = _UNSAFE.sub("-", cluster)
+        step = _SOURCE.sub(lambda command: f"{command[1]} {source}", self.step)
+        return replace(self, step=_FOLDER.sub(lambda _: folder_name, step))
 
     def name_servers(self, servers: Sequence[str]) -> "VerdictPoint":
         """Name bootstrap servers in the commands of the next step; without any, they stay as they are."""
@@ -71,13 +87,19 @@ def fill_forms(text: str, n: int, **values: object) -> str:
 # How a next step goes on while {brokers} are down. The options select the partitions to repair.
 REPAIR_FIRST = (
     "; if broker[|s] {brokers} [stays|stay] down, repair {partitions} first: "
-    "kafka-placement plan SOURCE --goal repair {options} --out plan"
+    "kafka-placement plan SOURCE --goal repair {options} --out plan-CLUSTER-repair"
+)
+_ADD_REPLICAS = (
+    "add replicas (a failed disk would lose the only copy): "
+    "kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} --out plan-CLUSTER-rf{others}"
 )
 ADD_REPLICAS = Step(
-    "some of them have replication factor 1",
-    "add replicas (a failed disk would lose the only copy): "
-    "kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} --out plan{others}",
+    "some of them have replication factor 1, and three brokers or more are live",
+    f"{_ADD_REPLICAS}; then, for each topic, raise min.insync.replicas to 2 (acks=all waits for two replicas): "
+    f"kafka-configs {_SERVERS} --alter --entity-type topics --entity-name {{first}} "
+    "--add-config min.insync.replicas=2",
 )
+ADD_SECOND_REPLICA = Step("some of them have replication factor 1", _ADD_REPLICAS)
 FIND_LAGGING = Step("", f"find the replicas that are out of sync: {_LIST}--under-replicated-partitions")
 COMPLETE_ISRS = Step(
     "partitions are under-replicated now",
@@ -87,7 +109,9 @@ EXCEED_MIN_ISR = Step(
     "",
     f"raise the replication factor above min.insync.replicas for the topics listed by: {_LIST}--at-min-isr-partitions",
 )
-SPREAD_OVER_RACKS = Step("", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan")
+SPREAD_OVER_RACKS = Step(
+    "", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
+)
 SPREAD_CONFINED = Step("some of them survive the failure of any single broker", SPREAD_OVER_RACKS.text)
 # The state now.
 OFFLINE = Statement(
@@ -109,7 +133,7 @@ DOWN = Statement(
     "A broker is down, and a replica is out of sync.",
     "[Broker|Brokers] {brokers} [is|are] down; {under_replicated} under-replicated.",
     "restart [it|them], or move [its|their] replicas to other brokers: kafka-placement plan SOURCE --goal repair --out "
-    "plan",
+    "plan-CLUSTER-repair",
 )
 DOWN_WITHOUT_EFFECT = Statement(
     Level.WARNING,
@@ -139,7 +163,7 @@ BROKER_OFFLINE = Statement(
     "Losing {brokers} takes {n} [partition|partitions] offline{topics}.",
     "{repair}",
     "Losing {brokers} takes partitions offline ({worst}{n} [partition|partitions]); {all} partitions in all{topics}.",
-    (ADD_REPLICAS, FIND_LAGGING),
+    (ADD_REPLICAS, ADD_SECOND_REPLICA, FIND_LAGGING),
 )
 BROKER_UNCLEAN = Statement(
     Level.WARNING,
@@ -176,13 +200,13 @@ HOT_SURVIVOR = Statement(
     "After the failure of one live broker, a survivor that takes over leaders leads over 1.25 times the mean, and more "
     "than even leaders would require (the mean, rounded up).",
     "If broker {failed} fails, broker {survivor} leads {n} [partition|partitions], {ratio:.2f} times the mean.",
-    "spread takeovers evenly: kafka-placement plan SOURCE --goal failover --out plan",
+    "spread takeovers evenly: kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover",
 )
 HOT_BROKER = Statement(
     Level.WARNING,
     "A broker leads over 1.25 times the mean, and more than even leaders would require (the mean, rounded up).",
     "Broker {broker} leads {n} [partition|partitions] now, {ratio:.2f} times the mean.",
-    "{election}even out leaders: kafka-placement plan SOURCE --goal leaders --out plan",
+    "{election}even out leaders: kafka-placement plan SOURCE --goal leaders --out plan-CLUSTER-leaders",
 )
 UNEVEN_LEADERS = Statement(
     Level.OK,
@@ -295,3 +319,4 @@ UNCERTAIN = Statement(
 STATEMENTS: dict[str, Statement] = {
     name.lower(): value for name, value in list(globals().items()) if isinstance(value, Statement)
 }
+_KINDS = {statement: kind for kind, statement in STATEMENTS.items()}

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.report_data import ReportData, add_risks, describe_broker_pairs, find_worst_failures
-from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
+from pipelines.report.report_data import ReportData, add_risks, describe_broker_pairs, find_worst_failures, select_plans
+from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
 
 SCHEMES = ("observed", "kafka", "kraft", "naive")
@@ -92,13 +92,31 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     )
     plan: dict[str, Any] = {f"{name}_{when}": 1.5 for name in known for when in ("before", "after")}
     plan |= {f"{name}_{when}": None for name in unknown for when in ("before", "after")}
-    plan |= {"goal": "leaders", "feasible": True, "reasons": [], "gap": 0.0, "moves": 0}
-    plan |= {"changed_partitions": 4, "leader_changes": 4}
-    findings = ClusterFindings(partitions=now["partitions"], counted_partitions=now["partitions"])
+    plan |= {"goal": "rf", "feasible": True, "reasons": [], "gap": 0.0, "moves": 8}
+    plan |= {"changed_partitions": 4, "leader_changes": 4, "copied_bytes": 12 * 10**9, "copy_duration_s": 240.0}
+    moves = [
+        {
+            "goal": "rf",
+            "topic": topic,
+            "partition": 0,
+            "replicas_before": [1],
+            "replicas_after": [1, 2, 3],
+            "copied_bytes": 0,
+            "first_wave": 1,
+            "reason": "replication factor",
+        }
+    ]
+    single = AffectedPartitions(4, 1, [topic], [4], 4, 1, [topic])
+    findings = ClusterFindings(
+        issues={PartitionIssue.OFFLINE_IF_BROKER_FAILS: single},
+        partitions=now["partitions"],
+        counted_partitions=now["partitions"],
+    )
+    verdict = judge_cluster(ClusterEvidence(now, failures, [], findings))
     return {
         "cluster_id": name,
         "snapshot_id": "s1",
-        "verdict": judge_cluster(ClusterEvidence(now, failures, [], findings)),
+        "verdict": verdict,
         "findings": findings,
         "hotspots": {"observed": now},
         "metrics": {"worst_survivor_ratio": {"observed": 1.4}},
@@ -177,21 +195,10 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
                 "ignored_records": 1,
             }
         ],
+        "topics_at_risk": [topic_at_risk(f"{topic}-{i}", 12) for i in range(12)],
         "origin": {"kafka_placed_percent": 95.0, "none_topics": 2},
         "manual_topics": [{"topic": topic, "partitions_checked": 12}, {"topic": "b", "partitions_checked": 1}],
-        "plans": [plan],
-        "moves": [
-            {
-                "goal": "leaders",
-                "topic": topic,
-                "partition": 0,
-                "replicas_before": [1, 2],
-                "replicas_after": [2, 1],
-                "copied_bytes": 0,
-                "first_wave": 1,
-                "reason": "leaders",
-            }
-        ],
+        **select_plans(verdict, [plan], moves),
         "trend": [
             {
                 "snapshot_id": f"s{i}",
@@ -204,6 +211,26 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         ],
         "sql": {figure.name: f"SELECT '{topic}' -- {figure.name}" for figure in FIGURES} | {"trend": "SELECT 1"},
     }
+
+
+def topic_at_risk(topic: str, rows: int, issue: str = "offline_if_broker_fails", **more: Any) -> dict[str, Any]:
+    """A row of the figure topics_at_risk: two partitions with replication factor 1. more: other columns."""
+    row = {
+        "issue": issue,
+        "topic": topic,
+        "partitions": 2,
+        "replicas_min": 1,
+        "replicas_max": 1,
+        "single_replica_partitions": 2,
+        "under_replicated_partitions": 0,
+        "size_bytes": 3 * 10**9,
+        "sized_partitions": 2,
+        "leader_racks": ["r1"],
+        "failed_brokers": [],
+        "effective_min_isr": 1,
+        "rows": rows,
+    }
+    return row | more
 
 
 def facts_of_clusters(*clusters: dict[str, Any]) -> ReportData:

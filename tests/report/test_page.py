@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipelines.report.html_page import write_page
+from pipelines.report.report_data import select_plans
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
 from tests.report.made_up import cluster_of, facts_of_clusters
@@ -100,7 +101,16 @@ def test_names_are_text(chromium: Browser, tmp_path: Path) -> None:
 def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
     """Nothing to compare with: each figure says why it is empty."""
     alone = cluster_of(1)
-    empty = {"pairs": [], "racks": [], "durability": [], "plans": [], "moves": [], "trend": [], "worst": {}}
+    empty = {
+        "pairs": [],
+        "racks": [],
+        "durability": [],
+        "plans": {},
+        "plan": None,
+        "moves": [],
+        "trend": [],
+        "worst": {},
+    }
     alone |= empty | {
         "takeovers": {"names": ["1"], "schemes": {}, "survivors": None},
         "origin": None,
@@ -112,8 +122,8 @@ def test_one_broker_alone(chromium: Browser, tmp_path: Path) -> None:
     with opened(chromium, file) as seen:
         unfold(seen.page)
         assert seen.faults == []
-        assert counted(seen.page)["drawn"] == 9
-        assert seen.page.locator(".nothing").count() == 7
+        assert counted(seen.page)["drawn"] == 8
+        assert seen.page.locator(".nothing").count() == 6
 
 
 def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> None:
@@ -135,6 +145,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
     nobody |= {
         "takeovers": {"names": [], "schemes": {}, "survivors": None},
         "headroom": [],
+        "plan": None,
         "moves": [],
         "origin": None,
         "manual_topics": [],
@@ -150,7 +161,7 @@ def test_a_cluster_in_which_nobody_lives(chromium: Browser, tmp_path: Path) -> N
         unfold(seen.page)
         assert seen.faults == []
         said = seen.page.locator(".nothing").all_inner_texts()
-        assert said.count("No live broker is known.") == 7
+        assert said.count("No live broker is known.") == 6
         (other,) = (one for one in said if not one.startswith("No live broker"))
         assert other.startswith("There is one run for this cluster.")
         points = seen.page.locator(".points li").all_inner_texts()
@@ -258,15 +269,33 @@ def test_clusters_are_searched_by_name_and_level(chromium: Browser, fleet: Path)
     with opened(chromium, fleet) as seen:
         rows = seen.page.locator("#clusters tbody tr:visible")
         assert rows.count() == 100
-        seen.page.get_by_label("Find a cluster").fill("CLUSTER-9")
+        seen.page.locator("#find-cluster").fill("CLUSTER-9")
         assert rows.count() == seen.page.locator("details.cluster:visible").count() == 10
         assert seen.page.locator("#matches").inner_text() == "10 clusters"
-        seen.page.get_by_label("Find a cluster").fill("")
+        seen.page.locator("#find-cluster").fill("")
         button = seen.page.locator("[data-filter]").last
         button.focus()
         seen.page.keyboard.press("Enter")
         assert f"{rows.count()}" == button.inner_text().split()[-1]
         assert button.get_attribute("aria-pressed") == "true"
+
+
+def test_topics_at_risk_are_searched_by_topic_and_cluster(chromium: Browser, fleet: Path) -> None:
+    with opened(chromium, fleet) as seen:
+        section = seen.page.locator("#at-risk")
+        rows, heads = section.locator("tr[data-name]:visible"), section.locator(".group-head:visible")
+        assert (rows.count(), heads.count()) == (30, 3)
+        assert "The 30 most serious of 1,200 rows; 1,170 more are not shown" in section.locator("p").inner_text()
+        assert "Next: add replicas (a failed disk would lose the only copy): " in heads.first.inner_text()
+        section.locator("#find-topic-at-risk").fill("CLUSTER-42")
+        assert (rows.count(), heads.count()) == (12, 1)
+        assert section.locator("output").inner_text() == "12 rows"
+        section.locator("#find-topic-at-risk").fill("orders-1")
+        assert rows.count() == 30
+        assert section.locator("output").inner_text().endswith("rows, the first 30")
+        section.locator("#find-topic-at-risk").fill("")
+        assert rows.count() == 30
+        assert seen.faults == []
 
 
 def test_a_topic_is_searched_and_shows_its_brokers(chromium: Browser, large: Path) -> None:
@@ -354,17 +383,90 @@ def test_the_overview_says_where_to_start_and_explains_its_words(chromium: Brows
     with opened(chromium, file) as seen:
         expect(seen.page.locator(".priority")).to_contain_text(f"Start with {HOSTILE}: nothing is offline now, but")
         assert seen.page.locator(".priority a").get_attribute("href") == "#c0"
+        due = seen.page.locator(".horizons dd").all_inner_texts()
+        assert due[0] == "Nothing."
+        assert due[1].startswith(
+            f"The failure of one broker takes partitions offline: {HOSTILE} (up to 2 partitions), "
+        )
+        assert seen.page.locator(".horizons dt").all_inner_texts() == ["Today", "This week", "Watch"]
         glossary = seen.page.locator("#overview .glossary")
         expect(glossary.locator("dd").first).to_be_hidden()
         glossary.locator("summary").click()
         expect(glossary.locator("dd").last).to_be_visible()
+        words = set(glossary.locator("dt").all_inner_texts())
+        assert {"acks=all", "max/mean", "takeover", "in-sync replica (ISR)", "min.insync.replicas"} <= words
         glossary.locator("summary").click()
         seen.page.emulate_media(media="print")
         expect(glossary).to_be_hidden()
         assert seen.faults == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_next_steps_are_as_readable_as_text_and_their_commands_wrap(
+    chromium: Browser, tmp_path: Path, scheme: str
+) -> None:
+    made, path = [cluster_of(4), cluster_of(4, "other")], f"/srv/{'very-long-name/' * 20}prod"
+    for cluster in made:
+        cluster["verdict"] = cluster["verdict"].name_source(path, cluster["cluster_id"])
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(*made), file)
+    with opened(chromium, file, 390, scheme) as seen:
+        steps = seen.page.evaluate(
+            """() => [...document.querySelectorAll(".step")].filter((one) => one.clientHeight).map((one) => {
+              const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+              const light = (text) => rgb(text).slice(0, 3).map((x) => x / 255)
+                .map((x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4))
+                .reduce((sum, x, i) => sum + x * [0.2126, 0.7152, 0.0722][i], 0);
+              let ground = one;
+              while (rgb(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
+              const both = [light(getComputedStyle(one).color), light(getComputedStyle(ground).backgroundColor)];
+              const [dark, bright] = both.sort((a, b) => a - b);
+              return [parseFloat(getComputedStyle(one).fontSize), (bright + 0.05) / (dark + 0.05)];
+            })"""
+        )
+        assert len(steps) >= 6
+        assert min(size for size, _ in steps) >= 16
+        assert min(contrast for _, contrast in steps) >= 4.5  # WCAG AA
+        command = seen.page.locator("#c0 .verdict .step code").first
+        assert command.inner_text() == (
+            f"kafka-placement plan {path} --goal rf --rf 3 --topics orders --out plan-made-up-rf"
+        )
+        assert command.evaluate("(one) => getComputedStyle(one).userSelect") == "all"
+        assert counted(seen.page)["beyond"] == 0
+        cut = seen.page.evaluate(
+            """() => [...document.querySelectorAll(".step code")].filter((one) =>
+              one.clientWidth > innerWidth || one.getBoundingClientRect().right > innerWidth).length"""
+        )
+        assert cut == 0
+        assert seen.faults == []
+
+
+def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp_path: Path) -> None:
+    made = cluster_of(4)
+    unasked = {"goal": "leaders", "feasible": True}
+    made |= select_plans(made["verdict"], [unasked], [{"goal": "leaders", "topic": "unasked"}])
+    made["topics"], long = [], cluster_of(4, "long")
+    long["plan"] |= {"changed_partitions": 60}
+    long["moves"] *= 50
+    pages = {}
+    for cluster in (cluster_of(4, "recommended"), made, long):
+        file = tmp_path / f"{cluster['cluster_id']}.html"
+        write_page(facts_of_clusters(cluster), file)
+        with opened(chromium, file) as seen:
+            unfold(seen.page)
+            pages[cluster["cluster_id"]] = seen.page.locator("main").inner_text()
+            assert seen.page.locator(".plans tbody tr").count() == 1
+            assert seen.page.locator("[data-chart=plan]").count() == (cluster is not made)
+            assert seen.faults == []
+    assert "rf\t4\t8\t12 GB\t4 min\tadd replicas" in pages["recommended"]
+    assert "Replica changes of the plan for rf (first 1 of 4)" in pages["recommended"]
+    assert "Replica changes of the plan for rf (first 50 of 60)" in pages["long"]
+    assert "Not computed yet: the command shows what it changes" in pages["made-up"]
+    assert "Replica changes" not in pages["made-up"]
+    assert "unasked" not in pages["made-up"]
+
+
 def test_a_fleet_prints_on_few_pages(chromium: Browser, fleet: Path) -> None:
     with opened(chromium, fleet) as seen:
         printed = seen.page.pdf(prefer_css_page_size=True)
-    assert len(re.findall(rb"/Type\s*/Page\b[^s]", printed)) <= 20
+    assert len(re.findall(rb"/Type\s*/Page\b[^s]", printed)) <= 24

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,8 +15,9 @@ from pipelines.cli.what_if_answers import ClusterAnswer, evaluate_brokers, evalu
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
-from pipelines.report.figure_queries import FIGURES
+from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, FIGURES, TOPICS_AT_RISK
 from pipelines.report.report_data import VERDICT_FIGURES, judge_rows
+from pipelines.report.topics_at_risk import ISSUES
 from pipelines.spark.election_udf import elect_leader
 from pipelines.spark.views import BY_NAME
 from pipelines.stages import failure_stages, silver_stages
@@ -24,6 +26,7 @@ from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.tables import gold_tables
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL, assess_failure
+from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.snapshot_findings import find_findings
 from tests.fuzz.case_execution import write_case
@@ -113,8 +116,8 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
         frame.createOrReplaceTempView(f"verdict_{name.replace('.', '_')}")
     figures = {}
     for figure in FIGURES:
-        if figure.name in VERDICT_FIGURES:
-            query = figure.sql.format(condition="snapshot_id = 's'")
+        if figure.name in (*VERDICT_FIGURES, TOPICS_AT_RISK.name):
+            query = figure.sql.format(condition="snapshot_id = 's'", most_topics=1_000)
             for name in tables:
                 query = query.replace(name, f"verdict_{name.replace('.', '_')}")
             figures[figure.name] = spark.sql(query).toArrow()
@@ -124,6 +127,7 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
         if verdict is not None:
             assert judged[cluster] == verdict, cluster
     assert {verdict.level for verdict in judged.values()} == set(Level), "else the samples show too little"
+    assert_topics_at_risk(figures[TOPICS_AT_RISK.name].to_pylist(), judged)
     found = spark.sql(f"SELECT *, {LEVEL_SQL} AS level, {ANSWER_SQL} AS answer FROM {FAILURES}").collect()
     judged_answers = {(row.cluster_id, row.failed_brokers[0]): row.answer for row in found if expected[row.cluster_id]}
     assert judged_answers == answers
@@ -145,6 +149,21 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
     election = elect_leader(F.col("unclean"), F.col("live"), F.col("unknown"), F.array("failed"))
     rows = led.select("cluster_id", "topic", "partition", election.leader).collect()
     assert {tuple(row[:3]): row[3] for row in rows if expected[row[0]]} == elected
+
+
+def assert_topics_at_risk(rows: list[dict[str, Any]], judged: dict[str, Verdict]) -> None:
+    """Each topic at risk has a finding of its cluster's verdict, and each finding on partitions has topics."""
+    kinds: dict[str, set[str]] = {}
+    for row in rows:
+        kinds.setdefault(row["cluster_id"], set()).update(ISSUES[row["issue"]].kinds)
+    said = {cluster: {point.kind for point in verdict.points} for cluster, verdict in judged.items()}
+    for row in rows:
+        # A failure that takes partitions below min.insync.replicas may take as many that are below it now offline.
+        if row["issue"] != BLOCKED_IF_BROKER_FAILS:
+            assert said[row["cluster_id"]] & set(ISSUES[row["issue"]].kinds), row
+    for cluster, names in said.items():
+        assert names & {"offline", "under_min_isr"} <= kinds.get(cluster, set()), cluster
+    assert {row["issue"] for row in rows} == set(ISSUES), "else the samples show too little"
 
 
 BY_ISSUE = "insights.partition_issues"

@@ -381,6 +381,8 @@ def test_report_on_the_newest_snapshot(store: Store, tmp_path: Path) -> None:
     page = file.read_text()
     assert f"kafka-placement plan {source.argument} --goal" in page  # can be copied
     assert "SOURCE" not in page
+    assert "--out plan-prod-" in page
+    assert "plan-CLUSTER" not in page
     assert "prod" in page
     assert "Losing broker 1 or 3 takes partitions offline (worst case: broker 1, 2 partitions); " in page
     assert '"trend":[{' in page

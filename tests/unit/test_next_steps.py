@@ -33,18 +33,21 @@ def fill_steps() -> Iterator[str]:
                 "repair": "",
                 "factor": 3,
                 "names": TOPIC,
+                "first": TOPIC,
                 "others": "",
             }
             yield re.sub(r"\[([^\[\]|]*)\|([^\[\]|]*)\]", r"\1", step).format(**values)
 
 
-COMMANDS = sorted({step[step.index("kafka-") :] for step in fill_steps() if "kafka-" in step})
+COMMANDS = sorted(
+    {part[part.index("kafka-") :] for step in fill_steps() for part in step.split("; ") if "kafka-" in part}
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_runs_as_printed(tmp_path: Path, command: str) -> None:
     source = shlex.quote(str(SAMPLES / "kafka-4.1.1-kraft"))
-    step = VerdictPoint(Level.OK, "", command).name_source(source).step
+    step = VerdictPoint(Level.OK, "", command).name_source(source, "kafka 4.1").step
     program, *arguments = shlex.split(step)
     if program == "kafka-placement":
         call(*arguments, folder=tmp_path)
@@ -67,15 +70,32 @@ def test_what_if_names_the_source_in_text_and_json(tmp_path: Path) -> None:
 
 def test_a_topic_is_never_taken_for_the_source() -> None:
     point = VerdictPoint(Level.OK, "", "add replicas: kafka-placement plan SOURCE --goal rf --topics SOURCE,a")
-    assert point.name_source(r"a\1").step == r"add replicas: kafka-placement plan a\1 --goal rf --topics SOURCE,a"
+    assert (
+        point.name_source(r"a\1", "prod").step == r"add replicas: kafka-placement plan a\1 --goal rf --topics SOURCE,a"
+    )
+
+
+def test_plans_of_clusters_and_goals_have_their_own_folders() -> None:
+    folders = set()
+    for cluster in ("eu/1 a", "us.2"):
+        for goal in ("repair", "leaders"):
+            point = VerdictPoint(
+                Level.OK, "", f"plan: kafka-placement plan SOURCE --goal {goal} --out plan-CLUSTER-{goal}"
+            )
+            folders.add(point.name_source("CLUSTER", cluster).step.split(" --out ")[1])
+    assert folders == {"plan-eu-1-a-repair", "plan-eu-1-a-leaders", "plan-us.2-repair", "plan-us.2-leaders"}
 
 
 def test_the_summary_names_the_worst_three_findings_of_a_cluster_at_risk() -> None:
-    points = [VerdictPoint(Level.AT_RISK, "First.", "repair: kafka-placement plan SOURCE --goal repair --out plan")]
+    points = [
+        VerdictPoint(
+            Level.AT_RISK, "First.", "repair: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
+        )
+    ]
     points += [VerdictPoint(Level.WARNING, f"{n}.", f"do {n}") for n in ("Second", "Third", "Fourth", "Fifth")]
     lines = [
         "prod: AT RISK: first.",
-        "    next: repair: kafka-placement plan dumps/prod --goal repair --out plan",
+        "    next: repair: kafka-placement plan dumps/prod --goal repair --out plan-prod-repair",
         "  - Second.",
         "    next: do Second",
         "  - Third.",

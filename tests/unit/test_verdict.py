@@ -153,17 +153,24 @@ def test_at_risk_if_a_broker_fails(failures: list[dict[str, Any]], sentence: str
     verdict = judge(failures, find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, {"tmp": 30, "a": 1}, single=30))
     assert (verdict.level, verdict.sentence) == (Level.AT_RISK, sentence)
     factor = min(3, len(failures))
-    assert verdict.points[0].step == (
+    step = (
         "add replicas (a failed disk would lose the only copy): "
-        f"kafka-placement plan SOURCE --goal rf --rf {factor} --topics tmp,a --out plan"
+        f"kafka-placement plan SOURCE --goal rf --rf {factor} --topics tmp,a --out plan-CLUSTER-rf"
     )
+    assert verdict.points[0].step == step + (RAISE_MIN_ISR.format("tmp") if factor == 3 else "")
+
+
+RAISE_MIN_ISR = (
+    "; then, for each topic, raise min.insync.replicas to 2 (acks=all waits for two replicas): kafka-configs "
+    "--bootstrap-server localhost:9092 --alter --entity-type topics --entity-name {} --add-config min.insync.replicas=2"
+)
 
 
 @pytest.mark.parametrize(
     ("topics", "command"),
     [
-        (5, "--topics t0,t1,t2,t3,t4 --out plan"),
-        (22, "t18,t19 --out plan; then do the same for 2 more topics with replication factor 1"),
+        (5, "--topics t0,t1,t2,t3,t4 --out plan-CLUSTER-rf"),
+        (22, "t18,t19 --out plan-CLUSTER-rf; then do the same for 2 more topics with replication factor 1"),
     ],
 )
 def test_next_step_names_all_topics_with_one_replica(topics: int, command: str) -> None:
@@ -307,7 +314,7 @@ def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) ->
 def test_a_failed_broker_that_is_missed_is_a_risk() -> None:
     verdict = judge([failure(1)], find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, down_brokers=[9]))
     assert verdict.headline == "AT RISK: broker 9 is down; 938 partitions are under-replicated."
-    assert verdict.points[0].step.endswith("kafka-placement plan SOURCE --goal repair --out plan")
+    assert verdict.points[0].step.endswith("kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair")
 
 
 @pytest.mark.parametrize(
@@ -466,3 +473,19 @@ def test_a_broker_that_is_the_cause_comes_before_its_rack() -> None:
     points = judge([failure(1, newly_offline_partitions=2), failure(2)], exposed, racks=racks).points
     assert [point.text.partition(" takes")[0] for point in points[:2]] == ["Losing broker 1", "Losing rack east"]
     assert [bool(point.step) for point in points[:2]] == [True, False]
+    assert points[1].text == (
+        "Losing rack east takes 2 partitions offline; they are the same partitions that single brokers take offline."
+    )
+
+
+def test_partitions_of_a_rack_and_of_its_brokers_are_not_added_up() -> None:
+    exposed = find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, {"a": 2}, single=2).issues
+    confined = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"b": 3}).issues
+    findings = replace(find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"b": 3}), issues={**exposed, **confined})
+    racks = [failure("east", newly_offline_partitions=5), failure("west")]
+    points = judge([failure(1, newly_offline_partitions=2), failure(2)], findings, racks=racks).points
+    assert [point.text for point in points[:2]] == [
+        "Losing rack east takes 5 partitions offline, of which 3 survive the failure of any single broker: b (3).",
+        "Losing broker 1 takes 2 partitions offline, which also go offline with their rack: a (2), all with "
+        "replication factor 1.",
+    ]

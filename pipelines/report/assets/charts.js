@@ -213,8 +213,7 @@ const charts = (() => {
       });
     },
     plan(cluster, where) {
-      const plan = cluster.plans[0];
-      if (!plan) return nothing("There is no plan. Set a goal, as in --set plans.goal=leaders.");
+      const { plan } = cluster;
       if (!plan.feasible) return nothing(`Goal ${plan.goal}: infeasible. ${plan.reasons.join(" ")}`);
       const what = {
         replicas_max_over_mean: "replicas", leaders_max_over_mean: "preferred leaders", disk_max_over_mean: "disk",

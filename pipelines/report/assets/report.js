@@ -53,6 +53,17 @@
   }));
   search?.addEventListener("input", () => choose(buttons.find((one) => one.getAttribute("aria-pressed") === "true").dataset.filter, search.value));
 
+  // Topics at risk: the first rows, or those that match.
+  const table = document.querySelector("#at-risk table"), find = document.getElementById("find-topic-at-risk");
+  find?.addEventListener("input", () => {
+    const text = find.value.trim().toLowerCase(), rows = [...table.querySelectorAll("tr[data-name]")];
+    const matches = rows.filter((row) => row.dataset.name.toLowerCase().includes(text)), shown = new Set(matches.slice(0, Number(table.dataset.most)));
+    rows.forEach((row) => { row.hidden = !shown.has(row); });
+    for (const body of table.tBodies) body.hidden = ![...body.rows].some((row) => shown.has(row));
+    const more = matches.length - shown.size;
+    document.getElementById("topics-at-risk").textContent = text === "" ? "" : `${charts.count(matches.length, "row")}${more ? `, the first ${shown.size}` : ""}`;
+  });
+
   // A link to a cluster unfolds it.
   function unfold() {
     const target = /^#c\d+$/.test(location.hash) && document.querySelector(location.hash);

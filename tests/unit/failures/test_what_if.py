@@ -55,7 +55,7 @@ def test_json_keys_are_the_published_ones() -> None:
     cluster = to_json(evaluate_brokers(snapshot, DEFAULTS))
     assert list(cluster) == ["cluster", "partitions", "verdict", "brokers", "racks", "left_out"]
     assert list(cluster["verdict"]) == ["level", "sentence", "points"]
-    assert set(cluster["verdict"]["points"][0]) == {"level", "text", "step"}
+    assert set(cluster["verdict"]["points"][0]) == {"level", "text", "step", "kind"}
     assert {"receivers", "at_one_replica_partitions", "leaders_worst_over_mean", "can_i_lose_it"} <= set(
         cluster["brokers"][0]
     )
@@ -84,7 +84,9 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "cluster small, 3 live brokers, 2 partitions",
         "  AT RISK: losing broker 20 takes 1 partition offline: a (1), with replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): "
-        "kafka-placement plan SOURCE --goal rf --rf 3 --topics a --out plan",
+        "kafka-placement plan SOURCE --goal rf --rf 3 --topics a --out plan-CLUSTER-rf; then, for each topic, raise "
+        "min.insync.replicas to 2 (acks=all waits for two replicas): kafka-configs --bootstrap-server localhost:9092 "
+        "--alter --entity-type topics --entity-name a --add-config min.insync.replicas=2",
         "  - 1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
         "Restart in this order (as far as the sources show): 2, 1; not yet: 20 (partitions offline)",
         "Can this broker fail now? (as far as the sources show)",
@@ -154,7 +156,7 @@ def test_a_cluster_without_live_brokers(tmp_path: Path) -> None:
         "kafka-topics --bootstrap-server localhost:9092 --describe --unavailable-partitions",
         "  - Brokers 1, 2 are down; 1 partition is under-replicated.",
         "    next: restart them, or move their replicas to other brokers: "
-        "kafka-placement plan SOURCE --goal repair --out plan",
+        "kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
         "  - No live broker is known: failures cannot be evaluated.",
     ]
 

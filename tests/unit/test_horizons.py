@@ -1,0 +1,65 @@
+"""What is due today and this week, and what to watch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.report.horizons import group_by_horizon
+from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings
+from pipelines.verdict.judgement import Verdict
+from pipelines.verdict.levels import Level
+from pipelines.verdict.statements import STATEMENTS, VerdictPoint
+
+
+def cluster(name: str, *kinds: str, **more: Any) -> dict[str, Any]:
+    points = tuple(VerdictPoint(STATEMENTS[kind].level, "", "", kind) for kind in kinds)
+    issues = {kind: AffectedPartitions(3) for kind in kinds if kind in ("offline", "under_min_isr", "under_replicated")}
+    return {
+        "cluster_id": name,
+        "verdict": Verdict(Level.AT_RISK, "", points),
+        "findings": ClusterFindings(issues=issues, **more),
+        "worst_failures": {"broker": 2, "rack": 5, "blocked": 1, "blocked_by_rack": 7},
+    }
+
+
+def write_sentences(*clusters: dict[str, Any]) -> dict[str, list[str]]:
+    return {
+        horizon.title: [
+            f"{sentence.text}: "
+            + ", ".join(f"{index} {name} {extent}".strip() for index, name, extent in sentence.clusters)
+            + (f", {sentence.more} more" if sentence.more else "")
+            for sentence in horizon.sentences
+        ]
+        for horizon in group_by_horizon(clusters)
+    }
+
+
+def test_findings_are_grouped_by_when_they_are_due() -> None:
+    first = cluster("a", "offline", "down", "broker_offline", "rack_under_min_isr", "quarantined", down_brokers=[4])
+    other = cluster("b", "broker_offline", "hot_survivor", "one_rack", "inferred", "healthy")
+    assert write_sentences(first, other) == {
+        "Today": ["Partitions are offline: 0 a 3 partitions", "Brokers are down: 0 a broker 4"],
+        "This week": [
+            "The failure of one broker takes partitions offline: 0 a up to 2 partitions, 1 b up to 2 partitions",
+            "The failure of one rack blocks producers with acks=all: 0 a up to 7 partitions",
+        ],
+        "Watch": [
+            "A broker leads over 1.25 times the mean after the failure of another one: 1 b",
+            "All live brokers are in one rack: 1 b",
+            "The sources do not show everything: 0 a, 1 b",
+        ],
+    }
+
+
+def test_many_clusters_are_counted() -> None:
+    sentences = write_sentences(*(cluster(f"c{i}", "under_min_isr") for i in range(10)))["Today"]
+    assert len(sentences) == 1
+    assert sentences[0].endswith("7 c7 3 partitions, 2 more")
+
+
+def test_every_serious_finding_has_its_place() -> None:
+    """Each statement is due at one time, but for those that only inform."""
+    informing = {"reassigned", "deleted", "ignored", "healthy"}
+    for kind in STATEMENTS:
+        places = [title for title, sentences in write_sentences(cluster("a", kind)).items() if sentences]
+        assert len(places) == (0 if kind in informing else 1), kind
