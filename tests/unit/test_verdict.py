@@ -112,7 +112,7 @@ def test_partitions_that_block_producers_are_repaired_first_while_brokers_are_do
     assert step == (
         f"restart brokers 8, 9; watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions; "
         "if brokers 8, 9 stay down, repair these partitions first: "
-        "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan"
+        "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan-CLUSTER-repair"
     )
 
 
@@ -390,7 +390,7 @@ def test_only_some_warnings_are_repeated() -> None:
 def test_leaders_that_are_uneven_but_not_a_risk_point_to_hotspots() -> None:
     """Hotspots may call them "Not chance": what-if names the same fact."""
     uneven = NOW | {"leaders_max": 1249, "leaders_mean": 1000.0, "max_over_mean_ratio": 1.249}
-    verdict = judge([failure(1)], now=uneven).name_source("dumps/prod")
+    verdict = judge([failure(1)], now=uneven).name_source("dumps/prod", "prod")
     assert verdict.level is Level.OK
     assert [(point.text, point.step) for point in verdict.points[1:]] == [
         (
@@ -456,7 +456,7 @@ def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
     waiting += (
         "; if broker 9 stays down, repair the partitions that need broker 1 first: "
-        "kafka-placement plan SOURCE --goal repair --at-min-isr-partitions --brokers 1 --out plan"
+        "kafka-placement plan SOURCE --goal repair --at-min-isr-partitions --brokers 1 --out plan-CLUSTER-repair"
     )
     steps = [point.step for point in judge(blocked, lagging).points if "acks=all" in point.text]
     assert steps == [waiting]

@@ -132,7 +132,9 @@ def test_text_of_a_failure(tmp_path: Path) -> None:
         "NO: 1 partition would go offline: a-1",
         "  - It has replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): kafka-placement plan SOURCE --goal rf --rf 3 "
-        "--topics a --out plan",
+        "--topics a --out plan-CLUSTER-rf; then, for each topic, raise min.insync.replicas to 2 (acks=all waits for "
+        "two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics --entity-name a "
+        "--add-config min.insync.replicas=2",
         "cluster small, 2 partitions: brokers 1, 20 fail",
         "  leaders that move: 1",
         "  offline partitions: 1",

@@ -49,7 +49,8 @@ def test_commands_name_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     pinned = "1 topic is led by one broker: pinned (6 partitions, broker 1)"
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Not chance: broker 1 leads")
-    assert lines[1:3] == [
+    assert lines[1:4] == [
+        "An election changes nothing: each preferred leader that is in sync leads already.",
         f"{pinned}.",
         f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan",
     ]
