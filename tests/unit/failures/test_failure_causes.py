@@ -58,8 +58,8 @@ def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
         "  - 1 of these 5 partitions has replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): kafka-placement plan prod.txt --goal rf "
         "--rf 3 --topics single --out plan-prod-rf; then, for each topic, raise min.insync.replicas to 2 (acks=all "
-        "waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics --entity-name single "
-        "--add-config min.insync.replicas=2",
+        "waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics "
+        "--entity-name single --add-config min.insync.replicas=2",
         "  - 1 of these 5 partitions has a replica that is out of sync.",
         f"    next: find the replicas that are out of sync: {listing} --under-replicated-partitions",
         "  - 1 of these 5 partitions has too few replicas for min.insync.replicas after this failure.",
