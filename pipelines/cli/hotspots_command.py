@@ -19,7 +19,7 @@ from udfs.placement.schemes import KAFKA, SCHEMES, is_computed
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.verdict.cluster_evidence import ClusterFindings
-    from udfs.hotspots.hotspot_distribution import SchemeHotspots, TrialOptions
+    from udfs.hotspots.hotspot_distribution import HotspotDistribution, SchemeHotspots, TrialOptions
     from udfs.hotspots.hotspots_by_scheme import ClusterHotspots
 
 
@@ -113,10 +113,13 @@ def format_hotspots(
     now = answer.observed
     brokers = format_count(answer.live_brokers, "live broker")
     yield from _answer_chance(answer)
-    yield from _answer_election(answer, findings)
+    election = list(_answer_election(answer, findings))
+    yield from election
+    if _is_hotter_than_chance(answer) and not any(line.startswith("next: ") for line in election):
+        yield f"next: even out leaders: kafka-placement plan {source} --goal leaders --out plan-leaders"
     if topics := answer.single_leader_topics:
         yield f"{describe_single_leaders(topics)}."
-        yield f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan"
+        yield f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan-topics"
     yield f"cluster {answer.cluster}, {format_count(answer.topics, 'topic')}: {brokers}"
     if now.leaders_max is None:
         yield "  now: no live broker leads a partition"
@@ -138,12 +141,10 @@ def format_hotspots(
 
 def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:
     """Say first whether the hottest broker may be chance: compared with the first scheme that draws random numbers."""
-    now = answer.observed
-    random = ((name, hotspots) for name, hotspots in answer.schemes.items() if SCHEMES[name].is_random)
-    name, hotspots = next(((name, hotspots) for name, hotspots in random if hotspots.leaders is not None), ("", None))
-    if hotspots is None or hotspots.leaders is None or now.leaders_max is None:
+    now, scheme = answer.observed, _find_random_scheme(answer)
+    if scheme is None or now.leaders_max is None:
         return
-    leaders = hotspots.leaders
+    name, leaders = scheme
     above = 100 * leaders.exceedance_probability(now.leaders_max / leaders.mean)
     subject = f"broker {now.hottest_broker} leads {now.max_over_mean_ratio:.2f} times the mean"
     own = "Kafka's own placement" if name == KAFKA else f"the scheme {name}"
@@ -158,6 +159,19 @@ def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:
         yield f"Perhaps chance: {subject}; {own} exceeds this in {above:.0f} % of seeds."
 
 
+def _find_random_scheme(answer: ClusterHotspots) -> tuple[str, HotspotDistribution] | None:
+    """Return the first scheme that draws random numbers, and the leaders of its hottest broker over the seeds."""
+    for name, hotspots in answer.schemes.items():
+        if SCHEMES[name].is_random and hotspots.leaders is not None:
+            return name, hotspots.leaders
+    return None
+
+
+def _is_hotter_than_chance(answer: ClusterHotspots) -> bool:
+    scheme, most = _find_random_scheme(answer), answer.observed.leaders_max
+    return scheme is not None and most is not None and most > scheme[1].percentile(95)
+
+
 def _answer_election(answer: ClusterHotspots, findings: ClusterFindings) -> Iterator[str]:
     """Say what an election of the preferred leaders would change, as the verdict does, or that it changes nothing."""
     from pipelines.verdict.judgement import describe_election
@@ -165,10 +179,10 @@ def _answer_election(answer: ClusterHotspots, findings: ClusterFindings) -> Iter
     now = answer.observed.max_over_mean_ratio
     if now is None:
         return
-    points = list(describe_election(findings))
+    points = list(describe_election(findings, now))
     for point in points:
         yield point.text
-        if findings.elected_ratio is not None and findings.elected_ratio < now:
+        if point.step:
             yield f"next: {point.step}"
     if not points:
         yield "An election changes nothing: each preferred leader that is in sync leads already."

@@ -52,7 +52,8 @@ class Verdict:
 def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     """Judge a cluster: what is worst comes first; OK only if the sources show everything."""
     findings = evidence.findings
-    points = [*_judge_present(findings)]
+    ratio = evidence.now["max_over_mean_ratio"] if evidence.now else None
+    points = [*_judge_present(findings), *describe_election(findings, ratio)]
     if not findings.partitions:
         points.append(statements.NO_PARTITIONS.fill())
     elif not findings.counted_partitions:
@@ -96,7 +97,6 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
             "repair_first": repair_first(down, "these partitions", "--under-min-isr-partitions"),
         }
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
-    yield from describe_election(findings)
     if count := findings.deleted_topics_offline_partitions:
         yield statements.DELETED.fill(count)
     if count := findings.ignored_topics:
@@ -107,14 +107,16 @@ def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.REASSIGNED.fill(count)
 
 
-def describe_election(findings: ClusterFindings) -> Iterator[VerdictPoint]:
-    """Say what an election of the preferred leaders would change; nothing if each leads already, or is out of sync."""
+def describe_election(findings: ClusterFindings, ratio: float | None) -> Iterator[VerdictPoint]:
+    """Say what an election of the preferred leaders would change; nothing if each leads already, or is out of sync.
+
+    ratio: leaders of the hottest broker over the mean now. The election is the next step only if it lowers this.
+    """
     if count := findings.electable_partitions:
-        ratio = findings.elected_ratio
-        effect = (
-            f"; after their election, the hottest broker leads {ratio:.2f} times the mean" if ratio is not None else ""
-        )
-        yield statements.NOT_PREFERRED.fill(count, effect=effect)
+        elected = findings.elected_ratio
+        effect = f"; after their election, the hottest broker leads {elected:.2f} times the mean" if elected else ""
+        point = statements.NOT_PREFERRED.fill(count, effect=effect)
+        yield point if elected and ratio and elected < ratio else replace(point, step="")
 
 
 def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
@@ -220,9 +222,8 @@ def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     if most <= ceil(now["leaders_mean"]):
         return
     if ratio > HOT_SURVIVOR_RATIO:
-        elected = evidence.findings.elected_ratio
-        helps = elected is not None and elected < ratio
-        election = f"{statements.NOT_PREFERRED.step}; or " if helps else ""
+        steps = [point.step for point in describe_election(evidence.findings, ratio) if point.step]
+        election = f"{steps[0]}; or " if steps else ""
         yield statements.HOT_BROKER.fill(most, **values, election=election)
     elif ratio > _UNEVEN_RATIO:
         yield statements.UNEVEN_LEADERS.fill(most, **values)

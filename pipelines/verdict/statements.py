@@ -216,7 +216,8 @@ UNEVEN_LEADERS = Statement(
 )
 NOT_PREFERRED = Statement(
     Level.OK,
-    "A partition is not led by its preferred leader, though that is in sync.",
+    "A partition is not led by its preferred leader, though that is in sync. The next step is printed if the hottest "
+    "broker then leads fewer partitions.",
     "{n} [partition is|partitions are] not led by [its|their] preferred leader{effect}.",
     f"elect the preferred leaders: kafka-leader-election {_SERVERS} --election-type PREFERRED --all-topic-partitions",
 )

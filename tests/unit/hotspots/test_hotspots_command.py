@@ -118,7 +118,7 @@ def test_what_an_election_would_change(
     found = format_lines(folder)[1:3]
     assert found[0].startswith(sentence)
     assert found[1].startswith("next: elect the preferred leaders") is has_step
-    points = describe_election(find_findings(load_snapshot(find_source(str(folder)))))
+    points = describe_election(find_findings(load_snapshot(find_source(str(folder)))), None)
     assert [point.text for point in points] == [line for line in found[:1] if preferred != leaders]
 
 

@@ -49,10 +49,11 @@ def test_commands_name_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     pinned = "1 topic is led by one broker: pinned (6 partitions, broker 1)"
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Not chance: broker 1 leads")
-    assert lines[1:4] == [
+    assert lines[1:5] == [
         "An election changes nothing: each preferred leader that is in sync leads already.",
+        f"next: even out leaders: kafka-placement plan {source} --goal leaders --out plan-leaders",
         f"{pinned}.",
-        f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan",
+        f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan-topics",
     ]
     assert cli.main(["plan", source, "--goal", "failover", "--keep-leaders"]) == 0
     again = f"kafka-placement plan {source} --goal leaders --per-topic"
