@@ -15,7 +15,7 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
-from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster
+from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.verdict.statements import VerdictPoint
 from udfs.arrow.columns import is_valid, to_array, to_lists, to_numpy
@@ -79,7 +79,7 @@ class FailureTotals:
     single_replica_partitions: int  # of these, those with replication factor 1
     unclean_elections: int
     effects: FailureEffects
-    causes: tuple[VerdictPoint, ...]  # of these effects
+    causes: tuple[VerdictPoint, ...]  # of these effects; if the brokers are down already, what is wrong now
     takeovers: dict[int, int]
     leaders_after: dict[int, int]
     worst_survivor: int | None
@@ -123,6 +123,7 @@ class BrokerFailure:
     leaders_lost: int
     takeover_brokers: int = json_key("receivers")
     newly_offline_partitions: int
+    single_replica_partitions: int  # of these, those with replication factor 1
     under_min_isr_before_partitions: int
     under_min_isr_partitions: int
     single_isr_partitions: int = json_key("at_one_replica_partitions")
@@ -243,10 +244,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         under_min_isr_after=row["under_min_isr_partitions"],
         single_replica_partitions=int(is_single.sum()),
         effects=effects,
-        causes=tuple(
-            cause.name_servers(findings.bootstrap_servers)
-            for cause in effects.list_causes(sorted(set(failed)), findings.down_brokers, len(ids))
-        ),
+        causes=_list_causes(effects, failed, findings, len(ids)),
         takeovers=takeovers,
         leaders_after=after,
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),
@@ -262,14 +260,30 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     return FailureAnswer(snapshot.cluster_id, list(failed), changes, summary)
 
 
+def _list_causes(
+    effects: FailureEffects, failed: Sequence[int], findings: ClusterFindings, live_count: int
+) -> tuple[VerdictPoint, ...]:
+    """List why the failure has its effects; of brokers that are all down already, what is wrong now."""
+    if set(failed) <= set(findings.down_brokers):
+        causes = judge_present(findings)
+    else:
+        causes = effects.list_causes(sorted(set(failed)), findings.down_brokers, live_count)
+    return tuple(cause.name_servers(findings.bootstrap_servers) for cause in causes)
+
+
 def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnswer:
     """Evaluate the failure of each live broker and rack, and judge the cluster. Brokers of unknown state count as live.
 
     Raises: SourceError if its sources show no replicas.
     """
-    partitions, _, aggregates = model_snapshot(snapshot, defaults)
+    partitions, placement, aggregates = model_snapshot(snapshot, defaults)
     rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
-    rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
+    single = dict(zip(aggregates.ids.tolist(), _count_single_replicas(placement, len(aggregates.ids)), strict=True))
+    rows = [
+        {**row, "failed": failed, "single_replica_partitions": single[failed]}
+        for row in rows
+        for failed in row["failed_brokers"]
+    ]
     racks = [
         {**row, "failed": row["scenario"].removeprefix(f"{ScenarioKind.RACK}:")}
         for loads in scenario_failures(aggregates)
@@ -285,6 +299,14 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
         [_describe(RackFailure, {**row, "brokers": len(row["failed_brokers"])}) for row in racks],
     )
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps)
+
+
+def _count_single_replicas(placement: Placement, brokers: int) -> list[int]:
+    """Count the partitions with replication factor 1 that each broker leads, by its index."""
+    group = placement.group
+    is_single = group.counted & (np.diff(group.offsets) == 1) & (group.leader != NO_BROKER)
+    counts: list[int] = np.bincount(group.leader[is_single], minlength=brokers).tolist()
+    return counts
 
 
 def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:

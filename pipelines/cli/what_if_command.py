@@ -13,6 +13,7 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.failed_brokers import find_failed
+from pipelines.cli.restart_order import format_restart_order
 from pipelines.cli.text_format import format_count, print_message
 from pipelines.cli.verdict_rendering import format_findings
 from pipelines.ingest.sources import find_source
@@ -76,7 +77,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines += format_findings(verdict)
     lines += _format_warnings(answer.left_out.conflicting_listings)
     lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them
-    lines += _format_restart_order(brokers, answer.left_out)
+    lines += format_restart_order(brokers, is_limited=_is_limited(answer.left_out))
     lines += _format_answers("broker", brokers, answer.left_out)
     if len(answer.racks) > 1:
         lines += _format_answers("rack", answer.racks, answer.left_out)
@@ -94,46 +95,6 @@ def _format_answers(
     for row in sorted(rows, key=_by_risk):
         details = ", ".join(_list_details(row))
         yield f"  {row.failed:>{width}}  {row.answer}{f' ({details})' if details else ''}"
-
-
-def _format_restart_order(rows: Sequence[BrokerFailure], gaps: SourceGaps) -> Iterator[str]:
-    """Yield a line: the order in which to restart brokers one by one, the safest first; and which not yet, and why."""
-    from pipelines.verdict.cluster_evidence import MAX_BROKERS
-
-    if len(rows) < 2:
-        return
-    groups, texts, room = _group_by_effect(rows), [], MAX_BROKERS
-    for effect, ids in groups.items():
-        first, more = ids[:room], len(ids[room:])
-        room -= len(first)
-        names = ", ".join(map(str, first)) + (f" and {more} more" if first and more else "")
-        texts.append(f"{names or format_count(more, 'broker')}{f' ({effect})' if effect else ''}")
-    limited = " (as far as the sources show)" if _is_limited(gaps) else ""
-    if "" in groups:
-        waiting = f"; not yet: {', '.join(texts[1:])}" if texts[1:] else ""
-        yield f"Restart in this order{limited}: {texts[0]}{waiting}"
-    else:
-        yield f"Restart no broker yet{limited}; the least harmful first: {', '.join(texts)}"
-
-
-def _group_by_effect(rows: Sequence[BrokerFailure]) -> dict[str, list[int]]:
-    """Group brokers by the worst effect of their failure (empty = none), the least harmful first."""
-    from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN
-
-    effects = {
-        NEWLY_OFFLINE: "partitions offline",
-        UNCLEAN: "messages at risk",
-        NEWLY_UNDER_MIN_ISR: "acks=all blocked",
-    }
-
-    def count_losses(row: BrokerFailure) -> tuple[int, ...]:
-        return tuple(max(rule.count(vars(row)), 0) for rule in effects)
-
-    groups: dict[str, list[int]] = {}
-    for row in sorted(rows, key=lambda row: (*count_losses(row), row.worst_survivor_ratio or 0, row.leaders_lost)):
-        losses = zip(effects.values(), count_losses(row), strict=True)
-        groups.setdefault(next((effect for effect, count in losses if count), ""), []).append(row.failed)
-    return groups
 
 
 def _is_limited(gaps: SourceGaps) -> bool:
@@ -217,7 +178,8 @@ def _format_causes(answer: FailureAnswer, command: str) -> Iterator[str]:
         yield f"  {count} would block acks=all producers{name_affected_topics(blocked)}"
     for cause in summary.causes:
         yield f"  - {cause.text}"
-        yield f"    next: {cause.step}"
+        if cause.step:
+            yield f"    next: {cause.step}"
     if command and summary.causes:
         yield f"  then list the topics again, and ask again: {command}"
 

@@ -53,7 +53,7 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     """Judge a cluster: what is worst comes first; OK only if the sources show everything."""
     findings = evidence.findings
     ratio = evidence.now["max_over_mean_ratio"] if evidence.now else None
-    points = [*_judge_present(findings), *describe_election(findings, ratio)]
+    points = [*judge_present(findings), *describe_election(findings, ratio)]
     if not findings.partitions:
         points.append(statements.NO_PARTITIONS.fill())
     elif not findings.counted_partitions:
@@ -73,7 +73,8 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     return Verdict(level, points[0].text, named)
 
 
-def _judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
+def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
+    """Yield what is wrong now, without any failure."""
     down, offline = findings.down_brokers, findings.find(PartitionIssue.OFFLINE)
     restart = describe_restart(down)
     if offline.partitions:

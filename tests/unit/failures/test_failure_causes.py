@@ -101,7 +101,10 @@ def test_partitions_may_have_all_replicas_on_failing_brokers(tmp_path: Path) -> 
 
 def test_a_broker_that_is_down_changes_nothing(tmp_path: Path) -> None:
     answer = evaluate_failure(read_cluster(tmp_path, TOPICS), [3], TopicDefaults())
-    assert format_failure(answer)[0] == "DOWN ALREADY: broker 3. Nothing more would go offline"
+    lines = format_failure(answer)
+    assert lines[0] == "DOWN ALREADY: broker 3. Nothing more would go offline"
+    assert lines[1].startswith("  - Broker 3 is down; ")
+    assert "kafka-placement plan SOURCE --goal repair" in lines[2]
 
 
 def test_the_printed_question_and_json_name_the_source(tmp_path: Path) -> None:

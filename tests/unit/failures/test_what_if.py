@@ -88,7 +88,9 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "min.insync.replicas to 2 (acks=all waits for two replicas): kafka-configs --bootstrap-server localhost:9092 "
         "--alter --entity-type topics --entity-name a --add-config min.insync.replicas=2",
         "  - 1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
-        "Restart in this order (as far as the sources show): 2, 1; not yet: 20 (partitions offline)",
+        "Restart in this order (as far as the sources show): 2, 1, 20",
+        "  before each, wait until all replicas are in sync; partitions with replication factor 1 are offline while "
+        "their broker restarts",
         "Can this broker fail now? (as far as the sources show)",
         "  20  No: 1 partition would go offline (leads 1 partition, worst survivor: broker 1 with 2.00 x the mean)",
         "   1  Yes (leads 1 partition, 1 broker would take over)",
@@ -98,33 +100,40 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
 
 def test_order_of_restarts(tmp_path: Path) -> None:
     """Brokers of which every restart is safe come first, then the others, by what would happen; at most 12 ids."""
+    wait = "  before each, wait until all replicas are in sync"
 
-    def find_order(*partitions: tuple[str, str]) -> str:
+    def find_order(*partitions: tuple[str, str, str]) -> list[str]:
         lines = [
             f"Topic: t{i}\tPartitionCount: 1\tReplicationFactor: {ids.count(',') + 1}\t"
             f"Configs: min.insync.replicas={min_isr}\n"
-            f"\tTopic: t{i}\tPartition: 0\tLeader: {ids.split(',')[0]}\tReplicas: {ids}\tIsr: {ids}"
-            for i, (ids, min_isr) in enumerate(partitions)
+            f"\tTopic: t{i}\tPartition: 0\tLeader: {ids.split(',')[0]}\tReplicas: {ids}\tIsr: {isr}"
+            for i, (ids, isr, min_isr) in enumerate(partitions)
         ]
         file = tmp_path / "order.txt"
         file.write_text("\n".join(lines) + "\n")
-        orders = [line for line in format_cluster(evaluate_brokers(load(file), DEFAULTS)) if line.startswith("Restart")]
-        return "".join(orders)
+        printed = format_cluster(evaluate_brokers(load(file), DEFAULTS))
+        return [line for line in printed if line.startswith(("Restart", "  before each"))]
 
-    safe = ("1,2", "1"), ("2,3", "1"), ("3,1", "1")
-    assert find_order(*safe) == "Restart in this order: 1, 2, 3"
-    assert find_order(*safe, ("3,2", "2"), ("3", "1")) == (
-        "Restart in this order: 1; not yet: 2 (acks=all blocked), 3 (partitions offline)"
-    )
-    assert find_order(("1", "1"), ("2", "1"), ("2", "1")) == (
-        "Restart no broker yet; the least harmful first: 1, 2 (partitions offline)"
-    )
-    assert find_order(("1", "1")) == "", "there is no order of one broker"
-    many = [(f"{i},{i % 20 + 1}", "1") for i in range(1, 21)]
+    safe = ("1,2", "1,2", "1"), ("2,3", "2,3", "1"), ("3,1", "3,1", "1")
+    assert find_order(*safe) == ["Restart in this order: 1, 2, 3", wait]
+    assert find_order(*safe, ("3,2", "3,2", "2"), ("3,2", "3", "1")) == [
+        "Restart in this order: 1; not yet: 2 (acks=all blocked), 3 (partitions offline)",
+        wait,
+    ]
+    assert find_order(("1,2", "1", "1"), ("2,1", "2", "1"), ("2,1", "2", "1")) == [
+        "Restart no broker yet; the least harmful first: 1, 2 (partitions offline)",
+        wait,
+    ]
+    # A partition without other replicas is offline whenever its broker restarts: nothing is gained by waiting.
+    alone = "; partitions with replication factor 1 are offline while their broker restarts"
+    assert find_order(*safe, ("1", "1", "1")) == ["Restart in this order: 2, 3, 1", wait + alone]
+    assert find_order(("1", "1", "1")) == [], "there is no order of one broker"
+    many = [(f"{i},{i % 20 + 1}", f"{i},{i % 20 + 1}", "1") for i in range(1, 21)]
     ids = ", ".join(map(str, (*range(1, 6), *range(8, 15))))  # 7 would lead what 6 leads, and its own two
-    assert find_order(*many, ("7", "1")) == (
-        f"Restart in this order: {ids} and 7 more; not yet: 1 broker (partitions offline)"
-    )
+    assert find_order(*many, ("7,1", "7", "1")) == [
+        f"Restart in this order: {ids} and 7 more; not yet: 1 broker (partitions offline)",
+        wait,
+    ]
 
 
 def test_text_of_a_failure(tmp_path: Path) -> None:
