@@ -14,7 +14,7 @@ from pipelines.cli.option_values import decimal_number, whole_number
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import find_source
-from udfs.placement.schemes import KAFKA, SCHEMES, is_computed
+from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES, is_computed
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
@@ -134,9 +134,22 @@ def format_hotspots(
         yield from (_align(_HEADINGS), _align([text.format(threshold=threshold) for text in _UNITS]))
         yield from (_format_scheme(name, hotspots, threshold) for name, hotspots in tried.items())
         yield from _format_expected(next(iter(tried.values())), answer)
+    yield from _explain_kraft(answer, threshold)
     for name, hotspots in answer.schemes.items():
         if count := hotspots.facts.unplaceable_topics:
             yield f"  note: {name} cannot place {format_count(count, 'topic')} on these brokers; not counted"
+
+
+def _explain_kraft(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
+    """Say why KRaft's own placement is uneven on racks of different sizes."""
+    sizes, kraft = answer.rack_sizes, answer.schemes.get(KRAFT)
+    if kraft is None or kraft.leaders is None or len(set(sizes)) < 2:
+        return
+    ratio = kraft.leaders.percentile(50) / kraft.leaders.mean
+    if ratio > threshold:
+        racks = ", ".join(map(str, sizes[:-1]))
+        small = f"with racks of {racks} and {format_count(sizes[-1], 'broker')}, one in a small rack"
+        yield f"  note: kraft (KRaft's placement) gives racks about as many leaders: {small} leads {ratio:.2f} x the mean"
 
 
 def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The hottest broker of clusters, now and by each scheme over many seeds: for a command, and for Spark's workers."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,7 @@ class ClusterHotspots:
     observed: ObservedLeaders
     schemes: dict[str, SchemeHotspots]
     single_leader_topics: tuple[SingleLeaderTopic, ...] = ()
+    rack_sizes: tuple[int, ...] = ()  # live brokers of each known rack, the largest first
 
 
 def find_hotspots(
@@ -74,7 +76,8 @@ def find_hotspots(
         schemes[scheme] = SchemeHotspots.create(facts, *hottest_by_seed, options.thresholds)
     code, names = to_codes(partitions["topic"])
     led_by_one = find_single_leader_topics(code, np.where(live, leader, -1), names.to_pylist()) if len(ids) > 1 else ()
-    return ClusterHotspots(cluster, len(ids), topics.num_rows, options.run_seed, observed, schemes, led_by_one)
+    sizes = tuple(sorted(Counter(rack for rack in brokers.racks if rack is not None).values(), reverse=True))
+    return ClusterHotspots(cluster, len(ids), topics.num_rows, options.run_seed, observed, schemes, led_by_one, sizes)
 
 
 _SNAPSHOT = [("cluster_id", TEXT), ("snapshot_id", TEXT)]

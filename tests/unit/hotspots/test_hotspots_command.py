@@ -14,6 +14,7 @@ from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.verdict.judgement import describe_election
 from pipelines.verdict.snapshot_findings import find_findings
+from tests.commands import call
 from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.hotspots.hotspots_by_scheme import ClusterHotspots
 
@@ -120,6 +121,21 @@ def test_what_an_election_would_change(
     assert found[1].startswith("next: elect the preferred leaders") is has_step
     points = describe_election(find_findings(load_snapshot(find_source(str(folder)))), None)
     assert [point.text for point in points] == [line for line in found[:1] if preferred != leaders]
+
+
+def test_small_racks_explain_the_leaders_of_kraft(tmp_path: Path) -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    lines = [describe_line("a", i, i % 3 + 1, str(i % 3 + 1), str(i % 3 + 1)) for i in range(60)]
+    header = "Topic: a\tPartitionCount: 60\tReplicationFactor: 1\tConfigs: "
+    write_describe(tmp_path, header, *lines)
+    text = (
+        "  note: kraft (KRaft's placement) gives racks about as many leaders: with racks of 2 and 1 broker, one in a "
+        "small rack leads 1.35 x the mean\n"
+    )
+    assert text not in call("hotspots", ".", folder=tmp_path).stdout
+    rows = (f"{broker},{rack}" for broker, rack in racks.items())
+    (tmp_path / "brokers.csv").write_text("\n".join(["broker_id,rack", *rows]) + "\n")
+    assert text in call("hotspots", ".", folder=tmp_path).stdout
 
 
 def test_only_schemes_that_compute_placements() -> None:
