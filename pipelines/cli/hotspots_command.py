@@ -148,8 +148,9 @@ def _explain_kraft(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
     ratio = kraft.leaders.percentile(50) / kraft.leaders.mean
     if ratio > threshold:
         racks = ", ".join(map(str, sizes[:-1]))
-        small = f"with racks of {racks} and {format_count(sizes[-1], 'broker')}, one in a small rack"
-        yield f"  note: kraft (KRaft's placement) gives racks about as many leaders: {small} leads {ratio:.2f} x the mean"
+        of_sizes = f"with racks of {racks} and {format_count(sizes[-1], 'broker')}"
+        leads = f"one in a small rack leads {ratio:.2f} x the mean"
+        yield f"  note: kraft (KRaft's placement) gives racks about as many leaders: {of_sizes}, {leads}"
 
 
 def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:
