@@ -101,6 +101,14 @@ def ignore_topics_option(effect: str) -> Any:
 
 
 IgnoreTopicsOption = Annotated[list[str] | None, ignore_topics_option("They are counted apart.")]
+AfterOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="Answer for the cluster as it will be after the plan of this folder.",
+        metavar="DIR",
+        show_default="the cluster as it is",
+    ),
+]
 LogLevelOption = Annotated[
     LogLevel | None,
     typer.Option(
@@ -177,6 +185,20 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
     if len(problems) > _MAX_PROBLEMS:
         print_warning(f"nothing of {format_count(len(problems) - _MAX_PROBLEMS, 'more file')} is used")
     return snapshot
+
+
+def apply_plan_of(snapshot: Snapshot, folder: Path | None) -> Snapshot:
+    """Return the snapshot after the plan of a folder, and say so; without a folder, as it is."""
+    if folder is None:
+        return snapshot
+    from pipelines.plan_files.plan_reader import read_plan
+    from pipelines.plan_files.state_after_plan import apply_plan
+
+    plan = read_plan(folder)
+    after = apply_plan(snapshot, plan, folder)
+    changed = format_count(len(plan.changes), "partition")
+    print_line(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
+    return after
 
 
 def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:

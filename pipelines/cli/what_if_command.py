@@ -40,6 +40,7 @@ def what_if(
             show_default="each broker by itself",
         ),
     ] = None,
+    after: common.AfterOption = None,
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
     conf: common.ConfOption = None,
@@ -51,7 +52,7 @@ def what_if(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common.read_settings(conf, options, ignored=ignored)
-    snapshot = common.read_snapshot(find_source(source), format_name, settings)
+    snapshot = common.apply_plan_of(common.read_snapshot(find_source(source), format_name, settings), after)
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     with announce_compilation(print_message):
         if fail is None:

@@ -1,0 +1,54 @@
+"""A cluster as it will be once a plan is executed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.errors import SourceError
+from pipelines.ingest.merge.live_brokers import get_live_brokers
+from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files.new_brokers import add_new_brokers
+from pipelines.plan_files.plan_reader import StoredPlan
+
+_CHANGED = ("replicas", "isr", "leader", "logs")
+# What a reassignment leaves empty when it is complete.
+_ENDED = ("elr", "last_known_elr", "adding_replicas", "removing_replicas", "offline_replicas")
+
+
+def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
+    """Return the snapshot after a plan, with its brokers added, its copies in sync and its elections held.
+
+    A replica of a broker that is down is out of sync. folder: of the plan, for errors.
+
+    Raises: SourceError if a partition has neither the replicas before the plan nor those of one of its waves.
+    """
+    snapshot = add_new_brokers(snapshot, plan.added_brokers)
+    partitions, live = snapshot.partitions, set(get_live_brokers(snapshot.brokers).tolist())
+    keys = zip(partitions["topic"].to_pylist(), partitions["partition"].to_pylist(), strict=True)
+    rows = {key: row for row, key in enumerate(keys)}
+    columns: dict[str, list[Any]] = {name: partitions[name].to_pylist() for name in (*_CHANGED, *_ENDED)}
+    for (topic, partition), change in plan.changes.items():
+        row = rows.get((topic, partition))
+        if row is None or columns["replicas"][row] not in change.lists:
+            problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
+            raise SourceError(str(folder), problem, "See all differences with plan --check, or make a new plan")
+        in_sync = [broker for broker in change.after if broker in live]
+        leader = columns["leader"][row]
+        leader = leader if leader in in_sync else next(iter(in_sync), None)
+        for name in _ENDED:
+            columns[name][row] = None if columns[name][row] is None else []
+        state = {"replicas": change.after, "isr": in_sync, "leader": leader, "logs": []}
+        for name, value in state.items():
+            columns[name][row] = value
+    for key in plan.election:
+        row = rows[key]
+        preferred = columns["replicas"][row][0]
+        if columns["leader"][row] is not None and preferred in columns["isr"][row] and preferred in live:
+            columns["leader"][row] = preferred
+    for name, values in columns.items():
+        at = partitions.schema.get_field_index(name)
+        field = partitions.schema.field(at)
+        partitions = partitions.set_column(at, field, pa.array(values, field.type))
+    return replace(snapshot, partitions=partitions)

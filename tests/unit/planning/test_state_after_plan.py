@@ -1,0 +1,61 @@
+"""`what-if --after` and `hotspots --after` answer for the cluster once a plan is executed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.what_if_answers import evaluate_brokers
+from pipelines.errors import SourceError
+from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.sources import find_source
+from pipelines.plan_files.plan_reader import read_plan
+from pipelines.plan_files.state_after_plan import apply_plan
+from tests.commands import call
+from udfs.failures.topic_defaults import TopicDefaults
+
+SAMPLE = Path(__file__).parents[3] / "data_samples" / "kafka-4.1.1-kraft"
+
+
+@pytest.mark.parametrize(
+    "options", ["leaders", "failover", "repair", "expand --add-brokers 7:r1 --brokers 7", "rf --rf 3"]
+)
+def test_the_state_is_what_the_plan_promises(tmp_path: Path, options: str) -> None:
+    shutil.copytree(SAMPLE, tmp_path / "prod")
+    call("plan", "prod", "--goal", *options.split(), "--out", "plan", "--json", "plan.json", folder=tmp_path)
+    after = json.loads((tmp_path / "plan.json").read_text())["after"]["balance"]
+    call("hotspots", "prod", "--after", "plan", "--json", "hot.json", folder=tmp_path)
+    observed = json.loads((tmp_path / "hot.json").read_text())["observed"]
+    assert observed["max_over_mean_ratio"] == pytest.approx(after["leaders"]["max_over_mean"], abs=5e-4)
+    call("what-if", "prod", "--after", "plan", "--json", "failures.json", folder=tmp_path)
+    brokers = json.loads((tmp_path / "failures.json").read_text())["brokers"]
+    ratios = [row["leaders_worst_over_mean"] for row in brokers]
+    assert max(ratios) == pytest.approx(after["worst_survivor_leaders"], abs=5e-4)
+
+
+def test_a_plan_that_does_not_fit_is_rejected(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLE, tmp_path / "prod")
+    call("plan", "prod", "--goal", "leaders", "--out", "plan", folder=tmp_path)
+    plan = read_plan(tmp_path / "plan")
+    topic, partition = next(iter(plan.changes))
+    describe = tmp_path / "prod" / "topics-describe.txt"
+    lines = describe.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if f"Topic: {topic}\tPartition: {partition}\t" not in line]
+    describe.write_text("".join(kept))
+    snapshot = load_snapshot(find_source(str(tmp_path / "prod")))
+    with pytest.raises(SourceError, match=f"the plan does not fit: {topic}-{partition} is not as it was"):
+        apply_plan(snapshot, plan, tmp_path / "plan")
+
+
+def test_replicas_on_brokers_that_are_down_stay_out_of_sync(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(
+        "Topic: a\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: min.insync.replicas=1\n"
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 3,1\tIsr: 1\n"
+        "\tTopic: a\tPartition: 1\tLeader: 2\tReplicas: 1,2\tIsr: 2,1\n"
+    )
+    call("plan", "prod.txt", "--goal", "leaders", "--out", "plan", folder=tmp_path)
+    snapshot = load_snapshot(find_source(str(tmp_path / "prod.txt")))
+    after = apply_plan(snapshot, read_plan(tmp_path / "plan"), tmp_path / "plan")
+    assert after.partitions["isr"].to_pylist()[0] == [1]
+    assert evaluate_brokers(after, TopicDefaults()).partitions == 2
