@@ -13,6 +13,7 @@ from pipelines.cli.text_format import format_count, print_grid, print_line
 from pipelines.cli.verdict_rendering import format_in_summary
 from pipelines.config.settings import Settings
 from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.verdict.levels import Level
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def print_summary(
             print_line(f"{cluster}: {format_count(count, 'conflict')} between sources, see silver.conflicts")
     if SUMMARY_STAGE in steps:
         verdicts = read_verdicts(store, snapshots) if verdicts is None else verdicts
-        for key, source in sorted(sources.items()):
+        levels = [*Level]  # the worst first
+        for key, source in sorted(
+            sources.items(), key=lambda item: (levels.index(verdicts[item[0].cluster_id].level), item[0])
+        ):
             for line in format_in_summary(key.cluster_id, verdicts[key.cluster_id], source.argument):
                 print_line(line)
         print_line()

@@ -37,7 +37,7 @@ class TopicAtRisk(NamedTuple):
     topic: str
     partitions: int
     replicas: str  # of each partition, as in `1 to 3`
-    size: str  # of one replica of each partition; - = unknown
+    size: str  # one replica of each partition, together
     cause: str
 
 
@@ -84,7 +84,7 @@ def _make_group(index: int, cluster: Mapping[str, Any], issue: str, rows: Sequen
 
 def _describe_topic(row: Mapping[str, Any]) -> TopicAtRisk:
     fewest, most = row["replicas_min"], row["replicas_max"]
-    size = "-" if row["size_bytes"] is None else format_bytes(row["size_bytes"])
+    size = "unknown" if row["size_bytes"] is None else format_bytes(row["size_bytes"])
     if 0 < row["sized_partitions"] < row["partitions"]:
         size = f"over {size}"
     replicas = str(most) if fewest == most else f"{fewest} to {most}"

@@ -90,4 +90,4 @@ def test_replicas_and_sizes() -> None:
         topic_at_risk("unknown", 3, sized_partitions=0, size_bytes=None),
     ]
     (group,) = find_topics_at_risk([cluster("a", *rows)]).groups
-    assert [row[2:4] for row in group.topics] == [("1", "3 GB"), ("1 to 3", "over 3 GB"), ("1", "-")]
+    assert [row[2:4] for row in group.topics] == [("1", "3 GB"), ("1 to 3", "over 3 GB"), ("1", "unknown")]
