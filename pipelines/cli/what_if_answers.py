@@ -124,7 +124,7 @@ class BrokerFailure:
     takeover_brokers: int = json_key("receivers")
     newly_offline_partitions: int
     single_replica_partitions: int  # of these, those with replication factor 1
-    under_min_isr_before_partitions: int
+    newly_under_min_isr_partitions: int
     under_min_isr_partitions: int
     single_isr_partitions: int = json_key("at_one_replica_partitions")
     unclean_elections: int
@@ -142,7 +142,7 @@ class RackFailure:
     leaders_lost: int
     takeover_brokers: int
     newly_offline_partitions: int
-    under_min_isr_before_partitions: int
+    newly_under_min_isr_partitions: int
     under_min_isr_partitions: int
     single_isr_partitions: int
     unclean_elections: int

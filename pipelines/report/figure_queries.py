@@ -192,12 +192,12 @@ FROM gold.failure_load WHERE {condition} AND scenario_kind = 'broker' AND takeov
 -- failures: Failures of single brokers
 SELECT cluster_id, scheme, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor, hot_survivor,
        leaders_after_max, leaders_after_mean, worst_survivor_ratio, offline_partitions, newly_offline_partitions,
-       under_min_isr_before_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
+       newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'broker' ORDER BY failed
 
 -- custom_failures: Custom failures
 SELECT cluster_id, failed_brokers, leaders_lost, takeover_brokers, worst_survivor, hot_survivor, worst_survivor_ratio,
-       newly_offline_partitions, under_min_isr_before_partitions, under_min_isr_partitions, unclean_elections
+       newly_offline_partitions, newly_under_min_isr_partitions, under_min_isr_partitions, unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'custom' AND scheme = 'observed'
 ORDER BY failed_brokers
 
@@ -209,7 +209,7 @@ FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'pair' AND schem
 -- racks: Failures of racks
 SELECT cluster_id, scheme, scenario, substring(scenario, 6) AS failed, size(failed_brokers) AS brokers, leaders_lost,
        takeover_brokers, worst_survivor, hot_survivor, worst_survivor_ratio, newly_offline_partitions,
-       under_min_isr_before_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
+       newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'rack' ORDER BY scenario
 
 -- durability: Copysets, and the probability that failures lose a partition

@@ -30,7 +30,7 @@ _FAILURE = (
     column("answer", TEXT, "Yes, or the reason why not"),
     *_copy(
         "gold.failure_summary",
-        *("newly_offline_partitions", "unclean_elections", "under_min_isr_before_partitions"),
+        *("newly_offline_partitions", "unclean_elections", "newly_under_min_isr_partitions"),
         *("under_min_isr_partitions", "single_isr_partitions", "leaders_lost", "takeover_brokers"),
         *("worst_survivor", "worst_survivor_ratio"),
     ),

@@ -50,7 +50,7 @@ def parse_queries(text: str) -> Iterator[tuple[str, str, str]]:
 
 def _failure_risk(columns: str, kind: str) -> str:
     return f"""SELECT f.cluster_id, {columns}, {LEVEL_SQL} AS level, {ANSWER_SQL} AS answer,
-       f.newly_offline_partitions, f.unclean_elections, f.under_min_isr_before_partitions,
+       f.newly_offline_partitions, f.unclean_elections, f.newly_under_min_isr_partitions,
        f.under_min_isr_partitions, f.single_isr_partitions, f.leaders_lost, f.takeover_brokers,
        f.worst_survivor, round(f.worst_survivor_ratio, 3) AS worst_survivor_ratio
 FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id

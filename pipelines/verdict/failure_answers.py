@@ -16,27 +16,21 @@ class FailureRisk(NamedTuple):
 
 @dataclass(frozen=True)
 class FailureRule:
-    """A reason why brokers should not fail: `column` less `baseline` of gold.failure_summary is above 0."""
+    """A reason why brokers should not fail: `column` of gold.failure_summary is above 0."""
 
     level: Level
     column: str
-    answer: str  # with {count} (the difference) and {partitions} (the noun)
-    baseline: str | None = None
+    answer: str  # with {count} and {partitions} (the noun)
 
     def count(self, row: Mapping[str, Any]) -> int:
-        """Return the difference: partitions."""
-        return (row[self.column] or 0) - (row[self.baseline] if self.baseline else 0)
-
-    @property
-    def count_sql(self) -> str:
-        """The difference as SQL over gold.failure_summary."""
-        return f"{self.column} - {self.baseline}" if self.baseline else self.column
+        """Return the partitions."""
+        return row[self.column] or 0
 
     @property
     def answer_sql(self) -> str:
         """The answer as SQL over gold.failure_summary."""
-        noun = f"', if({self.count_sql} = 1, 'partition', 'partitions'), '"
-        text = self.answer.format(count=f"', {self.count_sql}, '", partitions=noun)
+        noun = f"', if({self.column} = 1, 'partition', 'partitions'), '"
+        text = self.answer.format(count=f"', {self.column}, '", partitions=noun)
         return f"concat('{text}')"
 
 
@@ -44,20 +38,18 @@ NEWLY_OFFLINE = FailureRule(Level.AT_RISK, "newly_offline_partitions", "No: {cou
 UNCLEAN = FailureRule(
     Level.WARNING, "unclean_elections", "Risky: unclean elections could lose messages in {count} {partitions}"
 )
-# Where nothing goes offline, partitions that are below min.insync.replicas now stay below it.
 NEWLY_UNDER_MIN_ISR = FailureRule(
     Level.WARNING,
-    "under_min_isr_partitions",
+    "newly_under_min_isr_partitions",
     "Risky: {count} {partitions} would fall below min.insync.replicas (acks=all blocked)",
-    baseline="under_min_isr_before_partitions",
 )
 # The first rule that applies gives the answer.
 FAILURE_RULES = (NEWLY_OFFLINE, UNCLEAN, NEWLY_UNDER_MIN_ISR)
 _SAFE, _HOT = "Yes", "Yes, but broker {} would be hot"
 _HOT_SQL = _HOT.format("', hot_survivor, '")
-_ANSWERS_SQL = " ".join(f"WHEN {rule.count_sql} > 0 THEN {rule.answer_sql}" for rule in FAILURE_RULES)
+_ANSWERS_SQL = " ".join(f"WHEN {rule.column} > 0 THEN {rule.answer_sql}" for rule in FAILURE_RULES)
 ANSWER_SQL = f"CASE {_ANSWERS_SQL} WHEN hot_survivor IS NOT NULL THEN concat('{_HOT_SQL}') ELSE '{_SAFE}' END"
-_LEVELS_SQL = " ".join(f"WHEN {rule.count_sql} > 0 THEN '{rule.level}'" for rule in FAILURE_RULES)
+_LEVELS_SQL = " ".join(f"WHEN {rule.column} > 0 THEN '{rule.level}'" for rule in FAILURE_RULES)
 LEVEL_SQL = f"CASE {_LEVELS_SQL} WHEN hot_survivor IS NOT NULL THEN '{Level.WARNING}' ELSE '{Level.OK}' END"
 
 

@@ -14,6 +14,7 @@ from udfs.failures.kernels.failure_totals import (
     EVENTS,
     LOADS,
     LOST_MESSAGES,
+    NEWLY_UNDER_MIN_ISR,
     OFFLINE,
     OFFLINE_BYTES,
     SINGLE_ISR,
@@ -76,6 +77,11 @@ def elect(row: Partition, n: int, failed: tuple[int, ...]) -> tuple[int, int, bo
     return (live[0], 1, True) if live and row["unclean"] else (-1, 0, False)
 
 
+def is_under_min_isr(row: Partition, n: int) -> bool:
+    leader, live_isr, _ = elect(row, n, ())
+    return leader != -1 and live_isr < row["min"]
+
+
 def expected(rows: list[Partition], n: int, failed: tuple[int, ...]) -> tuple[list[int], list[list[float]], int]:
     """Return (events, leaders and loads of each survivor, takeover brokers)."""
     events = [0] * EVENTS
@@ -86,6 +92,8 @@ def expected(rows: list[Partition], n: int, failed: tuple[int, ...]) -> tuple[li
         counted = row["counted"]
         events[OFFLINE] += counted and leader == -1
         events[UNDER_MIN_ISR] += counted and leader != -1 and live_isr < row["min"]
+        was_under = row.get("was_under", is_under_min_isr(row, n))
+        events[NEWLY_UNDER_MIN_ISR] += counted and leader != -1 and live_isr < row["min"] and not was_under
         events[SINGLE_ISR] += counted and leader != -1 and live_isr == 1
         events[UNCLEAN_ELECTIONS] += counted and unclean
         if counted and unclean:
@@ -201,7 +209,7 @@ def test_a_rolling_restart(cluster: tuple[int, list[Partition]]) -> None:
     )
     sum_restart(group, sums)
     events, load = now.events.copy(), now.leader_loads[:, :3].copy()
-    state = [dict(row) for row in rows]
+    state = [row | {"was_under": is_under_min_isr(row, n)} for row in rows]
     for step in range(n):
         events_expected, after, _ = expected(state, n, (step,))
         assert (events + sums.events[step]).tolist() == events_expected

@@ -168,18 +168,10 @@ def assert_topics_at_risk(rows: list[dict[str, Any]], judged: dict[str, Verdict]
 
 BY_ISSUE = "insights.partition_issues"
 FAILURE_VIEWS = ("insights.single_failure_offline_partitions", "insights.single_failure_under_min_isr_partitions")
-# How many partitions the failure of each broker takes offline, and how many it takes below min.insync.replicas: those
-# below it afterwards, less those below it now, of which some go offline, or get a leader that is the whole ISR.
+# How many partitions the failure of each broker takes offline, and how many it takes below min.insync.replicas.
 NEWLY_LOST = """
-SELECT cluster_id, broker_id, newly_offline_partitions,
-       under_min_isr_partitions - under_min_isr_before_partitions + coalesce(no_longer, 0)
-FROM (SELECT *, failed_brokers[0] AS broker_id FROM verdict_gold_failure_summary
-      WHERE scheme = 'observed' AND scenario_kind = 'broker')
-LEFT JOIN (
-  SELECT cluster_id, leader AS broker_id, count(*) AS no_longer FROM verdict_silver_partitions
-  LEFT ANTI JOIN (SELECT * FROM verdict_silver_topics WHERE marked_for_deletion OR ignored) USING (cluster_id, topic)
-  WHERE under_min_isr AND (successor = -1 OR effective_min_isr = 1) GROUP BY ALL
-) USING (cluster_id, broker_id)
+SELECT cluster_id, failed_brokers[0], newly_offline_partitions, newly_under_min_isr_partitions
+FROM verdict_gold_failure_summary WHERE scheme = 'observed' AND scenario_kind = 'broker'
 """
 # As in notebooks/what_if.py: the partitions that the first live broker leads.
 LED_BY_FIRST = """

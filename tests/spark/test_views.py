@@ -303,12 +303,12 @@ def test_views_and_commands_give_one_answer(store: Store, view: str, kind: str) 
 def test_answers_do_not_blame_a_failure_for_the_present(store: Store) -> None:
     """`eligible` is below min.insync.replicas already."""
     found = rows(
-        store, "SELECT broker_id, answer, under_min_isr_before_partitions FROM insights.broker_failure_risk ORDER BY 1"
+        store, "SELECT broker_id, answer, newly_under_min_isr_partitions FROM insights.broker_failure_risk ORDER BY 1"
     )
     assert found == [
-        (1, "No: 2 partitions would go offline", 1),
-        (2, "Risky: unclean elections could lose messages in 1 partition", 1),
-        (3, "No: 1 partition would go offline", 1),
+        (1, "No: 2 partitions would go offline", 0),
+        (2, "Risky: unclean elections could lose messages in 1 partition", 0),
+        (3, "No: 1 partition would go offline", 0),
     ]
 
 

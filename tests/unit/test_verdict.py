@@ -30,7 +30,7 @@ DESCRIBE = "kafka-topics --bootstrap-server localhost:9092 --describe"
 
 def failure(failed: int | str, **values: Any) -> dict[str, Any]:
     row = {"newly_offline_partitions": 0, "under_min_isr_partitions": 0, "worst_survivor_ratio": 1.2}
-    row |= {"under_min_isr_before_partitions": 0, "unclean_elections": 0, "hot_survivor": None, "leaders_after_max": 12}
+    row |= {"newly_under_min_isr_partitions": 0, "unclean_elections": 0, "hot_survivor": None, "leaders_after_max": 12}
     return {"failed": failed, "worst_survivor": 9, **row, **values}
 
 
@@ -208,7 +208,7 @@ def test_racks() -> None:
     assert judge([failure(1)], racks=[*more[:1], failure("west")]).sentence == (
         "Losing rack east takes 40 partitions offline."
     )
-    blocked = judge([failure(1)], racks=[failure("east", under_min_isr_partitions=3), failure("west")])
+    blocked = judge([failure(1)], racks=[failure("east", newly_under_min_isr_partitions=3), failure("west")])
     assert blocked.headline == (
         "WARNING: losing rack east blocks acks=all producers (3 partitions below min.insync.replicas)."
     )
@@ -223,10 +223,10 @@ def test_one_rack_is_said_but_no_problem() -> None:
 
 
 def test_warnings_about_failures() -> None:
-    verdict = judge([failure(1, under_min_isr_partitions=2), failure(2)])
+    verdict = judge([failure(1, newly_under_min_isr_partitions=2), failure(2)])
     assert verdict.level is Level.WARNING
     assert verdict.sentence == "Losing broker 1 blocks acks=all producers (2 partitions below min.insync.replicas)."
-    verdict = judge([failure(n, under_min_isr_partitions=n) for n in (1, 2)])
+    verdict = judge([failure(n, newly_under_min_isr_partitions=n) for n in (1, 2)])
     assert verdict.headline == (
         "WARNING: losing any single broker blocks acks=all producers "
         "(worst case: broker 2, 2 partitions below min.insync.replicas)."
@@ -261,10 +261,9 @@ def test_leaders_cannot_be_more_even_than_their_number_allows() -> None:
 
 
 def test_failures_are_not_blamed_for_the_present() -> None:
-    before = {"under_min_isr_before_partitions": 3}
-    failures = [failure(1, under_min_isr_partitions=3, **before), failure(2, under_min_isr_partitions=2, **before)]
+    failures = [failure(n, under_min_isr_partitions=3) for n in (1, 2)]
     assert not any("Losing" in point.text for point in judge(failures).points)
-    failures.append(failure(4, under_min_isr_partitions=5, **before))
+    failures.append(failure(4, under_min_isr_partitions=5, newly_under_min_isr_partitions=2))
     assert judge(failures).sentence == (
         "Losing broker 4 blocks acks=all producers (2 partitions below min.insync.replicas)."
     )
@@ -278,10 +277,10 @@ def test_answers() -> None:
     assert assess_failure(failure(1)).level is Level.OK
     assert answer(newly_offline_partitions=1) == "No: 1 partition would go offline"
     below = "would fall below min.insync.replicas (acks=all blocked)"
-    assert answer(under_min_isr_partitions=2) == f"Risky: 2 partitions {below}"
-    assert answer(under_min_isr_partitions=2, under_min_isr_before_partitions=2) == "Yes"
-    assert answer(under_min_isr_partitions=3, under_min_isr_before_partitions=2) == f"Risky: 1 partition {below}"
-    unclean = answer(unclean_elections=1, under_min_isr_partitions=1)
+    assert answer(newly_under_min_isr_partitions=2) == f"Risky: 2 partitions {below}"
+    assert answer(newly_under_min_isr_partitions=1) == f"Risky: 1 partition {below}"
+    assert answer(under_min_isr_partitions=2) == "Yes"
+    unclean = answer(unclean_elections=1, newly_under_min_isr_partitions=1)
     assert unclean == "Risky: unclean elections could lose messages in 1 partition"
     assert answer(hot_survivor=9) == "Yes, but broker 9 would be hot"
     assert assess_failure(failure(1, hot_survivor=9)).level is Level.WARNING
@@ -451,7 +450,7 @@ def test_the_most_serious_comes_first() -> None:
 
 
 def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
-    blocked = [failure(1, under_min_isr_partitions=2)]
+    blocked = [failure(1, newly_under_min_isr_partitions=2)]
     lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, down_brokers=[9])
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
     waiting += (

@@ -64,9 +64,9 @@ SUMMARY_COLUMNS = (
     column("newly_offline_partitions", LONG, "partitions that this failure takes offline", required=True),
     column("offline_size_bytes", LONG, "bytes of the newly offline partitions; null = some size is unknown"),
     column(
-        "under_min_isr_before_partitions",
+        "newly_under_min_isr_partitions",
         LONG,
-        "online partitions below min.insync.replicas now: they block acks=all producers",
+        "online partitions that this failure takes below min.insync.replicas",
         required=True,
     ),
     column(
@@ -143,7 +143,7 @@ def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
         events[:, failure_totals.OFFLINE],
         events[:, failure_totals.OFFLINE] - now[failure_totals.OFFLINE],
         pa.array(events[:, failure_totals.OFFLINE_BYTES], LONG, mask=events[:, failure_totals.UNKNOWN_SIZE] > 0),
-        np.full(n, now[failure_totals.UNDER_MIN_ISR]),
+        events[:, failure_totals.NEWLY_UNDER_MIN_ISR],
         events[:, failure_totals.UNDER_MIN_ISR],
         events[:, failure_totals.SINGLE_ISR],
         events[:, failure_totals.UNCLEAN_ELECTIONS],

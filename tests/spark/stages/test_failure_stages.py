@@ -75,27 +75,27 @@ def test_leaders_after_each_failure(spark: SparkSession, failure_summary: DataFr
 @pytest.mark.stage("gold.failure_summary")
 def test_partitions_after_each_failure(spark: SparkSession, failure_summary: DataFrame) -> None:
     columns = (
-        "scenario offline_partitions newly_offline_partitions offline_size_bytes under_min_isr_before_partitions "
+        "scenario offline_partitions newly_offline_partitions offline_size_bytes newly_under_min_isr_partitions "
         "under_min_isr_partitions single_isr_partitions unclean_elections potential_lost_messages"
     )
-    first = (0, 0, 0, 0, 1, 3, 1, 7)  # orders-0 is below the minimum; clicks-0, logs-0, orders-0 have one in sync
+    first = (0, 0, 0, 1, 1, 3, 1, 7)  # orders-0 is below the minimum; clicks-0, logs-0, orders-0 have one in sync
     of_pairs = {
-        "1,2": (1, 1, 100, 0, 1, 3, 1, 7),  # orders-0 is offline, orders-1 below the minimum; the others have broker 3
-        "1,3": (2, 2, 700, 0, 2, 2, 0, 0),  # clicks-0 and logs-0 are offline; orders-0 and orders-1 have broker 2
-        "2,3": (2, 2, 600, 0, 1, 2, 0, 0),  # logs-0 and orders-1 are offline; clicks-0 and orders-0 have broker 1
+        "1,2": (1, 1, 100, 1, 1, 3, 1, 7),  # orders-0 is offline, orders-1 below the minimum; the others have broker 3
+        "1,3": (2, 2, 700, 2, 2, 2, 0, 0),  # clicks-0 and logs-0 are offline; orders-0 and orders-1 have broker 2
+        "2,3": (2, 2, 600, 1, 1, 2, 0, 0),  # logs-0 and orders-1 are offline; clicks-0 and orders-0 have broker 1
     }
     expected = [
         ("broker:1", *first),
-        ("broker:2", 0, 0, 0, 0, 2, 4, 0, 0),  # both partitions of orders; all four have one in-sync replica
-        ("broker:3", 1, 1, 400, 0, 1, 2, 0, 0),  # logs-0 goes offline; orders-1 and clicks-0 have one
+        ("broker:2", 0, 0, 0, 2, 2, 4, 0, 0),  # both partitions of orders; all four have one in-sync replica
+        ("broker:3", 1, 1, 400, 1, 1, 2, 0, 0),  # logs-0 goes offline; orders-1 and clicks-0 have one
         *((f"pair:{pair}", *outcome) for pair, outcome in of_pairs.items()),
         ("rack:a", *first),
         ("rack:b", *of_pairs["2,3"]),
         ("custom:1,2", *of_pairs["1,2"]),
         *((f"random:2:{i}", *outcome) for i, outcome in enumerate(of_pairs.values())),
         ("rolling_restart:1", *first),
-        ("rolling_restart:2", 0, 0, 0, 0, 2, 3, 0, 0),  # clicks-0 now has 3 and 1 in sync
-        ("rolling_restart:3", 1, 1, 400, 0, 1, 2, 0, 0),  # clicks-0 and orders-1 have one, orders-0 has both
+        ("rolling_restart:2", 0, 0, 0, 2, 2, 3, 0, 0),  # clicks-0 now has 3 and 1 in sync
+        ("rolling_restart:3", 1, 1, 400, 1, 1, 2, 0, 0),  # clicks-0 and orders-1 have one, orders-0 has both
     ]
     assert_df_equality(
         select_columns(failure_summary, columns),

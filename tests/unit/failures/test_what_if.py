@@ -45,7 +45,7 @@ def test_each_failure_is_that_of_the_broker_alone(source: Path) -> None:
         assert row.worst_survivor_ratio == alone.worst_survivor_ratio
         assert row.takeover_brokers == len(alone.takeovers)
         assert row.newly_offline_partitions == alone.effects.offline.partitions
-        assert row.under_min_isr_partitions - row.under_min_isr_before_partitions <= alone.effects.blocked.partitions
+        assert row.newly_under_min_isr_partitions == alone.effects.blocked.partitions
         assert bool(alone.causes) == (alone.effects.offline.partitions + alone.effects.blocked.partitions > 0)
         assert row.answer.startswith("No") == (row.newly_offline_partitions > 0)
 

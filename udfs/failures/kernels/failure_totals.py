@@ -26,8 +26,9 @@ from udfs.kernel_compiler import compiled, part
 
 # Columns of event counts. LOST_MESSAGES: messages of unclean elections whose new leader has a known lag; UNKNOWN_LAG:
 # unclean elections without one. OFFLINE_BYTES: size of the partitions that go offline; UNKNOWN_SIZE: those without one.
+# NEWLY_UNDER_MIN_ISR: those below min.insync.replicas that were not; more than the increase where some go offline.
 OFFLINE, UNDER_MIN_ISR, SINGLE_ISR, UNCLEAN_ELECTIONS, LOST_MESSAGES, UNKNOWN_LAG = range(6)
-OFFLINE_BYTES, UNKNOWN_SIZE, EVENTS = range(6, 9)
+OFFLINE_BYTES, UNKNOWN_SIZE, NEWLY_UNDER_MIN_ISR, EVENTS = range(6, 10)
 # Columns of the load that a leadership brings. FETCH is what a leader sends: bytes out to consumers, and bytes in once
 # more for each follower that is in sync.
 LEADERS, BYTES_IN, BYTES_OUT, FETCH, LOADS = range(5)
@@ -72,21 +73,24 @@ class RestartSums(NamedTuple):
 
 
 @part
-def count_events(group: PartitionGroup, i: int, leader_before: int, election: Election, out: Ints) -> None:
-    """Write the event counts (int64, EVENTS) of partition i after an election. leader_before: a position."""
+def count_events(group: PartitionGroup, i: int, before: Election, election: Election, out: Ints) -> None:
+    """Write the event counts (int64, EVENTS) of partition i after an election. before: its state before the failure."""
     if not group.counted[i]:
         out[:] = 0
         return
     offline = election.leader == NO_BROKER
     unclean = election.elected_from == UNCLEAN
     out[OFFLINE] = offline
-    out[UNDER_MIN_ISR] = not offline and election.in_sync < group.min_isr[i]
+    was_online = before.leader != NO_BROKER
+    is_under = not offline and election.in_sync < group.min_isr[i]
+    out[UNDER_MIN_ISR] = is_under
+    out[NEWLY_UNDER_MIN_ISR] = is_under and not (was_online and before.in_sync < group.min_isr[i])
     out[SINGLE_ISR] = not offline and election.in_sync == 1
     out[UNCLEAN_ELECTIONS] = unclean
     lag = group.lag[group.offsets[i] + election.leader] if unclean else 0
     out[LOST_MESSAGES] = max(lag, 0)
     out[UNKNOWN_LAG] = lag < 0
-    newly_offline = offline and leader_before != NO_BROKER
+    newly_offline = offline and was_online
     out[OFFLINE_BYTES] = max(group.size[i], 0) if newly_offline else 0
     out[UNKNOWN_SIZE] = newly_offline and group.size[i] < 0
 
@@ -123,14 +127,14 @@ def sum_failures(group: PartitionGroup, out: FailureSums) -> int:
         replicas, live_count = read_replicas(group, i, positions)
         begin, leader = offsets[i], leaders[i]
         before = elect_leader(replicas, 0)
-        count_events(group, i, replicas.leader, before, base)
+        count_events(group, i, before, before, base)
         events[:] += base
         if replicas.leader != NO_BROKER:
             add_leadership(leader_loads[leader], rate[i], before.in_sync)
         for k in range(live_count):
             a = broker[begin + positions[k]]
             after = elect_leader(replicas, 1 << positions[k])
-            count_events(group, i, replicas.leader, after, single[k])
+            count_events(group, i, before, after, single[k])
             single[k] -= base
             single_events[a] += single[k]
             if after.leader == NO_BROKER:
@@ -145,7 +149,7 @@ def sum_failures(group: PartitionGroup, out: FailureSums) -> int:
         for k in range(live_count):
             for j in range(k + 1, live_count):
                 after = elect_leader(replicas, (1 << positions[k]) | (1 << positions[j]))
-                count_events(group, i, replicas.leader, after, both)
+                count_events(group, i, before, after, both)
                 a, b = broker[begin + positions[k]], broker[begin + positions[j]]
                 if a > b:
                     a, b = b, a
@@ -193,7 +197,7 @@ def sum_scenarios(group: PartitionGroup, scenario_offsets: Ints, scenario: Ints,
         if count == 0:
             continue
         before = elect_leader(replicas, 0)
-        count_events(group, i, replicas.leader, before, base)
+        count_events(group, i, before, before, base)
         for c in range(count):
             s = concerned[c]
             mask = failed[s]
@@ -202,7 +206,7 @@ def sum_scenarios(group: PartitionGroup, scenario_offsets: Ints, scenario: Ints,
             slot = mask if cached else 0  # no mask is 0: the first slot is free for outcomes that are not cached
             if not cached or slot_partition[slot] != i:
                 after = elect_leader(replicas, mask)
-                count_events(group, i, replicas.leader, after, events)
+                count_events(group, i, before, after, events)
                 slot_partition[slot] = i if cached else -1
                 leaders[slot], in_sync_counts[slot] = after.leader, after.in_sync
                 has_changes[slot] = False
@@ -276,12 +280,13 @@ def sum_restart(group: PartitionGroup, out: RestartSums) -> None:
                 positions[at] = positions[at - 1]
                 at -= 1
             positions[at] = position
-        count_events(group, i, replicas.leader, elect_leader(replicas, 0), base)
+        before = elect_leader(replicas, 0)
+        count_events(group, i, before, before, base)
         for k in range(live_count):
             step = group.broker[begin + positions[k]]
             bit = 1 << positions[k]
             after = elect_leader(replicas, bit)
-            count_events(group, i, replicas.leader, after, events)
+            count_events(group, i, before, after, events)
             for e in range(EVENTS):
                 out.events[step, e] += events[e] - base[e]
             if replicas.leader != positions[k]:
@@ -296,7 +301,7 @@ def sum_restart(group: PartitionGroup, out: RestartSums) -> None:
             replicas = ReplicaMasks(replicas.live, isr, replicas.elr, after.leader, replicas.unclean)
             if not was_in_isr:
                 in_sync = elect_leader(replicas, 0).in_sync
-                count_events(group, i, replicas.leader, Election(replicas.leader, in_sync, UNCHANGED), events)
+                count_events(group, i, before, Election(replicas.leader, in_sync, UNCHANGED), events)
                 for e in range(EVENTS):
                     out.lasting_events[step, e] += events[e] - base[e]
                 base[:] = events
