@@ -45,7 +45,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             "worst_survivor_ratio": float(1 + draw.random() / 2),
             "offline_partitions": 0,
             "newly_offline_partitions": int(draw.integers(0, 3)),
-            "newly_under_min_isr_partitions": 0,
+            "newly_under_min_isr_partitions": 1,
             "under_min_isr_partitions": 1,
             "single_isr_partitions": 2,
             "unclean_elections": 0,
