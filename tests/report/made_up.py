@@ -137,6 +137,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
                 "worst_survivor": 1,
                 "worst_survivor_ratio": 1.3,
                 "newly_offline_partitions": 0,
+                "newly_under_min_isr_partitions": 0,
                 "under_min_isr_partitions": 0,
             }
             for i in range(3)
