@@ -255,6 +255,8 @@ def _describe_proof(proof: certificates.Proof, few_moves: bool) -> str:
         return f"{text}: optimal"
     if proof.quantity == certificates.REPLICAS_COPIED and not few_moves:
         return f"{text}; the plan minimizes bytes, not replicas"
+    if proof.quantity == certificates.BYTES_COPIED and few_moves:
+        text += "; the plan minimizes replicas, not bytes"
     return f"{text}: gap {proof.gap / proof.lower_bound:.2%}" if proof.lower_bound else f"{text}: gap {show(proof.gap)}"
 
 

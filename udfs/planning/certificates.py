@@ -287,3 +287,12 @@ class BalanceCertificate(CopyCertificate):
     goal: str
     bytes_lower_bound: float
     reached: dict[str, ReachedLoad]  # By metric: replicas, leaders, disk, bytes_in, bytes_out
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bounds of the copies, of replicas and of bytes, that of the objective first."""
+        proofs = super().proofs
+        if any(proof.quantity == BYTES_COPIED for proof in proofs):
+            return proofs
+        gap = max(self.bytes - self.bytes_lower_bound, 0.0)
+        return [*proofs, Proof(BYTES_COPIED, float(self.bytes), float(self.bytes_lower_bound), gap)]

@@ -106,6 +106,26 @@ def test_copied_replicas_have_no_gap_where_bytes_are_minimized(
     assert "gap" not in copied
 
 
+@pytest.mark.slow
+def test_expand_bounds_bytes_by_the_emptiest_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, answer, model = tmp_path / "plan", tmp_path / "answer.json", judge.model(3)
+    result = CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "expand", "--out", out, "--json", answer)
+    planned = json.loads((out / "reassignment.json").read_text())["partitions"]
+    new_lists = {(entry["topic"], entry["partition"]): entry["replicas"] for entry in planned}
+    disks: list[dict[int, float]] = [{broker["id"]: 0.0 for broker in model["brokers"]} for _ in range(2)]
+    for one in model["partitions"]:
+        lists = one["replicas"], new_lists.get((one["topic"], one["partition"]), one["replicas"])
+        for disk, replicas in zip(disks, lists, strict=True):
+            for broker in replicas:
+                disk[broker] += one["size_mb"]
+    before, after = disks
+    arriving = sum(max(min(after.values()) - load, 0.0) for load in before.values())
+    copied = judge.judge(model, {"partitions": planned})["megabytes"]
+    certificate = json.loads(answer.read_text())["certificate"]
+    assert arriving - 0.1 <= copied * certificate["bytes_lower_bound"] / certificate["bytes"] <= copied
+    assert "; the plan minimizes replicas, not bytes: gap " in result.out
+
+
 def test_price_of_spreading_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "plan"
     result = CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "failover", "--per-topic", "--out", out)

@@ -12,7 +12,7 @@ from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.annealing import search_task
 from udfs.planning.annealing.kernels.search_state import SearchState, create_state
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
-from udfs.planning.bounds.reached_bounds import count_forced_replicas
+from udfs.planning.bounds.reached_bounds import bound_bytes_by_disk, count_forced_replicas
 from udfs.planning.certificates import BalanceCertificate, ReachedLoad
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.constraints import Rules
@@ -109,7 +109,8 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
     stayed_bytes = float(model.size[model.row[must_leave & ~outcome.gone]].sum())
     bound = task.copy_bound.allow_excess(over["disk"], over["bytes_in"], too_many) * outcome.units.disk - stayed_bytes
     forced = count_forced_replicas(model, rules, outcome.proposal)
-    bound = min(max(bound, float(forced @ model.size), 0.0), copied)
+    by_disk = bound_bytes_by_disk(model, rules, outcome.proposal, outcome.units.counted)
+    bound = min(max(bound, float(forced @ model.size), by_disk), copied)
     # The fewest moves: what left, and what brokers had above or below what they may have and now have.
     stays = ~rules.must_leave & model.live
     above = outcome.replicas_before - np.maximum(task.limits.max_replicas, state.replicas)
