@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.cli.bottleneck_rendering import render_bottleneck
+from pipelines.cli.disk_rendering import render_disk_growth
 from pipelines.cli.plan_command_line import PlanCommandLine
 from pipelines.cli.rack_rendering import render_racks
 from pipelines.cli.text_format import format_bytes, format_count
@@ -126,6 +127,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         yield f"  copied: {format_count(metrics.moves, 'replica')}, {size}"
     else:
         yield "  nothing is copied"
+    yield from render_disk_growth(plan)
     lists, leaders = format_count(metrics.lists_changed, "replica list"), metrics.leader_changes
     yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}"
     if metrics.leader_replacements:

@@ -6,14 +6,19 @@ import json
 import re
 from itertools import takewhile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numba
 import pytest
 
+from pipelines.cli.disk_rendering import render_disk_growth
 from pipelines.cli.text_format import format_count, format_duration
 from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
+from udfs.planning.disk_growth import DiskGrowth
+from udfs.planning.plan_request import PlanRequest
 
 
 def test_repair_names_what_cannot_be_rolled_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,6 +129,27 @@ def test_expand_bounds_bytes_by_the_emptiest_disk(tmp_path: Path, capsys: pytest
     certificate = json.loads(answer.read_text())["certificate"]
     assert arriving - 0.1 <= copied * certificate["bytes_lower_bound"] / certificate["bytes"] <= copied
     assert "; the plan minimizes replicas, not bytes: gap " in result.out
+
+
+@pytest.mark.slow
+def test_disks_that_grow_most_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", write_model(tmp_path), "--goal", "expand", "--objective", "min-bytes"]
+    answer = tmp_path / "answer.json"
+    text = CommandResult(capsys, *arguments, "--json", answer).out
+    line = next(row for row in text.splitlines() if row.startswith("  disk, most while copying: "))
+    assert re.fullmatch(r".*: broker 1[67] 0 B -> .*, broker 1[67] 0 B -> .*: check that they have room", line)
+    growth = json.loads(answer.read_text())["disk_growth"]
+    assert [one["before_bytes"] for one in growth[:2]] == [0, 0]
+    assert growth[0]["peak_bytes"] >= growth[0]["after_bytes"] > 0
+    text = CommandResult(capsys, *arguments, "--set", f"plans.broker_bytes={10**15}").out
+    assert ": within plans.broker_bytes, 1 PB\n" in text
+
+
+def test_disk_that_is_too_full_while_copying_is_named() -> None:
+    facts = SimpleNamespace(disk_growth=(DiskGrowth(7, 10**12, 3 * 10**12, 2 * 10**12), DiskGrowth(8, 0, 10**9, 10**9)))
+    plan: Any = SimpleNamespace(facts=facts, request=PlanRequest("balance", broker_bytes=2 * 10**12))
+    (line,) = render_disk_growth(plan)
+    assert line.endswith("broker 7 1 TB -> 3 TB, broker 8 0 B -> 1 GB: more than plans.broker_bytes, 2 TB, on broker 7")
 
 
 def test_price_of_spreading_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
