@@ -10,6 +10,7 @@ from pipelines.cli.bottleneck_rendering import render_bottleneck
 from pipelines.cli.disk_rendering import render_disk_growth
 from pipelines.cli.plan_command_line import PlanCommandLine
 from pipelines.cli.rack_rendering import render_racks
+from pipelines.cli.repair_rendering import render_urgent_repair
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
@@ -132,6 +133,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}"
     if metrics.leader_replacements:
         yield f"  replaced: {_describe_replacements(plan.request, metrics.leader_replacements)}"
+    yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES

@@ -254,6 +254,27 @@ def test_a_repair_of_partitions_that_are_short_of_in_sync_replicas(
     assert changed - {4} == repaired
 
 
+def test_a_repair_names_the_command_for_partitions_below_min_isr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 9 is down; only partition 1 has fewer in-sync replicas than min.insync.replicas."""
+    header = "Topic: t\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: min.insync.replicas=2"
+    lists = {"1,2,9": "1,2", "3,9,2": "3"}
+    lines = [describe_line(n, ids).replace(f"Isr: {ids}", f"Isr: {isr}") for n, (ids, isr) in enumerate(lists.items())]
+    (tmp_path / "brokers.csv").write_text("broker_id,live\n1,yes\n2,yes\n3,yes\n4,yes\n9,no\n")
+    write_describe(tmp_path, header, *lines)
+    out = tmp_path / "plan"
+    text = CommandResult(capsys, "plan", tmp_path, "--goal", "repair", "--out", out).out.splitlines()
+    at = text.index("  first: 1 partition below min.insync.replicas (t-1) is repaired by:")  # of unknown size
+    command = shlex.split(text[at + 1])[1:]
+    assert command[-3:] == ["--out", f"{out}-first", "--under-min-isr-partitions"]
+    result = CommandResult(capsys, *command)
+    assert result.code == 0
+    assert "  first: " not in result.out
+    planned = json.loads(Path(f"{out}-first", "reassignment.json").read_text())["partitions"]
+    assert [entry["partition"] for entry in planned] == [1]
+
+
 def test_a_throttle_replaces_that_of_the_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--goal", "balance", "--objective", "min-bytes", "--out", tmp_path / "plan", "--json", tmp_path / "a")
 
