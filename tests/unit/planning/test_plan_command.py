@@ -116,6 +116,20 @@ def test_infeasible_request_exits_with_3_and_writes_nothing(tmp_path: Path, caps
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
 
 
+def test_drain_of_the_only_broker_of_a_rack_names_remedies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "brokers.csv").write_text("broker_id,rack\n1,a\n2,a\n3,b\n4,b\n9,c\n")
+    write_describe(tmp_path, *(describe_line(n, ids) for n, ids in enumerate(("1,3,9", "2,4,9", "9,1,4"))))
+    result = CommandResult(capsys, "plan", tmp_path, "--goal", "drain", "--brokers", "9", "--out", tmp_path / "plan")
+    assert result.code == 3
+    commands = [line[line.index(": kafka-placement ") + 2 :] for line in result.err.splitlines()[-2:]]
+    assert [shlex.split(command)[-2:] for command in commands] == [
+        ["--add-brokers", "10:c"],
+        [str(tmp_path / "plan"), "--allow-empty-racks"],
+    ]
+    for command in commands:
+        assert CommandResult(capsys, *shlex.split(command)[1:]).code == 0
+
+
 def test_partitions_in_flight_are_frozen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     moving = describe_line(1, "1,2,3", "\tAdding Replicas: 3\tRemoving Replicas: 2")
     source = write_describe(tmp_path, describe_line(0, "1,2"), moving, describe_line(2, "1,3"), describe_line(3, "1,3"))
