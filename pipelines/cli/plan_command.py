@@ -89,6 +89,9 @@ def plan(
     per_topic: Annotated[bool, _flag("per-topic", "Spread the leaders of each topic as well.")] = False,
     by_bytes: Annotated[bool, _flag("by-bytes", "For leaders and failover: also balance bytes out.")] = False,
     allow_empty_racks: Annotated[bool, _flag("allow-empty-racks", "Allow racks to lose their last broker.")] = False,
+    keep_rack_violations: Annotated[
+        bool, _flag("keep-rack-violations", "Leave racks that hold too many replicas of a partition as they are.")
+    ] = False,
     prefer_fewer_copysets: Annotated[
         bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
     ] = False,

@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.cli.bottleneck_rendering import render_bottleneck
 from pipelines.cli.disk_rendering import render_disk_growth
 from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.cli.rack_rendering import render_racks
+from pipelines.cli.rack_rendering import render_rack_repairs, render_racks
 from pipelines.cli.repair_rendering import render_urgent_repair
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.cli.wave_rendering import render_waves
@@ -140,6 +140,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     for proof in certificate.proofs:
         if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
             yield f"  {_describe_proof(proof, few_moves)}"
+    yield from render_rack_repairs(plan, command)
     yield from _render_prices(certificate)
     for title, texts in (("relaxed", certificate.relaxed_targets), ("missed", certificate.missed_targets)):
         yield from (f"  {title}: {text}" for text in texts[:_LISTED])

@@ -236,6 +236,14 @@ class BytesOutCertificate(Certificate):
         return [proof for part in parts if part for proof in part.proofs]
 
 
+@dataclass(frozen=True)
+class RackRepairs:
+    """Copies that only repair racks with too many replicas of a partition, whatever else the plan is for."""
+
+    replicas: int
+    bytes: int
+
+
 @json_object
 class CopyCertificate(Certificate):
     """What a plan copies: the value of its objective and the number of moves, with their lower bounds."""
@@ -249,6 +257,7 @@ class CopyCertificate(Certificate):
     bytes: float
     relaxed: list[str]
     missed: list[str]
+    rack_repairs: RackRepairs | None = json_key("rack_repairs", omit_none=True, default=None, kw_only=True)
 
     @property
     def proofs(self) -> list[Proof]:

@@ -130,6 +130,22 @@ def test_drain_of_the_only_broker_of_a_rack_names_remedies(tmp_path: Path, capsy
         assert CommandResult(capsys, *shlex.split(command)[1:]).code == 0
 
 
+def test_rack_violations_beside_a_drain_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 1 has a replica of partition 0 only; partition 1 has two replicas in rack b."""
+    (tmp_path / "brokers.csv").write_text("broker_id,rack\n1,a\n2,a\n3,b\n4,b\n5,c\n")
+    write_describe(tmp_path, *(describe_line(n, ids) for n, ids in enumerate(("1,3,5", "2,3,4"))))
+    arguments = ["plan", tmp_path, "--goal", "drain", "--brokers", "1", "--objective", "min-moves", "--out"]
+    lines = CommandResult(capsys, *arguments, tmp_path / "plan").out.splitlines()
+    (line,) = [line for line in lines if "only to repair them" in line]
+    begin, command = line.split("; without that: ")
+    assert begin == "  rack violations: at least 1 replica is copied only to repair them, not to drain"
+    again = CommandResult(capsys, *shlex.split(command)[1:])
+    assert again.code == 0, again.err
+    assert "only to repair them" not in again.out
+    assert "  copied: 1 replica," in again.out
+    assert Path(f"{tmp_path / 'plan'}-without-racks", "plan.json").exists()
+
+
 def test_partitions_in_flight_are_frozen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     moving = describe_line(1, "1,2,3", "\tAdding Replicas: 3\tRemoving Replicas: 2")
     source = write_describe(tmp_path, describe_line(0, "1,2"), moving, describe_line(2, "1,3"), describe_line(3, "1,3"))

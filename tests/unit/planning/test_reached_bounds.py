@@ -40,6 +40,7 @@ def plans(draw: st.DrawFn) -> tuple[ClusterModel, Rules, Lists]:
     model = model_with({("t", i): one for i, one in enumerate(before)}, range(BROKERS), racks, sizes)
     drained = draw(st.booleans())
     request = PlanRequest("drain", brokers=(0,), allow_empty_racks=True) if drained else PlanRequest("balance")
+    request = replace(request, keep_rack_violations=draw(st.booleans()))
     rules = replace(build_rules(model, request), fixed=np.array([draw(st.integers(0, 5)) == 0 for _ in before]))
     after = []
     for one, fixed in zip(before, rules.fixed.tolist(), strict=True):
@@ -100,3 +101,31 @@ def test_bounds_include_what_repairs_racks(goal: str) -> None:
     # A partition that loses the replica of broker 1 need not have too many in rack a any more.
     lost = np.array([1 in one and {0, 1} <= set(one) for one in lists_of(model)])
     assert repairs.tolist() == ([1] * 24 if goal == "balance" else (~lost).astype(int).tolist())
+
+
+@pytest.mark.parametrize("objective", ["all", "min-bytes", "min-moves"])
+def test_rack_violations_may_stay(objective: str) -> None:
+    model = crowded_cluster()
+    free = make_plan(model, PlanRequest("drain", brokers=(1,), objective=objective)).certificate
+    request = PlanRequest("drain", brokers=(1,), objective=objective, keep_rack_violations=True)
+    proposal = make_plan(model, request)
+    crowded = [{0, 1} <= set(one) for one in lists_of(model)]  # others have too many in rack b
+    assert free.rack_repairs.replicas == 24 - sum(crowded)
+    assert free.rack_repairs.bytes == model.size[~np.array(crowded)].sum()
+    assert proposal.certificate.rack_repairs is None
+    assert proposal.certificate.bytes < free.bytes
+    assert (proposal.replicas != 1).all()
+    racks = [Counter(model.rack[one].tolist()) for one in lists_of(proposal)]
+    assert all(max(one.values()) <= 1 for one, was in zip(racks, crowded, strict=True) if was)  # none is added
+
+
+@pytest.mark.parametrize("objective", ["all", "min-bytes"])
+def test_a_drain_comes_before_racks_where_a_budget_does_not_pay_for_both(objective: str) -> None:
+    model = crowded_cluster()
+    leaving = model.size[model.row[model.replicas == 1]].sum()
+    request = PlanRequest("drain", brokers=(1,), objective=objective, max_bytes=int(leaving) + 1)
+    proposal = make_plan(model, request)
+    assert proposal.certificate.bytes <= leaving + 1
+    assert (proposal.replicas != 1).all()
+    (text,) = [text for text in proposal.certificate.missed if text.startswith("racks: ")]
+    assert text.endswith(" keep too many replicas in one rack; the budget is for the drain")
