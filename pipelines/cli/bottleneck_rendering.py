@@ -24,12 +24,15 @@ def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) 
     yield f"    {_describe_spread(bottleneck.even_spread)}"
     if bottleneck.reason is not None:
         yield f"    why: {bottleneck.reason}"
+    alternatives = 0
     for faster in plan.faster_plans:
         yield f"    faster: {_describe(faster, plan)}"
         if faster.throttle is not None:
             yield f"      {_format_throttle(faster.throttle, server)}    # after each --execute, which resets it"
         else:
-            yield f"      {command.change(faster.options)}"
+            alternatives += 1
+            suffix = "-faster" if alternatives == 1 else f"-faster-{alternatives}"
+            yield f"      {command.with_other_folder(suffix).change(faster.options)}"
     if not plan.faster_plans:
         yield "    no faster alternative: none that was tried saves a tenth of the time"
 

@@ -20,7 +20,7 @@ from pipelines.cli.common_options import (
 )
 from pipelines.cli.option_values import parse_path, whole_number
 from pipelines.cli.text_format import print_message, print_warning
-from pipelines.errors import EXIT_INPUT, SettingsError, SourceError
+from pipelines.errors import EXIT_INPUT, Infeasible, SettingsError, SourceError
 from pipelines.ingest.sources import find_source
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
@@ -89,6 +89,9 @@ def plan(
     per_topic: Annotated[bool, _flag("per-topic", "Spread the leaders of each topic as well.")] = False,
     by_bytes: Annotated[bool, _flag("by-bytes", "For leaders and failover: also balance bytes out.")] = False,
     allow_empty_racks: Annotated[bool, _flag("allow-empty-racks", "Allow racks to lose their last broker.")] = False,
+    keep_rack_violations: Annotated[
+        bool, _flag("keep-rack-violations", "Leave racks that hold too many replicas of a partition as they are.")
+    ] = False,
     prefer_fewer_copysets: Annotated[
         bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
     ] = False,
@@ -103,6 +106,7 @@ def plan(
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
     from pipelines.cli.plan_command_line import PlanCommandLine
     from pipelines.cli.plan_options import PlanOptions, parse_limits, parse_new_brokers, parse_request
+    from pipelines.cli.plan_remedies import list_remedies
     from pipelines.cli.plan_rendering import render_plan, render_progress
     from pipelines.cli.plan_warnings import list_warnings
     from pipelines.config.plan_parameters import build_metric_options
@@ -162,7 +166,11 @@ def plan(
     with TemporaryDirectory() as preview, announce_compilation(print_message):
         printed = out == Path("-")
         folder = Path(preview, "plan") if out is None or printed else out
-        created = create_plan(snapshot, request, folder, limits, build_metric_options(settings), defaults)
+        try:
+            created = create_plan(snapshot, request, folder, limits, build_metric_options(settings), defaults)
+        except Infeasible as error:
+            model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
+            raise Infeasible(*error.args, *list_remedies(model, request, command)) from error
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created):
         print_warning(warning)

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _JOINED = ("--add-brokers",)  # options whose values are lists, to which new values are added
 _REPEATED = ("--set", "--ignore-topics")  # options that may be written several times
@@ -14,6 +14,18 @@ class PlanCommandLine:
 
     source: str
     options: Mapping[str, tuple[str, ...]]  # Their values; none = a flag
+
+    def with_other_folder(self, suffix: str) -> "PlanCommandLine":
+        """Return the command with another folder for its plan, if it writes one, so that it overwrites no other."""
+        folders = self.options.get("--out", ())
+        if not folders or folders == ("-",):
+            return self
+        others = tuple(folder.rstrip("/") + suffix for folder in folders)
+        return replace(self, options={**self.options, "--out": others})
+
+    def with_flag(self, option: str) -> "PlanCommandLine":
+        """Return the command with one more option that has no value."""
+        return replace(self, options={**self.options, option: ()})
 
     def change(self, changes: Mapping[str, tuple[str, ...]]) -> str:
         """Return the command with other values of some options; without a value, an option is left out."""

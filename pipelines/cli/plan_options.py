@@ -18,7 +18,15 @@ _UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumera
 _UNITS |= {f"{name}i": 1024**power for power, name in enumerate(_PREFIXES, 1)}
 _MAX_SIZE = 10**18
 _MIN_ISR = ("at_min_isr_partitions", "under_min_isr_partitions")
-_UNPARSED = ("max_moves", "keep_leaders", "per_topic", "by_bytes", "allow_empty_racks", *_MIN_ISR)
+_UNPARSED = (
+    "max_moves",
+    "keep_leaders",
+    "per_topic",
+    "by_bytes",
+    "allow_empty_racks",
+    "keep_rack_violations",
+    *_MIN_ISR,
+)
 _CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
 
 
@@ -44,6 +52,7 @@ class PlanOptions:
     per_topic: bool = False
     by_bytes: bool = False
     allow_empty_racks: bool = False
+    keep_rack_violations: bool = False
     prefer_fewer_copysets: bool = False
     seed: int | None = None
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.cli.bottleneck_rendering import render_bottleneck
+from pipelines.cli.disk_rendering import render_disk_growth
 from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.cli.rack_rendering import render_racks
+from pipelines.cli.rack_rendering import render_rack_repairs, render_racks
+from pipelines.cli.repair_rendering import render_urgent_repair
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
@@ -126,16 +128,19 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         yield f"  copied: {format_count(metrics.moves, 'replica')}, {size}"
     else:
         yield "  nothing is copied"
+    yield from render_disk_growth(plan)
     lists, leaders = format_count(metrics.lists_changed, "replica list"), metrics.leader_changes
     yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}"
     if metrics.leader_replacements:
         yield f"  replaced: {_describe_replacements(plan.request, metrics.leader_replacements)}"
+    yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     for proof in certificate.proofs:
         if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
             yield f"  {_describe_proof(proof, few_moves)}"
+    yield from render_rack_repairs(plan, command)
     yield from _render_prices(certificate)
     for title, texts in (("relaxed", certificate.relaxed_targets), ("missed", certificate.missed_targets)):
         yield from (f"  {title}: {text}" for text in texts[:_LISTED])
@@ -255,6 +260,8 @@ def _describe_proof(proof: certificates.Proof, few_moves: bool) -> str:
         return f"{text}: optimal"
     if proof.quantity == certificates.REPLICAS_COPIED and not few_moves:
         return f"{text}; the plan minimizes bytes, not replicas"
+    if proof.quantity == certificates.BYTES_COPIED and few_moves:
+        text += "; the plan minimizes replicas, not bytes"
     return f"{text}: gap {proof.gap / proof.lower_bound:.2%}" if proof.lower_bound else f"{text}: gap {show(proof.gap)}"
 
 

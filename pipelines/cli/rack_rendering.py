@@ -1,11 +1,11 @@
-"""Text about a repair's spread over racks: how many partitions it spreads, and why others stay in one rack."""
+"""Text about what a plan does for racks: what it repairs, and why partitions stay in one rack."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.cli.text_format import format_count
+from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.plan_files.plan_creation import CreatedPlan
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, join_names
 from udfs.planning.constraints import build_rules, find_rack_violations
@@ -27,6 +27,17 @@ def render_racks(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
         yield f"  racks: the plan spreads {spread} with too many replicas in one rack"
         yield from _explain_staying(model, after)
     yield from _render_single_replicas(model, command)
+
+
+def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
+    """Render how much of a plan for another goal repairs rack violations, and the command that leaves them."""
+    repairs = getattr(plan.summary.proposal.certificate, "rack_repairs", None)
+    if repairs is None:
+        return
+    size = f" ({format_bytes(repairs.bytes)})" if plan.summary.model.known[0] else ""
+    copied = f"{format_count(repairs.replicas, 'replica')}{size} {'is' if repairs.replicas == 1 else 'are'} copied"
+    again = command.with_other_folder("-without-racks").with_flag("--keep-rack-violations").change({})
+    yield f"  rack violations: at least {copied} only to repair them, not to {plan.request.goal}; without that: {again}"
 
 
 def _explain_staying(model: ClusterModel, stays: Flags) -> Iterator[str]:

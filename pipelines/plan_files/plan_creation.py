@@ -17,10 +17,12 @@ from udfs.planning.bottleneck import Bottleneck, find_bottleneck
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
+from udfs.planning.disk_growth import DiskGrowth, find_disk_growth
 from udfs.planning.faster_plans import FasterPlan, find_faster_plans
 from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.urgent_repair import UrgentRepair, find_urgent_repair
 from udfs.planning.waves import WaveLimits
 
 
@@ -53,6 +55,9 @@ class PlanFacts:
     metrics: PlanMetrics = json_inline()
     bottleneck: Bottleneck | None
     faster_plans: tuple[FasterPlan, ...]
+    disk_growth: tuple[DiskGrowth, ...]  # Brokers whose disk grows most
+    # The part of a repair to do first, or None
+    urgent_repair: UrgentRepair | None = json_key("urgent_repair", omit_none=True, default=None)
 
 
 def build_snapshot_model(
@@ -145,6 +150,8 @@ def _collect_facts(
         metrics=summary.metrics,
         bottleneck=bottleneck,
         faster_plans=faster_plans,
+        disk_growth=find_disk_growth(summary),
+        urgent_repair=find_urgent_repair(model, request, summary.proposal, summary.waves.limits),
     )
 
 

@@ -236,6 +236,14 @@ class BytesOutCertificate(Certificate):
         return [proof for part in parts if part for proof in part.proofs]
 
 
+@dataclass(frozen=True)
+class RackRepairs:
+    """Copies that only repair racks with too many replicas of a partition, whatever else the plan is for."""
+
+    replicas: int
+    bytes: int
+
+
 @json_object
 class CopyCertificate(Certificate):
     """What a plan copies: the value of its objective and the number of moves, with their lower bounds."""
@@ -249,6 +257,7 @@ class CopyCertificate(Certificate):
     bytes: float
     relaxed: list[str]
     missed: list[str]
+    rack_repairs: RackRepairs | None = json_key("rack_repairs", omit_none=True, default=None, kw_only=True)
 
     @property
     def proofs(self) -> list[Proof]:
@@ -287,3 +296,12 @@ class BalanceCertificate(CopyCertificate):
     goal: str
     bytes_lower_bound: float
     reached: dict[str, ReachedLoad]  # By metric: replicas, leaders, disk, bytes_in, bytes_out
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bounds of the copies, of replicas and of bytes, that of the objective first."""
+        proofs = super().proofs
+        if any(proof.quantity == BYTES_COPIED for proof in proofs):
+            return proofs
+        gap = max(self.bytes - self.bytes_lower_bound, 0.0)
+        return [*proofs, Proof(BYTES_COPIED, float(self.bytes), float(self.bytes_lower_bound), gap)]

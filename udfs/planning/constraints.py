@@ -74,6 +74,8 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     receives &= ~must_leave
     racks = len(np.unique(model.rack[model.live & ~must_leave]))
     rack_cap = -(-factor // max(racks, 1))
+    if request.keep_rack_violations:
+        rack_cap = np.maximum(rack_cap, _count_most_in_rack(model, ~must_leave[model.replicas]))
     fixed = model.frozen != FREE
     selected = _find_selected(model, request)
     blocked = fixed & selected & _find_concerned(model, must_leave, factor, rack_cap, goal)
@@ -113,6 +115,15 @@ def find_rack_violations(model: ClusterModel, rack_cap: Ints) -> Flags:
     violates = np.zeros(model.partitions, dtype=np.bool_)
     violates[keys[times > rack_cap[keys // racks]] // racks] = True
     return violates
+
+
+def _count_most_in_rack(model: ClusterModel, selected: Flags) -> Ints:
+    """Count the selected replicas (bool, r) of each partition in the rack with most of them: int64 (p)."""
+    racks = int(model.rack.max(initial=0)) + 1
+    keys, times = np.unique((model.row * racks + model.rack[model.replicas])[selected], return_counts=True)
+    most = np.zeros(model.partitions, dtype=np.int64)
+    np.maximum.at(most, keys // racks, times)
+    return most
 
 
 def _find_selected(model: ClusterModel, request: PlanRequest) -> Flags:

@@ -17,6 +17,7 @@ from udfs.planning.leadership.replacement_order import take_positions
 from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.low_disk import explain_low_disk
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
+from udfs.planning.rack_repairs import add_rack_repairs, add_violations_left, put_drain_first
 from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 
@@ -52,9 +53,10 @@ def plan_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
 
 def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Plan for the goals that copy replicas."""
-    rules = build_rules(model, request)
+    drain_first = put_drain_first(model, request)
+    rules = build_rules(model, drain_first)
     if rules.even and request.objective == ALL:
-        proposal = plan_balance(model, rules, request)
+        proposal = plan_balance(model, rules, drain_first)
     else:
         objective = MIN_MOVES if request.objective == MIN_MOVES else MIN_BYTES
         proposal = plan_replica_counts(model, rules, objective=objective)
@@ -62,6 +64,10 @@ def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment
             proposal = _even_out_leaders(model, rules, proposal)
         if rules.even:
             proposal = _add_low_disk(model, rules, request, proposal)
+    if rules.even:
+        proposal = add_rack_repairs(model, rules, proposal)
+    if drain_first != request:
+        proposal = add_violations_left(model, build_rules(model, request), proposal)
     if request.goal == "replace":
         proposal = take_positions(model, rules, proposal)
     return reduce_copysets(model, rules, proposal, request.seed) if COPYSETS in request.priorities else proposal

@@ -59,6 +59,8 @@ def _make_goal(name: str, title: str, *options: str, objectives: tuple[str, ...]
 _LEADERS = ("--per-topic", "--by-bytes")
 _MIN_ISR = ("--at-min-isr-partitions", "--under-min-isr-partitions")
 _EMPTY_RACKS = "--allow-empty-racks"
+# Of goals that even out the whole cluster
+_EVEN = ("--keep-rack-violations", "--prefer-fewer-copysets")
 _RELIEVE = "relieve the worst survivor of any broker failure by reordering replica lists"
 _RESTORE = "restore rack diversity, and replicas that are missing or on down brokers"
 GOALS: dict[str, Goal] = {
@@ -66,11 +68,9 @@ GOALS: dict[str, Goal] = {
     for goal in (
         _make_goal("leaders", "even out preferred leaders by reordering replica lists", *_LEADERS),
         _make_goal("failover", _RELIEVE, *_LEADERS, "--keep-leaders"),
-        _make_goal(
-            "balance", "even out replicas, leaders, disk and traffic", "--prefer-fewer-copysets", objectives=_ALL
-        ),
-        _make_goal("drain", "empty brokers", "--brokers", _EMPTY_RACKS, "--prefer-fewer-copysets", objectives=_ALL),
-        _make_goal("expand", "fill empty brokers", "--brokers", "--prefer-fewer-copysets", objectives=_ALL),
+        _make_goal("balance", "even out replicas, leaders, disk and traffic", *_EVEN, objectives=_ALL),
+        _make_goal("drain", "empty brokers", "--brokers", _EMPTY_RACKS, *_EVEN, objectives=_ALL),
+        _make_goal("expand", "fill empty brokers", "--brokers", *_EVEN, objectives=_ALL),
         _make_goal("replace", "replace brokers with others", "--replace", _EMPTY_RACKS, objectives=_COUNTS),
         _make_goal("repair", _RESTORE, "--brokers", *_MIN_ISR, objectives=_COUNTS),
         _make_goal("rf", "change the replication factor", "--rf", "--topics", objectives=_COUNTS),

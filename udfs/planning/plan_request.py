@@ -56,6 +56,8 @@ class PlanRequest:
     by_bytes: bool = False  # Whether the goals leaders and failover also even out bytes out
     # Whether a rack may be left without any broker
     allow_empty_racks: bool = json_key("allow_fewer_racks", default=False)
+    # Whether racks that hold too many replicas of a partition may keep them; no plan adds to them
+    keep_rack_violations: bool = False
     # Some of PRIORITIES, the most important first; the others have no target
     priorities: tuple[str, ...] = PRIORITIES[:-1]
     targets: Targets = field(default_factory=Targets)

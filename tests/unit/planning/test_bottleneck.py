@@ -144,6 +144,8 @@ def test_alternatives_are_as_fast_as_promised(
     assert answer["bottleneck"]["broker"] == (13 if new else 3)
     before = sum(wave["seconds"] for wave in answer["waves"])
     commands = [line.strip() for line in result.out.splitlines() if line.startswith("      kafka-placement plan ")]
+    folders = [words[words.index("--out") + 1] for words in map(shlex.split, commands)]
+    assert len({*folders, str(tmp_path / "plan")}) == len(commands) + 1  # no command overwrites another plan
     others = [one for one in answer["faster_plans"] if "throttle" not in one]
     assert len(commands) == len(others)
     if not new:  # broker 3 alone takes over, or 3 and 5 together

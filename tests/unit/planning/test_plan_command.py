@@ -116,6 +116,36 @@ def test_infeasible_request_exits_with_3_and_writes_nothing(tmp_path: Path, caps
     assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
 
 
+def test_drain_of_the_only_broker_of_a_rack_names_remedies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "brokers.csv").write_text("broker_id,rack\n1,a\n2,a\n3,b\n4,b\n9,c\n")
+    write_describe(tmp_path, *(describe_line(n, ids) for n, ids in enumerate(("1,3,9", "2,4,9", "9,1,4"))))
+    result = CommandResult(capsys, "plan", tmp_path, "--goal", "drain", "--brokers", "9", "--out", tmp_path / "plan")
+    assert result.code == 3
+    commands = [line[line.index(": kafka-placement ") + 2 :] for line in result.err.splitlines()[-2:]]
+    assert [shlex.split(command)[-2:] for command in commands] == [
+        ["--add-brokers", "10:c"],
+        [str(tmp_path / "plan"), "--allow-empty-racks"],
+    ]
+    for command in commands:
+        assert CommandResult(capsys, *shlex.split(command)[1:]).code == 0
+
+
+def test_rack_violations_beside_a_drain_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 1 has a replica of partition 0 only; partition 1 has two replicas in rack b."""
+    (tmp_path / "brokers.csv").write_text("broker_id,rack\n1,a\n2,a\n3,b\n4,b\n5,c\n")
+    write_describe(tmp_path, *(describe_line(n, ids) for n, ids in enumerate(("1,3,5", "2,3,4"))))
+    arguments = ["plan", tmp_path, "--goal", "drain", "--brokers", "1", "--objective", "min-moves", "--out"]
+    lines = CommandResult(capsys, *arguments, tmp_path / "plan").out.splitlines()
+    (line,) = [line for line in lines if "only to repair them" in line]
+    begin, command = line.split("; without that: ")
+    assert begin == "  rack violations: at least 1 replica is copied only to repair them, not to drain"
+    again = CommandResult(capsys, *shlex.split(command)[1:])
+    assert again.code == 0, again.err
+    assert "only to repair them" not in again.out
+    assert "  copied: 1 replica," in again.out
+    assert Path(f"{tmp_path / 'plan'}-without-racks", "plan.json").exists()
+
+
 def test_partitions_in_flight_are_frozen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     moving = describe_line(1, "1,2,3", "\tAdding Replicas: 3\tRemoving Replicas: 2")
     source = write_describe(tmp_path, describe_line(0, "1,2"), moving, describe_line(2, "1,3"), describe_line(3, "1,3"))
@@ -252,6 +282,27 @@ def test_a_repair_of_partitions_that_are_short_of_in_sync_replicas(
     assert result.code == 0, result.err
     changed = {entry["partition"] for entry in json.loads(result.out)["partitions"]}
     assert changed - {4} == repaired
+
+
+def test_a_repair_names_the_command_for_partitions_below_min_isr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 9 is down; only partition 1 has fewer in-sync replicas than min.insync.replicas."""
+    header = "Topic: t\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: min.insync.replicas=2"
+    lists = {"1,2,9": "1,2", "3,9,2": "3"}
+    lines = [describe_line(n, ids).replace(f"Isr: {ids}", f"Isr: {isr}") for n, (ids, isr) in enumerate(lists.items())]
+    (tmp_path / "brokers.csv").write_text("broker_id,live\n1,yes\n2,yes\n3,yes\n4,yes\n9,no\n")
+    write_describe(tmp_path, header, *lines)
+    out = tmp_path / "plan"
+    text = CommandResult(capsys, "plan", tmp_path, "--goal", "repair", "--out", out).out.splitlines()
+    at = text.index("  first: 1 partition below min.insync.replicas (t-1) is repaired by:")  # of unknown size
+    command = shlex.split(text[at + 1])[1:]
+    assert command[-3:] == ["--out", f"{out}-first", "--under-min-isr-partitions"]
+    result = CommandResult(capsys, *command)
+    assert result.code == 0
+    assert "  first: " not in result.out
+    planned = json.loads(Path(f"{out}-first", "reassignment.json").read_text())["partitions"]
+    assert [entry["partition"] for entry in planned] == [1]
 
 
 def test_a_throttle_replaces_that_of_the_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,6 +85,7 @@ WRITTEN = {
     "--per-topic": ([], ORDER),
     "--by-bytes": ([], ORDER),
     "--allow-empty-racks": ([], {"drain", "replace"}),
+    "--keep-rack-violations": ([], {"balance", "drain", "expand"}),
     "--prefer-fewer-copysets": ([], EVEN),
     "--seed": (["0"], set(GOALS)),
 }

@@ -6,14 +6,19 @@ import json
 import re
 from itertools import takewhile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numba
 import pytest
 
+from pipelines.cli.disk_rendering import render_disk_growth
 from pipelines.cli.text_format import format_count, format_duration
 from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
+from udfs.planning.disk_growth import DiskGrowth
+from udfs.planning.plan_request import PlanRequest
 
 
 def test_repair_names_what_cannot_be_rolled_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,6 +109,47 @@ def test_copied_replicas_have_no_gap_where_bytes_are_minimized(
     copied = next(row for row in result.out.splitlines() if row.startswith("  replicas copied: "))
     assert copied.endswith("; the plan minimizes bytes, not replicas")
     assert "gap" not in copied
+
+
+@pytest.mark.slow
+def test_expand_bounds_bytes_by_the_emptiest_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, answer, model = tmp_path / "plan", tmp_path / "answer.json", judge.model(3)
+    result = CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "expand", "--out", out, "--json", answer)
+    planned = json.loads((out / "reassignment.json").read_text())["partitions"]
+    new_lists = {(entry["topic"], entry["partition"]): entry["replicas"] for entry in planned}
+    disks: list[dict[int, float]] = [{broker["id"]: 0.0 for broker in model["brokers"]} for _ in range(2)]
+    for one in model["partitions"]:
+        lists = one["replicas"], new_lists.get((one["topic"], one["partition"]), one["replicas"])
+        for disk, replicas in zip(disks, lists, strict=True):
+            for broker in replicas:
+                disk[broker] += one["size_mb"]
+    before, after = disks
+    arriving = sum(max(min(after.values()) - load, 0.0) for load in before.values())
+    copied = judge.judge(model, {"partitions": planned})["megabytes"]
+    certificate = json.loads(answer.read_text())["certificate"]
+    assert arriving - 0.1 <= copied * certificate["bytes_lower_bound"] / certificate["bytes"] <= copied
+    assert "; the plan minimizes replicas, not bytes: gap " in result.out
+
+
+@pytest.mark.slow
+def test_disks_that_grow_most_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", write_model(tmp_path), "--goal", "expand", "--objective", "min-bytes"]
+    answer = tmp_path / "answer.json"
+    text = CommandResult(capsys, *arguments, "--json", answer).out
+    line = next(row for row in text.splitlines() if row.startswith("  disk, most while copying: "))
+    assert re.fullmatch(r".*: broker 1[67] 0 B -> .*, broker 1[67] 0 B -> .*: check that they have room", line)
+    growth = json.loads(answer.read_text())["disk_growth"]
+    assert [one["before_bytes"] for one in growth[:2]] == [0, 0]
+    assert growth[0]["peak_bytes"] >= growth[0]["after_bytes"] > 0
+    text = CommandResult(capsys, *arguments, "--set", f"plans.broker_bytes={10**15}").out
+    assert ": within plans.broker_bytes, 1 PB\n" in text
+
+
+def test_disk_that_is_too_full_while_copying_is_named() -> None:
+    facts = SimpleNamespace(disk_growth=(DiskGrowth(7, 10**12, 3 * 10**12, 2 * 10**12), DiskGrowth(8, 0, 10**9, 10**9)))
+    plan: Any = SimpleNamespace(facts=facts, request=PlanRequest("balance", broker_bytes=2 * 10**12))
+    (line,) = render_disk_growth(plan)
+    assert line.endswith("broker 7 1 TB -> 3 TB, broker 8 0 B -> 1 GB: more than plans.broker_bytes, 2 TB, on broker 7")
 
 
 def test_price_of_spreading_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

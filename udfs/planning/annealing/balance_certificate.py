@@ -12,6 +12,7 @@ from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.annealing import search_task
 from udfs.planning.annealing.kernels.search_state import SearchState, create_state
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
+from udfs.planning.bounds.reached_bounds import bound_bytes_by_disk, count_forced_replicas
 from udfs.planning.certificates import BalanceCertificate, ReachedLoad
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.constraints import Rules
@@ -107,13 +108,16 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
     must_leave = rules.must_leave[model.replicas] & ~rules.fixed[model.row]
     stayed_bytes = float(model.size[model.row[must_leave & ~outcome.gone]].sum())
     bound = task.copy_bound.allow_excess(over["disk"], over["bytes_in"], too_many) * outcome.units.disk - stayed_bytes
-    bound = min(max(bound, 0.0), copied)
+    forced = count_forced_replicas(model, rules, outcome.proposal)
+    by_disk = bound_bytes_by_disk(model, rules, outcome.proposal, outcome.units.counted)
+    bound = min(max(bound, float(forced @ model.size), by_disk), copied)
     # The fewest moves: what left, and what brokers had above or below what they may have and now have.
     stays = ~rules.must_leave & model.live
     above = outcome.replicas_before - np.maximum(task.limits.max_replicas, state.replicas)
     below = np.minimum(task.limits.min_replicas, state.replicas) - outcome.replicas_before
     left = int((must_leave & outcome.gone).sum())
-    fewest = int(max(np.maximum(above, 0.0)[stays].sum() + left, np.maximum(below, 0.0)[stays].sum()))
+    leave, come = np.maximum(above, 0.0)[stays].sum() + left, np.maximum(below, 0.0)[stays].sum()
+    fewest = int(max(leave, come, forced.sum()))
     relaxed = list(_explain_relaxed(outcome, loose))
     if REPLICAS in outcome.request.priorities:
         relaxed = [*explain_count_targets(model, rules, compute_count_targets(model, rules)), *relaxed]

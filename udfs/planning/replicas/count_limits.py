@@ -233,14 +233,20 @@ def _explain_frozen_replicas(model: ClusterModel, rules: Rules) -> Iterator[str]
         yield f"{brokers} cannot be emptied: {model.describe_partitions(rows)} must stay, because {reason}"
 
 
-def _explain_lost_racks(model: ClusterModel, rules: Rules) -> Iterator[str]:
+def find_lost_racks(model: ClusterModel, rules: Rules) -> list[int]:
+    """Find the racks with replicas that would have no broker left, and must not; by index."""
     if rules.allow_empty_racks or rules.goal == "repair" or not model.rack_names:
-        return
+        return []
+    left = model.rack[model.live & ~rules.must_leave]
+    lost = np.setdiff1d(model.rack[model.live & rules.must_leave], left)
+    racks: list[int] = np.intersect1d(lost, model.rack[model.replicas]).tolist()
+    return racks
+
+
+def _explain_lost_racks(model: ClusterModel, rules: Rules) -> Iterator[str]:
     left = np.unique(model.rack[model.live & ~rules.must_leave])
-    for rack in np.setdiff1d(model.rack[model.live & rules.must_leave], left):
+    for rack in find_lost_racks(model, rules):
         rows = np.unique(model.row[model.rack[model.replicas] == rack])
-        if not len(rows):
-            continue
         wide = rows[model.factor[rows] > len(left)]
         if len(wide):
             factor = int(model.factor[wide].max())

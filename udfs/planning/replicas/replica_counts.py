@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from udfs.arrow.ragged import any_true, row_of
+from udfs.planning.bounds.reached_bounds import count_missing_replicas
 from udfs.planning.certificates import CountCertificate
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, Rules, find_rack_violations
@@ -209,15 +210,10 @@ def _propose(
 
 def _bound_moves(model: ClusterModel, rules: Rules, targets: CountTargets) -> int:
     """Bound the moves of any plan from below: replicas that must leave, brokers and partitions that lack some."""
-    stays = ~rules.must_leave[model.replicas] | rules.fixed[model.row]
-    racks = int(model.rack.max(initial=0)) + 1
-    cells, count = np.unique((model.row * racks + model.rack[model.replicas])[stays], return_counts=True)
-    row = cells // racks
-    count = np.where(rules.fixed[row], count, np.minimum(count, rules.rack_cap[row]))
-    remaining = np.bincount(row, count, model.partitions).astype(np.int64)
-    bound = int(np.maximum(rules.factor - remaining, 0).sum())
+    bound = int(count_missing_replicas(model, rules).sum())
     if not rules.even:
         return bound
+    stays = ~rules.must_leave[model.replicas] | rules.fixed[model.row]
     counts = np.bincount(model.replicas[stays], minlength=model.brokers)
     under = int(np.maximum(targets.low - counts, 0)[rules.receives].sum())
     return max(bound, under, int(rules.factor.sum() - np.minimum(counts, targets.high).sum()))

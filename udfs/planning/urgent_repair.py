@@ -1,0 +1,48 @@
+"""The part of a repair that producers wait for: partitions with fewer in-sync replicas than min.insync.replicas."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from udfs.arrow.ragged import row_of
+from udfs.json_answers import json_object
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.constraints import InfeasibleRequest, build_rules
+from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.plan_request import PlanRequest
+from udfs.planning.waves import WaveLimits
+
+_LISTED = 3  # partitions by name
+
+
+@json_object
+class UrgentRepair:
+    """A repair of only the partitions below min.insync.replicas."""
+
+    partitions: int
+    first_partitions: list[str]
+    bytes_to_copy: int | None  # None = of unknown size
+    seconds: float  # Estimated duration of copying
+
+
+def find_urgent_repair(
+    model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, limits: WaveLimits
+) -> UrgentRepair | None:
+    """Find the repair of only the partitions below min.insync.replicas; None if a plan repairs none, or no others."""
+    if request.goal != "repair" or request.at_min_isr_partitions or request.under_min_isr_partitions:
+        return None
+    urgent = replace(request, under_min_isr_partitions=True)
+    if build_rules(model, urgent).fixed.all():
+        return None
+    try:
+        first = make_plan(model, urgent)
+    except InfeasibleRequest:
+        return None
+    copied = model.find_copied(first)
+    rows = np.unique(row_of(first.offsets)[copied])
+    if not len(rows) or len(rows) >= int(model.find_changed(proposal).sum()):
+        return None
+    size = round(float(model.size[row_of(first.offsets)[copied]].sum())) if model.known[0] else None
+    names = [model.name(row) for row in rows[:_LISTED].tolist()]
+    return UrgentRepair(len(rows), names, size, prepare_execution(model, first, limits).seconds)
