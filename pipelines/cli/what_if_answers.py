@@ -18,7 +18,7 @@ from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.verdict.statements import VerdictPoint
-from udfs.arrow.columns import is_valid, to_array, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
@@ -229,7 +229,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     topics = snapshot.topics
     size = group.size[(leader == NO_BROKER) & group.counted]
     findings = find_findings(snapshot, defaults)
-    effects = find_effects(to_array(partitions["topic"]), group, fails[group.broker], leader, elected_from)
+    effects = find_effects(partitions, group, fails[group.broker], leader, elected_from)
     in_sync = count_in_sync(group, fails[group.broker], elected_from)
     is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")

@@ -84,6 +84,7 @@ def fill_forms(text: str, n: int, **values: object) -> str:
     return forms.format(n=f"{n:,}", **values)
 
 
+BROKER_CHECKS = "log of the replica fetchers, disk, network"  # where a live broker lags
 # How a next step goes on while {brokers} are down. The options select the partitions to repair.
 REPAIR_FIRST = (
     "; if broker[|s] {brokers} [stays|stay] down, repair {partitions} first: "
@@ -130,23 +131,24 @@ UNDER_MIN_ISR = Statement(
 )
 DOWN = Statement(
     Level.AT_RISK,
-    "A broker is down, and a replica is out of sync.",
+    "A broker is down, and an under-replicated partition has a replica there. Observers and replicas that are being "
+    "added do not count.",
     "[Broker|Brokers] {brokers} [is|are] down; {under_replicated} under-replicated.",
     "restart [it|them], or move [its|their] replicas to other brokers: kafka-placement plan SOURCE --goal repair --out "
     "plan-CLUSTER-repair",
 )
 DOWN_WITHOUT_EFFECT = Statement(
     Level.WARNING,
-    "A broker is down, and no replica is out of sync.",
+    "A broker is down, and no under-replicated partition has a replica there.",
     "[Broker|Brokers] {brokers} [is|are] down.",
     "restart [it|them]; remove [it|them] from the sources only if no replica is left there",
 )
 UNDER_REPLICATED = Statement(
     Level.WARNING,
-    "No broker is known to be down, but a replica is out of sync. Observers and replicas that are being added do not "
-    "count.",
-    "{n} of {partitions} [is|are] under-replicated{topics}.",
-    f"watch the replicas catch up: {_LIST}--under-replicated-partitions",
+    "A replica of an online partition is out of sync, and its broker is not down. Observers and replicas that are "
+    "being added do not count. {brokers} names the brokers with most of them, with their number of partitions.",
+    "{n} [partition has|partitions have] replicas that are out of sync on live brokers: {brokers}.",
+    f"look at these brokers ({BROKER_CHECKS}), and watch the replicas catch up: {_LIST}--under-replicated-partitions",
 )
 # What failures would do.
 RACK_OFFLINE = Statement(

@@ -44,16 +44,18 @@ def judge(
     return judge_cluster(ClusterEvidence(now, failures, racks, known))
 
 
-def in_topics(topics: dict[str, int], single: int = 0) -> AffectedPartitions:
+def in_topics(topics: dict[str, int], single: int = 0, on_down: int = 0) -> AffectedPartitions:
     names, counts = list(topics)[:MAX_TOPICS], list(topics.values())[:MAX_TOPICS]
     singles = [topic for topic, count in topics.items() if count <= single]
     return AffectedPartitions(
-        sum(topics.values()), len(topics), names, counts, single, len(singles), singles[:MAX_COMMAND_TOPICS]
+        sum(topics.values()), len(topics), names, counts, single, len(singles), singles[:MAX_COMMAND_TOPICS], on_down
     )
 
 
-def find(problem: PartitionIssue, topics: dict[str, int], single: int = 0, **others: Any) -> ClusterFindings:
-    return ClusterFindings(issues={problem: in_topics(topics, single)}, **others)
+def find(
+    problem: PartitionIssue, topics: dict[str, int], single: int = 0, on_down: int = 0, **others: Any
+) -> ClusterFindings:
+    return ClusterFindings(issues={problem: in_topics(topics, single, on_down)}, **others)
 
 
 def test_ok() -> None:
@@ -87,6 +89,7 @@ def test_a_mean_is_no_news() -> None:
                 PartitionIssue.OFFLINE,
                 dict(zip("bcdefgh", (5, 4, 3, 2, 2, 1, 1), strict=True)),
                 single=3,
+                on_down=18,
                 down_brokers=[9],
             ),
             "18 partitions are offline now: b (5), c (4), d (3) and 4 more topics; 3 with replication factor 1.",
@@ -98,6 +101,11 @@ def test_a_mean_is_no_news() -> None:
             "1,200 partitions are below min.insync.replicas now and block acks=all producers: orders (1,200).",
             f"watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions",
         ),
+        (
+            find(PartitionIssue.OFFLINE, {"a": 1}, single=1, down_brokers=[9]),
+            "1 partition is offline now: a (1), with replication factor 1.",
+            f"list the offline partitions: {DESCRIBE} --unavailable-partitions",
+        ),
     ],
 )
 def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> None:
@@ -107,13 +115,14 @@ def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> Non
 
 
 def test_partitions_that_block_producers_are_repaired_first_while_brokers_are_down() -> None:
-    findings = find(PartitionIssue.UNDER_MIN_ISR, {"a": 1}, down_brokers=[8, 9])
-    step = next(point.step for point in judge([failure(1)], findings).points if "block" in point.text)
-    assert step == (
-        f"restart brokers 8, 9; watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions; "
-        "if brokers 8, 9 stay down, repair these partitions first: "
-        "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan-CLUSTER-repair"
-    )
+    watch = f"watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions"
+    repair = "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan-CLUSTER-repair"
+    for on_down, some in ((3, "these partitions"), (2, "the 2 of them with a replica there")):
+        findings = find(PartitionIssue.UNDER_MIN_ISR, {"a": 3}, on_down=on_down, down_brokers=[8, 9])
+        step = next(point.step for point in judge([failure(1)], findings).points if "block" in point.text)
+        assert step == (f"restart brokers 8, 9; {watch}; if brokers 8, 9 stay down, repair {some} first: {repair}")
+    elsewhere = find(PartitionIssue.UNDER_MIN_ISR, {"a": 3}, down_brokers=[8, 9])
+    assert judge([failure(1)], elsewhere).points[0].step == watch
 
 
 def test_next_steps_name_live_brokers_that_the_sources_show() -> None:
@@ -303,7 +312,10 @@ def test_no_evidence_is_never_ok() -> None:
         (ClusterFindings(down_brokers=[3]), "Broker 3 is down."),
         (ClusterFindings(down_brokers=range(8)), "Brokers 0, 1, 2, 3, 4, 5, 6, 7 are down."),
         (ClusterFindings(down_brokers=range(14)), "Brokers 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more are down."),
-        (find(PartitionIssue.UNDER_REPLICATED, {"a": 1}), "1 of 100 partitions is under-replicated: a (1)."),
+        (
+            ClusterFindings(lagging_partitions=1, lagging_brokers=[5], lagging_broker_partitions=[1]),
+            "1 partition has replicas that are out of sync on live brokers: broker 5 (1).",
+        ),
     ],
 )
 def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) -> None:
@@ -312,9 +324,29 @@ def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) ->
 
 
 def test_a_failed_broker_that_is_missed_is_a_risk() -> None:
-    verdict = judge([failure(1)], find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, down_brokers=[9]))
-    assert verdict.headline == "AT RISK: broker 9 is down; 938 partitions are under-replicated."
+    missed = find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, on_down=930, down_brokers=[9])
+    verdict = judge([failure(1)], missed)
+    assert verdict.headline == "AT RISK: broker 9 is down; 930 partitions with a replica there are under-replicated."
     assert verdict.points[0].step.endswith("kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair")
+
+
+def test_a_failed_broker_is_not_blamed_for_live_brokers_that_lag() -> None:
+    lagging = {"lagging_partitions": 16, "lagging_brokers": [5, 4], "lagging_broker_partitions": [10, 7]}
+    findings = find(PartitionIssue.UNDER_REPLICATED, {"a": 16}, down_brokers=[9], **lagging)
+    blocked = [failure(1, under_min_isr_partitions=2), failure(2)]
+    racks = [failure("east", under_min_isr_partitions=2), failure("west")]
+    points = judge(blocked, findings, racks=racks).points
+    assert [point.text for point in points[:2]] == [
+        "Broker 9 is down.",
+        "16 partitions have replicas that are out of sync on live brokers: broker 5 (10), broker 4 (7).",
+    ]
+    assert points[1].step == (
+        "look at these brokers (log of the replica fetchers, disk, network), and watch the replicas catch up: "
+        f"{DESCRIBE} --under-replicated-partitions"
+    )
+    waiting = f"wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
+    assert [point.step for point in points if "acks=all" in point.text] == [waiting, waiting]
+    assert not [point for point in points if "repair" in point.step]
 
 
 @pytest.mark.parametrize(
@@ -408,9 +440,9 @@ def test_what_is_said_of_healthy_clusters() -> None:
     verdict = judge([failure(1)], findings)
     assert verdict.level is Level.OK
     assert [point.text for point in verdict.points[1:]] == [
-        "1 partition is not led by its preferred leader.",
         "2 offline partitions belong to topics that are marked for deletion.",
         "1 partition is being reassigned.",
+        "1 partition is not led by its preferred leader.",
     ]
 
 
@@ -436,7 +468,7 @@ def test_a_cluster_of_ignored_topics_is_not_ok() -> None:
 
 def test_the_most_serious_comes_first() -> None:
     findings = ClusterFindings(
-        issues={problem: in_topics({"a": 1}) for problem in PartitionIssue},
+        issues={problem: in_topics({"a": 1}, on_down=1) for problem in PartitionIssue},
         down_brokers=[9],
         quarantined_records=1,
         reassigned_partitions=1,
@@ -452,7 +484,9 @@ def test_the_most_serious_comes_first() -> None:
 
 def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     blocked = [failure(1, under_min_isr_partitions=2)]
-    lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, down_brokers=[9])
+    lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, on_down=2, down_brokers=[9])
+    critical = {PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: in_topics({"a": 2}, on_down=2)}
+    lagging = replace(lagging, issues={**lagging.issues, **critical})
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
     waiting += (
         "; if broker 9 stays down, repair the partitions that need broker 1 first: "

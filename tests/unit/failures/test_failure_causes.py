@@ -60,14 +60,38 @@ def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
         "--rf 3 --topics single --out plan-prod-rf; then, for each topic, raise min.insync.replicas to 2 (acks=all "
         "waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics "
         "--entity-name single --add-config min.insync.replicas=2",
-        "  - 1 of these 5 partitions has a replica that is out of sync.",
-        f"    next: find the replicas that are out of sync: {listing} --under-replicated-partitions",
+        "  - 1 of these 5 partitions has a replica that is out of sync on broker 4: lagging-0.",
+        "    next: look at broker 4 (log of the replica fetchers, disk, network)",
         "  - 1 of these 5 partitions has too few replicas for min.insync.replicas after this failure.",
         "    next: raise the replication factor above min.insync.replicas for the topics listed by: "
         f"{listing} --at-min-isr-partitions",
         "  then list the topics again, and ask again: kafka-placement what-if prod.txt --fail 1",
     ]
     assert "  partitions with one in-sync replica left: 5" in lines
+
+
+def test_partitions_whose_replicas_lag_are_named(tmp_path: Path) -> None:
+    topics = {"a": (2, ["1 | 1,2,3 | 1,2"] * 7 + ["1 | 1,2,4 | 1,2", "3 | 3,4 | 3,4"])}
+    lines = format_failure(evaluate_failure(read_cluster(tmp_path, topics), [1], TopicDefaults()))
+    names = "a-0, a-1, a-2, a-3, a-4, a-5 and 2 more"
+    assert lines[1:3] == [
+        f"  - All 8 partitions have a replica that is out of sync on brokers 3, 4: {names}.",
+        "    next: look at brokers 3, 4 (log of the replica fetchers, disk, network)",
+    ]
+
+
+def test_observers_and_replicas_that_are_added_are_not_out_of_sync(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(
+        "Topic: a\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: min.insync.replicas=2\n"
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2\tObservers: 3\n"
+        "\tTopic: a\tPartition: 1\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2\tAdding Replicas: 3\tRemoving Replicas: \n"
+        "Topic: b\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"
+        "\tTopic: b\tPartition: 0\tLeader: 3\tReplicas: 3\tIsr: 3\n"
+    )
+    answer = evaluate_failure(load_snapshot(find_source(str(tmp_path / "prod.txt"))), [1], TopicDefaults())
+    assert [cause.text for cause in answer.summary.causes] == [
+        "All 2 partitions have too few replicas for min.insync.replicas after this failure."
+    ]
 
 
 def test_a_failure_without_effect_has_no_cause(tmp_path: Path) -> None:
