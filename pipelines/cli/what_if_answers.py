@@ -1,5 +1,6 @@
 """The answers of `what-if`, computed as the stages compute gold.failure_summary, without Spark."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster
+from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.verdict.statements import VerdictPoint
 from udfs.arrow.columns import is_valid, to_lists, to_numpy
@@ -229,6 +231,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     topics = snapshot.topics
     size = group.size[(leader == NO_BROKER) & group.counted]
     findings = find_findings(snapshot, defaults)
+    racks = _count_brokers_of_racks(snapshot, findings)
     effects = find_effects(partitions, group, fails[group.broker], leader, elected_from)
     in_sync = count_in_sync(group, fails[group.broker], elected_from)
     is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
@@ -245,7 +248,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         effects=effects,
         causes=tuple(
             cause.name_servers(findings.bootstrap_servers)
-            for cause in effects.list_causes(sorted(set(failed)), findings.down_brokers, len(ids))
+            for cause in effects.list_causes(sorted(set(failed)), findings.down_brokers, racks)
         ),
         takeovers=takeovers,
         leaders_after=after,
@@ -271,7 +274,7 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
     rows = [{**row, "failed": row["failed_brokers"][0]} for row in rows]
     racks = [
-        {**row, "failed": row["scenario"].removeprefix(f"{ScenarioKind.RACK}:")}
+        {**row, "failed": row["scenario"].removeprefix(f"{ScenarioKind.RACK}:"), "brokers": len(row["failed_brokers"])}
         for loads in scenario_failures(aggregates)
         if loads.outcomes.kind is ScenarioKind.RACK
         for row in outcome_rows(loads.outcomes, aggregates).to_pylist()
@@ -280,11 +283,15 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     findings = find_findings(snapshot, defaults)
     verdict = judge_cluster(ClusterEvidence(now[0] if now else None, rows, racks, findings))
     gaps = find_gaps(snapshot, findings, defaults)
-    brokers, by_rack = (
-        [_describe(BrokerFailure, row) for row in rows],
-        [_describe(RackFailure, {**row, "brokers": len(row["failed_brokers"])}) for row in racks],
-    )
+    brokers, by_rack = ([_describe(BrokerFailure, row) for row in rows], [_describe(RackFailure, row) for row in racks])
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps)
+
+
+def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> RackSizes:
+    down = set(findings.down_brokers)
+    racks = dict(zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
+    live = Counter(rack for broker, rack in racks.items() if rack is not None and broker not in down)
+    return RackSizes(live, racks.keys(), len(down), findings.replication_factor)
 
 
 def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:

@@ -50,8 +50,9 @@ SELECT cluster_id, source, format, records, accepted_records, quarantined_record
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
-SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, down_brokers,
-       lagging_partitions, lagging_brokers, lagging_broker_partitions, bootstrap_servers, electable_partitions,
+SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, replication_factor,
+       down_brokers, lagging_partitions, lagging_brokers, lagging_broker_partitions, bootstrap_servers,
+       electable_partitions,
        CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
        deleted_topics_offline_partitions, ignored_topics, ignored_offline_partitions, reassigned_partitions,
        quarantined_records, unlisted_brokers, unused_files,
@@ -82,6 +83,7 @@ LEFT JOIN (
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, count(replicas) AS placed_partitions,
          count(CASE WHEN NOT (ignored OR marked_for_deletion) THEN replicas END) AS counted_partitions,
+         percentile(CASE WHEN size(replicas) > 1 THEN size(replicas) END, 0.5) AS replication_factor,
          count_if(replicas IS NULL) AS unplaced_partitions, count_if(state_inferred) AS inferred_partitions,
          count_if(size(coalesce(adding_replicas, array())) + size(coalesce(removing_replicas, array())) > 0)
            AS reassigned_partitions,

@@ -73,6 +73,7 @@ class ClusterFindings:
     partitions: int = 0  # with known replicas
     counted_partitions: int = 0  # of these, in topics that are neither ignored nor marked for deletion
     racks: int = 0  # of live brokers
+    replication_factor: float | None = None  # median of partitions with several replicas
     down_brokers: Sequence[int] = ()
     lagging_partitions: int = 0  # online, with a replica that is out of sync on a live broker; those that count
     lagging_brokers: Sequence[int] = ()  # with such replicas, those with most of them first
@@ -108,5 +109,5 @@ class ClusterEvidence:
 
     now: Mapping[str, Any] | None  # of gold.leader_hotspots, over all topics
     broker_failures: Sequence[Mapping[str, Any]]  # of gold.failure_summary, with `failed`: the broker
-    rack_failures: Sequence[Mapping[str, Any]]  # the same, with `failed`: the rack
+    rack_failures: Sequence[Mapping[str, Any]]  # the same, with `failed`: the rack, and `brokers`: its live brokers
     findings: ClusterFindings = ClusterFindings()

@@ -7,6 +7,7 @@ from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
 from pipelines.verdict.judgement import name_brokers, name_some, repair_first, repair_offline
 from pipelines.verdict.levels import Level
+from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.statements import Statement, Step, VerdictPoint
 from udfs.plurals import count_of
 
@@ -14,6 +15,8 @@ ONE_BY_ONE = Step(
     "several brokers fail together",
     "take them down one after the other, and wait until all replicas are in sync in between",
 )
+ADD_BROKERS = Step(statements.ADD_TO_RACKS.condition, f"; {statements.ADD_TO_RACKS.text}")
+SPREAD = Step("", f", or {statements.SPREAD_OVER_RACKS.text}")
 BROKER_DOWN = Statement(
     Level.AT_RISK,
     "A broker is down, and some of these partitions have a replica there.",
@@ -31,8 +34,8 @@ ALL_FAIL = Statement(
     Level.AT_RISK,
     "Partitions with several replicas would go offline, as they have all on the brokers that fail.",
     "{affected} [has|have] all replicas on these brokers.",
-    "take them down one after the other, or spread replicas over racks: kafka-placement plan SOURCE --goal repair "
-    "--out plan-CLUSTER-repair",
+    "take them down one after the other{repair}",
+    repairs=(ADD_BROKERS, SPREAD),
 )
 OUT_OF_SYNC = Statement(
     Level.WARNING,
@@ -62,11 +65,9 @@ class FailureEffects:
     out_of_sync_brokers: Sequence[int] = ()  # where these replicas are
     no_spare: int = 0  # of the blocked ones, those whose replicas are all in sync
 
-    def list_causes(self, failing: Sequence[int], down: Sequence[int], live_count: int) -> Iterator[VerdictPoint]:
-        """Yield why, each with what to do about it.
-
-        failing: brokers that fail; down: brokers that are down; live_count: brokers that are not.
-        """
+    def list_causes(self, failing: Sequence[int], down: Sequence[int], racks: RackSizes) -> Iterator[VerdictPoint]:
+        """Yield why, each with what to do about it. failing: brokers that fail; down: brokers that are down."""
+        live_count = len(racks.brokers) - len(down)
         if count := self.offline.on_down_brokers + self.blocked.on_down_brokers:
             needed = f"the partitions that need {_name_with_noun(failing)}"
             options = f"--at-min-isr-partitions --brokers {','.join(map(str, failing))}"
@@ -76,7 +77,7 @@ class FailureEffects:
         if count := self.offline.single_replica_partitions:
             yield ONE_REPLICA.fill(count, affected=self._name(count), repair=repair_offline(self.offline, live_count))
         if count := self.without_survivor:
-            yield ALL_FAIL.fill(count, affected=self._name(count))
+            yield ALL_FAIL.fill(count, affected=self._name(count), repair=racks.choose_step(SPREAD, ADD_BROKERS))
         if count := self.out_of_sync:
             names = name_some(self.out_of_sync_partitions, count)
             brokers = _name_with_noun(self.out_of_sync_brokers)

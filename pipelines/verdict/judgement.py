@@ -17,7 +17,8 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import Statement, Step, VerdictPoint
+from pipelines.verdict.small_racks import RackSizes, choose_spread_step
+from pipelines.verdict.statements import Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are
 
@@ -140,7 +141,7 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
             names = f"{in_all}, of which {survive} the failure of any single broker{names}"
         if offline and not confined.partitions:
             names = "; they are the same partitions that single brokers take offline"
-        repair = statements.SPREAD_CONFINED.text if confined.partitions else ""
+        repair = _spread_over_racks(evidence) if confined.partitions else ""
         values = {"topics": names, "repair": repair}
         by_rack = [*_judge_rule(statements.RACK_OFFLINE, NEWLY_OFFLINE, racks, "rack", **values)]
         # What goes offline with any of its brokers goes offline with their rack: then the broker is the cause.
@@ -151,10 +152,11 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     options = f"--at-min-isr-partitions --brokers {worst}"
     first = repair_first(findings.down_brokers, f"the partitions that need broker {worst}", options)
     critical = findings.find(PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS)
-    repair = _repair_isr(findings, critical, statements.EXCEED_MIN_ISR, first)
+    repair = _repair_isr(findings, critical, statements.EXCEED_MIN_ISR.text, first)
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
-        repair = _repair_isr(findings, findings.find(PartitionIssue.UNDER_REPLICATED), statements.SPREAD_OVER_RACKS)
+        lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
+        repair = _repair_isr(findings, lagging, _spread_over_racks(evidence))
         yield from _judge_rule(statements.RACK_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, racks, "rack", repair=repair)
     elif racks and len(brokers) > 1:
         yield statements.ONE_RACK.fill(rack=racks[0]["failed"])
@@ -187,9 +189,7 @@ def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
     return step.text.format(factor=factor, names=",".join(names), first=names[0], others=others)
 
 
-def _repair_isr(
-    findings: ClusterFindings, affected: AffectedPartitions, otherwise: Step, repair_first: str = ""
-) -> str:
+def _repair_isr(findings: ClusterFindings, affected: AffectedPartitions, otherwise: str, repair_first: str = "") -> str:
     """Return how ISRs become larger: replicas that are out of sync come first, as more replicas do not help them.
 
     repair_first: how the step goes on if affected partitions have a replica on a broker that is down.
@@ -197,7 +197,15 @@ def _repair_isr(
     if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
         restart = describe_restart(findings.down_brokers, affected)
         return statements.COMPLETE_ISRS.text.format(restart=restart, repair_first=repair_first if restart else "")
-    return otherwise.text
+    return otherwise
+
+
+def _spread_over_racks(evidence: ClusterEvidence) -> str:
+    """Return how replicas are spread over racks; where a rack is too small, brokers come first."""
+    findings = evidence.findings
+    live = {row["failed"]: row["brokers"] for row in evidence.rack_failures}
+    known = {*(row["failed"] for row in evidence.broker_failures), *findings.down_brokers, *findings.unlisted_brokers}
+    return choose_spread_step(RackSizes(live, known, len(findings.down_brokers), findings.replication_factor))
 
 
 def repair_first(down: Sequence[int], partitions: str, options: str) -> str:

@@ -84,6 +84,7 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         racks=len(pc.unique(racks.drop_null())),
+        replication_factor=_find_median_factor(partitions),
         down_brokers=tuple(down.tolist()),
         lagging_partitions=lagging.partitions,
         lagging_brokers=lagging.brokers,
@@ -147,6 +148,11 @@ def count_by_topic(topic: pa.Array, is_affected: npt.NDArray[np.bool_], flags: P
     counts = (int(is_affected.sum()), len(ordered), first_names, first_counts)
     on_down_brokers = int((is_affected & flags.is_on_down_broker).sum())
     return AffectedPartitions(*counts, int(is_single.sum()), len(single), names, on_down_brokers)
+
+
+def _find_median_factor(partitions: pa.Table) -> float | None:
+    factors = to_lists(partitions["replicas"]).lengths
+    return float(np.median(factors[factors > 1])) if (factors > 1).any() else None
 
 
 def _find_lagging(partitions: pa.Table, down: npt.NDArray[np.int32]) -> _LaggingReplicas:

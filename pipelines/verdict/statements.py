@@ -113,7 +113,14 @@ EXCEED_MIN_ISR = Step(
 SPREAD_OVER_RACKS = Step(
     "", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
 )
+ADD_TO_RACKS = Step(
+    "brokers of a rack would hold over 1.25 times the mean of replicas then: with R racks and replication factor F, "
+    "each rack holds at least F // R replicas of a partition",
+    "{racks}: add brokers there before spreading replicas over racks: kafka-placement plan SOURCE --goal expand "
+    "--add-brokers {new_brokers} --out plan-CLUSTER-expand",
+)
 SPREAD_CONFINED = Step("some of them survive the failure of any single broker", SPREAD_OVER_RACKS.text)
+ADD_FOR_CONFINED = Step(f"{SPREAD_CONFINED.condition}, and {ADD_TO_RACKS.condition}", ADD_TO_RACKS.text)
 # The state now.
 OFFLINE = Statement(
     Level.AT_RISK,
@@ -157,7 +164,7 @@ RACK_OFFLINE = Statement(
     "Losing {racks} takes {n} [partition|partitions] offline{topics}.",
     "{repair}",
     "Losing {racks} takes partitions offline ({worst}{n} [partition|partitions]){topics}.",
-    (SPREAD_CONFINED,),
+    (ADD_FOR_CONFINED, SPREAD_CONFINED),
 )
 BROKER_OFFLINE = Statement(
     Level.AT_RISK,
@@ -189,7 +196,7 @@ RACK_UNDER_MIN_ISR = Statement(
     "Losing {racks} blocks acks=all producers ({n} [partition|partitions] below min.insync.replicas).",
     "{repair}",
     "Losing {racks} blocks acks=all producers ({worst}{n} [partition|partitions] below min.insync.replicas).",
-    (COMPLETE_ISRS, SPREAD_OVER_RACKS),
+    (COMPLETE_ISRS, ADD_TO_RACKS, SPREAD_OVER_RACKS),
 )
 ONE_RACK = Statement(
     Level.OK,

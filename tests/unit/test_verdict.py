@@ -31,7 +31,7 @@ DESCRIBE = "kafka-topics --bootstrap-server localhost:9092 --describe"
 def failure(failed: int | str, **values: Any) -> dict[str, Any]:
     row = {"newly_offline_partitions": 0, "under_min_isr_partitions": 0, "worst_survivor_ratio": 1.2}
     row |= {"under_min_isr_before_partitions": 0, "unclean_elections": 0, "hot_survivor": None, "leaders_after_max": 12}
-    return {"failed": failed, "worst_survivor": 9, **row, **values}
+    return {"failed": failed, "brokers": 1, "worst_survivor": 9, **row, **values}
 
 
 def judge(
@@ -221,6 +221,65 @@ def test_racks() -> None:
     assert blocked.headline == (
         "WARNING: losing rack east blocks acks=all producers (3 partitions below min.insync.replicas)."
     )
+
+
+SPREAD = "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
+EXPAND = (
+    "{}: add brokers there before spreading replicas over racks: "
+    "kafka-placement plan SOURCE --goal expand --add-brokers {} --out plan-CLUSTER-expand"
+)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "factor", "step"),
+    [
+        (
+            {"a": 4, "b": 4, "c": 1},
+            3.0,
+            EXPAND.format("rack c has 1 of 9 live brokers and would hold a third of all replicas", "10:c,11:c,12:c"),
+        ),
+        (
+            {"a 1": 3, "b 1": 2, "c": 6},
+            3.0,
+            EXPAND.format(
+                "rack b 1 has 2 of 11 live brokers and would hold a third of all replicas",
+                "'12:b 1,13:b 1,14:b 1,15:b 1'",
+            ),
+        ),
+        (
+            {"a": 8, "b": 2, "c": 2},
+            3.5,
+            EXPAND.format(
+                "rack b has 2, rack c has 2 of 12 live brokers and would each hold a third of all replicas",
+                ",".join([*(f"{n}:b" for n in range(13, 19)), *(f"{n}:c" for n in range(19, 25))]),
+            ),
+        ),
+        (
+            {"a": 4, "b": 1},
+            5.0,
+            EXPAND.format("rack b has 1 of 5 live brokers and would hold 40% of all replicas", "6:b,7:b,8:b"),
+        ),
+        ({"a": 4, "b": 4, "c": 3}, 3.0, SPREAD),  # 1.22 times the mean
+        ({"a": 4, "b": 4, "c": 1}, 2.0, SPREAD),  # a partition need not have a replica in rack c
+        ({"a": 4, "b": 4, "c": 1}, None, SPREAD),
+    ],
+)
+def test_a_small_rack_needs_brokers_before_replicas_are_spread(
+    sizes: dict[str, int], factor: float | None, step: str
+) -> None:
+    brokers = [failure(n) for n in range(1, sum(sizes.values()) + 1)]
+    findings = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 1}, replication_factor=factor)
+    for values in ({"newly_offline_partitions": 1}, {"under_min_isr_partitions": 1}):
+        racks = [failure(rack, brokers=size, **(values if rack[0] == "a" else {})) for rack, size in sizes.items()]
+        assert judge(brokers, findings, racks=racks).points[0].step == step
+
+
+def test_a_rack_is_not_small_because_a_broker_is_down() -> None:
+    racks = [failure("a", brokers=3, newly_offline_partitions=1), failure("b", brokers=3), failure("c", brokers=2)]
+    findings = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 1}, replication_factor=3.0)
+    brokers = [failure(n) for n in range(1, 9)]
+    assert judge(brokers, findings, racks=racks).points[0].step.startswith("rack c has 2 of 8 live brokers")
+    assert judge(brokers, replace(findings, down_brokers=[9]), racks=racks).points[0].step == SPREAD
 
 
 def test_one_rack_is_said_but_no_problem() -> None:

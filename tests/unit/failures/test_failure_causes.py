@@ -120,7 +120,24 @@ def test_brokers_that_fail_together_may_fail_one_by_one(tmp_path: Path) -> None:
 def test_partitions_may_have_all_replicas_on_failing_brokers(tmp_path: Path) -> None:
     topics = {"orders": (1, ["1 | 1,2 | 1,2", "2 | 2,3 | 2,3"])}
     lines = format_failure(evaluate_failure(read_cluster(tmp_path, topics), [1, 2], TopicDefaults()))
-    assert lines[:2] == ["NO: 1 partition would go offline: orders-0", "  - It has all replicas on these brokers."]
+    assert lines[:3] == [
+        "NO: 1 partition would go offline: orders-0",
+        "  - It has all replicas on these brokers.",
+        "    next: take them down one after the other, or spread replicas over racks: "
+        "kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
+    ]
+
+
+def test_a_small_rack_needs_brokers_before_replicas_are_spread(tmp_path: Path) -> None:
+    write_cluster(tmp_path, {"orders": (1, ["1 | 1,2 | 1,2", "3 | 3,4 | 3,4", "5 | 5,1 | 5,1"])})
+    racks = ["1,a", "2,a", "3,a", "4,a", "5,b"]
+    (tmp_path / "brokers.csv").write_text("\n".join(["broker_id,rack", *racks]) + "\n")
+    lines = format_failure(evaluate_failure(load_snapshot(find_source(str(tmp_path))), [1, 2], TopicDefaults()))
+    assert lines[2] == (
+        "    next: take them down one after the other; rack b has 1 of 5 live brokers and would hold half of all "
+        "replicas: add brokers there before spreading replicas over racks: kafka-placement plan SOURCE --goal expand "
+        "--add-brokers 6:b,7:b,8:b --out plan-CLUSTER-expand"
+    )
 
 
 def test_a_broker_that_is_down_changes_nothing(tmp_path: Path) -> None:
