@@ -230,11 +230,21 @@ def _name_lagging_brokers(findings: ClusterFindings) -> str:
 
 
 def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
+    leaders = list(_judge_leaders(evidence))
+    is_hot = any(point.level is Level.WARNING for point in leaders)
     hot = [row for row in evidence.broker_failures if row["hot_survivor"] is not None]
     if hot:
         row = max(hot, key=lambda row: row["worst_survivor_ratio"])
         values = {"failed": row["failed"], "survivor": row["hot_survivor"], "ratio": row["worst_survivor_ratio"]}
-        yield statements.HOT_SURVIVOR.fill(row["leaders_after_max"], **values)
+        step = statements.SPREAD_TAKEOVERS_AND_LEADERS if is_hot else statements.SPREAD_TAKEOVERS
+        yield statements.HOT_SURVIVOR.fill(row["leaders_after_max"], **values, repair=step.text)
+        if is_hot:
+            leaders = [replace(point, step="") for point in leaders]
+    yield from leaders
+
+
+def _judge_leaders(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
+    """Say whether a broker leads too many partitions now."""
     now = evidence.now
     if now is None or now["max_over_mean_ratio"] is None:
         return

@@ -204,16 +204,24 @@ ONE_RACK = Statement(
     "All live brokers are in rack {rack}: nothing survives its failure.",
 )
 # Load.
+_PLAN_FAILOVER = "kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover"
+SPREAD_TAKEOVERS_AND_LEADERS = Step(
+    "a broker leads over 1.25 times the mean now, too",
+    f"spread takeovers evenly (this also evens out leaders): {_PLAN_FAILOVER}",
+)
+SPREAD_TAKEOVERS = Step("", f"spread takeovers evenly: {_PLAN_FAILOVER}")
 HOT_SURVIVOR = Statement(
     Level.WARNING,
     "After the failure of one live broker, a survivor that takes over leaders leads over 1.25 times the mean, and more "
     "than even leaders would require (the mean, rounded up).",
     "If broker {failed} fails, broker {survivor} leads {n} [partition|partitions], {ratio:.2f} times the mean.",
-    "spread takeovers evenly: kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover",
+    "{repair}",
+    repairs=(SPREAD_TAKEOVERS_AND_LEADERS, SPREAD_TAKEOVERS),
 )
 HOT_BROKER = Statement(
     Level.WARNING,
-    "A broker leads over 1.25 times the mean, and more than even leaders would require (the mean, rounded up).",
+    "A broker leads over 1.25 times the mean, and more than even leaders would require (the mean, rounded up). The "
+    "next step is left out if the one for takeovers is printed, which also evens out leaders.",
     "Broker {broker} leads {n} [partition|partitions] now, {ratio:.2f} times the mean.",
     "{election}even out leaders: kafka-placement plan SOURCE --goal leaders --out plan-CLUSTER-leaders",
 )

@@ -323,6 +323,28 @@ def test_load() -> None:
     assert useless.points[0].step.startswith("even out leaders: kafka-placement plan SOURCE --goal leaders")
 
 
+def test_one_plan_evens_out_takeovers_and_leaders() -> None:
+    failures = [failure(1, worst_survivor_ratio=1.5, hot_survivor=9, leaders_after_max=15), failure(2)]
+    plan = "kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover"
+    uneven, hot = (NOW | {"leaders_max": 16, "max_over_mean_ratio": ratio} for ratio in (1.2, 1.6))
+    assert [point.step for point in judge(failures, now=hot).points] == [
+        f"spread takeovers evenly (this also evens out leaders): {plan}",
+        "",
+    ]
+    assert judge(failures, now=hot).list_plan_goals() == ["failover"]
+    assert [point.step for point in judge(failures, now=uneven).points] == [
+        f"spread takeovers evenly: {plan}",
+        "see whether that is chance: kafka-placement hotspots SOURCE",
+    ]
+    elected = ClusterFindings(electable_partitions=5, elected_ratio=1.21)
+    steps = [point.step for point in judge(failures, elected, now=hot).points]
+    assert [step.partition(":")[0] for step in steps] == [
+        "spread takeovers evenly (this also evens out leaders)",
+        "",
+        "elect the preferred leaders",
+    ]
+
+
 def test_leaders_cannot_be_more_even_than_their_number_allows() -> None:
     few = NOW | {"leaders_max": 2, "leaders_mean": 1.5, "max_over_mean_ratio": 1.33}
     assert judge([failure(1, worst_survivor_ratio=1.33)], now=few).level is Level.OK
