@@ -3,36 +3,48 @@
 import numpy as np
 import pyarrow as pa
 
+from pipelines.verdict.cluster_evidence import MAX_NAMED
 from pipelines.verdict.failure_causes import FailureEffects
-from pipelines.verdict.snapshot_findings import count_by_topic
+from pipelines.verdict.snapshot_findings import PartitionFlags, count_by_topic
+from udfs.arrow.columns import to_array, to_lists
 from udfs.arrow.ragged import any_true, row_of
 from udfs.failures.kernels.election import NO_BROKER, Bools, ElectedFrom, Ids, PartitionGroup
+from udfs.failures.partition_health import find_expected
 
 
 def find_effects(
-    topic: pa.Array, group: PartitionGroup, fails: Bools, leader: Ids, elected_from: Ids
+    partitions: pa.Table, group: PartitionGroup, fails: Bools, leader: Ids, elected_from: Ids
 ) -> FailureEffects:
-    """Find what a failure does. topic: of the p partitions; fails: bool (r); leader, elected_from: after it, (p)."""
+    """Find what a failure does.
+
+    partitions: those of the group (schema INFERRED_PARTITIONS); fails: bool (r); leader, elected_from: after it, (p).
+    """
     goes_offline = group.counted & (group.leader != NO_BROKER) & (leader == NO_BROKER)
     is_blocked = group.counted & (leader != NO_BROKER)
     is_blocked &= count_in_sync(group, fails, elected_from) < group.min_isr
     is_blocked &= ~_is_under_min_isr_now(group)
     is_single = np.diff(group.offsets) == 1
-    is_down = group.broker == NO_BROKER
-    misses_down, misses_live = (any_true(mask, group.offsets) for mask in (is_down, ~is_down & ~group.in_isr))
+    broker = to_lists(partitions["replicas"]).values
+    is_down, is_expected = group.broker == NO_BROKER, find_expected(partitions, broker, group.offsets)
+    lags = is_expected & ~is_down & ~group.in_isr
+    misses_down, misses_live = (any_true(mask, group.offsets) for mask in (is_expected & is_down, lags))
     affected = goes_offline | is_blocked
-    offline, blocked = (
-        count_by_topic(topic.filter(pa.array(mask)), topic.filter(pa.array(mask & is_single)))
-        for mask in (goes_offline, is_blocked)
-    )
+    is_lagging = affected & misses_live & ~misses_down
+    topic, flags = to_array(partitions["topic"]), PartitionFlags(is_single, misses_down)
     return FailureEffects(
-        offline,
-        blocked,
+        count_by_topic(topic, goes_offline, flags),
+        count_by_topic(topic, is_blocked, flags),
         without_survivor=int((goes_offline & ~is_single & ~any_true(~fails, group.offsets)).sum()),
-        on_down_brokers=int((affected & misses_down).sum()),
-        out_of_sync=int((affected & misses_live & ~misses_down).sum()),
+        out_of_sync=int(is_lagging.sum()),
+        out_of_sync_partitions=_name_first(partitions.filter(pa.array(is_lagging))),
+        out_of_sync_brokers=tuple(np.unique(broker[lags & is_lagging[row_of(group.offsets)]]).tolist()),
         no_spare=int((is_blocked & ~misses_live & ~misses_down).sum()),
     )
+
+
+def _name_first(partitions: pa.Table) -> tuple[str, ...]:
+    first = partitions.slice(0, MAX_NAMED).select(["topic", "partition"]).to_pylist()
+    return tuple(f"{row['topic']}-{row['partition']}" for row in first)
 
 
 def count_in_sync(group: PartitionGroup, fails: Bools, elected_from: Ids) -> Ids:

@@ -38,6 +38,7 @@ _JSON_KEYS = {
 _MAX_SECTIONS = 8  # of a file that are named
 _MAX_LINES = 6  # of ignored records that are named, by reason
 _MAX_IDS = 20  # brokers that are named
+_MAX_RACKS = 12  # racks that are named
 _MAX_LISTED = 1_000  # topics, warnings, quarantined records and conflicts that are listed, of each
 
 
@@ -229,14 +230,26 @@ def _render_brokers(brokers: list[dict[str, Any]]) -> Iterator[str]:
         for state, name in names.items()
         if by_state[state]
     ]
-    racks = {broker["rack"] for broker in brokers} - {None}
-    yield "  brokers: " + ", ".join([*(counts or ["0 live"]), *([format_count(len(racks), "rack")] if racks else [])])
+    yield "  brokers: " + ", ".join([*(counts or ["0 live"]), *_render_racks(brokers)])
     for broker in brokers:
         if broker["live"] is False:
             yield f"  broker {broker['broker_id']} is down: {broker['live_reason']}"
     for reason, ids in unknown.items():
         subject, verb = ("broker", "it is") if len(ids) == 1 else ("brokers", "they are")
         yield f"  {subject} {_name_ids(ids)}: unknown whether {verb} live: {reason}"
+
+
+def _render_racks(brokers: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield how many racks there are, and the first with their live brokers; nothing without racks."""
+    live = dict.fromkeys(sorted({broker["rack"] for broker in brokers} - {None}), 0)
+    for broker in brokers:
+        if broker["rack"] is not None and broker["live"] is not False:
+            live[broker["rack"]] += 1
+    names = [f"{rack} {count:,}" for rack, count in islice(live.items(), _MAX_RACKS)]
+    if len(live) > _MAX_RACKS:
+        names.append(f"and {len(live) - _MAX_RACKS:,} more")
+    if live:
+        yield f"{format_count(len(live), 'rack')} (live brokers: {', '.join(names)})"
 
 
 def _name_ids(ids: list[int]) -> str:

@@ -1,5 +1,6 @@
 """The answers of `what-if`, computed as the stages compute gold.failure_summary, without Spark."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -16,9 +17,10 @@ from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
+from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.verdict.statements import VerdictPoint
-from udfs.arrow.columns import is_valid, to_array, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
@@ -230,7 +232,8 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     topics = snapshot.topics
     size = group.size[(leader == NO_BROKER) & group.counted]
     findings = find_findings(snapshot, defaults)
-    effects = find_effects(to_array(partitions["topic"]), group, fails[group.broker], leader, elected_from)
+    racks = _count_brokers_of_racks(snapshot, findings)
+    effects = find_effects(partitions, group, fails[group.broker], leader, elected_from)
     in_sync = count_in_sync(group, fails[group.broker], elected_from)
     is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
@@ -244,7 +247,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
         under_min_isr_after=row["under_min_isr_partitions"],
         single_replica_partitions=int(is_single.sum()),
         effects=effects,
-        causes=_list_causes(effects, failed, findings, len(ids)),
+        causes=_list_causes(effects, failed, findings, racks),
         takeovers=takeovers,
         leaders_after=after,
         worst_survivor_ratio=_rounded(row["worst_survivor_ratio"]),
@@ -261,13 +264,13 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
 
 
 def _list_causes(
-    effects: FailureEffects, failed: Sequence[int], findings: ClusterFindings, live_count: int
+    effects: FailureEffects, failed: Sequence[int], findings: ClusterFindings, racks: RackSizes
 ) -> tuple[VerdictPoint, ...]:
     """List why the failure has its effects; of brokers that are all down already, what is wrong now."""
     if set(failed) <= set(findings.down_brokers):
         causes = judge_present(findings)
     else:
-        causes = effects.list_causes(sorted(set(failed)), findings.down_brokers, live_count)
+        causes = effects.list_causes(sorted(set(failed)), findings.down_brokers, racks)
     return tuple(cause.name_servers(findings.bootstrap_servers) for cause in causes)
 
 
@@ -285,7 +288,7 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
         for failed in row["failed_brokers"]
     ]
     racks = [
-        {**row, "failed": row["scenario"].removeprefix(f"{ScenarioKind.RACK}:")}
+        {**row, "failed": row["scenario"].removeprefix(f"{ScenarioKind.RACK}:"), "brokers": len(row["failed_brokers"])}
         for loads in scenario_failures(aggregates)
         if loads.outcomes.kind is ScenarioKind.RACK
         for row in outcome_rows(loads.outcomes, aggregates).to_pylist()
@@ -294,10 +297,7 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     findings = find_findings(snapshot, defaults)
     verdict = judge_cluster(ClusterEvidence(now[0] if now else None, rows, racks, findings))
     gaps = find_gaps(snapshot, findings, defaults)
-    brokers, by_rack = (
-        [_describe(BrokerFailure, row) for row in rows],
-        [_describe(RackFailure, {**row, "brokers": len(row["failed_brokers"])}) for row in racks],
-    )
+    brokers, by_rack = ([_describe(BrokerFailure, row) for row in rows], [_describe(RackFailure, row) for row in racks])
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps)
 
 
@@ -307,6 +307,13 @@ def _count_single_replicas(placement: Placement, brokers: int) -> list[int]:
     is_single = group.counted & (np.diff(group.offsets) == 1) & (group.leader != NO_BROKER)
     counts: list[int] = np.bincount(group.leader[is_single], minlength=brokers).tolist()
     return counts
+
+
+def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> RackSizes:
+    down = set(findings.down_brokers)
+    racks = dict(zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
+    live = Counter(rack for broker, rack in racks.items() if rack is not None and broker not in down)
+    return RackSizes(live, racks.keys(), len(down), findings.replication_factor)
 
 
 def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:

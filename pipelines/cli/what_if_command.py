@@ -104,8 +104,11 @@ def _is_limited(gaps: SourceGaps) -> bool:
 
 
 def _list_details(row: BrokerFailure | RackFailure) -> Iterator[str]:
+    from pipelines.cli.what_if_answers import RackFailure
     from pipelines.verdict.failure_answers import NEWLY_UNDER_MIN_ISR
 
+    if isinstance(row, RackFailure):
+        yield format_count(row.brokers, "broker")
     blocked = NEWLY_UNDER_MIN_ISR.count(vars(row))
     if blocked > 0 and row.newly_offline_partitions + row.unclean_elections:  # else the answer says it
         yield f"{format_count(blocked, 'partition')} would block acks=all producers"

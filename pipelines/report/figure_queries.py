@@ -10,6 +10,7 @@ from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.spark.views import View, match_snapshots, parse_queries
 from pipelines.verdict.cluster_evidence import (
     COUNTED_SQL,
+    EXPECTED_SQL,
     ISSUE_SQL,
     ISSUES_SQL,
     MAX_COMMAND_TOPICS,
@@ -49,7 +50,8 @@ SELECT cluster_id, source, format, records, accepted_records, quarantined_record
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
-SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, down_brokers, bootstrap_servers,
+SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, replication_factor,
+       down_brokers, lagging_partitions, lagging_brokers, lagging_broker_partitions, bootstrap_servers,
        electable_partitions,
        CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
        deleted_topics_offline_partitions, ignored_topics, ignored_offline_partitions, reassigned_partitions,
@@ -81,6 +83,7 @@ LEFT JOIN (
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, count(replicas) AS placed_partitions,
          count(CASE WHEN NOT (ignored OR marked_for_deletion) THEN replicas END) AS counted_partitions,
+         percentile(CASE WHEN size(replicas) > 1 THEN size(replicas) END, 0.5) AS replication_factor,
          count_if(replicas IS NULL) AS unplaced_partitions, count_if(state_inferred) AS inferred_partitions,
          count_if(size(coalesce(adding_replicas, array())) + size(coalesce(removing_replicas, array())) > 0)
            AS reassigned_partitions,
@@ -106,7 +109,7 @@ LEFT JOIN (
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, collect_list(struct(issue, partitions, topics, topic_names, topic_partitions,
-           single_replica_partitions, single_replica_topics, single_replica_topic_names)) AS issues
+           single_replica_partitions, single_replica_topics, single_replica_topic_names, on_down_brokers)) AS issues
   FROM (
     SELECT cluster_id, snapshot_id, issue, sum(n) AS partitions, count(*) AS topics,
            transform(slice(array_sort(collect_list(struct(-n, topic))), 1, {max_topics}), t -> t.topic) AS topic_names,
@@ -114,14 +117,37 @@ LEFT JOIN (
              AS topic_partitions,
            sum(single) AS single_replica_partitions, count_if(single > 0) AS single_replica_topics,
            transform(slice(array_sort(collect_list(CASE WHEN single > 0 THEN struct(-single, topic) END)),
-             1, {max_command_topics}), t -> t.topic) AS single_replica_topic_names
+             1, {max_command_topics}), t -> t.topic) AS single_replica_topic_names,
+           sum(on_down) AS on_down_brokers
     FROM (
-      SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(size(replicas) = 1) AS single
+      SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(size(replicas) = 1) AS single,
+             count_if(arrays_overlap({expected}, down_brokers)) AS on_down
       FROM (
         {issues}
-      ) GROUP BY cluster_id, snapshot_id, topic, issue
+      )
+      {with_down_brokers}
+      GROUP BY cluster_id, snapshot_id, topic, issue
     )
     GROUP BY cluster_id, snapshot_id, issue
+  )
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, sum(first_replicas) AS lagging_partitions,
+         transform(array_sort(collect_list(struct(-n, broker_id))), b -> b.broker_id) AS lagging_brokers,
+         transform(array_sort(collect_list(struct(-n AS n, broker_id))), b -> -b.n) AS lagging_broker_partitions
+  FROM (
+    SELECT cluster_id, snapshot_id, broker_id, count(*) AS n, count_if(position = 0) AS first_replicas
+    FROM (
+      SELECT cluster_id, snapshot_id,
+             posexplode(array_except({expected}, concat(coalesce(isr, array()), coalesce(down_brokers, array()))))
+               AS (position, broker_id)
+      FROM silver.partitions
+      {counted}
+      {with_down_brokers}
+      WHERE online AND under_replicated
+    )
+    GROUP BY cluster_id, snapshot_id, broker_id
   )
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
@@ -284,12 +310,18 @@ WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
   AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
 ORDER BY s.cluster_id, r.as_of, r.finished_at
 """
+_WITH_DOWN_BROKERS = """LEFT JOIN (
+  SELECT cluster_id, snapshot_id, collect_list(CASE WHEN live IS FALSE THEN broker_id END) AS down_brokers
+  FROM silver.brokers GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)"""
 _CONSTANTS = {
     "{unlisted}": UNLISTED_REGEX,
+    "{expected}": EXPECTED_SQL,
     "{issues}": indent(ISSUES_SQL.format(partitions="silver.partitions"), " " * 8).strip(),
     "{ranked_issues}": ", ".join(f"'{issue}'" for issue in RANKED_ISSUES),
     "{worst_issue}": " ".join(f"WHEN {condition} THEN '{issue}'" for issue, condition in _WORST_ISSUES.items()),
     "{counted}": indent(COUNTED_SQL, " " * 6).strip(),
+    "{with_down_brokers}": indent(_WITH_DOWN_BROKERS, " " * 6).strip(),
     "{max_topics}": str(MAX_TOPICS),
     "{max_command_topics}": str(MAX_COMMAND_TOPICS),
     "{max_brokers}": str(MAX_ROWS),

@@ -24,7 +24,7 @@ _THIS_WEEK: _Kinds = {
     "The failure of one broker could lose messages by unclean elections": ("broker_unclean",),
 }
 _WATCH: _Kinds = {
-    "Replicas are out of sync, though no broker is known to be down": ("under_replicated",),
+    "Replicas are out of sync on live brokers": ("under_replicated",),
     "A broker leads over 1.25 times the mean after the failure of another one": ("hot_survivor",),
     "A broker leads over 1.25 times the mean now": ("hot_broker",),
     "Partitions are not led by their preferred leader": ("not_preferred",),
@@ -83,8 +83,10 @@ def _make_sentence(text: str, clusters: list[tuple[int, str, str]]) -> HorizonSe
 def _describe_extent(cluster: Mapping[str, Any], point: VerdictPoint) -> str:
     """Say how many partitions a finding is about, or which brokers; empty = the page does not say it here."""
     findings, worst = cluster["findings"], cluster["worst_failures"]
-    if point.kind in ("offline", "under_min_isr", "under_replicated"):
+    if point.kind in ("offline", "under_min_isr"):
         return count_of(findings.find(point.kind).partitions, "partition")
+    if point.kind == "under_replicated":
+        return count_of(findings.lagging_partitions, "partition")
     if point.kind in ("down", "down_without_effect"):
         down = findings.down_brokers
         return f"broker{'' if len(down) == 1 else 's'} {name_brokers(down)}"

@@ -76,9 +76,9 @@ def _explain_risk(findings: ClusterFindings, worst: Mapping[str, int]) -> str:
     if n := blocked.partitions:
         effect = f"Producers with acks=all to {_name_topics(blocked)} fail on {_them(n)}; consumers still work."
         return f"{_count(n)} below min.insync.replicas now. {effect}"
-    if down := findings.down_brokers:
+    if (down := findings.down_brokers) and (n := lagging.on_down_brokers):
         brokers = f"broker{'' if len(down) == 1 else 's'} {name_brokers(down)} {is_or_are(len(down))} down"
-        return f"{brokers}, and {_count(lagging.partitions)} under-replicated. {_explain_next_failure(worst)}"
+        return f"{brokers}, and {_count(n)} under-replicated. {_explain_next_failure(worst)}"
     if n := worst["broker"]:
         return _explain_failure(n, "broker", exposed)
     return _explain_failure(worst["rack"], "rack", confined)

@@ -28,6 +28,8 @@ ISSUE_SQL = {
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: "successor = -1",
     PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: "size(min_isr_critical_brokers) > 0",
 }
+# Replicas of silver.partitions that should be in sync: not observers, and none that are being added.
+EXPECTED_SQL = "array_except(replicas, concat(coalesce(observers, array()), coalesce(adding_replicas, array())))"
 UNLISTED_REGEX = f"([0-9]+) {UNLISTED}".replace("'", ".")  # in a reason of a quarantined record; fit for SQL
 # How many of a group of partitions have each issue.
 ISSUE_COUNTS_SQL = ", ".join(f"count_if({condition}) AS {issue}_partitions" for issue, condition in ISSUE_SQL.items())
@@ -57,6 +59,7 @@ class AffectedPartitions:
     single_replica_partitions: int = 0  # those with replication factor 1
     single_replica_topics: int = 0  # topics that have such partitions
     single_replica_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of these first
+    on_down_brokers: int = 0  # those with a replica on a down broker, other than observers and replicas being added
 
 
 NO_PARTITIONS = AffectedPartitions()
@@ -70,7 +73,11 @@ class ClusterFindings:
     partitions: int = 0  # with known replicas
     counted_partitions: int = 0  # of these, in topics that are neither ignored nor marked for deletion
     racks: int = 0  # of live brokers
+    replication_factor: float | None = None  # median of partitions with several replicas
     down_brokers: Sequence[int] = ()
+    lagging_partitions: int = 0  # online, with a replica that is out of sync on a live broker; those that count
+    lagging_brokers: Sequence[int] = ()  # with such replicas, those with most of them first
+    lagging_broker_partitions: Sequence[int] = ()  # how many each of them has
     bootstrap_servers: Sequence[str] = ()  # host:port of the first live brokers
     electable_partitions: int = 0  # whose preferred leader is in sync, but does not lead
     elected_ratio: float | None = None  # leaders of the hottest broker over the mean, after an election of these
@@ -102,5 +109,5 @@ class ClusterEvidence:
 
     now: Mapping[str, Any] | None  # of gold.leader_hotspots, over all topics
     broker_failures: Sequence[Mapping[str, Any]]  # of gold.failure_summary, with `failed`: the broker
-    rack_failures: Sequence[Mapping[str, Any]]  # the same, with `failed`: the rack
+    rack_failures: Sequence[Mapping[str, Any]]  # the same, with `failed`: the rack, and `brokers`: its live brokers
     findings: ClusterFindings = ClusterFindings()

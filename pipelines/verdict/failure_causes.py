@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
-from pipelines.verdict.judgement import name_brokers, repair_first, repair_offline
+from pipelines.verdict.judgement import name_brokers, name_some, repair_first, repair_offline
 from pipelines.verdict.levels import Level
+from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.statements import Statement, Step, VerdictPoint
 from udfs.plurals import count_of
 
@@ -14,6 +15,8 @@ ONE_BY_ONE = Step(
     "several brokers fail together",
     "take them down one after the other, and wait until all replicas are in sync in between",
 )
+ADD_BROKERS = Step(statements.ADD_TO_RACKS.condition, f"; {statements.ADD_TO_RACKS.text}")
+SPREAD = Step("", f", or {statements.SPREAD_OVER_RACKS.text}")
 BROKER_DOWN = Statement(
     Level.AT_RISK,
     "A broker is down, and some of these partitions have a replica there.",
@@ -31,14 +34,14 @@ ALL_FAIL = Statement(
     Level.AT_RISK,
     "Partitions with several replicas would go offline, as they have all on the brokers that fail.",
     "{affected} [has|have] all replicas on these brokers.",
-    "take them down one after the other, or spread replicas over racks: kafka-placement plan SOURCE --goal repair "
-    "--out plan-CLUSTER-repair",
+    "take them down one after the other{repair}",
+    repairs=(ADD_BROKERS, SPREAD),
 )
 OUT_OF_SYNC = Statement(
     Level.WARNING,
     "Some of these partitions have a replica that is out of sync, and none on a broker that is down.",
-    "{affected} [has|have] a replica that is out of sync.",
-    statements.FIND_LAGGING.text,
+    "{affected} [has|have] a replica that is out of sync on {brokers}: {names}.",
+    f"look at {{brokers}} ({statements.BROKER_CHECKS})",
 )
 NO_SPARE = Statement(
     Level.WARNING,
@@ -57,17 +60,16 @@ class FailureEffects:
     offline: AffectedPartitions = NO_PARTITIONS  # would go offline
     blocked: AffectedPartitions = NO_PARTITIONS  # would fall below min.insync.replicas
     without_survivor: int = 0  # of those that would go offline, those with several replicas, all on failing brokers
-    on_down_brokers: int = 0  # partitions of both that have a replica on a broker that is down
-    out_of_sync: int = 0  # of the others, those with a replica out of sync
+    out_of_sync: int = 0  # partitions of both with a replica out of sync, and none on a broker that is down
+    out_of_sync_partitions: Sequence[str] = ()  # the first MAX_NAMED of these, as in orders-3
+    out_of_sync_brokers: Sequence[int] = ()  # where these replicas are
     no_spare: int = 0  # of the blocked ones, those whose replicas are all in sync
 
-    def list_causes(self, failing: Sequence[int], down: Sequence[int], live_count: int) -> Iterator[VerdictPoint]:
-        """Yield why, each with what to do about it.
-
-        failing: brokers that fail; down: brokers that are down; live_count: brokers that are not.
-        """
-        if count := self.on_down_brokers:
-            needed = f"the partitions that need broker{'' if len(failing) == 1 else 's'} {name_brokers(failing)}"
+    def list_causes(self, failing: Sequence[int], down: Sequence[int], racks: RackSizes) -> Iterator[VerdictPoint]:
+        """Yield why, each with what to do about it. failing: brokers that fail; down: brokers that are down."""
+        live_count = len(racks.brokers) - len(down)
+        if count := self.offline.on_down_brokers + self.blocked.on_down_brokers:
+            needed = f"the partitions that need {_name_with_noun(failing)}"
             options = f"--at-min-isr-partitions --brokers {','.join(map(str, failing))}"
             values = {"affected": self._name(count), "repair_first": repair_first(down, needed, options)}
             have = "has" if count == 1 else "have"
@@ -75,9 +77,11 @@ class FailureEffects:
         if count := self.offline.single_replica_partitions:
             yield ONE_REPLICA.fill(count, affected=self._name(count), repair=repair_offline(self.offline, live_count))
         if count := self.without_survivor:
-            yield ALL_FAIL.fill(count, affected=self._name(count))
+            yield ALL_FAIL.fill(count, affected=self._name(count), repair=racks.choose_step(SPREAD, ADD_BROKERS))
         if count := self.out_of_sync:
-            yield OUT_OF_SYNC.fill(count, affected=self._name(count))
+            names = name_some(self.out_of_sync_partitions, count)
+            brokers = _name_with_noun(self.out_of_sync_brokers)
+            yield OUT_OF_SYNC.fill(count, affected=self._name(count), brokers=brokers, names=names)
         if count := self.no_spare:
             repair = ONE_BY_ONE if len(failing) > 1 else statements.EXCEED_MIN_ISR
             yield NO_SPARE.fill(count, affected=self._name(count), repair=repair.text)
@@ -87,3 +91,8 @@ class FailureEffects:
         total = self.offline.partitions + self.blocked.partitions
         partitions = count_of(total, "partition")
         return f"{count:,} of these {partitions}" if count < total else f"All {partitions}" if total > 1 else "It"
+
+
+def _name_with_noun(brokers: Sequence[int]) -> str:
+    """Name brokers, as in `broker 1` or `brokers 1, 2`."""
+    return f"broker{'' if len(brokers) == 1 else 's'} {name_brokers(brokers)}"

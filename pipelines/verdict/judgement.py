@@ -17,7 +17,8 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import Statement, Step, VerdictPoint
+from pipelines.verdict.small_racks import RackSizes, choose_spread_step
+from pipelines.verdict.statements import Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are
 
@@ -76,27 +77,26 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
 def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     """Yield what is wrong now, without any failure."""
     down, offline = findings.down_brokers, findings.find(PartitionIssue.OFFLINE)
-    restart = describe_restart(down)
     if offline.partitions:
         single = count_of(offline.single_replica_partitions, "partition")
         disk = "its disk, which has" if len(down) == 1 else "their disks, which have"
-        only_copy = f"keep {disk} the only copy of {single}; " if down else ""
-        values = {"only_copy": only_copy if offline.single_replica_partitions else "", "restart": restart}
+        has_only_copy = offline.on_down_brokers and offline.single_replica_partitions
+        values = {"only_copy": f"keep {disk} the only copy of {single}; " if has_only_copy else ""}
+        values["restart"] = describe_restart(down, offline)
         yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
-    lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
-    if down and lagging.partitions:
-        text = f"{count_of(lagging.partitions, 'partition')} {is_or_are(lagging.partitions)}"
+    if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
+        text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
         yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text)
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
-    elif lagging.partitions:
-        values = {"partitions": count_of(findings.partitions, "partition"), "topics": name_affected_topics(lagging)}
-        yield statements.UNDER_REPLICATED.fill(lagging.partitions, **values)
+    if count := findings.lagging_partitions:
+        yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings))
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
-        values = {
-            "restart": restart,
-            "repair_first": repair_first(down, "these partitions", "--under-min-isr-partitions"),
-        }
+        repair = ""
+        if count := blocked.on_down_brokers:
+            some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
+            repair = repair_first(down, some, "--under-min-isr-partitions")
+        values = {"restart": describe_restart(down, blocked), "repair_first": repair}
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
     if count := findings.deleted_topics_offline_partitions:
         yield statements.DELETED.fill(count)
@@ -142,7 +142,7 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
             names = f"{in_all}, of which {survive} the failure of any single broker{names}"
         if offline and not confined.partitions:
             names = "; they are the same partitions that single brokers take offline"
-        repair = statements.SPREAD_CONFINED.text if confined.partitions else ""
+        repair = _spread_over_racks(evidence) if confined.partitions else ""
         values = {"topics": names, "repair": repair}
         by_rack = [*_judge_rule(statements.RACK_OFFLINE, NEWLY_OFFLINE, racks, "rack", **values)]
         # What goes offline with any of its brokers goes offline with their rack: then the broker is the cause.
@@ -152,10 +152,12 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     worst = max(brokers, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
     options = f"--at-min-isr-partitions --brokers {worst}"
     first = repair_first(findings.down_brokers, f"the partitions that need broker {worst}", options)
-    repair = _repair_isr(findings, statements.EXCEED_MIN_ISR, first)
+    critical = findings.find(PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS)
+    repair = _repair_isr(findings, critical, statements.EXCEED_MIN_ISR.text, first)
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
-        repair = _repair_isr(findings, statements.SPREAD_OVER_RACKS)
+        lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
+        repair = _repair_isr(findings, lagging, _spread_over_racks(evidence))
         yield from _judge_rule(statements.RACK_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, racks, "rack", repair=repair)
     elif racks and len(brokers) > 1:
         yield statements.ONE_RACK.fill(rack=racks[0]["failed"])
@@ -188,12 +190,23 @@ def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
     return step.text.format(factor=factor, names=",".join(names), first=names[0], others=others)
 
 
-def _repair_isr(findings: ClusterFindings, otherwise: Step, repair_first: str = "") -> str:
-    """Return how ISRs become larger: replicas that are out of sync come first, as more replicas do not help them."""
+def _repair_isr(findings: ClusterFindings, affected: AffectedPartitions, otherwise: str, repair_first: str = "") -> str:
+    """Return how ISRs become larger: replicas that are out of sync come first, as more replicas do not help them.
+
+    repair_first: how the step goes on if affected partitions have a replica on a broker that is down.
+    """
     if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
-        restart = describe_restart(findings.down_brokers)
-        return statements.COMPLETE_ISRS.text.format(restart=restart, repair_first=repair_first)
-    return otherwise.text
+        restart = describe_restart(findings.down_brokers, affected)
+        return statements.COMPLETE_ISRS.text.format(restart=restart, repair_first=repair_first if restart else "")
+    return otherwise
+
+
+def _spread_over_racks(evidence: ClusterEvidence) -> str:
+    """Return how replicas are spread over racks; where a rack is too small, brokers come first."""
+    findings = evidence.findings
+    live = {row["failed"]: row["brokers"] for row in evidence.rack_failures}
+    known = {*(row["failed"] for row in evidence.broker_failures), *findings.down_brokers, *findings.unlisted_brokers}
+    return choose_spread_step(RackSizes(live, known, len(findings.down_brokers), findings.replication_factor))
 
 
 def repair_first(down: Sequence[int], partitions: str, options: str) -> str:
@@ -204,17 +217,35 @@ def repair_first(down: Sequence[int], partitions: str, options: str) -> str:
     return statements.fill_forms(statements.REPAIR_FIRST, len(down), **values)
 
 
-def describe_restart(down: Sequence[int]) -> str:
-    """Return the step to take first where brokers are down; empty if none is."""
-    return f"restart broker{'' if len(down) == 1 else 's'} {name_brokers(down)}; " if down else ""
+def describe_restart(down: Sequence[int], affected: AffectedPartitions) -> str:
+    """Return the step to take first where brokers are down; empty if they have no replica of affected partitions."""
+    if not affected.on_down_brokers:
+        return ""
+    return f"restart broker{'' if len(down) == 1 else 's'} {name_brokers(down)}; "
+
+
+def _name_lagging_brokers(findings: ClusterFindings) -> str:
+    """Name live brokers with replicas that are out of sync, as in `broker 5 (10), broker 4 (7)`."""
+    counts = zip(findings.lagging_brokers, findings.lagging_broker_partitions, strict=True)
+    return name_brokers([f"broker {broker} ({count:,})" for broker, count in counts])
 
 
 def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
+    leaders = list(_judge_leaders(evidence))
+    is_hot = any(point.level is Level.WARNING for point in leaders)
     hot = [row for row in evidence.broker_failures if row["hot_survivor"] is not None]
     if hot:
         row = max(hot, key=lambda row: row["worst_survivor_ratio"])
         values = {"failed": row["failed"], "survivor": row["hot_survivor"], "ratio": row["worst_survivor_ratio"]}
-        yield statements.HOT_SURVIVOR.fill(row["leaders_after_max"], **values)
+        step = statements.SPREAD_TAKEOVERS_AND_LEADERS if is_hot else statements.SPREAD_TAKEOVERS
+        yield statements.HOT_SURVIVOR.fill(row["leaders_after_max"], **values, repair=step.text)
+        if is_hot:
+            leaders = [replace(point, step="") for point in leaders]
+    yield from leaders
+
+
+def _judge_leaders(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
+    """Say whether a broker leads too many partitions now."""
     now = evidence.now
     if now is None or now["max_over_mean_ratio"] is None:
         return

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +27,8 @@ from pipelines.verdict.cluster_evidence import (
     PartitionIssue,
 )
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
-from udfs.arrow.ragged import any_true, row_of
+from udfs.arrow.ragged import any_true, is_in_segment, row_of
+from udfs.failures.partition_health import find_expected
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 _UNLISTED = re.compile(UNLISTED_REGEX)
@@ -41,6 +43,21 @@ class _PreferredElection(NamedTuple):
 
     partitions: int
     ratio: float | None  # leaders of the hottest broker over the mean, afterwards
+
+
+class _LaggingReplicas(NamedTuple):
+    """Online partitions with a replica that is out of sync on a live broker, and these brokers, the worst first."""
+
+    partitions: int
+    brokers: tuple[int, ...]
+    broker_partitions: tuple[int, ...]  # how many each of them has
+
+
+class PartitionFlags(NamedTuple):
+    """What makes each of p partitions vulnerable."""
+
+    is_single: npt.NDArray[np.bool_]  # (p), whether it has replication factor 1
+    is_on_down_broker: npt.NDArray[np.bool_]  # (p), whether a replica that should be in sync is on a down broker
 
 
 def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) -> ClusterFindings:
@@ -59,12 +76,19 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
     live = get_live_brokers(snapshot.brokers)
     racks = snapshot.brokers.filter(pc.is_in(snapshot.brokers["broker_id"], pa.array(live)))["rack"]
     election = _elect_preferred(partitions, len(live))
+    down = get_down_brokers(snapshot.brokers)
+    counted = partitions.filter(pa.array(~(is_deleted | of_ignored)))
+    lagging = _find_lagging(counted, down)
     return ClusterFindings(
-        issues=count_issues(partitions.filter(pa.array(~(is_deleted | of_ignored)))),
+        issues=count_issues(counted, down),
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         racks=len(pc.unique(racks.drop_null())),
-        down_brokers=tuple(get_down_brokers(snapshot.brokers).tolist()),
+        replication_factor=_find_median_factor(partitions),
+        down_brokers=tuple(down.tolist()),
+        lagging_partitions=lagging.partitions,
+        lagging_brokers=lagging.brokers,
+        lagging_broker_partitions=lagging.broker_partitions,
         bootstrap_servers=get_bootstrap_servers(snapshot.brokers),
         electable_partitions=election.partitions,
         elected_ratio=election.ratio,
@@ -92,8 +116,11 @@ def _find_unlisted(quarantined: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     return tuple(sorted({int(match[1]) for reason in reasons if (match := _UNLISTED.search(reason))}))
 
 
-def count_issues(partitions: pa.Table) -> dict[str, AffectedPartitions]:
-    """Count the partitions with each issue, and name their topics. partitions: with HEALTH_COLUMNS."""
+def count_issues(partitions: pa.Table, down: npt.NDArray[np.int32]) -> dict[str, AffectedPartitions]:
+    """Count the partitions with each issue, and name their topics.
+
+    partitions: with HEALTH_COLUMNS; down: brokers that are down.
+    """
     has_no_successor = to_numpy(partitions["successor"], 0) == -1
     has_issue = {
         PartitionIssue.OFFLINE: is_valid(partitions["online"]) & ~to_flags(partitions["online"]),
@@ -103,24 +130,41 @@ def count_issues(partitions: pa.Table) -> dict[str, AffectedPartitions]:
         PartitionIssue.OFFLINE_IF_BROKER_FAILS: has_no_successor,
         PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: to_lists(partitions["min_isr_critical_brokers"]).lengths > 0,
     }
-    is_single = to_lists(partitions["replicas"]).lengths == 1
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    is_on_down = any_true(find_expected(partitions, broker, offsets) & np.isin(broker, down), offsets)
+    flags = PartitionFlags(np.diff(offsets) == 1, is_on_down)
     topic = to_array(partitions["topic"])
-    return {
-        issue: count_by_topic(topic.filter(pa.array(mask)), topic.filter(pa.array(is_single & mask)))
-        for issue, mask in has_issue.items()
-        if mask.any()
-    }
+    return {issue: count_by_topic(topic, mask, flags) for issue, mask in has_issue.items() if mask.any()}
 
 
-def count_by_topic(topic: pa.Array, topic_of_single: pa.Array) -> AffectedPartitions:
-    """Count partitions by topic. topic, topic_of_single: of all partitions, and of those with replication factor 1."""
-    if not len(topic):
+def count_by_topic(topic: pa.Array, is_affected: npt.NDArray[np.bool_], flags: PartitionFlags) -> AffectedPartitions:
+    """Count partitions by topic. topic, is_affected: the topic of each of p partitions, and whether it counts (p)."""
+    if not is_affected.any():
         return NO_PARTITIONS
-    ordered, single = _order_topics(topic), _order_topics(topic_of_single)
+    is_single = is_affected & flags.is_single
+    ordered, single = (_order_topics(topic.filter(pa.array(mask))) for mask in (is_affected, is_single))
     first_names, first_counts = zip(*ordered[:MAX_TOPICS], strict=True)
     names = tuple(name for name, _ in single[:MAX_COMMAND_TOPICS])
-    counts = (len(topic), len(ordered), first_names, first_counts)
-    return AffectedPartitions(*counts, len(topic_of_single), len(single), names)
+    counts = (int(is_affected.sum()), len(ordered), first_names, first_counts)
+    on_down_brokers = int((is_affected & flags.is_on_down_broker).sum())
+    return AffectedPartitions(*counts, int(is_single.sum()), len(single), names, on_down_brokers)
+
+
+def _find_median_factor(partitions: pa.Table) -> float | None:
+    factors = to_lists(partitions["replicas"]).lengths
+    return float(np.median(factors[factors > 1])) if (factors > 1).any() else None
+
+
+def _find_lagging(partitions: pa.Table, down: npt.NDArray[np.int32]) -> _LaggingReplicas:
+    """Find the replicas of online partitions that are out of sync although their broker is not down."""
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    in_isr = is_in_segment(broker, offsets, *to_lists(partitions["isr"])[:2])
+    lags = find_expected(partitions, broker, offsets) & ~in_isr & ~np.isin(broker, down)
+    lags &= to_flags(partitions["online"])[row_of(offsets)]
+    ids, counts = np.unique(broker[lags], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    partition_count = int(any_true(lags, offsets).sum())
+    return _LaggingReplicas(partition_count, tuple(ids[order].tolist()), tuple(counts[order].tolist()))
 
 
 def _order_topics(topic: pa.Array) -> list[tuple[str, int]]:

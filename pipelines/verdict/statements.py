@@ -84,6 +84,7 @@ def fill_forms(text: str, n: int, **values: object) -> str:
     return forms.format(n=f"{n:,}", **values)
 
 
+BROKER_CHECKS = "log of the replica fetchers, disk, network"  # where a live broker lags
 # How a next step goes on while {brokers} are down. The options select the partitions to repair.
 REPAIR_FIRST = (
     "; if broker[|s] {brokers} [stays|stay] down, repair {partitions} first: "
@@ -112,7 +113,14 @@ EXCEED_MIN_ISR = Step(
 SPREAD_OVER_RACKS = Step(
     "", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
 )
+ADD_TO_RACKS = Step(
+    "brokers of a rack would hold over 1.25 times the mean of replicas then: with R racks and replication factor F, "
+    "each rack holds at least F // R replicas of a partition",
+    "{racks}: add brokers there before spreading replicas over racks: kafka-placement plan SOURCE --goal expand "
+    "--add-brokers {new_brokers} --out plan-CLUSTER-expand",
+)
 SPREAD_CONFINED = Step("some of them survive the failure of any single broker", SPREAD_OVER_RACKS.text)
+ADD_FOR_CONFINED = Step(f"{SPREAD_CONFINED.condition}, and {ADD_TO_RACKS.condition}", ADD_TO_RACKS.text)
 # The state now.
 OFFLINE = Statement(
     Level.AT_RISK,
@@ -130,23 +138,24 @@ UNDER_MIN_ISR = Statement(
 )
 DOWN = Statement(
     Level.AT_RISK,
-    "A broker is down, and a replica is out of sync.",
+    "A broker is down, and an under-replicated partition has a replica there. Observers and replicas that are being "
+    "added do not count.",
     "[Broker|Brokers] {brokers} [is|are] down; {under_replicated} under-replicated.",
     "restart [it|them], or move [its|their] replicas to other brokers: kafka-placement plan SOURCE --goal repair --out "
     "plan-CLUSTER-repair",
 )
 DOWN_WITHOUT_EFFECT = Statement(
     Level.WARNING,
-    "A broker is down, and no replica is out of sync.",
+    "A broker is down, and no under-replicated partition has a replica there.",
     "[Broker|Brokers] {brokers} [is|are] down.",
     "restart [it|them]; remove [it|them] from the sources only if no replica is left there",
 )
 UNDER_REPLICATED = Statement(
     Level.WARNING,
-    "No broker is known to be down, but a replica is out of sync. Observers and replicas that are being added do not "
-    "count.",
-    "{n} of {partitions} [is|are] under-replicated{topics}.",
-    f"watch the replicas catch up: {_LIST}--under-replicated-partitions",
+    "A replica of an online partition is out of sync, and its broker is not down. Observers and replicas that are "
+    "being added do not count. {brokers} names the brokers with most of them, with their number of partitions.",
+    "{n} [partition has|partitions have] replicas that are out of sync on live brokers: {brokers}.",
+    f"look at these brokers ({BROKER_CHECKS}), and watch the replicas catch up: {_LIST}--under-replicated-partitions",
 )
 # What failures would do.
 RACK_OFFLINE = Statement(
@@ -155,7 +164,7 @@ RACK_OFFLINE = Statement(
     "Losing {racks} takes {n} [partition|partitions] offline{topics}.",
     "{repair}",
     "Losing {racks} takes partitions offline ({worst}{n} [partition|partitions]){topics}.",
-    (SPREAD_CONFINED,),
+    (ADD_FOR_CONFINED, SPREAD_CONFINED),
 )
 BROKER_OFFLINE = Statement(
     Level.AT_RISK,
@@ -187,7 +196,7 @@ RACK_UNDER_MIN_ISR = Statement(
     "Losing {racks} blocks acks=all producers ({n} [partition|partitions] below min.insync.replicas).",
     "{repair}",
     "Losing {racks} blocks acks=all producers ({worst}{n} [partition|partitions] below min.insync.replicas).",
-    (COMPLETE_ISRS, SPREAD_OVER_RACKS),
+    (COMPLETE_ISRS, ADD_TO_RACKS, SPREAD_OVER_RACKS),
 )
 ONE_RACK = Statement(
     Level.OK,
@@ -195,16 +204,24 @@ ONE_RACK = Statement(
     "All live brokers are in rack {rack}: nothing survives its failure.",
 )
 # Load.
+_PLAN_FAILOVER = "kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover"
+SPREAD_TAKEOVERS_AND_LEADERS = Step(
+    "a broker leads over 1.25 times the mean now, too",
+    f"spread takeovers evenly (this also evens out leaders): {_PLAN_FAILOVER}",
+)
+SPREAD_TAKEOVERS = Step("", f"spread takeovers evenly: {_PLAN_FAILOVER}")
 HOT_SURVIVOR = Statement(
     Level.WARNING,
     "After the failure of one live broker, a survivor that takes over leaders leads over 1.25 times the mean, and more "
     "than even leaders would require (the mean, rounded up).",
     "If broker {failed} fails, broker {survivor} leads {n} [partition|partitions], {ratio:.2f} times the mean.",
-    "spread takeovers evenly: kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover",
+    "{repair}",
+    repairs=(SPREAD_TAKEOVERS_AND_LEADERS, SPREAD_TAKEOVERS),
 )
 HOT_BROKER = Statement(
     Level.WARNING,
-    "A broker leads over 1.25 times the mean, and more than even leaders would require (the mean, rounded up).",
+    "A broker leads over 1.25 times the mean, and more than even leaders would require (the mean, rounded up). The "
+    "next step is left out if the one for takeovers is printed, which also evens out leaders.",
     "Broker {broker} leads {n} [partition|partitions] now, {ratio:.2f} times the mean.",
     "{election}even out leaders: kafka-placement plan SOURCE --goal leaders --out plan-CLUSTER-leaders",
 )

@@ -127,6 +127,8 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
         if verdict is not None:
             assert judged[cluster] == verdict, cluster
     assert {verdict.level for verdict in judged.values()} == set(Level), "else the samples show too little"
+    kinds = {point.kind for verdict in judged.values() for point in verdict.points}
+    assert {"down", "down_without_effect", "under_replicated"} <= kinds, "else the samples show too little"
     assert_topics_at_risk(figures[TOPICS_AT_RISK.name].to_pylist(), judged)
     found = spark.sql(f"SELECT *, {LEVEL_SQL} AS level, {ANSWER_SQL} AS answer FROM {FAILURES}").collect()
     judged_answers = {(row.cluster_id, row.failed_brokers[0]): row.answer for row in found if expected[row.cluster_id]}

@@ -12,7 +12,7 @@ import pytest
 from pipelines import cli
 from pipelines.cli.inspect_command import build_answer, render_snapshot
 from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
-from pipelines.cli.what_if_command import format_failure
+from pipelines.cli.what_if_command import format_cluster, format_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
@@ -168,6 +168,22 @@ def test_a_cluster_of_one_broker_and_one_replica(tmp_path: Path, broker: int) ->
     }
     assert {name: getattr(answer.summary, name) for name in expected} == expected
     assert format_failure(answer)[0] == "NO: 1 partition would go offline: t-0"
+
+
+def test_inspect_and_what_if_show_the_brokers_of_racks(tmp_path: Path) -> None:
+    rows = "\n".join(f"\tTopic: t\tPartition: {p}\tLeader: {p}\tReplicas: {p},4\tIsr: {p},4" for p in (1, 2))
+    listing = f"Topic: t\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: \n{rows}\n"
+    (tmp_path / "topics.txt").write_text(f"{listing}\tTopic: t\tPartition: 0\tLeader: 4\tReplicas: 4,1\tIsr: 4\n")
+    (tmp_path / "brokers.csv").write_text("broker_id,rack\n1,a\n2,a\n4,b\n")
+    snapshot = load_snapshot(find_source(str(tmp_path)))
+    assert "  brokers: 3 live (1,2,4), 2 racks (live brokers: a 2, b 1)" in list(render_snapshot(snapshot))
+    lines = format_cluster(evaluate_brokers(snapshot, TopicDefaults()))
+    racks = lines[lines.index("Can this rack fail now?") :]
+    assert [line.partition("(")[2].partition(",")[0] for line in racks[1:]] == ["1 broker", "2 brokers"]
+    racks = "\n".join(f"{n},r{n:02}" for n in range(1, 15))
+    (tmp_path / "brokers.csv").write_text(f"broker_id,rack\n{racks}\n")
+    (line,) = (x for x in render_snapshot(load_snapshot(find_source(str(tmp_path)))) if "  brokers:" in x)
+    assert line.endswith("14 racks (live brokers: " + ", ".join(f"r{n:02} 1" for n in range(1, 13)) + ", and 2 more)")
 
 
 def test_inspect_names_a_file_that_gives_nothing(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ def write_sentences(*clusters: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_findings_are_grouped_by_when_they_are_due() -> None:
-    first = cluster("a", "offline", "down", "broker_offline", "rack_under_min_isr", "quarantined", down_brokers=[4])
+    kinds = ("offline", "down", "broker_offline", "rack_under_min_isr", "under_replicated", "quarantined")
+    first = cluster("a", *kinds, down_brokers=[4], lagging_partitions=2)
     other = cluster("b", "broker_offline", "hot_survivor", "one_rack", "inferred", "healthy")
     assert write_sentences(first, other) == {
         "Today": ["Partitions are offline: 0 a 3 partitions", "Brokers are down: 0 a broker 4"],
@@ -44,6 +45,7 @@ def test_findings_are_grouped_by_when_they_are_due() -> None:
             "The failure of one rack blocks producers with acks=all: 0 a up to 7 partitions",
         ],
         "Watch": [
+            "Replicas are out of sync on live brokers: 0 a 2 partitions",
             "A broker leads over 1.25 times the mean after the failure of another one: 1 b",
             "All live brokers are in one rack: 1 b",
             "The sources do not show everything: 0 a, 1 b",
@@ -59,7 +61,7 @@ def test_many_clusters_are_counted() -> None:
 
 def test_every_serious_finding_has_its_place() -> None:
     """Each statement is due at one time, but for those that only inform."""
-    informing = {"reassigned", "deleted", "ignored", "healthy"}
+    informing = {"uneven_leaders", "reassigned", "deleted", "ignored", "healthy"}
     for kind in STATEMENTS:
         places = [title for title, sentences in write_sentences(cluster("a", kind)).items() if sentences]
         assert len(places) == (0 if kind in informing else 1), kind

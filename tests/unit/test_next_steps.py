@@ -34,6 +34,8 @@ def fill_steps() -> Iterator[str]:
                 "factor": 3,
                 "names": TOPIC,
                 "first": TOPIC,
+                "racks": "rack r0 has 1 of 6 live brokers",
+                "new_brokers": "6:r0,7:r0",
                 "others": "",
             }
             yield re.sub(r"\[([^\[\]|]*)\|([^\[\]|]*)\]", r"\1", step).format(**values)

@@ -12,7 +12,7 @@ from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 
 NO_LOSS: dict[str, int | None] = {"broker": 0, "rack": 0, "blocked": 0}
-TOPICS = AffectedPartitions(12, 4, ["a", "b", "c"], [6, 3, 2])
+TOPICS = AffectedPartitions(12, 4, ["a", "b", "c"], [6, 3, 2], on_down_brokers=12)
 
 
 def cluster(name: str, level: Level = Level.AT_RISK, racks: int = 3, load: float = 1.1, **more: Any) -> dict[str, Any]:
@@ -76,7 +76,12 @@ WORK = "Producers and consumers still work"
             f"{WORK}, but if one more broker fails, up to 7 partitions go offline.",
         ),
         (
-            {"down_brokers": [2, 3], "under_replicated": AffectedPartitions(1), "rack": 7, "blocked": 9},
+            {
+                "down_brokers": [2, 3],
+                "under_replicated": AffectedPartitions(9, on_down_brokers=1),
+                "rack": 7,
+                "blocked": 9,
+            },
             "brokers 2, 3 are down, and 1 partition is under-replicated. "
             f"{WORK}, but if one more rack fails, up to 7 partitions go offline.",
         ),

@@ -31,7 +31,7 @@ DESCRIBE = "kafka-topics --bootstrap-server localhost:9092 --describe"
 def failure(failed: int | str, **values: Any) -> dict[str, Any]:
     row = {"newly_offline_partitions": 0, "under_min_isr_partitions": 0, "worst_survivor_ratio": 1.2}
     row |= {"newly_under_min_isr_partitions": 0, "unclean_elections": 0, "hot_survivor": None, "leaders_after_max": 12}
-    return {"failed": failed, "worst_survivor": 9, **row, **values}
+    return {"failed": failed, "brokers": 1, "worst_survivor": 9, **row, **values}
 
 
 def judge(
@@ -44,16 +44,18 @@ def judge(
     return judge_cluster(ClusterEvidence(now, failures, racks, known))
 
 
-def in_topics(topics: dict[str, int], single: int = 0) -> AffectedPartitions:
+def in_topics(topics: dict[str, int], single: int = 0, on_down: int = 0) -> AffectedPartitions:
     names, counts = list(topics)[:MAX_TOPICS], list(topics.values())[:MAX_TOPICS]
     singles = [topic for topic, count in topics.items() if count <= single]
     return AffectedPartitions(
-        sum(topics.values()), len(topics), names, counts, single, len(singles), singles[:MAX_COMMAND_TOPICS]
+        sum(topics.values()), len(topics), names, counts, single, len(singles), singles[:MAX_COMMAND_TOPICS], on_down
     )
 
 
-def find(problem: PartitionIssue, topics: dict[str, int], single: int = 0, **others: Any) -> ClusterFindings:
-    return ClusterFindings(issues={problem: in_topics(topics, single)}, **others)
+def find(
+    problem: PartitionIssue, topics: dict[str, int], single: int = 0, on_down: int = 0, **others: Any
+) -> ClusterFindings:
+    return ClusterFindings(issues={problem: in_topics(topics, single, on_down)}, **others)
 
 
 def test_ok() -> None:
@@ -87,6 +89,7 @@ def test_a_mean_is_no_news() -> None:
                 PartitionIssue.OFFLINE,
                 dict(zip("bcdefgh", (5, 4, 3, 2, 2, 1, 1), strict=True)),
                 single=3,
+                on_down=18,
                 down_brokers=[9],
             ),
             "18 partitions are offline now: b (5), c (4), d (3) and 4 more topics; 3 with replication factor 1.",
@@ -98,6 +101,11 @@ def test_a_mean_is_no_news() -> None:
             "1,200 partitions are below min.insync.replicas now and block acks=all producers: orders (1,200).",
             f"watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions",
         ),
+        (
+            find(PartitionIssue.OFFLINE, {"a": 1}, single=1, down_brokers=[9]),
+            "1 partition is offline now: a (1), with replication factor 1.",
+            f"list the offline partitions: {DESCRIBE} --unavailable-partitions",
+        ),
     ],
 )
 def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> None:
@@ -107,13 +115,14 @@ def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> Non
 
 
 def test_partitions_that_block_producers_are_repaired_first_while_brokers_are_down() -> None:
-    findings = find(PartitionIssue.UNDER_MIN_ISR, {"a": 1}, down_brokers=[8, 9])
-    step = next(point.step for point in judge([failure(1)], findings).points if "block" in point.text)
-    assert step == (
-        f"restart brokers 8, 9; watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions; "
-        "if brokers 8, 9 stay down, repair these partitions first: "
-        "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan-CLUSTER-repair"
-    )
+    watch = f"watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions"
+    repair = "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan-CLUSTER-repair"
+    for on_down, some in ((3, "these partitions"), (2, "the 2 of them with a replica there")):
+        findings = find(PartitionIssue.UNDER_MIN_ISR, {"a": 3}, on_down=on_down, down_brokers=[8, 9])
+        step = next(point.step for point in judge([failure(1)], findings).points if "block" in point.text)
+        assert step == (f"restart brokers 8, 9; {watch}; if brokers 8, 9 stay down, repair {some} first: {repair}")
+    elsewhere = find(PartitionIssue.UNDER_MIN_ISR, {"a": 3}, down_brokers=[8, 9])
+    assert judge([failure(1)], elsewhere).points[0].step == watch
 
 
 def test_next_steps_name_live_brokers_that_the_sources_show() -> None:
@@ -214,6 +223,65 @@ def test_racks() -> None:
     )
 
 
+SPREAD = "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
+EXPAND = (
+    "{}: add brokers there before spreading replicas over racks: "
+    "kafka-placement plan SOURCE --goal expand --add-brokers {} --out plan-CLUSTER-expand"
+)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "factor", "step"),
+    [
+        (
+            {"a": 4, "b": 4, "c": 1},
+            3.0,
+            EXPAND.format("rack c has 1 of 9 live brokers and would hold a third of all replicas", "10:c,11:c,12:c"),
+        ),
+        (
+            {"a 1": 3, "b 1": 2, "c": 6},
+            3.0,
+            EXPAND.format(
+                "rack b 1 has 2 of 11 live brokers and would hold a third of all replicas",
+                "'12:b 1,13:b 1,14:b 1,15:b 1'",
+            ),
+        ),
+        (
+            {"a": 8, "b": 2, "c": 2},
+            3.5,
+            EXPAND.format(
+                "rack b has 2, rack c has 2 of 12 live brokers and would each hold a third of all replicas",
+                ",".join([*(f"{n}:b" for n in range(13, 19)), *(f"{n}:c" for n in range(19, 25))]),
+            ),
+        ),
+        (
+            {"a": 4, "b": 1},
+            5.0,
+            EXPAND.format("rack b has 1 of 5 live brokers and would hold 40% of all replicas", "6:b,7:b,8:b"),
+        ),
+        ({"a": 4, "b": 4, "c": 3}, 3.0, SPREAD),  # 1.22 times the mean
+        ({"a": 4, "b": 4, "c": 1}, 2.0, SPREAD),  # a partition need not have a replica in rack c
+        ({"a": 4, "b": 4, "c": 1}, None, SPREAD),
+    ],
+)
+def test_a_small_rack_needs_brokers_before_replicas_are_spread(
+    sizes: dict[str, int], factor: float | None, step: str
+) -> None:
+    brokers = [failure(n) for n in range(1, sum(sizes.values()) + 1)]
+    findings = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 1}, replication_factor=factor)
+    for values in ({"newly_offline_partitions": 1}, {"under_min_isr_partitions": 1}):
+        racks = [failure(rack, brokers=size, **(values if rack[0] == "a" else {})) for rack, size in sizes.items()]
+        assert judge(brokers, findings, racks=racks).points[0].step == step
+
+
+def test_a_rack_is_not_small_because_a_broker_is_down() -> None:
+    racks = [failure("a", brokers=3, newly_offline_partitions=1), failure("b", brokers=3), failure("c", brokers=2)]
+    findings = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 1}, replication_factor=3.0)
+    brokers = [failure(n) for n in range(1, 9)]
+    assert judge(brokers, findings, racks=racks).points[0].step.startswith("rack c has 2 of 8 live brokers")
+    assert judge(brokers, replace(findings, down_brokers=[9]), racks=racks).points[0].step == SPREAD
+
+
 def test_one_rack_is_said_but_no_problem() -> None:
     only = [failure("east", newly_offline_partitions=100)]
     verdict = judge([failure(1), failure(2)], racks=only)
@@ -253,6 +321,28 @@ def test_load() -> None:
     )
     useless = judge([failure(1)], ClusterFindings(electable_partitions=5, elected_ratio=1.7), now=hot)
     assert useless.points[0].step.startswith("even out leaders: kafka-placement plan SOURCE --goal leaders")
+
+
+def test_one_plan_evens_out_takeovers_and_leaders() -> None:
+    failures = [failure(1, worst_survivor_ratio=1.5, hot_survivor=9, leaders_after_max=15), failure(2)]
+    plan = "kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover"
+    uneven, hot = (NOW | {"leaders_max": 16, "max_over_mean_ratio": ratio} for ratio in (1.2, 1.6))
+    assert [point.step for point in judge(failures, now=hot).points] == [
+        f"spread takeovers evenly (this also evens out leaders): {plan}",
+        "",
+    ]
+    assert judge(failures, now=hot).list_plan_goals() == ["failover"]
+    assert [point.step for point in judge(failures, now=uneven).points] == [
+        f"spread takeovers evenly: {plan}",
+        "see whether that is chance: kafka-placement hotspots SOURCE",
+    ]
+    elected = ClusterFindings(electable_partitions=5, elected_ratio=1.21)
+    steps = [point.step for point in judge(failures, elected, now=hot).points]
+    assert [step.partition(":")[0] for step in steps] == [
+        "spread takeovers evenly (this also evens out leaders)",
+        "",
+        "elect the preferred leaders",
+    ]
 
 
 def test_leaders_cannot_be_more_even_than_their_number_allows() -> None:
@@ -302,7 +392,10 @@ def test_no_evidence_is_never_ok() -> None:
         (ClusterFindings(down_brokers=[3]), "Broker 3 is down."),
         (ClusterFindings(down_brokers=range(8)), "Brokers 0, 1, 2, 3, 4, 5, 6, 7 are down."),
         (ClusterFindings(down_brokers=range(14)), "Brokers 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more are down."),
-        (find(PartitionIssue.UNDER_REPLICATED, {"a": 1}), "1 of 100 partitions is under-replicated: a (1)."),
+        (
+            ClusterFindings(lagging_partitions=1, lagging_brokers=[5], lagging_broker_partitions=[1]),
+            "1 partition has replicas that are out of sync on live brokers: broker 5 (1).",
+        ),
     ],
 )
 def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) -> None:
@@ -311,9 +404,29 @@ def test_warnings_about_the_present(findings: ClusterFindings, sentence: str) ->
 
 
 def test_a_failed_broker_that_is_missed_is_a_risk() -> None:
-    verdict = judge([failure(1)], find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, down_brokers=[9]))
-    assert verdict.headline == "AT RISK: broker 9 is down; 938 partitions are under-replicated."
+    missed = find(PartitionIssue.UNDER_REPLICATED, {"a": 938}, on_down=930, down_brokers=[9])
+    verdict = judge([failure(1)], missed)
+    assert verdict.headline == "AT RISK: broker 9 is down; 930 partitions with a replica there are under-replicated."
     assert verdict.points[0].step.endswith("kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair")
+
+
+def test_a_failed_broker_is_not_blamed_for_live_brokers_that_lag() -> None:
+    lagging = {"lagging_partitions": 16, "lagging_brokers": [5, 4], "lagging_broker_partitions": [10, 7]}
+    findings = find(PartitionIssue.UNDER_REPLICATED, {"a": 16}, down_brokers=[9], **lagging)
+    blocked = [failure(1, newly_under_min_isr_partitions=2), failure(2)]
+    racks = [failure("east", newly_under_min_isr_partitions=2), failure("west")]
+    points = judge(blocked, findings, racks=racks).points
+    assert [point.text for point in points[:2]] == [
+        "Broker 9 is down.",
+        "16 partitions have replicas that are out of sync on live brokers: broker 5 (10), broker 4 (7).",
+    ]
+    assert points[1].step == (
+        "look at these brokers (log of the replica fetchers, disk, network), and watch the replicas catch up: "
+        f"{DESCRIBE} --under-replicated-partitions"
+    )
+    waiting = f"wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
+    assert [point.step for point in points if "acks=all" in point.text] == [waiting, waiting]
+    assert not [point for point in points if "repair" in point.step]
 
 
 @pytest.mark.parametrize(
@@ -407,9 +520,9 @@ def test_what_is_said_of_healthy_clusters() -> None:
     verdict = judge([failure(1)], findings)
     assert verdict.level is Level.OK
     assert [point.text for point in verdict.points[1:]] == [
-        "1 partition is not led by its preferred leader.",
         "2 offline partitions belong to topics that are marked for deletion.",
         "1 partition is being reassigned.",
+        "1 partition is not led by its preferred leader.",
     ]
 
 
@@ -435,7 +548,7 @@ def test_a_cluster_of_ignored_topics_is_not_ok() -> None:
 
 def test_the_most_serious_comes_first() -> None:
     findings = ClusterFindings(
-        issues={problem: in_topics({"a": 1}) for problem in PartitionIssue},
+        issues={problem: in_topics({"a": 1}, on_down=1) for problem in PartitionIssue},
         down_brokers=[9],
         quarantined_records=1,
         reassigned_partitions=1,
@@ -451,7 +564,9 @@ def test_the_most_serious_comes_first() -> None:
 
 def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     blocked = [failure(1, newly_under_min_isr_partitions=2)]
-    lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, down_brokers=[9])
+    lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, on_down=2, down_brokers=[9])
+    critical = {PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: in_topics({"a": 2}, on_down=2)}
+    lagging = replace(lagging, issues={**lagging.issues, **critical})
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
     waiting += (
         "; if broker 9 stays down, repair the partitions that need broker 1 first: "

@@ -81,9 +81,7 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
     leads = is_live & (broker == leader[row])
     online = any_true(leads, offsets)
     in_sync = np.bincount(row[is_live & in_isr], minlength=len(leader))
-    is_expected = np.ones(len(broker), dtype=np.bool_)
-    for name in ("observers", "adding_replicas"):
-        is_expected &= ~is_in_segment(broker, offsets, *to_lists(partitions[name])[:2])
+    is_expected = find_expected(partitions, broker, offsets)
 
     rack = np.full(len(broker), UNKNOWN, dtype=np.int32)
     rack[is_live] = brokers.rack[np.searchsorted(brokers.ids, broker[is_live])]
@@ -107,6 +105,17 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
         "effective_min_isr": pa.array(rules.min_isr, mask=~is_placed),
         "min_isr_critical_brokers": to_list_array(RaggedLists(broker[critical], critical_offsets, is_placed)),
     }
+
+
+def find_expected(partitions: pa.Table, broker: Ids, offsets: Ints) -> Bools:
+    """Find the replicas (bool, r) that should be in sync: not observers, and none that are being added.
+
+    partitions: columns observers, adding_replicas; broker, offsets: their replicas, int32 (r) and int64 (p + 1).
+    """
+    is_expected = np.ones(len(broker), dtype=np.bool_)
+    for name in ("observers", "adding_replicas"):
+        is_expected &= ~is_in_segment(broker, offsets, *to_lists(partitions[name])[:2])
+    return is_expected
 
 
 def _make_group(replicas: tuple[Ints, Ids, Bools, Bools], leader: Ids, rules: TopicRules) -> PartitionGroup:

@@ -60,14 +60,38 @@ def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
         "--rf 3 --topics single --out plan-prod-rf; then, for each topic, raise min.insync.replicas to 2 (acks=all "
         "waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics "
         "--entity-name single --add-config min.insync.replicas=2",
-        "  - 1 of these 5 partitions has a replica that is out of sync.",
-        f"    next: find the replicas that are out of sync: {listing} --under-replicated-partitions",
+        "  - 1 of these 5 partitions has a replica that is out of sync on broker 4: lagging-0.",
+        "    next: look at broker 4 (log of the replica fetchers, disk, network)",
         "  - 1 of these 5 partitions has too few replicas for min.insync.replicas after this failure.",
         "    next: raise the replication factor above min.insync.replicas for the topics listed by: "
         f"{listing} --at-min-isr-partitions",
         "  then list the topics again, and ask again: kafka-placement what-if prod.txt --fail 1",
     ]
     assert "  partitions with one in-sync replica left: 5" in lines
+
+
+def test_partitions_whose_replicas_lag_are_named(tmp_path: Path) -> None:
+    topics = {"a": (2, ["1 | 1,2,3 | 1,2"] * 7 + ["1 | 1,2,4 | 1,2", "3 | 3,4 | 3,4"])}
+    lines = format_failure(evaluate_failure(read_cluster(tmp_path, topics), [1], TopicDefaults()))
+    names = "a-0, a-1, a-2, a-3, a-4, a-5 and 2 more"
+    assert lines[1:3] == [
+        f"  - All 8 partitions have a replica that is out of sync on brokers 3, 4: {names}.",
+        "    next: look at brokers 3, 4 (log of the replica fetchers, disk, network)",
+    ]
+
+
+def test_observers_and_replicas_that_are_added_are_not_out_of_sync(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(
+        "Topic: a\tPartitionCount: 2\tReplicationFactor: 3\tConfigs: min.insync.replicas=2\n"
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2\tObservers: 3\n"
+        "\tTopic: a\tPartition: 1\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2\tAdding Replicas: 3\tRemoving Replicas: \n"
+        "Topic: b\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"
+        "\tTopic: b\tPartition: 0\tLeader: 3\tReplicas: 3\tIsr: 3\n"
+    )
+    answer = evaluate_failure(load_snapshot(find_source(str(tmp_path / "prod.txt"))), [1], TopicDefaults())
+    assert [cause.text for cause in answer.summary.causes] == [
+        "All 2 partitions have too few replicas for min.insync.replicas after this failure."
+    ]
 
 
 def test_a_failure_without_effect_has_no_cause(tmp_path: Path) -> None:
@@ -96,7 +120,24 @@ def test_brokers_that_fail_together_may_fail_one_by_one(tmp_path: Path) -> None:
 def test_partitions_may_have_all_replicas_on_failing_brokers(tmp_path: Path) -> None:
     topics = {"orders": (1, ["1 | 1,2 | 1,2", "2 | 2,3 | 2,3"])}
     lines = format_failure(evaluate_failure(read_cluster(tmp_path, topics), [1, 2], TopicDefaults()))
-    assert lines[:2] == ["NO: 1 partition would go offline: orders-0", "  - It has all replicas on these brokers."]
+    assert lines[:3] == [
+        "NO: 1 partition would go offline: orders-0",
+        "  - It has all replicas on these brokers.",
+        "    next: take them down one after the other, or spread replicas over racks: "
+        "kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
+    ]
+
+
+def test_a_small_rack_needs_brokers_before_replicas_are_spread(tmp_path: Path) -> None:
+    write_cluster(tmp_path, {"orders": (1, ["1 | 1,2 | 1,2", "3 | 3,4 | 3,4", "5 | 5,1 | 5,1"])})
+    racks = ["1,a", "2,a", "3,a", "4,a", "5,b"]
+    (tmp_path / "brokers.csv").write_text("\n".join(["broker_id,rack", *racks]) + "\n")
+    lines = format_failure(evaluate_failure(load_snapshot(find_source(str(tmp_path))), [1, 2], TopicDefaults()))
+    assert lines[2] == (
+        "    next: take them down one after the other; rack b has 1 of 5 live brokers and would hold half of all "
+        "replicas: add brokers there before spreading replicas over racks: kafka-placement plan SOURCE --goal expand "
+        "--add-brokers 6:b,7:b,8:b --out plan-CLUSTER-expand"
+    )
 
 
 def test_a_broker_that_is_down_changes_nothing(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_cluster_without_live_brokers(tmp_path: Path) -> None:
         "  AT RISK: 1 partition is offline now: a (1).",
         "    next: restart brokers 1, 2; list the offline partitions: "
         "kafka-topics --bootstrap-server localhost:9092 --describe --unavailable-partitions",
-        "  - Brokers 1, 2 are down; 1 partition is under-replicated.",
+        "  - Brokers 1, 2 are down; 1 partition with a replica there is under-replicated.",
         "    next: restart them, or move their replicas to other brokers: "
         "kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
         "  - No live broker is known: failures cannot be evaluated.",
