@@ -54,7 +54,7 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     """Judge a cluster: what is worst comes first; OK only if the sources show everything."""
     findings = evidence.findings
     ratio = evidence.now["max_over_mean_ratio"] if evidence.now else None
-    points = [*describe_election(findings, ratio), *judge_present(findings)]
+    points = [*judge_present(findings), *describe_election(findings, ratio)]
     if not findings.partitions:
         points.append(statements.NO_PARTITIONS.fill())
     elif not findings.counted_partitions:

@@ -269,7 +269,7 @@ def test_a_small_rack_needs_brokers_before_replicas_are_spread(
 ) -> None:
     brokers = [failure(n) for n in range(1, sum(sizes.values()) + 1)]
     findings = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 1}, replication_factor=factor)
-    for values in ({"newly_offline_partitions": 1}, {"under_min_isr_partitions": 1}):
+    for values in ({"newly_offline_partitions": 1}, {"newly_under_min_isr_partitions": 1}):
         racks = [failure(rack, brokers=size, **(values if rack[0] == "a" else {})) for rack, size in sizes.items()]
         assert judge(brokers, findings, racks=racks).points[0].step == step
 
