@@ -27,8 +27,8 @@ def add_rack_repairs(model: ClusterModel, rules: Rules, proposal: ProposedAssign
     repairs = count_rack_repairs(model, rules, proposal)
     if not isinstance(certificate, CopyCertificate) or not repairs.any():
         return proposal
-    found = RackRepairs(int(repairs.sum()), round(float(repairs @ model.size)))
-    return replace(proposal, certificate=replace(certificate, rack_repairs=found))
+    rack_repairs = RackRepairs(int(repairs.sum()), round(float(repairs @ model.size)))
+    return replace(proposal, certificate=replace(certificate, rack_repairs=rack_repairs))
 
 
 def add_violations_left(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:
