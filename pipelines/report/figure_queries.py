@@ -51,7 +51,8 @@ FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
 SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, replication_factor,
-       down_brokers, lagging_partitions, lagging_brokers, lagging_broker_partitions, bootstrap_servers,
+       down_brokers, down_critical_brokers, lagging_partitions, lagging_brokers, lagging_broker_partitions,
+       bootstrap_servers,
        electable_partitions,
        CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
        deleted_topics_offline_partitions, ignored_topics, ignored_offline_partitions, reassigned_partitions,
@@ -148,6 +149,17 @@ LEFT JOIN (
       WHERE online AND under_replicated
     )
     GROUP BY cluster_id, snapshot_id, broker_id
+  )
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, array_sort(collect_set(broker_id)) AS down_critical_brokers
+  FROM (
+    SELECT cluster_id, snapshot_id, explode(min_isr_critical_brokers) AS broker_id
+    FROM silver.partitions
+      {counted}
+      {with_down_brokers}
+    WHERE arrays_overlap({expected}, down_brokers)
   )
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)

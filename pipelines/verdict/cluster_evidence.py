@@ -75,6 +75,7 @@ class ClusterFindings:
     racks: int = 0  # of live brokers
     replication_factor: float | None = None  # median of partitions with several replicas
     down_brokers: Sequence[int] = ()
+    down_critical_brokers: Sequence[int] = ()  # min_isr_critical_brokers of partitions with a replica on a down broker
     lagging_partitions: int = 0  # online, with a replica that is out of sync on a live broker; those that count
     lagging_brokers: Sequence[int] = ()  # with such replicas, those with most of them first
     lagging_broker_partitions: Sequence[int] = ()  # how many each of them has

@@ -149,11 +149,8 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         offline = [*by_rack, *offline] if confined.partitions else [*offline, *by_rack]
     yield from offline
     yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker")
-    worst = max(brokers, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
-    options = f"--at-min-isr-partitions --brokers {worst}"
-    first = repair_first(findings.down_brokers, f"the partitions that need broker {worst}", options)
     critical = findings.find(PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS)
-    repair = _repair_isr(findings, critical, statements.EXCEED_MIN_ISR.text, first)
+    repair = _repair_isr(findings, critical, statements.EXCEED_MIN_ISR.text, _repair_critical(evidence))
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
         lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
@@ -199,6 +196,17 @@ def _repair_isr(findings: ClusterFindings, affected: AffectedPartitions, otherwi
         restart = describe_restart(findings.down_brokers, affected)
         return statements.COMPLETE_ISRS.text.format(restart=restart, repair_first=repair_first if restart else "")
     return otherwise
+
+
+def _repair_critical(evidence: ClusterEvidence) -> str:
+    """Return how to repair what the worst failure would block; of brokers for whose partitions a repair can do it."""
+    findings = evidence.findings
+    rows = [row for row in evidence.broker_failures if row["failed"] in set(findings.down_critical_brokers)]
+    if not rows:
+        return ""
+    worst = max(rows, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
+    options = f"--at-min-isr-partitions --brokers {worst}"
+    return repair_first(findings.down_brokers, f"the partitions that need broker {worst}", options)
 
 
 def _spread_over_racks(evidence: ClusterEvidence) -> str:

@@ -86,6 +86,7 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         racks=len(pc.unique(racks.drop_null())),
         replication_factor=_find_median_factor(partitions),
         down_brokers=tuple(down.tolist()),
+        down_critical_brokers=_find_down_critical(counted, down),
         lagging_partitions=lagging.partitions,
         lagging_brokers=lagging.brokers,
         lagging_broker_partitions=lagging.broker_partitions,
@@ -130,11 +131,21 @@ def count_issues(partitions: pa.Table, down: npt.NDArray[np.int32]) -> dict[str,
         PartitionIssue.OFFLINE_IF_BROKER_FAILS: has_no_successor,
         PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: to_lists(partitions["min_isr_critical_brokers"]).lengths > 0,
     }
-    broker, offsets, _ = to_lists(partitions["replicas"])
-    is_on_down = any_true(find_expected(partitions, broker, offsets) & np.isin(broker, down), offsets)
-    flags = PartitionFlags(np.diff(offsets) == 1, is_on_down)
+    is_single = to_lists(partitions["replicas"]).lengths == 1
+    flags = PartitionFlags(is_single, _is_on_down_broker(partitions, down))
     topic = to_array(partitions["topic"])
     return {issue: count_by_topic(topic, mask, flags) for issue, mask in has_issue.items() if mask.any()}
+
+
+def _is_on_down_broker(partitions: pa.Table, down: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    return any_true(find_expected(partitions, broker, offsets) & np.isin(broker, down), offsets)
+
+
+def _find_down_critical(partitions: pa.Table, down: npt.NDArray[np.int32]) -> tuple[int, ...]:
+    critical = to_lists(partitions["min_isr_critical_brokers"])
+    is_on_down = _is_on_down_broker(partitions, down)[row_of(critical.offsets)]
+    return tuple(np.unique(critical.values[is_on_down]).tolist())
 
 
 def count_by_topic(topic: pa.Array, is_affected: npt.NDArray[np.bool_], flags: PartitionFlags) -> AffectedPartitions:

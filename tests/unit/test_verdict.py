@@ -566,13 +566,16 @@ def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     blocked = [failure(1, newly_under_min_isr_partitions=2)]
     lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, on_down=2, down_brokers=[9])
     critical = {PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: in_topics({"a": 2}, on_down=2)}
-    lagging = replace(lagging, issues={**lagging.issues, **critical})
+    lagging = replace(lagging, issues={**lagging.issues, **critical}, down_critical_brokers=[1])
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
     waiting += (
         "; if broker 9 stays down, repair the partitions that need broker 1 first: "
         "kafka-placement plan SOURCE --goal repair --at-min-isr-partitions --brokers 1 --out plan-CLUSTER-repair"
     )
     steps = [point.step for point in judge(blocked, lagging).points if "acks=all" in point.text]
+    assert steps == [waiting]
+    worse = [*blocked, failure(2, under_min_isr_partitions=9)]  # though of no partition that a repair would help
+    steps = [point.step for point in judge(worse, lagging).points if "acks=all" in point.text]
     assert steps == [waiting]
     steps = [point.step for point in judge(blocked).points if "acks=all" in point.text]
     assert steps == [
