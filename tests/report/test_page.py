@@ -458,7 +458,7 @@ def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp
             assert seen.page.locator(".plans tbody tr").count() == 1
             assert seen.page.locator("[data-chart=plan]").count() == (cluster is not made)
             assert seen.faults == []
-    assert "rf\t4\t8\t12 GB\t4 min\tadd replicas" in pages["recommended"]
+    assert "rf\t4\t8\t12 GB\t4 min\tbroker 3: 80 GB, then 84 GB\tadd replicas" in pages["recommended"]
     assert "Replica changes of the plan for rf (first 1 of 4)" in pages["recommended"]
     assert "Replica changes of the plan for rf (first 50 of 60)" in pages["long"]
     assert "Not computed yet: the command shows what it changes" in pages["made-up"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from pipelines.cli.plan_options import PlanOptions, parse_request
+from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
@@ -36,6 +38,8 @@ from udfs.planning.waves import WaveLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN_TABLES = ("internal.packed_plans", "gold.plans", "gold.plan_moves")
+# What the verdicts that recommend plans need, beside the silver tables.
+AGGREGATES = ("internal.scheme_aggregates", "gold.failure_summary", "gold.leader_hotspots")
 BEFORE = STEPS[: STEPS.index("quality") + 1]
 KEYS = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
 Rows = list[dict[str, Any]]
@@ -84,15 +88,14 @@ def sources(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> dict[str
 def made(
     sources: dict[str, Path], spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Plans]:
-    """A run with the goal of the settings as they come, then drain, then none."""
+    """A run with the goal leaders, then drain, then none."""
     folder = tmp_path_factory.mktemp("warehouse")
     out: dict[str, Plans] = {}
     for goal in ("leaders", "drain", ""):
-        chosen = [f"plans.goal={goal}"] if goal != "leaders" else []
-        settings = load_settings([f"store.warehouse={folder}", *chosen], environ={})
+        settings = load_settings([f"store.warehouse={folder}", f"plans.goals={goal or '[]'}"], environ={})
         context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
         store = Store(spark_application, str(folder), "")
-        steps = PLAN_TABLES if out else (*BEFORE, *PLAN_TABLES)
+        steps = PLAN_TABLES if out else (*BEFORE, *AGGREGATES, *PLAN_TABLES)
         Run(spark_application, store, context, Progress()).go(steps, clock=lambda: NOW)
         out[goal] = Plans(store, context)
     return out
@@ -124,6 +127,30 @@ def test_as_the_command_without_spark(
         assert row["removing_replicas"] == [broker for broker in before if broker not in after]
         assert (row["copied_bytes"] or 0) == (change["bytes_to_copy"] or 0)  # neither knows what no source shows
         assert [row["first_wave"], row["last_wave"]] == [change["steps"][i]["wave"] for i in (0, -1)]
+
+
+def test_plans_that_the_verdict_recommends(
+    made: dict[str, Plans], sources: dict[str, Path], spark: SparkSession
+) -> None:
+    """Of each cluster those that the verdict of `what-if` names, with the options of its commands; else leaders."""
+    settings = load_settings([f"store.warehouse={made[''].warehouse}"], environ={})
+    context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
+    store = Store(spark, made[""].warehouse, "")
+    Run(spark, store, context, Progress()).go(PLAN_TABLES, clock=lambda: NOW)
+    requests: dict[str, dict[str, Any]] = {name: {} for name in sources}
+    for row in _rows(store, context, "gold.plans"):
+        requests[row["cluster_id"]][row["goal"]] = json.loads(row["plan_request"])
+    for name, path in sources.items():
+        verdict = evaluate_brokers(load_snapshot(find_source(f"{name}={path}")), settings.topics.defaults).verdict
+        commands = [point.step for point in verdict.points if point.plan_goal]
+        assert set(requests[name]) == {point.plan_goal for point in verdict.points if point.plan_goal} or {"leaders"}
+        for step in commands:
+            words = shlex.split(step[step.index("kafka-placement plan") :].split(";")[0])
+            request = requests[name][words[words.index("--goal") + 1]]
+            if "--rf" in words:
+                assert request["factor"] == int(words[words.index("--rf") + 1])
+                assert ",".join(request["topics"]) == words[words.index("--topics") + 1]
+    assert {goal for goals in requests.values() for goal in goals} > {"rf", "repair"}
 
 
 def test_metrics_have_columns(made: dict[str, Plans]) -> None:
@@ -164,14 +191,14 @@ def test_odd_clusters(made: dict[str, Plans]) -> None:
 def test_plans_of_other_settings_are_rejected(
     made: dict[str, Plans], sources: dict[str, Path], spark: SparkSession
 ) -> None:
-    settings = load_settings([f"store.warehouse={made[''].warehouse}", "plans.goal=expand"], environ={})
+    settings = load_settings([f"store.warehouse={made[''].warehouse}", "plans.goals=expand"], environ={})
     context = make_context(find_sources([f"one={sources['one']}"]), settings, NOW)
     run = Run(spark, Store(spark, made[""].warehouse, ""), context, Progress())
     # Without a goal there are no rows, and so no settings that they depend on.
     run.go(PLAN_TABLES[1:2], clock=lambda: NOW)
     run.go(PLAN_TABLES[:1], clock=lambda: NOW)
     other = make_context(find_sources([f"one={sources['one']}"]), load_settings(environ={}), NOW)
-    with pytest.raises(StoreError, match=r"internal\.packed_plans was made with other settings: plans\.goal"):
+    with pytest.raises(StoreError, match=r"internal\.packed_plans was made with other settings: plans\.goals"):
         Run(spark, Store(spark, made[""].warehouse, ""), other, Progress()).go(PLAN_TABLES[1:], clock=lambda: NOW)
 
 
@@ -200,7 +227,7 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
         for rows, schema in ((topics, TOPICS), (partitions, PARTITIONS), (brokers, BROKERS))
         for fields in [[*from_arrow_schema(pa.schema([*KEYS, *schema]))]]
     ]
-    parameters = PlanParameters(PlanRequest("leaders"), WaveLimits(), MetricOptions(), KAFKA_DEFAULTS, "{}")
+    parameters = PlanParameters({"c": [PlanRequest("leaders")]}, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS, "{}")
     moves = unpack_plan_moves(pack_plans(*frames, parameters))
     (changed,) = [row.partition for row in moves.collect()]
     expected = ("c", "s", "leaders", "t", changed, [1, 2], [2, 1], [], [], None, 1, 1)
