@@ -21,7 +21,7 @@ from pipelines.config.plan_parameters import build_metric_options, build_wave_li
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.snapshot_reader import load_snapshot
-from pipelines.ingest.sources import find_source, find_sources
+from pipelines.ingest.sources import Source, find_source, find_sources
 from pipelines.plan_files.plan_creation import create_plan
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
@@ -29,7 +29,7 @@ from pipelines.stages.plan_stage import PlanParameters, pack_plans, unpack_plan_
 from pipelines.stages.stage_registry import STEPS
 from pipelines.tables.gold_tables import PLAN_MOVES
 from tests.unit.planning import judge
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.plan_batches import BROKERS, PARTITIONS, TOPICS
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
@@ -129,30 +129,6 @@ def test_as_the_command_without_spark(
         assert [row["first_wave"], row["last_wave"]] == [change["steps"][i]["wave"] for i in (0, -1)]
 
 
-def test_plans_that_the_verdict_recommends(
-    made: dict[str, Plans], sources: dict[str, Path], spark: SparkSession
-) -> None:
-    """Of each cluster those that the verdict of `what-if` names, with the options of its commands; else leaders."""
-    settings = load_settings([f"store.warehouse={made[''].warehouse}"], environ={})
-    context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
-    store = Store(spark, made[""].warehouse, "")
-    Run(spark, store, context, Progress()).go(PLAN_TABLES, clock=lambda: NOW)
-    requests: dict[str, dict[str, Any]] = {name: {} for name in sources}
-    for row in _rows(store, context, "gold.plans"):
-        requests[row["cluster_id"]][row["goal"]] = json.loads(row["plan_request"])
-    for name, path in sources.items():
-        verdict = evaluate_brokers(load_snapshot(find_source(f"{name}={path}")), settings.topics.defaults).verdict
-        commands = [point.step for point in verdict.points if point.plan_goal]
-        assert set(requests[name]) == {point.plan_goal for point in verdict.points if point.plan_goal} or {"leaders"}
-        for step in commands:
-            words = shlex.split(step[step.index("kafka-placement plan") :].split(";")[0])
-            request = requests[name][words[words.index("--goal") + 1]]
-            if "--rf" in words:
-                assert request["factor"] == int(words[words.index("--rf") + 1])
-                assert request["topics"] == sorted(words[words.index("--topics") + 1].split(","))
-    assert {goal for goals in requests.values() for goal in goals} > {"rf", "repair"}
-
-
 def test_metrics_have_columns(made: dict[str, Plans]) -> None:
     row = made["drain"].plans["model"]
     metrics = json.loads(row["metrics"])
@@ -234,3 +210,32 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
     reason = "preferred leader 1 -> 2: they lead 2 and 0 partitions (mean: 1.0)"
     frame = spark.createDataFrame([(*expected, reason)], PLAN_MOVES.schema)
     assert_df_equality(moves, frame, ignore_nullable=True, ignore_metadata=True)
+
+
+def test_plans_that_the_verdict_recommends(
+    made: dict[str, Plans], sources: dict[str, Path], spark: SparkSession
+) -> None:
+    """Of each cluster those that the verdict of `what-if` names, with the options of its commands; else leaders."""
+    settings = load_settings([f"store.warehouse={made[''].warehouse}"], environ={})
+    context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
+    store = Store(spark, made[""].warehouse, "")
+    Run(spark, store, context, Progress()).go(PLAN_TABLES, clock=lambda: NOW)
+    requests: dict[str, dict[str, Any]] = {name: {} for name in sources}
+    for row in _rows(store, context, "gold.plans"):
+        requests[row["cluster_id"]][row["goal"]] = json.loads(row["plan_request"])
+    for name, path in sources.items():
+        steps = [] if name == "empty" else _list_plan_steps(find_source(f"{name}={path}"), settings.topics.defaults)
+        goals = {words[words.index("--goal") + 1]: words for words in reversed(steps)}
+        assert set(requests[name]) == (set(goals) or {"leaders"})
+        for goal, words in goals.items():
+            if "--rf" in words:
+                assert requests[name][goal]["factor"] == int(words[words.index("--rf") + 1])
+                assert requests[name][goal]["topics"] == sorted(words[words.index("--topics") + 1].split(","))
+    assert {goal for goals in requests.values() for goal in goals} > {"rf", "repair"}
+
+
+def _list_plan_steps(source: Source, defaults: TopicDefaults) -> list[list[str]]:
+    """List the words of the commands of plans in the verdict of `what-if`, those of the most serious findings first."""
+    verdict = evaluate_brokers(load_snapshot(source), defaults).verdict
+    commands = [point.step.partition("kafka-placement plan")[2] for point in verdict.points if point.plan_goal]
+    return [shlex.split(command.split(";")[0]) for command in commands]
