@@ -6,7 +6,7 @@
 # MAGIC
 # MAGIC It reads the tables that `kafka-placement run` writes: `KAFKA_PLACEMENT_STORE__WAREHOUSE` names their folder, or
 # MAGIC `KAFKA_PLACEMENT_STORE__CATALOG` their catalog. With the package installed, it also runs as a script.
-# MAGIC A run makes a plan for the goal in `plans.goal`.
+# MAGIC A run makes the plans that the verdict of each cluster recommends, or those of the goals in `plans.goals`.
 
 # COMMAND ----------
 

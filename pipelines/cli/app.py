@@ -13,7 +13,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
         "kafka-placement run prod-describe.txt",
         "kafka-placement run prod=dumps/prod eu=dumps/eu.txt --warehouse /data/placement --report fleet.html",
-        "kafka-placement run prod=dumps/prod --fail 1,2,3 --set plans.goal=leaders",
+        "kafka-placement run prod=dumps/prod --fail 1,2,3 --set plans.goals=failover",
         'kafka-placement run prod=dumps/prod --alert "worst_survivor_ratio > 1.3" --alert "offline_partitions > 0"',
     ),
     "report": ("kafka-placement report fleet.html", "kafka-placement report prod.html --cluster prod"),

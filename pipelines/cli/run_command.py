@@ -92,6 +92,7 @@ def run(
     from pipelines.runner import Run, make_context
     from pipelines.setup.compile_on_demand import SETUP, compile_missing, plan_group
     from pipelines.spark.session import starts_embedded_spark
+    from pipelines.stages.plan_requests import list_possible_goals
     from pipelines.stages.stage_registry import steps_between
 
     result = find_sources(sources)
@@ -117,8 +118,8 @@ def run(
         work = Run(store.spark, store, context, progress)
         unfinished = steps if force or first else work.unfinished(steps)
         if unfinished and embedded:  # before Spark's workers do, each for itself and without a message
-            groups = (*SETUP, *([plan_group(settings.plans.goal)] if settings.plans.goal else []))
-            compile_missing(groups, print_message)
+            plan_groups = map(plan_group, list_possible_goals(settings.plans.goals))
+            compile_missing(list(dict.fromkeys((*SETUP, *plan_groups))), print_message)
         work.go(unfinished, clock=lambda: datetime.now(UTC))
         known: Mapping[str, Verdict] | None = None
         if page is not None and (unfinished or not page.is_file()):

@@ -122,22 +122,26 @@ class CapacitySettings(SettingsSection):
     file: Text
 
 
-def _check_goal(name: str) -> str:
-    if name and name not in GOALS:
-        raise ValueError(f'there is no goal {quote_value(name)}. Choose from {", ".join(GOALS)}, or "" for none')
-    if name and GOALS[name].required_options:
-        options = " and ".join(GOALS[name].required_options)
-        raise ValueError(f"{name} needs {options}: use `kafka-placement plan`")
-    return name
+RECOMMENDED = "recommended"
+
+
+def _check_goals(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in (RECOMMENDED, *GOALS):
+            raise ValueError(f"there is no goal {quote_value(name)}. Choose from {', '.join((RECOMMENDED, *GOALS))}")
+        if name != RECOMMENDED and GOALS[name].required_options:
+            options = " and ".join(GOALS[name].required_options)
+            raise ValueError(f"{name} needs {options}: use `kafka-placement plan`")
+    return _check_distinct(names)
 
 
 _Target = Annotated[Number, Field(ge=1, le=1000)]
 
 
 class PlanSettings(SettingsSection):
-    """[plans]: the goal of gold.plans, targets, and limits of waves."""
+    """[plans]: the goals of gold.plans, targets, and limits of waves."""
 
-    goal: Annotated[str, AfterValidator(_check_goal)]
+    goals: Annotated[tuple[str, ...], AfterValidator(_check_goals)]
     priorities: Annotated[tuple[str, ...], _check_names("priority", PRIORITIES)] = Field(min_length=1)
     target_replicas: _Target
     target_leaders: _Target

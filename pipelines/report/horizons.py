@@ -31,6 +31,7 @@ _WATCH: _Kinds = {
     "All live brokers are in one rack": ("one_rack",),
 }
 _KINDS_BY_HORIZON = {"Today": _TODAY, "This week": _THIS_WEEK, "Watch": _WATCH}
+DUE_TIMES = tuple(_KINDS_BY_HORIZON)
 _EVIDENCE_GAPS = "The sources do not show everything"  # all findings of the level Unknown
 
 
@@ -47,6 +48,16 @@ class Horizon(NamedTuple):
 
     title: str
     sentences: list[HorizonSentence]
+
+
+def find_due_time(kinds: Sequence[str]) -> str:
+    """Return when findings of these kinds are due: the first of DUE_TIMES that lists one of them, else the last."""
+    due = (
+        title
+        for title, kinds_by_text in _KINDS_BY_HORIZON.items()
+        if any(not set(kinds).isdisjoint(of_text) for of_text in kinds_by_text.values())
+    )
+    return next(due, DUE_TIMES[-1])
 
 
 def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:

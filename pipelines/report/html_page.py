@@ -18,9 +18,11 @@ from pipelines.quantities import format_bytes, format_duration
 from pipelines.report.figure_queries import TOPICS_AT_RISK
 from pipelines.report.horizons import group_by_horizon
 from pipelines.report.overview import find_priority
+from pipelines.report.planned_work import list_planned_work
 from pipelines.report.report_data import ReportData, read_report
 from pipelines.report.topics_at_risk import MAX_SHOWN, find_topics_at_risk
 from pipelines.spark.store import Store
+from pipelines.verdict.recommended_plans import list_recommended_plans
 from pipelines.whole_files import replace_text
 from udfs.json_answers import to_json
 
@@ -63,6 +65,7 @@ def render_page(data: ReportData) -> str:
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"bytes": format_bytes, "duration": format_duration, "split_commands": split_commands}
+    environment.filters["recommended_plans"] = list_recommended_plans
     plain = [_plain(to_json({name: cluster[name] for name in _DRAWN})) for cluster in data.clusters]
     text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     # Within a script element, no text may end the element or begin a comment.
@@ -72,6 +75,7 @@ def render_page(data: ReportData) -> str:
         levels=data.count_levels(),
         priority=find_priority(data.clusters),
         horizons=group_by_horizon(data.clusters),
+        work=list_planned_work(data.clusters),
         at_risk=find_topics_at_risk(data.clusters),
         at_risk_sql=TOPICS_AT_RISK.query(SnapshotKey(c["cluster_id"], c["snapshot_id"]) for c in data.clusters),
         max_shown=MAX_SHOWN,

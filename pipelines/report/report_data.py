@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from pipelines.errors import StoreError
@@ -23,29 +22,30 @@ from pipelines.report.broker_groups import (
 )
 from pipelines.report.figure_queries import FIGURES, TREND
 from pipelines.report.overview import rank_urgency
+from pipelines.report.verdict_reader import (
+    VERDICT_TABLES,
+    Rows,
+    build_findings,
+    judge_figures,
+    judge_snapshots,
+    select_cluster,
+)
 from pipelines.spark.store import Store
 from pipelines.spark.views import find_dependencies, quote_text
-from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
-from pipelines.verdict.judgement import Verdict, judge_cluster
+from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
+from pipelines.verdict.recommended_plans import list_recommended_plans
 
 _NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"
 _PARALLEL_QUERIES = 3
-Rows = list[dict[str, Any]]
-VERDICT_FIGURES = ("hotspots", "failures", "racks", "findings")  # figures that a verdict needs
 
 
 def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
     """Read what the verdicts of these snapshots need, and return the verdict of each cluster."""
-    tables = _read_figures(store, VERDICT_FIGURES, snapshots)
-    return {key.cluster_id: judge_rows(tables, key.cluster_id) for key in snapshots}
-
-
-def judge_rows(tables: Mapping[str, pa.Table], cluster_id: str) -> Verdict:
-    """Judge a cluster by the rows of VERDICT_FIGURES, by name."""
-    hotspots, failures, racks, findings = (_filter(tables[name], cluster_id).to_pylist() for name in VERDICT_FIGURES)
-    return _judge(hotspots, failures, racks, build_findings(findings))
+    run_sql = store.prepare_sql(VERDICT_TABLES)
+    with store.explain_faults():
+        return judge_snapshots(run_sql, snapshots)
 
 
 def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows:
@@ -58,19 +58,6 @@ def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[Snapsh
     run_sql = store.prepare_sql([name for figure in figures for name in figure.dependencies])
     with store.explain_faults():
         return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
-
-
-def _judge(hotspots: Rows, failures: Rows, racks: Rows, findings: ClusterFindings) -> Verdict:
-    now = next((row for row in hotspots if row["scheme"] == "observed"), None)
-    observed, by_rack = ([row for row in rows if row["scheme"] == "observed"] for rows in (failures, racks))
-    return judge_cluster(ClusterEvidence(now, observed, by_rack, findings))
-
-
-def build_findings(rows: Rows) -> ClusterFindings:
-    """Return the findings on a cluster from its row of the figure `findings`."""
-    known = {name: value for row in rows for name, value in row.items() if value is not None}
-    issues = {row.pop("issue"): AffectedPartitions(**row) for row in known.pop("issues", ())}
-    return ClusterFindings(issues=issues, **known)
 
 
 class ReportData(NamedTuple):
@@ -97,7 +84,9 @@ def read_report_data(
         tables = {name: query.result() for name, query in queries.items()}
     clusters = [
         _describe_cluster(
-            key, {name: _filter(table, key.cluster_id) for name, table in tables.items()}, trend.get(key.cluster_id, [])
+            key,
+            {name: select_cluster(table, key.cluster_id) for name, table in tables.items()},
+            trend.get(key.cluster_id, []),
         )
         for key in ordered
     ]
@@ -136,10 +125,6 @@ def trend_query(clusters: Sequence[str]) -> str:
     return TREND.sql.format(clusters=", ".join(map(quote_text, dict.fromkeys(clusters))))
 
 
-def _filter(table: pa.Table, cluster: str) -> pa.Table:
-    return table.filter(pc.equal(table["cluster_id"], cluster)).drop_columns(["cluster_id"])
-
-
 def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: Rows) -> dict[str, Any]:
     def rows(name: str) -> Rows:
         return tables[name].to_pylist() if name in tables else []
@@ -154,7 +139,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
             worst.setdefault(row["scheme"], []).append([row["failed"], row["worst_survivor_ratio"]])
     racks, findings = rows("racks"), build_findings(rows("findings"))
     observed, observed_racks = ([row for row in part if row["scheme"] == "observed"] for part in (failures, racks))
-    verdict = _judge(hotspots, failures, racks, findings).name_source("SOURCE", key.cluster_id)
+    verdict = judge_figures(hotspots, failures, racks, findings).name_source("SOURCE", key.cluster_id)
     origin = next(iter(rows("origin")), None) if brokers else None
     return {
         "cluster_id": key.cluster_id,
@@ -189,7 +174,7 @@ def select_plans(verdict: Verdict, plans: Rows, moves: Rows) -> dict[str, Any]:
 
     Keys: plans (by goal), plan and moves of the first goal that is recommended (None and empty if gold.plans lacks it).
     """
-    goals = verdict.list_plan_goals()
+    goals = [plan.goal for plan in list_recommended_plans(verdict)]
     by_goal = {plan["goal"]: plan for plan in plans if plan["goal"] in goals}
     plan = by_goal.get(goals[0]) if goals else None
     return {"plans": by_goal, "plan": plan, "moves": [move for move in moves if plan and move["goal"] == plan["goal"]]}

@@ -118,8 +118,8 @@ def compile_plan(goal: str) -> None:
     inputs = pa.table({"kind": list(INPUT_SCHEMAS), "ipc_batch": pa.array(ipc_batches, pa.binary())})
     options = {"drain": {"brokers": (5,)}, "replace": {"replacements": ((5, 6),)}, "rf": {"factor": 3}}
     plan_request = PlanRequest(goal, priorities=PRIORITIES, **options.get(goal, {}))  # type: ignore[arg-type]
-    make_planner(plan_request, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS)(
-        (pa.scalar("warm-up"), pa.scalar("")), inputs
+    make_planner({"warm-up": [plan_request]}, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS)(
+        (pa.scalar("warm-up"), pa.scalar(""), pa.scalar(goal)), inputs
     )
 
 

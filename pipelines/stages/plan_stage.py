@@ -1,5 +1,6 @@
-"""internal.packed_plans, and from it gold.plans and gold.plan_moves: one task plans one whole cluster."""
+"""internal.packed_plans, and from it gold.plans and gold.plan_moves: one task makes one plan of a cluster."""
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from udfs.planning.waves import WaveLimits
 class PlanParameters(NamedTuple):
     """What the plans of a run depend on."""
 
-    request: PlanRequest | None  # The same for every cluster; None = no plans
+    requests: Mapping[str, Sequence[PlanRequest]]  # By cluster, each of another goal; none = no plans
     limits: WaveLimits  # Limits of waves
     metric_options: MetricOptions  # How much work metrics may take
     topic_defaults: TopicDefaults
@@ -37,21 +38,25 @@ def _select_partitions(partitions: DataFrame) -> DataFrame:
 
 
 def pack_plans(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, parameters: PlanParameters) -> DataFrame:
-    """Plan every snapshot that has a broker or a topic: rows of internal.packed_plans, also where no plan exists."""
+    """Meet the requests of every snapshot that has a broker or a topic: rows of internal.packed_plans.
+
+    A request that no plan meets has a row, too.
+    """
     inputs = {
         "brokers": brokers.select(*SNAPSHOT_KEY, *plan_batches.BROKERS.names),
         "topics": topics.select(*SNAPSHOT_KEY, *plan_batches.TOPICS.names),
         "partitions": _select_partitions(partitions),
     }
     schema = from_arrow_schema(plan_batches.IPC_BATCHES)
-    packed_rows = [rows.mapInArrow(plan_batches.make_packer(kind), schema) for kind, rows in inputs.items()]
+    packed_rows = [
+        rows.mapInArrow(plan_batches.make_packer(kind, parameters.requests), schema) for kind, rows in inputs.items()
+    ]
     ipc_batches = reduce(DataFrame.unionByName, packed_rows)
-    request = parameters.request
-    if request is None:
-        request, ipc_batches = PlanRequest(""), ipc_batches.limit(0)
     options = (parameters.limits, parameters.metric_options, parameters.topic_defaults)
-    planner = plan_batches.make_planner(request, *options)
-    packed = ipc_batches.groupBy(*SNAPSHOT_KEY).applyInArrow(planner, from_arrow_schema(plan_batches.PACKED_PLANS))
+    planner = plan_batches.make_planner(parameters.requests, *options)
+    packed = ipc_batches.groupBy(*SNAPSHOT_KEY, "goal").applyInArrow(
+        planner, from_arrow_schema(plan_batches.PACKED_PLANS)
+    )
     return packed.withColumn("settings", F.lit(parameters.settings)).select(*PACKED_PLANS.column_names)
 
 

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
-from pipelines.config.plan_parameters import build_metric_options, build_request, build_wave_limits
-from pipelines.config.settings import Settings
+from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
+from pipelines.config.settings import RECOMMENDED, Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.quoted_values import quote_value
+from pipelines.report.verdict_reader import VERDICT_TABLES, judge_frames
 from pipelines.stages import (
     hotspot_stage,
     origin_stage,
@@ -25,6 +26,7 @@ from pipelines.stages import (
 from pipelines.stages.cluster_inputs import collect_brokers, collect_clusters, match_capacities
 from pipelines.stages.failure_stages import AggregationParameters, compute_table, scheme_aggregates
 from pipelines.stages.ingest_stages import entities
+from pipelines.stages.plan_requests import build_run_requests
 from pipelines.tables import gold_tables
 from pipelines.tables.table_contract import Table
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
@@ -95,7 +97,7 @@ def select_aggregate_settings(settings: Settings) -> str:
 
 def select_plan_settings(settings: Settings) -> str:
     """Return the settings that determine internal.packed_plans, as JSON."""
-    topics = settings.topics.model_dump(include={"min_insync_replicas", "cap_min_insync_replicas", "ignored"})
+    topics = settings.topics.model_dump()
     failures, plans = {"max_pairs": settings.failures.max_pairs}, settings.plans.model_dump()
     durability = settings.durability.model_dump(include={"max_exact_steps", "monte_carlo_samples"})
     return _to_json(settings, {}, topics=topics, failures=failures, durability=durability, plans=plans)
@@ -160,11 +162,11 @@ def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
 
 def _pack_plans(t: Frames, context: Context) -> DataFrame:
     settings = context.settings
-    goal = settings.plans.goal
-    request = build_request(settings, goal) if goal else None
+    verdicts = judge_frames(t, context.snapshots) if RECOMMENDED in settings.plans.goals else {}
+    requests = {key.cluster_id: build_run_requests(settings, verdicts.get(key.cluster_id)) for key in context.snapshots}
     limits, options = build_wave_limits(settings), build_metric_options(settings)
     defaults = settings.topics.defaults
-    parameters = plan_stage.PlanParameters(request, limits, options, defaults, select_plan_settings(settings))
+    parameters = plan_stage.PlanParameters(requests, limits, options, defaults, select_plan_settings(settings))
     return plan_stage.pack_plans(t[_TOPICS], t[_PARTITIONS], t[BROKERS], parameters)
 
 
@@ -173,6 +175,8 @@ BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
 _TOPICS, _PARTITIONS, _PACKED_PLANS = "silver.topics", "silver.partitions", "internal.packed_plans"
 _SILVER_INPUTS = (_TOPICS, _PARTITIONS, BROKERS)
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
+
+_VERDICT_INPUTS = tuple(name for name in VERDICT_TABLES if name not in _SILVER_INPUTS)
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
 STAGES: tuple[Stage, ...] = (
@@ -204,7 +208,7 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),
     _plain_stage("gold.topic_origin", _SILVER_INPUTS, origin_stage.topic_origin),
     _plain_stage("gold.cluster_origin", ("gold.topic_origin",), origin_stage.cluster_origin),
-    Stage(_PACKED_PLANS, _SILVER_INPUTS, _pack_plans),
+    Stage(_PACKED_PLANS, (*_SILVER_INPUTS, *_VERDICT_INPUTS), _pack_plans),
     _plain_stage("gold.plans", (_PACKED_PLANS,), plan_stage.unpack_plans),
     _plain_stage("gold.plan_moves", (_PACKED_PLANS,), plan_stage.unpack_plan_moves),
 )

@@ -41,10 +41,6 @@ class Verdict:
         """The level and the sentence, as in AT RISK: losing broker 2 takes 11 partitions offline."""
         return f"{self.level.label}: {self.sentence[0].lower()}{self.sentence[1:]}"
 
-    def list_plan_goals(self) -> list[str]:
-        """List the goals of the plans that the next steps make, those of the most serious findings first."""
-        return list(dict.fromkeys(point.plan_goal for point in self.points if point.plan_goal))
-
     def name_source(self, source: str, cluster: str) -> "Verdict":
         """Name the cluster and its source in the commands of the next steps; the source must be quoted for a shell."""
         return replace(self, points=tuple(point.name_source(source, cluster) for point in self.points))

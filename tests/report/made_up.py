@@ -94,6 +94,8 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     plan |= {f"{name}_{when}": None for name in unknown for when in ("before", "after")}
     plan |= {"goal": "rf", "feasible": True, "reasons": [], "gap": 0.0, "moves": 8}
     plan |= {"changed_partitions": 4, "leader_changes": 4, "copied_bytes": 12 * 10**9, "copy_duration_s": 240.0}
+    sizes = {"before": 80 * 10**9, "after": 84 * 10**9}
+    plan |= {"fullest_broker": 3} | {f"fullest_broker_bytes_{when}": size for when, size in sizes.items()}
     moves = [
         {
             "goal": "rf",

@@ -448,8 +448,11 @@ def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp
     made["topics"], long = [], cluster_of(4, "long")
     long["plan"] |= {"changed_partitions": 60}
     long["moves"] *= 50
+    no_sizes = cluster_of(4, "no-sizes")
+    unknown = ("copied_bytes", "fullest_broker", "fullest_broker_bytes_before", "fullest_broker_bytes_after")
+    no_sizes["plans"]["rf"] |= dict.fromkeys(unknown) | {"copy_duration_s": 0.0}
     pages = {}
-    for cluster in (cluster_of(4, "recommended"), made, long):
+    for cluster in (cluster_of(4, "recommended"), made, long, no_sizes):
         file = tmp_path / f"{cluster['cluster_id']}.html"
         write_page(facts_of_clusters(cluster), file)
         with opened(chromium, file) as seen:
@@ -458,12 +461,37 @@ def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp
             assert seen.page.locator(".plans tbody tr").count() == 1
             assert seen.page.locator("[data-chart=plan]").count() == (cluster is not made)
             assert seen.faults == []
-    assert "rf\t4\t8\t12 GB\t4 min\tadd replicas" in pages["recommended"]
+    assert "rf\t4\t8\t12 GB\t4 min\tbroker 3: 80 GB, then 84 GB\tadd replicas" in pages["recommended"]
+    assert "rf\t4\t8\tunknown\tunknown\tadd replicas" in pages["no-sizes"]
     assert "Replica changes of the plan for rf (first 1 of 4)" in pages["recommended"]
     assert "Replica changes of the plan for rf (first 50 of 60)" in pages["long"]
     assert "Not computed yet: the command shows what it changes" in pages["made-up"]
     assert "Replica changes" not in pages["made-up"]
     assert "unasked" not in pages["made-up"]
+
+
+def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
+    """A repair that replaces a broker that is down says so, in the overview and at its cluster."""
+    down = cluster_of(4, "down")
+    lagging = {PartitionIssue.UNDER_REPLICATED: AffectedPartitions(3, 1, ["t"], [3])}
+    findings = ClusterFindings(issues=lagging, partitions=3, counted_partitions=3, down_brokers=(9,))
+    now = down["hotspots"]["observed"]
+    verdict = judge_cluster(ClusterEvidence(now, [], [], findings))
+    repair = down["plan"] | {"goal": "repair"}
+    down |= {"findings": findings, "verdict": verdict, **select_plans(verdict, [repair], [])}
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(down, cluster_of(4, "single")), file)
+    condition = "only if broker 9 stays down; a restart makes it needless"
+    with opened(chromium, file) as seen:
+        rows = seen.page.locator("#overview .work tbody tr").all_inner_texts()
+        assert rows == [
+            f"Today\tdown\trepair, {condition}\t4\t8\t12 GB\t4 min",
+            "This week\tsingle\trf\t4\t8\t12 GB\t4 min",
+        ]
+        summary = seen.page.locator(".work p").inner_text()
+        assert summary.startswith("Due today and this week: 1 plan, 4 partitions to change, 12 GB to copy, 4 min")
+        assert f"repair, {condition}\t4\t8" in seen.page.locator("#c0 .plans").inner_text()
+        assert seen.faults == []
 
 
 def test_a_fleet_prints_on_few_pages(chromium: Browser, fleet: Path) -> None:

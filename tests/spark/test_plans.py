@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from pipelines.cli.plan_options import PlanOptions, parse_request
+from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.snapshot_reader import load_snapshot
-from pipelines.ingest.sources import find_source, find_sources
+from pipelines.ingest.sources import Source, find_source, find_sources
 from pipelines.plan_files.plan_creation import create_plan
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
@@ -27,7 +29,7 @@ from pipelines.stages.plan_stage import PlanParameters, pack_plans, unpack_plan_
 from pipelines.stages.stage_registry import STEPS
 from pipelines.tables.gold_tables import PLAN_MOVES
 from tests.unit.planning import judge
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.plan_batches import BROKERS, PARTITIONS, TOPICS
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
@@ -36,6 +38,8 @@ from udfs.planning.waves import WaveLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN_TABLES = ("internal.packed_plans", "gold.plans", "gold.plan_moves")
+# What the verdicts that recommend plans need, beside the silver tables.
+AGGREGATES = ("internal.scheme_aggregates", "gold.failure_summary", "gold.leader_hotspots")
 BEFORE = STEPS[: STEPS.index("quality") + 1]
 KEYS = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
 Rows = list[dict[str, Any]]
@@ -84,15 +88,14 @@ def sources(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> dict[str
 def made(
     sources: dict[str, Path], spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Plans]:
-    """A run with the goal of the settings as they come, then drain, then none."""
+    """A run with the goal leaders, then drain, then none."""
     folder = tmp_path_factory.mktemp("warehouse")
     out: dict[str, Plans] = {}
     for goal in ("leaders", "drain", ""):
-        chosen = [f"plans.goal={goal}"] if goal != "leaders" else []
-        settings = load_settings([f"store.warehouse={folder}", *chosen], environ={})
+        settings = load_settings([f"store.warehouse={folder}", f"plans.goals={goal or '[]'}"], environ={})
         context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
         store = Store(spark_application, str(folder), "")
-        steps = PLAN_TABLES if out else (*BEFORE, *PLAN_TABLES)
+        steps = PLAN_TABLES if out else (*BEFORE, *AGGREGATES, *PLAN_TABLES)
         Run(spark_application, store, context, Progress()).go(steps, clock=lambda: NOW)
         out[goal] = Plans(store, context)
     return out
@@ -164,14 +167,14 @@ def test_odd_clusters(made: dict[str, Plans]) -> None:
 def test_plans_of_other_settings_are_rejected(
     made: dict[str, Plans], sources: dict[str, Path], spark: SparkSession
 ) -> None:
-    settings = load_settings([f"store.warehouse={made[''].warehouse}", "plans.goal=expand"], environ={})
+    settings = load_settings([f"store.warehouse={made[''].warehouse}", "plans.goals=expand"], environ={})
     context = make_context(find_sources([f"one={sources['one']}"]), settings, NOW)
     run = Run(spark, Store(spark, made[""].warehouse, ""), context, Progress())
     # Without a goal there are no rows, and so no settings that they depend on.
     run.go(PLAN_TABLES[1:2], clock=lambda: NOW)
     run.go(PLAN_TABLES[:1], clock=lambda: NOW)
     other = make_context(find_sources([f"one={sources['one']}"]), load_settings(environ={}), NOW)
-    with pytest.raises(StoreError, match=r"internal\.packed_plans was made with other settings: plans\.goal"):
+    with pytest.raises(StoreError, match=r"internal\.packed_plans was made with other settings: plans\.goals"):
         Run(spark, Store(spark, made[""].warehouse, ""), other, Progress()).go(PLAN_TABLES[1:], clock=lambda: NOW)
 
 
@@ -200,10 +203,39 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
         for rows, schema in ((topics, TOPICS), (partitions, PARTITIONS), (brokers, BROKERS))
         for fields in [[*from_arrow_schema(pa.schema([*KEYS, *schema]))]]
     ]
-    parameters = PlanParameters(PlanRequest("leaders"), WaveLimits(), MetricOptions(), KAFKA_DEFAULTS, "{}")
+    parameters = PlanParameters({"c": [PlanRequest("leaders")]}, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS, "{}")
     moves = unpack_plan_moves(pack_plans(*frames, parameters))
     (changed,) = [row.partition for row in moves.collect()]
     expected = ("c", "s", "leaders", "t", changed, [1, 2], [2, 1], [], [], None, 1, 1)
     reason = "preferred leader 1 -> 2: they lead 2 and 0 partitions (mean: 1.0)"
     frame = spark.createDataFrame([(*expected, reason)], PLAN_MOVES.schema)
     assert_df_equality(moves, frame, ignore_nullable=True, ignore_metadata=True)
+
+
+def test_plans_that_the_verdict_recommends(
+    made: dict[str, Plans], sources: dict[str, Path], spark: SparkSession
+) -> None:
+    """Of each cluster those that the verdict of `what-if` names, with the options of its commands; else leaders."""
+    settings = load_settings([f"store.warehouse={made[''].warehouse}"], environ={})
+    context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
+    store = Store(spark, made[""].warehouse, "")
+    Run(spark, store, context, Progress()).go(PLAN_TABLES, clock=lambda: NOW)
+    requests: dict[str, dict[str, Any]] = {name: {} for name in sources}
+    for row in _rows(store, context, "gold.plans"):
+        requests[row["cluster_id"]][row["goal"]] = json.loads(row["plan_request"])
+    for name, path in sources.items():
+        steps = [] if name == "empty" else _list_plan_steps(find_source(f"{name}={path}"), settings.topics.defaults)
+        goals = {words[words.index("--goal") + 1]: words for words in reversed(steps)}
+        assert set(requests[name]) == (set(goals) or {"leaders"})
+        for goal, words in goals.items():
+            if "--rf" in words:
+                assert requests[name][goal]["factor"] == int(words[words.index("--rf") + 1])
+                assert requests[name][goal]["topics"] == sorted(words[words.index("--topics") + 1].split(","))
+    assert {goal for goals in requests.values() for goal in goals} > {"rf", "repair"}
+
+
+def _list_plan_steps(source: Source, defaults: TopicDefaults) -> list[list[str]]:
+    """List the words of the commands of plans in the verdict of `what-if`, those of the most serious findings first."""
+    verdict = evaluate_brokers(load_snapshot(source), defaults).verdict
+    commands = [point.step.partition("kafka-placement plan")[2] for point in verdict.points if point.plan_goal]
+    return [shlex.split(command.split(";")[0]) for command in commands]

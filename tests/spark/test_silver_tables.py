@@ -18,7 +18,7 @@ from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.report_data import build_findings
+from pipelines.report.verdict_reader import build_findings
 from pipelines.stages import silver_stages
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.verdict.cluster_evidence import ClusterFindings

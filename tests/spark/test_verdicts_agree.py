@@ -16,8 +16,8 @@ from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, FIGURES, TOPICS_AT_RISK
-from pipelines.report.report_data import VERDICT_FIGURES, judge_rows
 from pipelines.report.topics_at_risk import ISSUES
+from pipelines.report.verdict_reader import VERDICT_FIGURES, judge_rows
 from pipelines.spark.election_udf import elect_leader
 from pipelines.spark.views import BY_NAME
 from pipelines.stages import failure_stages, silver_stages

@@ -1,6 +1,6 @@
-"""Whole clusters on their way to a planner, and plans on their way back: Arrow IPC batches, one cluster per group."""
+"""Whole clusters on their way to a planner, and plans on their way back: Arrow IPC batches, one plan per group."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -37,15 +37,19 @@ PARTITIONS = pa.schema(
 )
 INPUT_SCHEMAS = {"brokers": BROKERS, "topics": TOPICS, "partitions": PARTITIONS}
 _KEYS = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
-IPC_BATCHES = pa.schema([*_KEYS, ("kind", pa.string()), ("ipc_batch", pa.binary())])
+IPC_BATCHES = pa.schema([*_KEYS, ("goal", pa.string()), ("kind", pa.string()), ("ipc_batch", pa.binary())])
 PACKED_PLANS = pa.schema([*_KEYS, ("goal", pa.string()), ("plan", pa.binary()), ("moves", pa.binary())])
 _PART_SCHEMAS = {"plan": PLAN, "moves": MOVES}
 
 Keys = tuple[pa.Scalar, ...]
+Requests = Mapping[str, Sequence[PlanRequest]]  # By cluster, each of another goal
 
 
-def make_packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make a function for `mapInArrow`: rows with cluster_id, snapshot_id and the columns of a kind -> IPC_BATCHES."""
+def make_packer(kind: str, requests: Requests) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make a function for `mapInArrow`: rows with cluster_id, snapshot_id and the columns of a kind -> IPC_BATCHES.
+
+    Each request of a cluster gets all its rows.
+    """
     schema = INPUT_SCHEMAS[kind]
 
     def pack(rows: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -55,18 +59,22 @@ def make_packer(kind: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.R
         for code in np.unique(codes).tolist():
             part = rows.select(schema.names).filter(pa.array(codes == code)).cast(schema)
             keys = clusters.dictionary[code // count].as_py(), snapshots.dictionary[code % count].as_py()
-            yield _one_row(IPC_BATCHES, *keys, kind, ipc.pack_table(part)).to_batches()[0]
+            if cluster_requests := requests.get(keys[0], ()):
+                packed = ipc.pack_table(part)
+                for request in cluster_requests:
+                    yield _one_row(IPC_BATCHES, *keys, request.goal, kind, packed).to_batches()[0]
 
     return lambda batches: ipc.rebatch(batches, pack)
 
 
 def make_planner(
-    request: PlanRequest, limits: WaveLimits, options: MetricOptions, defaults: TopicDefaults
+    requests: Requests, limits: WaveLimits, options: MetricOptions, defaults: TopicDefaults
 ) -> Callable[[Keys, pa.Table], pa.Table]:
-    """Make a function for `applyInArrow` by cluster and snapshot: IPC_BATCHES -> one row of PACKED_PLANS."""
+    """Make a function for `applyInArrow` by cluster, snapshot and goal: IPC_BATCHES -> one row of PACKED_PLANS."""
 
     def plan(key: Keys, batches: pa.Table) -> pa.Table:
-        cluster_id, snapshot_id = (scalar.as_py() for scalar in key)
+        cluster_id, snapshot_id, goal = (scalar.as_py() for scalar in key)
+        request = next(request for request in requests[cluster_id] if request.goal == goal)
         brokers, partitions, topics = (
             ipc.unpack_tables(batches.filter(pc.field("kind") == kind)["ipc_batch"].to_pylist(), INPUT_SCHEMAS[kind])
             for kind in ("brokers", "partitions", "topics")

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
-from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
+from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, row_of, take_segments
 from udfs.json_answers import to_json
-from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
+from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints, ProposedAssignment
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
@@ -99,7 +99,7 @@ METRICS = (
     ),
 )
 
-_GOAL = column("goal", TEXT, "goal of the plan, as in plans.goal: leaders, failover, balance, ...", required=True)
+_GOAL = column("goal", TEXT, "goal of the plan, as in plans.goals: leaders, failover, balance, ...", required=True)
 PLAN_COLUMNS = (
     _GOAL,
     column("feasible", FLAG, "whether a plan meets all constraints", required=True),
@@ -115,6 +115,9 @@ PLAN_COLUMNS = (
     column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
     column("waves", LONG, "waves of the plan"),
     column("copy_duration_s", DOUBLE, "estimated duration of copying, at plans.throttle_bytes_per_s per broker"),
+    column("fullest_broker", INT, "live broker with the most bytes after the plan; null = no size is known"),
+    column("fullest_broker_bytes_before", LONG, "bytes of that broker now"),
+    column("fullest_broker_bytes_after", LONG, "bytes of that broker after the plan"),
     column("relaxed_targets", TEXTS, "targets that this cluster makes impossible, and why; null = no plan"),
     column("missed_targets", TEXTS, "targets that the plan does not reach; null = no plan"),
     *(
@@ -161,6 +164,7 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         "frozen_partitions": sum(count_frozen_partitions(summary.model).values()),
         "waves": summary.waves.waves,
         "copy_duration_s": summary.seconds,
+        **_find_fullest_broker(summary.model, summary.proposal),
         "relaxed_targets": certificate.relaxed_targets,
         "missed_targets": certificate.missed_targets,
         "plan_request": _to_text(request),
@@ -171,6 +175,18 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         for when in ("before", "after"):
             row[f"{metric.name}_{when}"] = read_metric(metrics[when], metric)
     return pa.Table.from_pylist([row], schema=PLAN)
+
+
+def _find_fullest_broker(model: ClusterModel, proposal: ProposedAssignment) -> dict[str, int | None]:
+    """Find the live broker with the most bytes after the plan, as columns; all None if no size is known."""
+    names = ("fullest_broker", "fullest_broker_bytes_before", "fullest_broker_bytes_after")
+    if not model.known[0] or not model.live.any():
+        return dict.fromkeys(names)
+    before = np.bincount(model.replicas, model.size[model.row], model.brokers)
+    after = np.bincount(proposal.replicas, model.size[row_of(proposal.offsets)], model.brokers)
+    fullest = int(np.where(model.live, after, -1).argmax())
+    values = (int(model.broker_ids[fullest]), round(before[fullest]), round(after[fullest]))
+    return dict(zip(names, values, strict=True))
 
 
 def build_infeasible_row(request: PlanRequest, reasons: Sequence[str]) -> pa.Table:

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pipelines.config.settings import load_settings
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
+from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.stages.stage_registry import STAGES, Context
 from pipelines.tables import TABLES
@@ -70,7 +71,8 @@ def run_stage(table: str, frames: Frames, *settings: str) -> DataFrame:
         frames: Its inputs, by name.
         settings: Settings that differ from conf/pipeline.toml, as section.key=value.
     """
-    context = Context("run", _AS_OF, load_settings(list(settings), environ={}), {})
+    sources = {SnapshotKey(**KEYS): Source(KEYS["cluster_id"], ())}
+    context = Context("run", _AS_OF, load_settings(list(settings), environ={}), sources)
     stage = _STAGES[table]
     return stage.make({name: frames[name] for name in stage.inputs}, context)
 

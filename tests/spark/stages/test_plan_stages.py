@@ -21,20 +21,47 @@ from tests.spark.stages.frames import (
 
 @pytest.fixture(scope="module")
 def two_brokers(spark_application: SparkSession) -> Frames:
-    """logs-0 is only on broker 1, orders-0 on both."""
+    """logs-0 is only on broker 1, orders-0 on both; broker 1 leads both."""
     spark = spark_application
+    counts = "newly_offline_partitions under_min_isr_before_partitions under_min_isr_partitions unclean_elections"
+    failures = f"scheme scenario_kind scenario failed_brokers {counts}"
     return {
+        "gold.leader_hotspots": input_frame(
+            spark,
+            "gold.leader_hotspots",
+            "scheme leaders_max leaders_mean hottest_broker max_over_mean_ratio",
+            [("observed", 2, 1.0, 1, 2.0)],
+        ),
+        "gold.failure_summary": input_frame(
+            spark,
+            "gold.failure_summary",
+            failures,
+            [("observed", "broker", "broker:1", [1], 1, 0, 0, 0), ("observed", "broker", "broker:2", [2], 0, 0, 0, 0)],
+        ),
+        "silver.source_summary": input_frame(
+            spark, "silver.source_summary", "source format records", [("a.txt", "describe", 2)]
+        ),
+        **{
+            name: input_frame(spark, name, "", [])
+            for name in ("silver.quarantine", "silver.conflicts", "silver.warnings")
+        },
         "silver.brokers": input_frame(
             spark, "silver.brokers", "broker_id live draining", [(1, True, False), (2, True, False)]
         ),
         "silver.topics": input_frame(
-            spark, "silver.topics", "topic marked_for_deletion", [("logs", False), ("orders", False)]
+            spark,
+            "silver.topics",
+            "topic marked_for_deletion ignored",
+            [("logs", False, False), ("orders", False, False)],
         ),
         "silver.partitions": input_frame(
             spark,
             "silver.partitions",
-            "topic partition leader replicas isr size_bytes bytes_in_per_s bytes_out_per_s",
-            [("logs", 0, 1, [1], [1], 50, 30.0, 20.0), ("orders", 0, 1, [1, 2], [1, 2], 100, 10.0, 20.0)],
+            "topic partition leader replicas isr size_bytes bytes_in_per_s bytes_out_per_s online successor",
+            [
+                ("logs", 0, 1, [1], [1], 50, 30.0, 20.0, True, -1),
+                ("orders", 0, 1, [1, 2], [1, 2], 100, 10.0, 20.0, True, 2),
+            ],
         ),
     }
 
@@ -42,17 +69,34 @@ def two_brokers(spark_application: SparkSession) -> Frames:
 @pytest.fixture(scope="module")
 def packed_plans(two_brokers: Frames) -> Frames:
     """For the goal leaders."""
-    return {"internal.packed_plans": run_stage("internal.packed_plans", two_brokers).localCheckpoint()}
+    packed = run_stage("internal.packed_plans", two_brokers, "plans.goals=leaders")
+    return {"internal.packed_plans": packed.localCheckpoint()}
 
 
 @pytest.mark.stage("internal.packed_plans")
 def test_a_plan_is_packed_with_its_settings(spark: SparkSession, packed_plans: Frames) -> None:
     """The plan itself is binary: the tables below show it."""
-    goal = F.get_json_object("settings", "$.plans.goal")
+    goal = F.get_json_object("settings", "$.plans.goals[0]")
     actual = packed_plans["internal.packed_plans"].withColumn("settings", goal)
     assert_df_equality(
         select_columns(actual, "goal settings"),
         expected_frame(spark, "internal.packed_plans", "goal settings", [("leaders", "leaders")]),
+        **SAME_ROWS,
+    )
+
+
+@pytest.mark.stage("internal.packed_plans", "gold.plans")
+def test_the_plans_that_the_verdict_recommends(spark: SparkSession, two_brokers: Frames) -> None:
+    """Logs needs a second replica, of 50 bytes, on broker 2; broker 1 leads too many partitions."""
+    packed = run_stage("internal.packed_plans", two_brokers)
+    actual = run_stage("gold.plans", {"internal.packed_plans": packed})
+    factor = F.get_json_object("plan_request", "$.factor").cast("int")
+    topics = F.get_json_object("plan_request", "$.topics")
+    columns = "goal plan_request certificate copied_bytes fullest_broker fullest_broker_bytes_after"
+    expected: Rows = [("leaders", None, "[]", 0, 1, 150), ("rf", "2", '["logs"]', 50, 1, 150)]
+    assert_df_equality(
+        select_columns(actual.withColumns({"plan_request": factor.cast("string"), "certificate": topics}), columns),
+        expected_frame(spark, "gold.plans", columns, expected),
         **SAME_ROWS,
     )
 
@@ -78,10 +122,11 @@ def test_what_the_plan_changes(spark: SparkSession, packed_plans: Frames) -> Non
     """One changed leader is the fewest with which both brokers lead one partition."""
     columns = (
         "goal feasible reasons objective objective_value lower_bound gap moves copied_bytes changed_partitions "
-        "leader_changes frozen_partitions waves copy_duration_s relaxed_targets missed_targets"
+        "leader_changes frozen_partitions waves copy_duration_s fullest_broker fullest_broker_bytes_before "
+        "fullest_broker_bytes_after relaxed_targets missed_targets"
     )
     objective = ("preferred leaders changed", 1.0, 1.0, 0.0)
-    expected: Rows = [("leaders", True, [], *objective, 0, 0, 1, 1, 0, 1, 0.0, [], [])]
+    expected: Rows = [("leaders", True, [], *objective, 0, 0, 1, 1, 0, 1, 0.0, 1, 150, 150, [], [])]
     assert_df_equality(
         select_columns(run_stage("gold.plans", packed_plans), columns),
         expected_frame(spark, "gold.plans", columns, expected),
@@ -152,7 +197,7 @@ def test_json_of_the_plan(spark: SparkSession, packed_plans: Frames) -> None:
 
 @pytest.mark.stage("internal.packed_plans", "gold.plans")
 def test_a_request_that_no_plan_meets_is_a_row_with_reasons(spark: SparkSession, two_brokers: Frames) -> None:
-    packed = run_stage("internal.packed_plans", two_brokers, "plans.goal=drain")
+    packed = run_stage("internal.packed_plans", two_brokers, "plans.goals=drain")
     actual = run_stage("gold.plans", {"internal.packed_plans": packed})
     columns = "goal feasible objective objective_value moves changed_partitions waves certificate metrics"
     no_plan = (None,) * 7

@@ -153,8 +153,9 @@ def test_wrong_replacements(text: str) -> None:
     [
         ("plans.priorities=beauty", "there is no priority 'beauty'"),
         ("plans.priorities=disk,disk", "a value is listed twice"),
-        ("plans.goal=tidy", "there is no goal 'tidy'"),
-        ("plans.goal=rf", "rf needs --rf"),
+        ("plans.goals=tidy", "there is no goal 'tidy'"),
+        ("plans.goals=rf", "rf needs --rf"),
+        ("plans.goals=leaders,leaders", "a value is listed twice"),
         ("plans.target_disk=0.5", "write 1 or more"),
         ("plans.throttle_bytes_per_s=0", "write 1 or more"),
     ],

@@ -1,0 +1,63 @@
+"""Verdicts of snapshots, read from the tables that they need: for the report, the summary of `run`, and its plans."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.report.figure_queries import FIGURES
+from pipelines.spark.views import use_temporary_names
+from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings
+from pipelines.verdict.judgement import Verdict, judge_cluster
+
+Rows = list[dict[str, Any]]
+VERDICT_FIGURES = ("hotspots", "failures", "racks", "findings")  # figures that a verdict needs
+_FIGURES = [figure for figure in FIGURES if figure.name in VERDICT_FIGURES]
+VERDICT_TABLES = tuple(dict.fromkeys(name for figure in _FIGURES for name in figure.dependencies))
+_PARALLEL_QUERIES = 2
+
+
+def judge_frames(frames: Mapping[str, DataFrame], snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
+    """Judge the cluster of each snapshot by frames of VERDICT_TABLES, by name."""
+    for name in VERDICT_TABLES:
+        frames[name].createOrReplaceTempView(use_temporary_names(name))
+    spark = frames[VERDICT_TABLES[0]].sparkSession
+    return judge_snapshots(lambda sql: spark.sql(use_temporary_names(sql)), snapshots)
+
+
+def judge_snapshots(run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
+    """Judge the cluster of each snapshot by the tables that SQL reads."""
+    with ThreadPoolExecutor(_PARALLEL_QUERIES) as pool:
+        results = pool.map(lambda figure: run_sql(figure.query(sorted(snapshots))).toArrow(), _FIGURES)
+        tables = {figure.name: rows for figure, rows in zip(_FIGURES, results, strict=True)}
+    return {key.cluster_id: judge_rows(tables, key.cluster_id) for key in snapshots}
+
+
+def judge_rows(tables: Mapping[str, pa.Table], cluster_id: str) -> Verdict:
+    """Judge a cluster by the rows of VERDICT_FIGURES, by name."""
+    rows = (select_cluster(tables[name], cluster_id).to_pylist() for name in VERDICT_FIGURES)
+    hotspots, failures, racks, findings = rows
+    return judge_figures(hotspots, failures, racks, build_findings(findings))
+
+
+def judge_figures(hotspots: Rows, failures: Rows, racks: Rows, findings: ClusterFindings) -> Verdict:
+    """Judge a cluster by its rows of the figures."""
+    now = next((row for row in hotspots if row["scheme"] == "observed"), None)
+    observed, by_rack = ([row for row in rows if row["scheme"] == "observed"] for rows in (failures, racks))
+    return judge_cluster(ClusterEvidence(now, observed, by_rack, findings))
+
+
+def build_findings(rows: Rows) -> ClusterFindings:
+    """Return the findings on a cluster from its row of the figure `findings`."""
+    known = {name: value for row in rows for name, value in row.items() if value is not None}
+    issues = {row.pop("issue"): AffectedPartitions(**row) for row in known.pop("issues", ())}
+    return ClusterFindings(issues=issues, **known)
+
+
+def select_cluster(table: pa.Table, cluster_id: str) -> pa.Table:
+    """Select the rows of a cluster, without its name."""
+    return table.filter(pc.equal(table["cluster_id"], cluster_id)).drop_columns(["cluster_id"])

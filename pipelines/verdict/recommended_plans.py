@@ -1,0 +1,69 @@
+"""The plans that the next steps of a verdict recommend, read from their commands."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from pipelines.verdict.judgement import Verdict
+from pipelines.verdict.statements import STATEMENTS
+
+_COMMAND = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)((?: --(?!out )[a-z-]+(?: (?!--)\S+)?)*)")
+_OPTION = re.compile(r"--([a-z-]+)(?: ((?!--)\S+))?")
+# Findings whose repair spreads replicas over racks: a restart of a broker that is down does not replace it.
+_SPREADING_KINDS = frozenset({"rack_offline", "rack_under_min_isr"})
+# Options as fields of a plan request.
+_FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = MappingProxyType(
+    {
+        "rf": ("factor", int),
+        "topics": ("topics", lambda text: tuple(sorted(text.split(",")))),
+        "brokers": ("brokers", lambda text: tuple(sorted(map(int, text.split(","))))),
+        "at-min-isr-partitions": ("at_min_isr_partitions", lambda _: True),
+        "under-min-isr-partitions": ("under_min_isr_partitions", lambda _: True),
+    }
+)
+
+# Goals of all plans that next steps can recommend.
+RECOMMENDABLE_GOALS = tuple(
+    sorted(
+        {
+            command[1]
+            for statement in STATEMENTS.values()
+            for text in (statement.step, *(repair.text for repair in statement.repairs))
+            for command in _COMMAND.finditer(text)
+        }
+    )
+)
+
+
+@dataclass(frozen=True)
+class RecommendedPlan:
+    """A plan that next steps of a verdict recommend."""
+
+    goal: str
+    step: str  # the next step of the most serious finding that recommends it, with its command
+    kinds: tuple[str, ...]  # of all findings that recommend it, the most serious first: names of their statements
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The options of the command as fields of a plan request, as in {"factor": 3, "topics": ("a", "b")}."""
+        command = _COMMAND.search(self.step)
+        options = _OPTION.findall(command[2]) if command else []
+        return {name: parse(text) for option, text in options for name, parse in [_FIELDS[option]]}
+
+    @property
+    def replaces_restart(self) -> bool:
+        """Whether it is a repair only of what brokers that are down lack, so that their restart makes it needless."""
+        return self.goal == "repair" and not _SPREADING_KINDS.intersection(self.kinds)
+
+
+def list_recommended_plans(verdict: Verdict) -> list[RecommendedPlan]:
+    """List the plans that the next steps recommend, one per goal, those of the most serious findings first."""
+    steps: dict[str, str] = {}
+    kinds: dict[str, tuple[str, ...]] = {}
+    for point in verdict.points:
+        if goal := point.plan_goal:
+            steps.setdefault(goal, point.step)
+            kinds[goal] = (*kinds.get(goal, ()), point.kind)
+    return [RecommendedPlan(goal, step, kinds[goal]) for goal, step in steps.items()]
