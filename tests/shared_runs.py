@@ -122,7 +122,13 @@ class SmallRun:
         files = {
             name: shared_folder.folder / "shared" / "small-run" / "sources" / f"{name}.txt" for name in SMALL_CLUSTERS
         }
-        arguments = (*(f"{name}={file}" for name, file in files.items()), *FEW_SEEDS, "--no-report")
+        arguments = (
+            *(f"{name}={file}" for name, file in files.items()),
+            *FEW_SEEDS,
+            "--set",
+            "plans.goals=leaders",
+            "--no-report",
+        )
 
         def run(folder: Path) -> None:
             (folder / "sources").mkdir()

@@ -205,13 +205,13 @@ NOTEBOOKS = {
     "compare_schemes": ("ratio_to_naive", "|zk        |observed|", "kafka_placed_percent"),
     "what_if": ("|zk        |1000", "takes_over", "topicB"),
     "review_a_plan": ("lower_bound", "replicas_after", "leaders_more"),
-    "metric_history": ("|kraft     |", "rows_then", "CREATE TABLE", "leader changed"),
+    "metric_history": ("|kraft     |", "rows_then", "CREATE TABLE", "leader_changed"),
 }
 # Lines that a notebook prints once per cluster (and scheme), not once per snapshot.
 PRINTED_ONCE = {
     "explore_a_cluster": r"^\|kraft +\|observed\|(\d)",
     "compare_schemes": r"^\|kraft +\|worst_survivor_ratio\|(observed)",
-    "review_a_plan": r"^ cluster_id +\| (kraft) *$",
+    "review_a_plan": r"^ cluster_id +\| kraft *\n goal +\| (repair) *$",
 }
 
 
