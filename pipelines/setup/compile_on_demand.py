@@ -30,7 +30,7 @@ def plan_group(goal: str) -> str:
 
 
 # The groups of `run`, `what-if` and `plan --goal leaders`.
-SETUP = (PLACEMENT, FAILURES, plan_group("leaders"))
+SETUP = (PLACEMENT, FAILURES, *map(plan_group, ("leaders", "repair", "rf", "failover")))
 
 
 def get_marker(folder: Path, group: str) -> Path:

@@ -13,6 +13,7 @@ _COMMAND = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)((?: --(?!out )[a
 _OPTION = re.compile(r"--([a-z-]+)(?: ((?!--)\S+))?")
 # Findings whose repair spreads replicas over racks: a restart of a broker that is down does not replace it.
 _SPREADING_KINDS = frozenset({"rack_offline", "rack_under_min_isr"})
+_NEW_BROKERS = "--add-brokers"  # of plans that a run cannot make, as these brokers do not exist yet
 # Options as fields of a plan request.
 _FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = MappingProxyType(
     {
@@ -24,7 +25,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = MappingProxyType(
     }
 )
 
-# Goals of all plans that next steps can recommend.
+# Goals of all plans that next steps can recommend and that a run can make.
 RECOMMENDABLE_GOALS = tuple(
     sorted(
         {
@@ -32,6 +33,7 @@ RECOMMENDABLE_GOALS = tuple(
             for statement in STATEMENTS.values()
             for text in (statement.step, *(repair.text for repair in statement.repairs))
             for command in _COMMAND.finditer(text)
+            if _NEW_BROKERS not in command[0]
         }
     )
 )
@@ -59,11 +61,14 @@ class RecommendedPlan:
 
 
 def list_recommended_plans(verdict: Verdict) -> list[RecommendedPlan]:
-    """List the plans that the next steps recommend, one per goal, those of the most serious findings first."""
+    """List the plans that the next steps recommend, one per goal, those of the most serious findings first.
+
+    Plans that need new brokers are left out.
+    """
     steps: dict[str, str] = {}
     kinds: dict[str, tuple[str, ...]] = {}
     for point in verdict.points:
-        if goal := point.plan_goal:
+        if (goal := point.plan_goal) and _NEW_BROKERS not in point.step:
             steps.setdefault(goal, point.step)
             kinds[goal] = (*kinds.get(goal, ()), point.kind)
     return [RecommendedPlan(goal, step, kinds[goal]) for goal, step in steps.items()]

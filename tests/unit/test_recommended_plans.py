@@ -28,11 +28,11 @@ SINGLE = AffectedPartitions(2, 2, ["a", "b"], [1, 1], 2, 2, ["a", "b"])
 def judge(down: tuple[int, ...] = (), racks: int = 0, **issues: AffectedPartitions) -> Verdict:
     """Judge three live brokers. racks: partitions that the failure of the first of two racks takes offline."""
     none = {"newly_offline_partitions": 0, "unclean_elections": 0, "hot_survivor": None, "worst_survivor_ratio": None}
-    none |= {"under_min_isr_before_partitions": 0, "under_min_isr_partitions": 0}
+    none |= {"newly_under_min_isr_partitions": 0, "under_min_isr_partitions": 0, "brokers": 1}
     single = "offline_if_broker_fails" in issues
     brokers = [none | {"failed": broker, "newly_offline_partitions": 2 * single} for broker in (1, 2, 3)]
     by_rack = [none | {"failed": "r1", "newly_offline_partitions": racks}, none | {"failed": "r2"}]
-    findings = ClusterFindings({PartitionIssue(name): value for name, value in issues.items()}, 9, 9, 2, down)
+    findings = ClusterFindings({PartitionIssue(name): value for name, value in issues.items()}, 9, 9, 2, down_brokers=down)
     return judge_cluster(ClusterEvidence(None, brokers, by_rack, findings))
 
 
@@ -102,3 +102,10 @@ def test_goals_of_a_run() -> None:
 
 def test_goals_that_a_verdict_can_recommend() -> None:
     assert set(RECOMMENDABLE_GOALS) == {"leaders", "failover", "repair", "rf"} <= set(GOALS)
+
+
+def test_plans_that_need_new_brokers_are_left_out() -> None:
+    step = "add brokers there: kafka-placement plan SOURCE --goal expand --add-brokers 10:c --out plan-CLUSTER-expand"
+    point = VerdictPoint(Level.WARNING, "", step, "rack_under_min_isr")
+    assert point.plan_goal == "expand"
+    assert list_recommended_plans(Verdict(Level.WARNING, "", (point,))) == []

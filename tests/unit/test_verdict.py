@@ -19,6 +19,7 @@ from pipelines.verdict.cluster_evidence import (
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.judgement import Verdict, judge_cluster
 from pipelines.verdict.levels import Level
+from pipelines.verdict.recommended_plans import list_recommended_plans
 
 NOW = {"leaders_max": 11, "leaders_mean": 10.0, "max_over_mean_ratio": 1.1, "hottest_broker": 3}
 PARTITIONS = 100
@@ -331,7 +332,7 @@ def test_one_plan_evens_out_takeovers_and_leaders() -> None:
         f"spread takeovers evenly (this also evens out leaders): {plan}",
         "",
     ]
-    assert judge(failures, now=hot).list_plan_goals() == ["failover"]
+    assert [plan.goal for plan in list_recommended_plans(judge(failures, now=hot))] == ["failover"]
     assert [point.step for point in judge(failures, now=uneven).points] == [
         f"spread takeovers evenly: {plan}",
         "see whether that is chance: kafka-placement hotspots SOURCE",

@@ -23,7 +23,7 @@ from tests.spark.stages.frames import (
 def two_brokers(spark_application: SparkSession) -> Frames:
     """logs-0 is only on broker 1, orders-0 on both; broker 1 leads both."""
     spark = spark_application
-    counts = "newly_offline_partitions under_min_isr_before_partitions under_min_isr_partitions unclean_elections"
+    counts = "newly_offline_partitions newly_under_min_isr_partitions under_min_isr_partitions unclean_elections"
     failures = f"scheme scenario_kind scenario failed_brokers {counts}"
     return {
         "gold.leader_hotspots": input_frame(
