@@ -55,7 +55,7 @@ def test_a_source_and_cluster_in_the_command_change_no_option() -> None:
 
 
 def test_only_a_restart_makes_a_repair_needless() -> None:
-    lagging = {"under_replicated": AffectedPartitions(1)}
+    lagging = {"under_replicated": AffectedPartitions(1, on_down_brokers=1)}
     (down,) = list_recommended_plans(judge((4,), **lagging))
     assert (down.goal, down.replaces_restart) == ("repair", True)
     confined = AffectedPartitions(3, 1, ["a"], [3])
