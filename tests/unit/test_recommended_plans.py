@@ -32,7 +32,9 @@ def judge(down: tuple[int, ...] = (), racks: int = 0, **issues: AffectedPartitio
     single = "offline_if_broker_fails" in issues
     brokers = [none | {"failed": broker, "newly_offline_partitions": 2 * single} for broker in (1, 2, 3)]
     by_rack = [none | {"failed": "r1", "newly_offline_partitions": racks}, none | {"failed": "r2"}]
-    findings = ClusterFindings({PartitionIssue(name): value for name, value in issues.items()}, 9, 9, 2, down_brokers=down)
+    findings = ClusterFindings(
+        {PartitionIssue(name): value for name, value in issues.items()}, 9, 9, 2, down_brokers=down
+    )
     return judge_cluster(ClusterEvidence(None, brokers, by_rack, findings))
 
 
