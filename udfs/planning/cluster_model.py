@@ -200,6 +200,11 @@ class ClusterModel:
         np.fill_diagonal(loads, 0)
         return loads
 
+    def sum_disk(self, lists: ReplicaLists) -> Floats:
+        """Sum the bytes of the replicas that each broker has by these lists: float64 (n)."""
+        load = np.bincount(lists.replicas, self.size[row_of(lists.offsets)], self.brokers)
+        return np.asarray(load, dtype=np.float64)
+
     def name(self, row: int) -> str:
         """Return the name of a partition: orders-3."""
         return f"{self.topic_names[self.topic[row]]}-{self.partition[row]}"

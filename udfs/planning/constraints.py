@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, count_true
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints, join_names
+from udfs.arrow.ragged import any_true, count_true, row_of
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints, ReplicaLists, join_names
 from udfs.planning.plan_request import PlanRequest
 
 COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair")
@@ -109,20 +109,24 @@ def find_usual_factors(model: ClusterModel) -> Ints:
 
 def find_rack_violations(model: ClusterModel, rack_cap: Ints) -> Flags:
     """Find the partitions (bool, p) with more replicas in one rack than `rack_cap` (p)."""
-    row = model.row
-    racks = int(model.rack.max(initial=0)) + 1
-    keys, times = np.unique(row * racks + model.rack[model.replicas], return_counts=True)
+    row, count = count_in_racks(model, model, np.ones(len(model.replicas), dtype=np.bool_))
     violates = np.zeros(model.partitions, dtype=np.bool_)
-    violates[keys[times > rack_cap[keys // racks]] // racks] = True
+    violates[row[count > rack_cap[row]]] = True
     return violates
+
+
+def count_in_racks(model: ClusterModel, lists: ReplicaLists, selected: Flags) -> tuple[Ints, Ints]:
+    """Count the selected replicas (bool, r) of each partition in each rack: (partition, count), int64."""
+    racks = int(model.rack.max(initial=0)) + 1
+    keys, count = np.unique((row_of(lists.offsets) * racks + model.rack[lists.replicas])[selected], return_counts=True)
+    return keys // racks, count
 
 
 def _count_most_in_rack(model: ClusterModel, selected: Flags) -> Ints:
     """Count the selected replicas (bool, r) of each partition in the rack with most of them: int64 (p)."""
-    racks = int(model.rack.max(initial=0)) + 1
-    keys, times = np.unique((model.row * racks + model.rack[model.replicas])[selected], return_counts=True)
+    row, count = count_in_racks(model, model, selected)
     most = np.zeros(model.partitions, dtype=np.int64)
-    np.maximum.at(most, keys // racks, times)
+    np.maximum.at(most, row, count)
     return most
 
 

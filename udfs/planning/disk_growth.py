@@ -27,7 +27,7 @@ def find_disk_growth(execution: PlanExecution) -> tuple[DiskGrowth, ...]:
     model = execution.model
     if not model.known[0] or not execution.waves.waves:
         return ()
-    before = np.bincount(model.replicas, model.size[model.row], model.brokers)
+    before = model.sum_disk(model)
     after = before + np.cumsum(_sum_changes(execution), axis=0)
     started = np.concatenate([before[None, :], after[:-1]])
     peak = (started + measure_copy_loads(model, execution.waves).received).max(axis=0)

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from udfs.arrow.ragged import row_of
 from udfs.planning.cluster_model import ClusterModel, Flags, ReplicaLists
 from udfs.planning.constraints import Rules, select_target_brokers
 from udfs.planning.plan_request import DISK, PlanRequest
@@ -18,7 +17,7 @@ def explain_low_disk(
     """Explain which brokers to fill stay far emptier than others of their rack. counted: bool (n), in the mean."""
     if not model.known[0] or DISK not in request.priorities or not counted.any():
         return
-    load = np.bincount(lists.replicas, model.size[row_of(lists.offsets)], model.brokers)
+    load = model.sum_disk(lists)
     disk = load / max(float(load[counted].mean()), 1e-300)
     named = np.isin(model.broker_ids, select_target_brokers(model, request)) & (request.goal == "expand")
     empty = np.bincount(model.replicas, minlength=model.brokers) == 0

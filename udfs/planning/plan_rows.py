@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
-from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, row_of, take_segments
+from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints, ProposedAssignment
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
@@ -182,8 +182,8 @@ def _find_fullest_broker(model: ClusterModel, proposal: ProposedAssignment) -> d
     names = ("fullest_broker", "fullest_broker_bytes_before", "fullest_broker_bytes_after")
     if not model.known[0] or not model.live.any():
         return dict.fromkeys(names)
-    before = np.bincount(model.replicas, model.size[model.row], model.brokers)
-    after = np.bincount(proposal.replicas, model.size[row_of(proposal.offsets)], model.brokers)
+    before = model.sum_disk(model)
+    after = model.sum_disk(proposal)
     fullest = int(np.where(model.live, after, -1).argmax())
     values = (int(model.broker_ids[fullest]), round(before[fullest]), round(after[fullest]))
     return dict(zip(names, values, strict=True))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, is_in_segment, row_of
+from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, row_of
 from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ReplicaLists
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.plan_execution import PlanExecution
@@ -52,7 +52,6 @@ def find_last_copies(model: ClusterModel, lists: ReplicaLists) -> Flags:
     if model.in_sync is None:
         return last
     in_isr = model.in_sync
-    isr = model.replicas[in_isr]
-    isr_offsets = np.append(0, np.cumsum(in_isr))[model.offsets]
-    in_last_isr = last & is_in_segment(lists.replicas, lists.offsets, isr, isr_offsets)
+    isr_offsets = offsets_of(count_true(in_isr, model.offsets))
+    in_last_isr = last & is_in_segment(lists.replicas, lists.offsets, model.replicas[in_isr], isr_offsets)
     return np.where(any_true(in_last_isr, lists.offsets)[row], in_last_isr, last)

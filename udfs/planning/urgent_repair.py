@@ -39,10 +39,10 @@ def find_urgent_repair(
         first = make_plan(model, urgent)
     except InfeasibleRequest:
         return None
-    copied = model.find_copied(first)
-    rows = np.unique(row_of(first.offsets)[copied])
+    copied_rows = row_of(first.offsets)[model.find_copied(first)]
+    rows = np.unique(copied_rows)
     if not len(rows) or len(rows) >= int(model.find_changed(proposal).sum()):
         return None
-    size = round(float(model.size[row_of(first.offsets)[copied]].sum())) if model.known[0] else None
+    size = round(float(model.size[copied_rows].sum())) if model.known[0] else None
     names = [model.name(row) for row in rows[:_LISTED].tolist()]
     return UrgentRepair(len(rows), names, size, prepare_execution(model, first, limits).seconds)

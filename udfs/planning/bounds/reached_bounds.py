@@ -3,7 +3,7 @@
 import numpy as np
 
 from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssignment, ReplicaLists
-from udfs.planning.constraints import Rules
+from udfs.planning.constraints import Rules, count_in_racks
 
 
 def count_missing_replicas(model: ClusterModel, rules: Rules) -> Ints:
@@ -12,7 +12,7 @@ def count_missing_replicas(model: ClusterModel, rules: Rules) -> Ints:
     A partition keeps at most what is on brokers that stay, and of each rack at most what the rack may hold.
     """
     stays = ~rules.must_leave[model.replicas] | rules.fixed[model.row]
-    row, count = _count_in_racks(model, model, stays)
+    row, count = count_in_racks(model, model, stays)
     count = np.where(rules.fixed[row], count, np.minimum(count, rules.rack_cap[row]))
     remaining = np.bincount(row, count, model.partitions).astype(np.int64)
     missing: Ints = np.maximum(rules.factor - remaining, 0)
@@ -49,25 +49,15 @@ def bound_bytes_by_disk(model: ClusterModel, rules: Rules, proposal: ProposedAss
     """
     if not counted.any():
         return 0.0
-    before = np.bincount(model.replicas, model.size[model.row], model.brokers)
-    placed = model.with_lists(proposal.offsets, proposal.replicas)
-    after = np.bincount(placed.replicas, model.size[placed.row], model.brokers)
+    before, after = model.sum_disk(model), model.sum_disk(proposal)
     leaving = np.maximum(before - after[counted].max(), 0.0)[counted].sum()
     leaving += np.maximum(before - after, 0.0)[rules.must_leave].sum()
     arriving = np.maximum(after[counted].min() - before, 0.0)[counted].sum()
     return float(max(leaving, arriving))
 
 
-def _count_in_racks(model: ClusterModel, lists: ReplicaLists, selected: Flags) -> tuple[Ints, Ints]:
-    """Count the selected replicas (bool, r) of each partition in each rack: (partition, count), int64."""
-    racks = int(model.rack.max(initial=0)) + 1
-    row = np.repeat(np.arange(model.partitions), np.diff(lists.offsets))
-    cells, count = np.unique((row * racks + model.rack[lists.replicas])[selected], return_counts=True)
-    return cells // racks, count
-
-
 def _count_beyond_racks(model: ClusterModel, lists: ReplicaLists, rules: Rules, selected: Flags) -> Ints:
     """Count the selected replicas (bool, r) of each partition beyond what their racks may hold: int64 (p)."""
-    row, count = _count_in_racks(model, lists, selected)
+    row, count = count_in_racks(model, lists, selected)
     beyond = np.bincount(row, np.maximum(count - rules.rack_cap[row], 0), model.partitions)
     return beyond.astype(np.int64)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, row_of
+from udfs.arrow.ragged import any_true
 from udfs.planning.bounds.reached_bounds import count_missing_replicas
 from udfs.planning.certificates import CountCertificate
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints, ProposedAssignment
@@ -225,7 +225,7 @@ def _explain_missed(
     for code in np.unique(model.frozen[rules.blocked]).tolist():
         rows = np.flatnonzero(rules.blocked & (model.frozen == code))
         yield f"{model.describe_partitions(rows)} cannot be changed: {FreezeReason(code).explain(len(rows))}"
-    load = np.bincount(lists.replicas, model.size[row_of(lists.offsets)], model.brokers)
+    load = model.sum_disk(lists)
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
         capacity = f"{load[broker]:.0f} bytes, more than its capacity of {rules.broker_bytes[broker]:.0f}"
         yield f"broker {model.broker_ids[broker]} holds {capacity}"
