@@ -13,15 +13,15 @@ from udfs.failures.partition_health import find_expected
 
 
 def find_effects(
-    partitions: pa.Table, group: PartitionGroup, fails: Bools, leader: Ids, elected_from: Ids
+    partitions: pa.Table, group: PartitionGroup, fails: Bools, leader: Ids, in_sync: Ids
 ) -> FailureEffects:
     """Find what a failure does.
 
-    partitions: those of the group (schema INFERRED_PARTITIONS); fails: bool (r); leader, elected_from: after it, (p).
+    partitions: those of the group (schema INFERRED_PARTITIONS); fails: bool (r); leader, in_sync (count_in_sync): of
+    the partitions after it, int32 (p).
     """
     goes_offline = group.counted & (group.leader != NO_BROKER) & (leader == NO_BROKER)
-    is_blocked = group.counted & (leader != NO_BROKER)
-    is_blocked &= count_in_sync(group, fails, elected_from) < group.min_isr
+    is_blocked = group.counted & (leader != NO_BROKER) & (in_sync < group.min_isr)
     is_blocked &= ~_is_under_min_isr_now(group)
     is_single = np.diff(group.offsets) == 1
     broker = to_lists(partitions["replicas"]).values

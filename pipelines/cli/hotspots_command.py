@@ -114,10 +114,7 @@ def format_hotspots(
     now = answer.observed
     brokers = format_count(answer.live_brokers, "live broker")
     yield from _answer_chance(answer)
-    election = list(_answer_election(answer, findings))
-    yield from election
-    if _is_hotter_than_chance(answer) and not any(line.startswith("next: ") for line in election):
-        yield f"next: even out leaders: kafka-placement plan {source} --goal leaders --out plan-leaders"
+    yield from _answer_election(answer, findings, source)
     if topics := answer.single_leader_topics:
         yield f"{describe_single_leaders(topics)}."
         yield f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan-topics"
@@ -165,7 +162,7 @@ def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:
     own = "Kafka's own placement" if name == KAFKA else f"the scheme {name}"
     if now.leaders_max <= leaders.percentile(50):
         yield f"No hotspot: {subject}; {own} has {leaders.percentile(50) / leaders.mean:.2f} in the median of seeds."
-    elif now.leaders_max > leaders.percentile(95):
+    elif _is_hotter_than_chance(answer):
         limit = leaders.percentile(95) / leaders.mean
         yield f"Not chance: {subject}; {own} stays at or below {limit:.2f} in 95 % of seeds."
     elif above < _RARE_PERCENT:
@@ -187,8 +184,11 @@ def _is_hotter_than_chance(answer: ClusterHotspots) -> bool:
     return scheme is not None and most is not None and most > scheme[1].percentile(95)
 
 
-def _answer_election(answer: ClusterHotspots, findings: ClusterFindings) -> Iterator[str]:
-    """Say what an election of the preferred leaders would change, as the verdict does, or that it changes nothing."""
+def _answer_election(answer: ClusterHotspots, findings: ClusterFindings, source: str) -> Iterator[str]:
+    """Say what an election of the preferred leaders would change, as the verdict does, or that it changes nothing.
+
+    Where it does not help with a hotspot, a plan is the next step.
+    """
     from pipelines.verdict.judgement import describe_election
 
     now = answer.observed.max_over_mean_ratio
@@ -201,6 +201,8 @@ def _answer_election(answer: ClusterHotspots, findings: ClusterFindings) -> Iter
             yield f"next: {point.step}"
     if not points:
         yield "An election changes nothing: each preferred leader that is in sync leads already."
+    if _is_hotter_than_chance(answer) and not any(point.step for point in points):
+        yield f"next: even out leaders: kafka-placement plan {source} --goal leaders --out plan-leaders"
 
 
 def _align(cells: Sequence[str]) -> str:

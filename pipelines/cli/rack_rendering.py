@@ -7,10 +7,11 @@ import numpy as np
 from pipelines.cli.plan_command_line import PlanCommandLine
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.plan_files.plan_creation import CreatedPlan
+from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, join_names
 from udfs.planning.constraints import build_rules, find_rack_violations
+from udfs.plurals import is_or_are
 
-_MAX_TOPICS = 20  # in a command
 _FACTOR = 3  # that the command sets, if there are as many brokers
 
 
@@ -35,7 +36,7 @@ def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator
     if repairs is None:
         return
     size = f" ({format_bytes(repairs.bytes)})" if plan.summary.model.known[0] else ""
-    copied = f"{format_count(repairs.replicas, 'replica')}{size} {'is' if repairs.replicas == 1 else 'are'} copied"
+    copied = f"{format_count(repairs.replicas, 'replica')}{size} {is_or_are(repairs.replicas)} copied"
     again = command.with_other_folder("-without-racks").with_flag("--keep-rack-violations").change({})
     yield f"  rack violations: at least {copied} only to repair them, not to {plan.request.goal}; without that: {again}"
 
@@ -58,9 +59,9 @@ def _render_single_replicas(model: ClusterModel, command: PlanCommandLine) -> It
         return
     topics = [model.topic_names[topic] for topic in np.unique(model.topic[single]).tolist()]
     factor = min(_FACTOR, int(model.live.sum()))
-    options = {"--goal": ("rf",), "--rf": (str(factor),), "--topics": (",".join(topics[:_MAX_TOPICS]),)}
+    options = {"--goal": ("rf",), "--rf": (str(factor),), "--topics": (",".join(topics[:MAX_COMMAND_TOPICS]),)}
     again = PlanCommandLine(command.source, options).change({})
-    more = len(topics) - _MAX_TOPICS
+    more = len(topics) - MAX_COMMAND_TOPICS
     others = f"; then the same for {format_count(more, 'more topic')}" if more > 0 else ""
     have, they = ("has", "it goes") if count == 1 else ("have", "they go")
     one = f"{format_count(count, 'partition')} ({join_names(topics, 3)}) {have} replication factor 1"

@@ -43,13 +43,12 @@ def _group_by_effect(rows: Sequence[BrokerFailure]) -> dict[str, list[int]]:
 
     Of equal ones, those with fewer unreplicated partitions come first, then those whose takeovers are more even.
     """
-    from pipelines.verdict.failure_answers import NEWLY_UNDER_MIN_ISR
 
     def count_losses(row: BrokerFailure) -> dict[str, int]:
         return {
             "partitions offline": row.newly_offline_partitions - row.single_replica_partitions,
             "messages at risk": row.unclean_elections,
-            "acks=all blocked": max(NEWLY_UNDER_MIN_ISR.count(vars(row)), 0),
+            "acks=all blocked": row.newly_under_min_isr_partitions,
         }
 
     def rank(row: BrokerFailure) -> tuple[float, ...]:

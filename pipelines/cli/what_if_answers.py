@@ -223,7 +223,9 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     loads = next(loads for loads in scenario_failures(aggregates) if loads.outcomes.kind is ScenarioKind.CUSTOM)
     (row,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
     fails = np.append(~loads.survives[0], False)  # NO_BROKER does not fail
-    leader, elected_from = elect_after(group, fails[group.broker])
+    replica_fails = fails[group.broker]
+    leader, elected_from = elect_after(group, replica_fails)
+    in_sync = count_in_sync(group, replica_fails, elected_from)
     takeovers, after = (
         {ids[b]: int(values[0, b, LEADERS]) for b in np.flatnonzero(loads.survives[0]).tolist()}
         for values in (loads.takeovers, loads.after)
@@ -233,8 +235,7 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     size = group.size[(leader == NO_BROKER) & group.counted]
     findings = find_findings(snapshot, defaults)
     racks = _count_brokers_of_racks(snapshot, findings)
-    effects = find_effects(partitions, group, fails[group.broker], leader, elected_from)
-    in_sync = count_in_sync(group, fails[group.broker], elected_from)
+    effects = find_effects(partitions, group, replica_fails, leader, in_sync)
     is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(

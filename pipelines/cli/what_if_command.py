@@ -17,6 +17,7 @@ from pipelines.cli.restart_order import format_restart_order
 from pipelines.cli.text_format import format_count, print_message
 from pipelines.cli.verdict_rendering import format_findings
 from pipelines.ingest.sources import find_source
+from udfs.plurals import is_or_are
 
 if TYPE_CHECKING:
     from pipelines.cli.what_if_answers import (
@@ -63,8 +64,9 @@ def what_if(
             failed = find_failed(fail, snapshot)
             failure = what_if_answers.evaluate_failure(snapshot, failed, settings.topics.defaults)
             named, failing = shlex.quote(source), shlex.quote(fail)
-            lines = format_failure(failure.name_source(named), f"kafka-placement what-if {named} --fail {failing}")
-            common.write_answer(json_file, failure.name_source(named), lines)
+            failure = failure.name_source(named)
+            lines = format_failure(failure, f"kafka-placement what-if {named} --fail {failing}")
+            common.write_answer(json_file, failure, lines)
 
 
 def format_cluster(answer: ClusterAnswer) -> list[str]:
@@ -105,12 +107,11 @@ def _is_limited(gaps: SourceGaps) -> bool:
 
 def _list_details(row: BrokerFailure | RackFailure) -> Iterator[str]:
     from pipelines.cli.what_if_answers import RackFailure
-    from pipelines.verdict.failure_answers import NEWLY_UNDER_MIN_ISR
 
     if isinstance(row, RackFailure):
         yield format_count(row.brokers, "broker")
-    blocked = NEWLY_UNDER_MIN_ISR.count(vars(row))
-    if blocked > 0 and row.newly_offline_partitions + row.unclean_elections:  # else the answer says it
+    blocked = row.newly_under_min_isr_partitions
+    if blocked and row.newly_offline_partitions + row.unclean_elections:  # else the answer says it
         yield f"{format_count(blocked, 'partition')} would block acks=all producers"
     if row.leaders_lost:
         takeover = f", {format_count(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
@@ -160,7 +161,7 @@ def _answer_failure(answer: FailureAnswer) -> str:
     named = offline or unclean
     names = f": {name_some([f'{p.topic}-{p.partition}' for p in named])}" if named else ""
     before = summary.offline_before
-    already = f" ({before} {'is' if before == 1 else 'are'} offline already)" if before else ""
+    already = f" ({before} {is_or_are(before)} offline already)" if before else ""
     if len(answer.failed) == len(summary.gaps.failed_already_down):
         brokers = f"broker{'' if len(answer.failed) == 1 else 's'} {', '.join(map(str, answer.failed))}"
         return f"DOWN ALREADY: {brokers}. Nothing more would go offline{already}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.verdict.judgement import name_brokers
+from pipelines.verdict.judgement import name_with_noun
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import VerdictPoint
 from udfs.plurals import count_of
@@ -99,8 +99,7 @@ def _describe_extent(cluster: Mapping[str, Any], point: VerdictPoint) -> str:
     if point.kind == "under_replicated":
         return count_of(findings.lagging_partitions, "partition")
     if point.kind in ("down", "down_without_effect"):
-        down = findings.down_brokers
-        return f"broker{'' if len(down) == 1 else 's'} {name_brokers(down)}"
+        return name_with_noun(findings.down_brokers)
     names = {
         "broker_offline": "broker",
         "rack_offline": "rack",

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
-from pipelines.verdict.judgement import name_brokers
+from pipelines.verdict.judgement import name_with_noun
 from pipelines.verdict.levels import Level
-from udfs.plurals import count_of, is_or_are
+from udfs.plurals import count_of, is_or_are, it_or_them
 
 _LEVELS = list(Level)
 _NOT_AFFECTED = "Producers and consumers still work"
@@ -72,12 +72,12 @@ def _explain_risk(findings: ClusterFindings, worst: Mapping[str, int]) -> str:
         )
     )
     if n := offline.partitions:
-        return f"{_count(n)} offline now. Producers and consumers of {_name_topics(offline)} fail on {_them(n)}."
+        return f"{_count(n)} offline now. Producers and consumers of {_name_topics(offline)} fail on {it_or_them(n)}."
     if n := blocked.partitions:
-        effect = f"Producers with acks=all to {_name_topics(blocked)} fail on {_them(n)}; consumers still work."
+        effect = f"Producers with acks=all to {_name_topics(blocked)} fail on {it_or_them(n)}; consumers still work."
         return f"{_count(n)} below min.insync.replicas now. {effect}"
     if (down := findings.down_brokers) and (n := lagging.on_down_brokers):
-        brokers = f"broker{'' if len(down) == 1 else 's'} {name_brokers(down)} {is_or_are(len(down))} down"
+        brokers = f"{name_with_noun(down)} {is_or_are(len(down))} down"
         return f"{brokers}, and {_count(n)} under-replicated. {_explain_next_failure(worst)}"
     if n := worst["broker"]:
         return _explain_failure(n, "broker", exposed)
@@ -85,7 +85,7 @@ def _explain_risk(findings: ClusterFindings, worst: Mapping[str, int]) -> str:
 
 
 def _explain_failure(n: int, unit: str, affected: AffectedPartitions) -> str:
-    effect = f"Until it is back, producers and consumers of {_name_topics(affected)} fail on {_them(n)}."
+    effect = f"Until it is back, producers and consumers of {_name_topics(affected)} fail on {it_or_them(n)}."
     return f"nothing is offline now, but if one {unit} fails, up to {count_of(n, 'partition')} go offline. {effect}"
 
 
@@ -109,7 +109,3 @@ def _name_topics(affected: AffectedPartitions) -> str:
 
 def _count(n: int) -> str:
     return f"{count_of(n, 'partition')} {is_or_are(n)}"
-
-
-def _them(n: int) -> str:
-    return "it" if n == 1 else "them"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from pipelines.quantities import format_bytes, format_duration
 from pipelines.report.horizons import DUE_TIMES, find_due_time
 from pipelines.verdict.recommended_plans import list_recommended_plans
-from udfs.plurals import count_of, is_or_are
+from udfs.plurals import count_of, is_or_are, it_or_them
 
 _URGENT = DUE_TIMES[:2]  # today and this week
 
@@ -63,9 +63,7 @@ def _summarize(urgent: Sequence[PlannedWork]) -> str:
     if n := len(needed) - len(plans):
         sentences.append(f"{count_of(n, 'more plan')} {is_or_are(n)} not computed, or infeasible.")
     if n := len(urgent) - len(needed):
-        sentences.append(f"{count_of(n, 'repair')} {is_or_are(n)} not counted: a restart makes {_them(n)} needless.")
+        sentences.append(
+            f"{count_of(n, 'repair')} {is_or_are(n)} not counted: a restart makes {it_or_them(n)} needless."
+        )
     return " ".join(sentences)
-
-
-def _them(n: int) -> str:
-    return "it" if n == 1 else "them"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pipelines.quantities import format_bytes
 from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, RANKED_ISSUES
 from pipelines.verdict.cluster_evidence import PartitionIssue
-from pipelines.verdict.judgement import name_brokers
+from pipelines.verdict.judgement import name_with_noun
 from pipelines.verdict.statements import VerdictPoint
 from udfs.plurals import count_of
 
@@ -106,6 +106,6 @@ def _describe_cause(row: Mapping[str, Any]) -> Iterator[str]:
     elif issue == PartitionIssue.OFFLINE_IF_BROKER_FAILS and single < row["partitions"]:
         yield "one replica in sync"
     if failed := row["failed_brokers"]:
-        yield f"failed broker{'' if len(failed) == 1 else 's'} {name_brokers(failed)}"
+        yield f"failed {name_with_noun(failed)}"
     elif lagging and issue != PartitionIssue.OFFLINE_IF_BROKER_FAILS:
         yield "replicas out of sync"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
-from pipelines.verdict.judgement import name_brokers, name_some, repair_first, repair_offline
+from pipelines.verdict.judgement import name_brokers, name_some, name_with_noun, repair_first, repair_offline
 from pipelines.verdict.levels import Level
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.statements import Statement, Step, VerdictPoint
@@ -69,7 +69,7 @@ class FailureEffects:
         """Yield why, each with what to do about it. failing: brokers that fail; down: brokers that are down."""
         live_count = len(racks.brokers) - len(down)
         if count := self.offline.on_down_brokers + self.blocked.on_down_brokers:
-            needed = f"the partitions that need {_name_with_noun(failing)}"
+            needed = f"the partitions that need {name_with_noun(failing)}"
             options = f"--at-min-isr-partitions --brokers {','.join(map(str, failing))}"
             values = {"affected": self._name(count), "repair_first": repair_first(down, needed, options)}
             have = "has" if count == 1 else "have"
@@ -80,7 +80,7 @@ class FailureEffects:
             yield ALL_FAIL.fill(count, affected=self._name(count), repair=racks.choose_step(SPREAD, ADD_BROKERS))
         if count := self.out_of_sync:
             names = name_some(self.out_of_sync_partitions, count)
-            brokers = _name_with_noun(self.out_of_sync_brokers)
+            brokers = name_with_noun(self.out_of_sync_brokers)
             yield OUT_OF_SYNC.fill(count, affected=self._name(count), brokers=brokers, names=names)
         if count := self.no_spare:
             repair = ONE_BY_ONE if len(failing) > 1 else statements.EXCEED_MIN_ISR
@@ -91,8 +91,3 @@ class FailureEffects:
         total = self.offline.partitions + self.blocked.partitions
         partitions = count_of(total, "partition")
         return f"{count:,} of these {partitions}" if count < total else f"All {partitions}" if total > 1 else "It"
-
-
-def _name_with_noun(brokers: Sequence[int]) -> str:
-    """Name brokers, as in `broker 1` or `brokers 1, 2`."""
-    return f"broker{'' if len(brokers) == 1 else 's'} {name_brokers(brokers)}"

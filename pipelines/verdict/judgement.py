@@ -20,7 +20,7 @@ from pipelines.verdict.levels import Level
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
 from pipelines.verdict.statements import Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
-from udfs.plurals import count_of, is_or_are
+from udfs.plurals import count_of, is_or_are, it_or_them
 
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
@@ -98,7 +98,7 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.DELETED.fill(count)
     if count := findings.ignored_topics:
         n = findings.ignored_offline_partitions
-        text = f"; {count_of(n, 'partition')} of {'it' if count == 1 else 'them'} {is_or_are(n)} offline"
+        text = f"; {count_of(n, 'partition')} of {it_or_them(count)} {is_or_are(n)} offline"
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
@@ -225,7 +225,7 @@ def describe_restart(down: Sequence[int], affected: AffectedPartitions) -> str:
     """Return the step to take first where brokers are down; empty if they have no replica of affected partitions."""
     if not affected.on_down_brokers:
         return ""
-    return f"restart broker{'' if len(down) == 1 else 's'} {name_brokers(down)}; "
+    return f"restart {name_with_noun(down)}; "
 
 
 def _name_lagging_brokers(findings: ClusterFindings) -> str:
@@ -313,6 +313,11 @@ def name_some(items: Sequence[object], count: int | None = None) -> str:
 def name_brokers(ids: Sequence[object]) -> str:
     """Name the first brokers, as in `1, 2 and 3 more`."""
     return _name_first(ids, MAX_BROKERS, len(ids))
+
+
+def name_with_noun(brokers: Sequence[int]) -> str:
+    """Name brokers, as in `broker 1` or `brokers 1, 2`."""
+    return f"broker{'' if len(brokers) == 1 else 's'} {name_brokers(brokers)}"
 
 
 def _name_first(items: Sequence[object], limit: int, count: int) -> str:

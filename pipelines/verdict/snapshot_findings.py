@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +27,7 @@ from pipelines.verdict.cluster_evidence import (
 )
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, is_in_segment, row_of
+from udfs.failures.kernels.election import Bools, Ids, Ints
 from udfs.failures.partition_health import find_expected
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
@@ -45,6 +45,15 @@ class _PreferredElection(NamedTuple):
     ratio: float | None  # leaders of the hottest broker over the mean, afterwards
 
 
+class _Replicas(NamedTuple):
+    """The r replicas of partitions."""
+
+    broker: Ids  # int32 (r)
+    offsets: Ints  # int64, the replicas of each partition
+    is_expected: Bools  # (r), whether it should be in sync
+    is_down: Bools  # (r), whether its broker is down
+
+
 class _LaggingReplicas(NamedTuple):
     """Online partitions with a replica that is out of sync on a live broker, and these brokers, the worst first."""
 
@@ -56,8 +65,8 @@ class _LaggingReplicas(NamedTuple):
 class PartitionFlags(NamedTuple):
     """What makes each of p partitions vulnerable."""
 
-    is_single: npt.NDArray[np.bool_]  # (p), whether it has replication factor 1
-    is_on_down_broker: npt.NDArray[np.bool_]  # (p), whether a replica that should be in sync is on a down broker
+    is_single: Bools  # (p), whether it has replication factor 1
+    is_on_down_broker: Bools  # (p), whether a replica that should be in sync is on a down broker
 
 
 def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) -> ClusterFindings:
@@ -78,15 +87,17 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
     election = _elect_preferred(partitions, len(live))
     down = get_down_brokers(snapshot.brokers)
     counted = partitions.filter(pa.array(~(is_deleted | of_ignored)))
-    lagging = _find_lagging(counted, down)
+    replicas = _select_replicas(counted, down)
+    is_on_down_broker = any_true(replicas.is_expected & replicas.is_down, replicas.offsets)
+    lagging = _find_lagging(counted, replicas)
     return ClusterFindings(
-        issues=count_issues(counted, down),
+        issues=count_issues(counted, is_on_down_broker),
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         racks=len(pc.unique(racks.drop_null())),
         replication_factor=_find_median_factor(partitions),
         down_brokers=tuple(down.tolist()),
-        down_critical_brokers=_find_down_critical(counted, down),
+        down_critical_brokers=_find_down_critical(counted, is_on_down_broker),
         lagging_partitions=lagging.partitions,
         lagging_brokers=lagging.brokers,
         lagging_broker_partitions=lagging.broker_partitions,
@@ -117,10 +128,10 @@ def _find_unlisted(quarantined: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     return tuple(sorted({int(match[1]) for reason in reasons if (match := _UNLISTED.search(reason))}))
 
 
-def count_issues(partitions: pa.Table, down: npt.NDArray[np.int32]) -> dict[str, AffectedPartitions]:
+def count_issues(partitions: pa.Table, is_on_down_broker: Bools) -> dict[str, AffectedPartitions]:
     """Count the partitions with each issue, and name their topics.
 
-    partitions: with HEALTH_COLUMNS; down: brokers that are down.
+    partitions: p, with HEALTH_COLUMNS; is_on_down_broker: as in PartitionFlags (p).
     """
     has_no_successor = to_numpy(partitions["successor"], 0) == -1
     has_issue = {
@@ -132,23 +143,22 @@ def count_issues(partitions: pa.Table, down: npt.NDArray[np.int32]) -> dict[str,
         PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: to_lists(partitions["min_isr_critical_brokers"]).lengths > 0,
     }
     is_single = to_lists(partitions["replicas"]).lengths == 1
-    flags = PartitionFlags(is_single, _is_on_down_broker(partitions, down))
+    flags = PartitionFlags(is_single, is_on_down_broker)
     topic = to_array(partitions["topic"])
     return {issue: count_by_topic(topic, mask, flags) for issue, mask in has_issue.items() if mask.any()}
 
 
-def _is_on_down_broker(partitions: pa.Table, down: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+def _select_replicas(partitions: pa.Table, down: Ids) -> _Replicas:
     broker, offsets, _ = to_lists(partitions["replicas"])
-    return any_true(find_expected(partitions, broker, offsets) & np.isin(broker, down), offsets)
+    return _Replicas(broker, offsets, find_expected(partitions, broker, offsets), np.isin(broker, down))
 
 
-def _find_down_critical(partitions: pa.Table, down: npt.NDArray[np.int32]) -> tuple[int, ...]:
+def _find_down_critical(partitions: pa.Table, is_on_down_broker: Bools) -> tuple[int, ...]:
     critical = to_lists(partitions["min_isr_critical_brokers"])
-    is_on_down = _is_on_down_broker(partitions, down)[row_of(critical.offsets)]
-    return tuple(np.unique(critical.values[is_on_down]).tolist())
+    return tuple(np.unique(critical.values[is_on_down_broker[row_of(critical.offsets)]]).tolist())
 
 
-def count_by_topic(topic: pa.Array, is_affected: npt.NDArray[np.bool_], flags: PartitionFlags) -> AffectedPartitions:
+def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -> AffectedPartitions:
     """Count partitions by topic. topic, is_affected: the topic of each of p partitions, and whether it counts (p)."""
     if not is_affected.any():
         return NO_PARTITIONS
@@ -166,11 +176,11 @@ def _find_median_factor(partitions: pa.Table) -> float | None:
     return float(np.median(factors[factors > 1])) if (factors > 1).any() else None
 
 
-def _find_lagging(partitions: pa.Table, down: npt.NDArray[np.int32]) -> _LaggingReplicas:
+def _find_lagging(partitions: pa.Table, replicas: _Replicas) -> _LaggingReplicas:
     """Find the replicas of online partitions that are out of sync although their broker is not down."""
-    broker, offsets, _ = to_lists(partitions["replicas"])
+    broker, offsets, is_expected, is_down = replicas
     in_isr = is_in_segment(broker, offsets, *to_lists(partitions["isr"])[:2])
-    lags = find_expected(partitions, broker, offsets) & ~in_isr & ~np.isin(broker, down)
+    lags = is_expected & ~in_isr & ~is_down
     lags &= to_flags(partitions["online"])[row_of(offsets)]
     ids, counts = np.unique(broker[lags], return_counts=True)
     order = np.argsort(-counts, kind="stable")
