@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Name of the lock on the only port of a Spark Connect server within a process.
 CONNECT_PORT = "port-15002"
 COMMAND = [sys.executable, "-m", "pipelines.cli"]
+SMALL_RUN_OPTIONS = (*FEW_SEEDS, "--set", "plans.goals=leaders")
 # In the first cluster, the failure of broker 1 takes a partition offline; in the last one, that of broker 98 does.
 SMALL_CLUSTERS = {
     "prod.eu": "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1\n",
@@ -124,9 +125,7 @@ class SmallRun:
         }
         arguments = (
             *(f"{name}={file}" for name, file in files.items()),
-            *FEW_SEEDS,
-            "--set",
-            "plans.goals=leaders",
+            *SMALL_RUN_OPTIONS,
             "--no-report",
         )
 

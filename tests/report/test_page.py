@@ -473,7 +473,7 @@ def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp
 def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
     """A repair that replaces a broker that is down says so, in the overview and at its cluster."""
     down = cluster_of(4, "down")
-    lagging = {PartitionIssue.UNDER_REPLICATED: AffectedPartitions(3, 1, ["t"], [3])}
+    lagging = {PartitionIssue.UNDER_REPLICATED: AffectedPartitions(3, 1, ["t"], [3], on_down_brokers=3)}
     findings = ClusterFindings(issues=lagging, partitions=3, counted_partitions=3, down_brokers=(9,))
     now = down["hotspots"]["observed"]
     verdict = judge_cluster(ClusterEvidence(now, [], [], findings))

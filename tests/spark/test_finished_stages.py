@@ -22,11 +22,11 @@ from pipelines.stages import finished_steps
 from pipelines.stages.finished_steps import find_finished_steps
 from pipelines.stages.stage_registry import NEEDS, STEPS
 from pipelines.tables import TABLES
-from tests.commands import FEW_SEEDS, call
-from tests.shared_runs import SmallRun
+from tests.commands import call
+from tests.shared_runs import SMALL_RUN_OPTIONS, SmallRun
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-OPTIONS = FEW_SEEDS[1::2]
+OPTIONS = SMALL_RUN_OPTIONS[1::2]
 
 
 class FinishedRun:
