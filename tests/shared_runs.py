@@ -123,11 +123,7 @@ class SmallRun:
         files = {
             name: shared_folder.folder / "shared" / "small-run" / "sources" / f"{name}.txt" for name in SMALL_CLUSTERS
         }
-        arguments = (
-            *(f"{name}={file}" for name, file in files.items()),
-            *SMALL_RUN_OPTIONS,
-            "--no-report",
-        )
+        arguments = (*(f"{name}={file}" for name, file in files.items()), *SMALL_RUN_OPTIONS, "--no-report")
 
         def run(folder: Path) -> None:
             (folder / "sources").mkdir()

@@ -73,8 +73,8 @@ LiveServersOption = Annotated[
     str | None,
     typer.Option(
         "--bootstrap-server",
-        help="Brokers named in the printed commands.",
-        show_default="up to three live brokers whose host and port the source shows, else localhost:9092",
+        help="Broker named in the printed commands.",
+        show_default="the first live broker whose host and port the source shows, else localhost:9092",
         **_SERVER,
     ),
 ]

@@ -110,7 +110,7 @@ def plan(
     from pipelines.cli.plan_rendering import render_plan, render_progress
     from pipelines.cli.plan_warnings import list_warnings
     from pipelines.config.plan_parameters import build_metric_options
-    from pipelines.ingest.merge.live_brokers import get_bootstrap_servers
+    from pipelines.ingest.merge.live_brokers import get_bootstrap_server
     from pipelines.plan_files.new_brokers import (
         add_new_brokers,
         explain_assumption,
@@ -123,7 +123,7 @@ def plan(
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.plan_writer import REASSIGNMENT
     from pipelines.setup.compile_on_demand import announce_compilation
-    from pipelines.verdict.statements import join_servers
+    from pipelines.verdict.statements import DEFAULT_SERVER
 
     settings = common_options.read_settings(conf, options, ignored=ignored)
     defaults = settings.topics.defaults
@@ -156,7 +156,7 @@ def plan(
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
-    servers = server or join_servers(get_bootstrap_servers(snapshot.brokers))
+    named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER
     command = PlanCommandLine(source, written.values | _list_other_options(context))
     snapshot = add_new_brokers(snapshot, new_brokers)
     if proposed := propose_new_brokers(snapshot, request):
@@ -174,7 +174,7 @@ def plan(
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created):
         print_warning(warning)
-    lines = reassignment.splitlines() if printed else render_plan(created, out, servers, command)
+    lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
     common_options.write_answer(json_file, build_answer(created), lines)
 
 

@@ -228,7 +228,9 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
     yield from compare("copysets", (s.durability.copysets for s in states), None)
     losses = [state.durability.loss_probability for state in states]
     counts = sorted({*losses[0], *losses[1]})
-    for k in [k for k in counts if any(loss.get(k) for loss in losses)] or counts[-1:]:
+    # If a loss is certain, as with partitions of replication factor 1, it is so with more failures too.
+    certain = [k for k in counts if all(loss.get(k) == 1 for loss in losses)]
+    for k in [k for k in counts if any(loss.get(k) for loss in losses) and k not in certain[1:]] or counts[-1:]:
         yield from compare(f"P(loss if {k} {'fails' if k == 1 else 'fail'})", (loss.get(k) for loss in losses), 6)
     if before.balance.brokers != after.balance.brokers:
         old = f"before: {format_count(before.balance.brokers, 'broker')}, without those that --add-brokers adds"

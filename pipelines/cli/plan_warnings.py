@@ -10,8 +10,8 @@ from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.verdict.cluster_evidence import MAX_NAMED
 from pipelines.verdict.judgement import name_some
 from udfs.planning.cluster_model import FreezeReason
+from udfs.planning.last_copies import find_last_copies
 from udfs.planning.plan_metrics import count_frozen_partitions
-from udfs.planning.under_replication import find_last_copies
 from udfs.plurals import is_or_are, it_or_them
 
 

@@ -1,14 +1,19 @@
 """Text about the waves of a plan."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
 
 from pipelines.cli.text_format import format_bytes, format_count, format_duration
-from udfs.planning.cluster_model import join_names
+from udfs.planning.cluster_model import ClusterModel, join_names
 from udfs.planning.plan_execution import PlanExecution
-from udfs.planning.under_replication import count_under_replicated
+from udfs.planning.wave_health import NEVER, WaveHealth, measure_wave_health
 from udfs.planning.waves import WaveLimit, WaveLimits, WaveReport
 
 _LISTED = 6  # partitions by name
+_BROKERS = 12  # of those that can restart after the same wave
+_GROUPS = 6  # waves after which further brokers can restart
 _FIRST, _LAST = 12, 6  # waves in the table, if there are more than both together
 _SHORT = {WaveLimit.BYTES: "bytes", WaveLimit.MOVES: "replicas", WaveLimit.ORDER: "order", WaveLimit.SIZE: "size"}
 
@@ -23,28 +28,60 @@ def render_waves(execution: PlanExecution) -> Iterator[str]:
     about = "" if duration.startswith("under") else "about "
     time = f", {about}{duration} of copying at {throttle}" if has_sizes else f" at {throttle}; sizes are unknown"
     yield f"  {format_count(len(reports), 'wave')}{time}"
-    yield from _render_table(_list_rows(execution))
+    health = measure_wave_health(execution)
+    yield from _render_table(_list_rows(execution, health))
     limits = {closure.limit for report in reports for closure in report.closed_by[:1]}
     yield from (f"    {_SHORT[limit]}: {_explain(limit, waves.limits)}" for limit in WaveLimit if limit in limits)
     if len(waves.oversized):
         names = join_names((model.name(row) for row in waves.oversized.tolist()), _LISTED)
         yield f"    larger than a wave's limit, so their brokers copy nothing else in the same wave: {names}"
+    if health.under_replicated[0]:
+        yield from _render_restarts(execution.model, health)
 
 
-def _list_rows(execution: PlanExecution) -> list[list[str]]:
+def _render_restarts(model: ClusterModel, health: WaveHealth) -> Iterator[str]:
+    """Render after which waves brokers can restart, if there are some that cannot now."""
+    waves, blocked = health.find_restart_waves(), health.blocked_by_restart[-1]
+    is_lagging = (blocked > 0) & (blocked == health.lagging_at_end)
+    live = np.flatnonzero(model.live).tolist()
+    if not waves[live].any():
+        return
+    order = sorted(live, key=lambda broker: (waves[broker] == NEVER, waves[broker], not is_lagging[broker]))
+    texts = []
+    for (wave, lags), group in groupby(order, key=lambda broker: (int(waves[broker]), bool(is_lagging[broker]))):
+        names = []
+        for broker in group:
+            count = f" ({format_count(int(blocked[broker]), 'partition')})" if wave == NEVER else ""
+            names.append(f"{model.broker_ids[broker]}{count}")
+        when = f"after wave {wave}" if wave else "now"
+        if wave == NEVER:
+            when = "once replicas that lag on live brokers are in sync" if lags else "not after the last wave either"
+        texts.append(f"{when}: {join_names(names, _BROKERS)}")
+    yield "    brokers that can restart without leaving a partition below min.insync.replicas or offline:"
+    hidden = len(texts) - _GROUPS if len(texts) > _GROUPS + 1 else 0
+    shown = [*texts[: _GROUPS // 2], f"{hidden} more waves, see plan.json", *texts[len(texts) - _GROUPS // 2 :]]
+    yield f"      {'; '.join(shown if hidden else texts)}"
+
+
+def _list_rows(execution: PlanExecution, health: WaveHealth) -> list[list[str]]:
     """List the headings of the table, and the cells of each wave."""
     reports, has_sizes = execution.wave_reports, execution.model.known[0]
-    under_replicated = count_under_replicated(execution)
+    counts = {
+        "under-replicated": health.under_replicated,
+        "below min ISR": health.under_min_isr,
+        "at min ISR": health.at_min_isr,
+    }
+    shown = {title: count.tolist() for title, count in counts.items() if health.under_replicated[0] and count[0]}
     headings = ["wave", "partitions", "replicas"]
     headings += ["copied", "time", "in total"] * has_sizes
-    headings += [f"under-replicated (now {under_replicated.now:,})"] * bool(under_replicated.now)
+    headings += [f"{title} (now {count[0]:,})" for title, count in shown.items()]
     rows, seconds = [[*headings, "closed by"]], 0.0
-    for report, remaining in zip(reports, under_replicated.after_waves.tolist(), strict=True):
+    for number, report in enumerate(reports, 1):
         seconds += report.seconds
         row = [f"{report.wave}", f"{report.partitions:,}", f"{report.replicas_added:,}"]
         if has_sizes:
             row += [format_bytes(report.bytes_to_copy), format_duration(report.seconds), format_duration(seconds)]
-        row += [f"{remaining:,}"] * bool(under_replicated.now)
+        row += [f"{count[number]:,}" for count in shown.values()]
         rows.append([*row, _name_limit(report)])
     return rows
 

@@ -272,7 +272,7 @@ def _list_causes(
         causes = judge_present(findings)
     else:
         causes = effects.list_causes(sorted(set(failed)), findings.down_brokers, racks)
-    return tuple(cause.name_servers(findings.bootstrap_servers) for cause in causes)
+    return tuple(cause.name_server(findings.bootstrap_server) for cause in causes)
 
 
 def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnswer:

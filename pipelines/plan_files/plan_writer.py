@@ -23,6 +23,7 @@ from udfs.json_answers import json_key, json_object, to_json
 from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.wave_health import measure_wave_health
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 
 Hashes = npt.NDArray[np.uint32]
@@ -171,12 +172,19 @@ def _dump_plan(execution: PlanExecution, facts: Mapping[str, Any], changes: Iter
 
 
 def list_waves(execution: PlanExecution) -> list[dict[str, Any]]:
-    """List the waves with their files; bytes and seconds are None where no size is known."""
-    out = []
+    """List the waves with their files and the state after them; bytes and seconds are None where no size is known."""
+    out, model, health = [], execution.model, measure_wave_health(execution)
     for name, report in zip(name_waves(execution.waves.waves), execution.wave_reports, strict=True):
         members: dict[str, Any] = to_json(report)
-        if not execution.model.known[0]:
+        if not model.known[0]:
             members |= dict.fromkeys(("bytes_to_copy", "busiest_bytes", "seconds"))
+        can_restart = model.live & (health.blocked_by_restart[report.wave] == 0)
+        members |= {
+            "under_replicated_partitions": int(health.under_replicated[report.wave]),
+            "under_min_isr_partitions": int(health.under_min_isr[report.wave]),
+            "at_min_isr_partitions": int(health.at_min_isr[report.wave]),
+            "restartable_brokers": model.ids(np.flatnonzero(can_restart)),
+        }
         out.append({"wave": members.pop("wave"), "file": name_wave_file(name), **to_plain_json(members)})
     return out
 

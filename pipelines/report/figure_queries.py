@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import reduce
 from textwrap import indent
 
-from pipelines.ingest.merge.live_brokers import MAX_SERVERS, UNFIT_HOST_REGEX
+from pipelines.ingest.merge.live_brokers import UNFIT_HOST_REGEX
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.spark.views import View, match_snapshots, parse_queries
@@ -52,7 +52,7 @@ FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 -- findings: What is wrong already, and what the sources lack
 SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, replication_factor,
        down_brokers, down_critical_brokers, lagging_partitions, lagging_brokers, lagging_broker_partitions,
-       bootstrap_servers,
+       bootstrap_server,
        electable_partitions,
        CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
        deleted_topics_offline_partitions, ignored_topics, ignored_offline_partitions, reassigned_partitions,
@@ -69,9 +69,8 @@ LEFT JOIN (
   SELECT cluster_id, snapshot_id, count_if(live IS NOT FALSE) AS live_brokers,
          count(DISTINCT CASE WHEN live IS NOT FALSE THEN rack END) AS racks,
          array_sort(collect_list(CASE WHEN live IS FALSE THEN broker_id END)) AS down_brokers,
-         transform(slice(array_sort(collect_list(CASE WHEN live AND NOT host RLIKE '{unfit_host}' AND port > 0
-           THEN struct(broker_id, concat(host, ':', port) AS server) END)), 1, {max_servers}), b -> b.server)
-           AS bootstrap_servers,
+         min_by(concat(host, ':', port), broker_id) FILTER (WHERE live AND NOT host RLIKE '{unfit_host}' AND port > 0)
+           AS bootstrap_server,
          array_sort(collect_list(CASE WHEN live IS NULL THEN broker_id END)) AS unknown_brokers
   FROM silver.brokers GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
@@ -338,7 +337,6 @@ _CONSTANTS = {
     "{max_command_topics}": str(MAX_COMMAND_TOPICS),
     "{max_brokers}": str(MAX_ROWS),
     "{unfit_host}": UNFIT_HOST_REGEX,
-    "{max_servers}": str(MAX_SERVERS),
 }
 # TREND is over all runs of the clusters in {clusters}.
 *FIGURES, TREND = (

@@ -79,7 +79,7 @@ class ClusterFindings:
     lagging_partitions: int = 0  # online, with a replica that is out of sync on a live broker; those that count
     lagging_brokers: Sequence[int] = ()  # with such replicas, those with most of them first
     lagging_broker_partitions: Sequence[int] = ()  # how many each of them has
-    bootstrap_servers: Sequence[str] = ()  # host:port of the first live brokers
+    bootstrap_server: str | None = None  # host:port of the first live broker
     electable_partitions: int = 0  # whose preferred leader is in sync, but does not lead
     elected_ratio: float | None = None  # leaders of the hottest broker over the mean, after an election of these
     deleted_topics_offline_partitions: int = 0  # of topics that are marked for deletion

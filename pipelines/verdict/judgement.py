@@ -66,7 +66,7 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
         points.insert(0, _describe_health(evidence))
     elif level is Level.UNKNOWN and findings.counted_partitions and evidence.broker_failures:
         points.insert(0, statements.UNCERTAIN.fill())
-    named = tuple(point.name_servers(findings.bootstrap_servers) for point in points)
+    named = tuple(point.name_server(findings.bootstrap_server) for point in points)
     return Verdict(level, points[0].text, named)
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.merge.live_brokers import (
-    get_bootstrap_servers,
+    get_bootstrap_server,
     get_down_brokers,
     get_live_brokers,
     get_unknown_brokers,
@@ -101,7 +101,7 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         lagging_partitions=lagging.partitions,
         lagging_brokers=lagging.brokers,
         lagging_broker_partitions=lagging.broker_partitions,
-        bootstrap_servers=get_bootstrap_servers(snapshot.brokers),
+        bootstrap_server=get_bootstrap_server(snapshot.brokers),
         electable_partitions=election.partitions,
         elected_ratio=election.ratio,
         deleted_topics_offline_partitions=int((is_offline & is_deleted).sum()),

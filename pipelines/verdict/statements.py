@@ -4,7 +4,6 @@ Texts have `{n}` (a count, with thousands separated), other names in braces, and
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,9 +13,9 @@ _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
 _FOLDER = re.compile(r"(?<=--out plan-)CLUSTER(?=-[a-z]+)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a folder
 _PLAN = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)")
-DEFAULT_SERVERS = "localhost:9092"  # where no source shows hosts and ports of live brokers
-_SERVERS = f"--bootstrap-server {DEFAULT_SERVERS}"
-_LIST = f"kafka-topics {_SERVERS} --describe "
+DEFAULT_SERVER = "localhost:9092"  # where no source shows host and port of a live broker
+_SERVER = f"--bootstrap-server {DEFAULT_SERVER}"
+_LIST = f"kafka-topics {_SERVER} --describe "
 _FORMS = re.compile(r"\[([^\[\]|]*)\|([^\[\]|]*)\]")
 
 
@@ -68,14 +67,9 @@ class VerdictPoint:
         step = _SOURCE.sub(lambda command: f"{command[1]} {source}", self.step)
         return replace(self, step=_FOLDER.sub(lambda _: folder_name, step))
 
-    def name_servers(self, servers: Sequence[str]) -> "VerdictPoint":
-        """Name bootstrap servers in the commands of the next step; without any, they stay as they are."""
-        return replace(self, step=self.step.replace(_SERVERS, f"--bootstrap-server {join_servers(servers)}"))
-
-
-def join_servers(servers: Sequence[str]) -> str:
-    """Return the value of --bootstrap-server for these brokers, or the default without any."""
-    return ",".join(servers) or DEFAULT_SERVERS
+    def name_server(self, server: str | None) -> "VerdictPoint":
+        """Name the bootstrap server (host:port) in the commands of the next step; None = they stay as they are."""
+        return replace(self, step=self.step.replace(_SERVER, f"--bootstrap-server {server or DEFAULT_SERVER}"))
 
 
 def fill_forms(text: str, n: int, **values: object) -> str:
@@ -97,7 +91,7 @@ _ADD_REPLICAS = (
 ADD_REPLICAS = Step(
     "some of them have replication factor 1, and three brokers or more are live",
     f"{_ADD_REPLICAS}; then, for each topic, raise min.insync.replicas to 2 (acks=all waits for two replicas): "
-    f"kafka-configs {_SERVERS} --alter --entity-type topics --entity-name {{first}} "
+    f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {{first}} "
     "--add-config min.insync.replicas=2",
 )
 ADD_SECOND_REPLICA = Step("some of them have replication factor 1", _ADD_REPLICAS)
@@ -236,7 +230,7 @@ NOT_PREFERRED = Statement(
     "A partition is not led by its preferred leader, though that is in sync. The next step is printed if the hottest "
     "broker then leads fewer partitions.",
     "{n} [partition is|partitions are] not led by [its|their] preferred leader{effect}.",
-    f"elect the preferred leaders: kafka-leader-election {_SERVERS} --election-type PREFERRED --all-topic-partitions",
+    f"elect the preferred leaders: kafka-leader-election {_SERVER} --election-type PREFERRED --all-topic-partitions",
 )
 REASSIGNED = Statement(
     Level.OK,

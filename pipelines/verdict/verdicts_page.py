@@ -22,7 +22,7 @@ its most serious sentence, which is its headline; the others follow, the most se
 In the sentences below, `{n}` is a count, `[one|several]` depends on it, and names in braces are filled in. `{topics}`
 names the topics with most of the partitions, with their number of partitions. SOURCE is the cluster's file or folder:
 `what-if` and `run` print its path, also in the report that `run` writes. CLUSTER is its name. In Kafka's commands,
-hosts and ports of up to three live brokers stand for `localhost:9092` where the sources show them.
+host and port of a live broker stand for `localhost:9092` where the sources show them.
 
 The conditions refer to `silver.partitions` (`online`, `under_replicated`, `under_min_isr`, `successor`,
 `rack_successor`) and to `gold.failure_summary` of the scheme `observed`; see [tables.md](tables.md).

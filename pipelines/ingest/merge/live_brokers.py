@@ -22,7 +22,6 @@ from udfs.plurals import count_of
 COUNTS_AS_LIVE = "live IS NOT FALSE"
 # Hosts that no printed command may name, as a shell could read more into them; fit for SQL.
 UNFIT_HOST_REGEX = "^$|^[._-]|[^A-Za-z0-9._-]"
-MAX_SERVERS = 3  # brokers that a command names
 
 _NO_PARTITIONS = PARTITIONS.empty_table()
 
@@ -152,13 +151,12 @@ def get_live_brokers(brokers: pa.Table) -> npt.NDArray[np.int32]:
     return np.sort(_get_ids(brokers)[~_is_down(brokers)])
 
 
-def get_bootstrap_servers(brokers: pa.Table) -> tuple[str, ...]:
-    """Return host:port of the first MAX_SERVERS brokers (schema BROKERS) that are known to be live, by id."""
+def get_bootstrap_server(brokers: pa.Table) -> str | None:
+    """Return host:port of the first broker (schema BROKERS) by id that is known to be live; None = not known."""
     brokers = brokers.filter(brokers["live"]).sort_by("broker_id")
     fit = pc.invert(pc.match_substring_regex(brokers["host"], UNFIT_HOST_REGEX))
-    named = brokers.filter(pc.and_(fit, pc.greater(brokers["port"], 0))).slice(length=MAX_SERVERS)
-    hosts, ports = (named[name].to_pylist() for name in ("host", "port"))
-    return tuple(f"{host}:{port}" for host, port in zip(hosts, ports, strict=True))
+    named = brokers.filter(pc.and_(fit, pc.greater(brokers["port"], 0))).slice(length=1)
+    return next((f"{broker['host']}:{broker['port']}" for broker in named.to_pylist()), None)
 
 
 def get_unknown_brokers(brokers: pa.Table) -> npt.NDArray[np.int32]:

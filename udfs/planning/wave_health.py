@@ -1,0 +1,85 @@
+"""What partitions lack in in-sync replicas while the waves of a plan repair them, and which brokers can restart when.
+
+A partition is as it is now until the wave that sets its last list. From then on its live replicas are in sync, except
+those that stay and are not in sync now. Topics whose problems do not count are left out.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from udfs.arrow.ragged import any_true, count_true, row_of
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ReplicaLists
+from udfs.planning.elections import find_in_sync_replicas
+from udfs.planning.plan_execution import PlanExecution
+
+NEVER = -1  # instead of a wave
+
+
+class WaveHealth(NamedTuple):
+    """How many online partitions lack in-sync replicas now, and after each of w waves; n brokers."""
+
+    under_replicated: Ints  # int64 (w + 1), with a replica that is not in sync
+    under_min_isr: Ints  # int64 (w + 1), with fewer replicas in sync than min.insync.replicas
+    at_min_isr: Ints  # int64 (w + 1), with several replicas, and as many in sync as min.insync.replicas
+    blocked_by_restart: Ints  # int64 (w + 1, n), of these at min.insync.replicas, those with this broker in sync
+    lagging_at_end: Ints  # int64 (n), of these after the last wave, those that are under-replicated
+
+    def find_restart_waves(self) -> Ints:
+        """Find the waves after which brokers can restart for good: int64 (n), 0 = now, NEVER = not after the last.
+
+        Until then, the restart of the broker leaves a partition without enough replicas in sync.
+        """
+        is_blocking = self.blocked_by_restart > 0
+        last_blocking = len(is_blocking) - 1 - is_blocking[::-1].argmax(axis=0)
+        first = np.where(is_blocking.any(axis=0), last_blocking + 1, 0)
+        return np.where(first < len(is_blocking), first, NEVER)
+
+
+class _Health(NamedTuple):
+    """The partitions (bool, p) of WaveHealth at one time."""
+
+    under_replicated: Flags
+    under_min_isr: Flags
+    at_min_isr: Flags
+
+
+def measure_wave_health(execution: PlanExecution) -> WaveHealth:
+    """Count the partitions that lack in-sync replicas now and after each wave."""
+    model, proposal, waves = execution.model, execution.proposal, execution.waves
+    last_wave = np.full(model.partitions, NEVER, dtype=np.int64)
+    np.maximum.at(last_wave, waves.row, waves.wave)
+    before, after = _find_health(model, model), _find_health(model, proposal)
+
+    def count(old: Flags, new: Flags) -> Ints:
+        counts = np.zeros(waves.waves + 1, dtype=np.int64)
+        counts[0] = old.sum()
+        is_set = last_wave != NEVER
+        change = np.bincount(last_wave[is_set], (new.astype(np.int64) - old)[is_set], waves.waves)
+        counts[1:] = counts[0] + np.cumsum(change).astype(np.int64)
+        return counts
+
+    def count_by_broker(lists: ReplicaLists, is_at: Flags) -> Ints:
+        """Count by the wave that sets the last list of the partitions (0 = none), and by broker."""
+        row = row_of(lists.offsets)
+        blocks = is_at[row] & find_in_sync_replicas(model, lists)
+        place = (last_wave[row[blocks]] + 1) * model.brokers + lists.replicas[blocks]
+        return np.bincount(place, minlength=(waves.waves + 1) * model.brokers).reshape(-1, model.brokers)
+
+    old, new = count_by_broker(model, before.at_min_isr), count_by_broker(proposal, after.at_min_isr)
+    # The partitions that no wave sets, [0], are the same before and after.
+    blocked = old.sum(axis=0) + np.cumsum(new - old, axis=0)
+    lagging = count_by_broker(proposal, after.at_min_isr & after.under_replicated).sum(axis=0)
+    under_replicated, under_min_isr, at_min_isr = (count(*pair) for pair in zip(before, after, strict=True))
+    return WaveHealth(under_replicated, under_min_isr, at_min_isr, blocked, lagging)
+
+
+def _find_health(model: ClusterModel, lists: ReplicaLists) -> _Health:
+    is_in_sync = find_in_sync_replicas(model, lists)
+    in_sync, factor = count_true(is_in_sync, lists.offsets), np.diff(lists.offsets)
+    is_online = model.counted & (in_sync > 0)
+    return _Health(
+        under_replicated=is_online & any_true(~is_in_sync, lists.offsets),
+        under_min_isr=is_online & (in_sync < model.min_isr),
+        at_min_isr=is_online & (in_sync == model.min_isr) & (factor > 1),
+    )
