@@ -59,8 +59,8 @@ def _render_restarts(model: ClusterModel, health: WaveHealth) -> Iterator[str]:
         texts.append(f"{when}: {join_names(names, _BROKERS)}")
     yield "    brokers that can restart without leaving a partition below min.insync.replicas or offline:"
     hidden = len(texts) - _GROUPS if len(texts) > _GROUPS + 1 else 0
-    shown = [*texts[: _GROUPS // 2], f"{hidden} more waves, see plan.json", *texts[len(texts) - _GROUPS // 2 :]]
-    yield f"      {'; '.join(shown if hidden else texts)}"
+    some = [*texts[: _GROUPS // 2], f"{hidden} more waves, see plan.json", *texts[len(texts) - _GROUPS // 2 :]]
+    yield f"      {'; '.join(some if hidden else texts)}"
 
 
 def _list_rows(execution: PlanExecution, health: WaveHealth) -> list[list[str]]:
@@ -71,17 +71,17 @@ def _list_rows(execution: PlanExecution, health: WaveHealth) -> list[list[str]]:
         "below min ISR": health.under_min_isr,
         "at min ISR": health.at_min_isr,
     }
-    shown = {title: count.tolist() for title, count in counts.items() if health.under_replicated[0] and count[0]}
+    columns = {title: count.tolist() for title, count in counts.items() if health.under_replicated[0] and count[0]}
     headings = ["wave", "partitions", "replicas"]
     headings += ["copied", "time", "in total"] * has_sizes
-    headings += [f"{title} (now {count[0]:,})" for title, count in shown.items()]
+    headings += [f"{title} (now {count[0]:,})" for title, count in columns.items()]
     rows, seconds = [[*headings, "closed by"]], 0.0
     for number, report in enumerate(reports, 1):
         seconds += report.seconds
         row = [f"{report.wave}", f"{report.partitions:,}", f"{report.replicas_added:,}"]
         if has_sizes:
             row += [format_bytes(report.bytes_to_copy), format_duration(report.seconds), format_duration(seconds)]
-        row += [f"{count[number]:,}" for count in shown.values()]
+        row += [f"{count[number]:,}" for count in columns.values()]
         rows.append([*row, _name_limit(report)])
     return rows
 
