@@ -109,6 +109,15 @@ AfterOption = Annotated[
         show_default="the cluster as it is",
     ),
 ]
+ReturnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--return",
+        help="Brokers that are down: answer as if they were back, with their replicas in sync.",
+        metavar="IDS",
+        show_default="none",
+    ),
+]
 LogLevelOption = Annotated[
     LogLevel | None,
     typer.Option(
@@ -199,6 +208,29 @@ def apply_plan_of(snapshot: Snapshot, folder: Path | None) -> Snapshot:
     changed = format_count(len(plan.changes), "partition")
     print_line(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
     return after
+
+
+def return_brokers_of(snapshot: Snapshot, brokers: str | None) -> Snapshot:
+    """Return the snapshot with brokers (ids or racks) back and in sync, and say so; without any, as it is.
+
+    Raises: typer.BadParameter for a broker that is not down.
+    """
+    if brokers is None:
+        return snapshot
+    from pipelines.cli.named_brokers import find_brokers
+    from pipelines.ingest.merge.live_brokers import get_down_brokers
+    from pipelines.ingest.returned_brokers import return_brokers
+    from pipelines.verdict.judgement import name_with_noun
+
+    down = get_down_brokers(snapshot.brokers).tolist()
+    ids = find_brokers("--return", brokers, snapshot)
+    if others := [broker for broker in ids if broker not in down]:
+        names = ", ".join(map(str, others))
+        all_down = f"the sources show these as down: {', '.join(map(str, down))}" if down else "no broker is down"
+        raise typer.BadParameter(f"--return: {names} {'is' if len(others) == 1 else 'are'} not down; {all_down}")
+    state = "was back, with its replicas in sync" if len(ids) == 1 else "were back, with their replicas in sync"
+    print_line(f"as if {name_with_noun(ids)} {state}")
+    return return_brokers(snapshot, ids)
 
 
 def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.failed_brokers import find_failed
+from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.restart_order import format_restart_order
 from pipelines.cli.text_format import format_count, print_message
 from pipelines.cli.verdict_rendering import format_findings
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         RackFailure,
         SourceGaps,
     )
+    from pipelines.ingest.snapshot_reader import Snapshot
+    from udfs.failures.topic_defaults import TopicDefaults
 
 
 @app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
@@ -41,6 +43,7 @@ def what_if(
             show_default="each broker by itself",
         ),
     ] = None,
+    returned: common.ReturnOption = None,
     after: common.AfterOption = None,
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
@@ -53,20 +56,43 @@ def what_if(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common.read_settings(conf, options, ignored=ignored)
-    snapshot = common.apply_plan_of(common.read_snapshot(find_source(source), format_name, settings), after)
+    snapshot = common.read_snapshot(find_source(source), format_name, settings)
+    snapshot = common.apply_plan_of(common.return_brokers_of(snapshot, returned), after)
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     with announce_compilation(print_message):
         if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, settings.topics.defaults)
             answer = replace(answer, verdict=answer.verdict.name_source(shlex.quote(source), answer.cluster))
-            common.write_answer(json_file, answer, format_cluster(answer))
+            lines = [*format_cluster(answer), *_format_return(snapshot, settings.topics.defaults, source)]
+            common.write_answer(json_file, answer, lines)
         else:
-            failed = find_failed(fail, snapshot)
+            failed = find_brokers("--fail", fail, snapshot)
             failure = what_if_answers.evaluate_failure(snapshot, failed, settings.topics.defaults)
             named, failing = shlex.quote(source), shlex.quote(fail)
             failure = failure.name_source(named)
             lines = format_failure(failure, f"kafka-placement what-if {named} --fail {failing}")
             common.write_answer(json_file, failure, lines)
+
+
+def _format_return(snapshot: Snapshot, defaults: TopicDefaults, source: str) -> Iterator[str]:
+    """Yield what remains once the brokers that are down are back, if there are some that have replicas."""
+    from pipelines.cli import what_if_answers
+    from pipelines.ingest.merge.live_brokers import get_down_brokers
+    from pipelines.ingest.returned_brokers import return_brokers
+    from pipelines.verdict.judgement import name_with_noun
+
+    down = get_down_brokers(snapshot.brokers).tolist()
+    replicas = dict(zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "replicas")), strict=True))
+    down = [broker for broker in down if replicas[broker]]
+    if not down:
+        return
+    answer = what_if_answers.evaluate_brokers(return_brokers(snapshot, down), defaults)
+    state = "is back, with its replicas in sync" if len(down) == 1 else "are back, with their replicas in sync"
+    again = f"kafka-placement what-if {shlex.quote(source)} --return {','.join(map(str, down))}"
+    yield f"Once {name_with_noun(down)} {state} ({again}):"
+    yield f"  {answer.verdict.headline}"
+    order = format_restart_order(answer.brokers, is_limited=_is_limited(answer.left_out))
+    yield from (f"  {line}" for line in order)
 
 
 def format_cluster(answer: ClusterAnswer) -> list[str]:

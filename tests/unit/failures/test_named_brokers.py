@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from pipelines.cli.failed_brokers import find_failed
+from pipelines.cli.named_brokers import find_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 
@@ -26,16 +26,16 @@ def racked(tmp_path: Path) -> Snapshot:
     ("text", "failed"), [("a", [1, 4]), ("4, rack:2,4", [4, 3]), ("2", [2]), ("rack:b,a", [2, 1, 4]), ("5,9", [5, 9])]
 )
 def test_racks_are_all_their_brokers(text: str, failed: list[int], racked: Snapshot) -> None:
-    assert find_failed(text, racked) == failed
+    assert find_brokers("--fail", text, racked) == failed
 
 
 @pytest.mark.parametrize("text", ["c", "1,rack:4", "rack:", "1;2"])
 def test_an_unknown_rack(text: str, racked: Snapshot) -> None:
     with pytest.raises(typer.BadParameter, match=r"nor a rack of cluster prod. Its racks: 2, a, b\."):
-        find_failed(text, racked)
+        find_brokers("--fail", text, racked)
 
 
 @pytest.mark.parametrize("text", ["", "1,,2", "99999999999"])
 def test_not_an_id(text: str, racked: Snapshot) -> None:
     with pytest.raises(typer.BadParameter, match=r"is not a broker id"):
-        find_failed(text, racked)
+        find_brokers("--fail", text, racked)

@@ -1,4 +1,4 @@
-"""Brokers that fail together, as `what-if --fail` names them: by id or by rack."""
+"""Brokers that fail or return together, as options of `what-if` name them: by id or by rack."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 RACK_PREFIX = "rack:"
 
 
-def find_failed(text: str, snapshot: Snapshot) -> list[int]:
+def find_brokers(option: str, text: str, snapshot: Snapshot) -> list[int]:
     """Return the ids that `2,5` or `eu-1a` name, without repetitions; a rack stands for all its brokers.
 
     `rack:1` is the rack 1, where `1` is the broker 1.
 
-    Raises: typer.BadParameter for a part that is neither a broker id nor a rack of the cluster.
+    Raises: typer.BadParameter, which names the option, for a part that is neither a broker id nor a rack.
     """
     ids: list[int] = []
     try:
@@ -29,7 +29,7 @@ def find_failed(text: str, snapshot: Snapshot) -> list[int]:
             is_id = part.isdecimal() or not part
             ids += parse_broker_ids(part) if is_id else _find_brokers(part, snapshot)
     except ValueError as error:
-        raise typer.BadParameter(f"--fail: {error}") from error
+        raise typer.BadParameter(f"{option}: {error}") from error
     return list(dict.fromkeys(ids))
 
 

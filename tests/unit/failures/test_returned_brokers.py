@@ -1,0 +1,73 @@
+"""`what-if --return`: the cluster once brokers that are down are back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.what_if_answers import evaluate_brokers
+from pipelines.ingest.returned_brokers import return_brokers
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
+from pipelines.ingest.sources import find_source
+from tests.commands import call
+from udfs.failures.topic_defaults import TopicDefaults
+
+HEADER = "Topic: {}\tPartitionCount: {}\tReplicationFactor: {}\tConfigs: min.insync.replicas={}\n"
+# Broker 9 is down in the second listing. Broker 3 lags in both, and is no reason to count 9 as lagging.
+HEALTHY = (
+    HEADER.format("a", 3, 3, 2)
+    + "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 9,1,2\tIsr: 9,1,2\n"
+    + "\tTopic: a\tPartition: 1\tLeader: 1\tReplicas: 1,3,9\tIsr: 1,9\n"
+    + "\tTopic: a\tPartition: 2\tLeader: 3\tReplicas: 3,2,1\tIsr: 3,2,1\n"
+    + HEADER.format("b", 1, 1, 1)
+    + "\tTopic: b\tPartition: 0\tLeader: 9\tReplicas: 9\tIsr: 9\n"
+)
+DOWN = HEALTHY.replace("Isr: 9,1,2", "Isr: 1,2").replace("Isr: 1,9\n", "Isr: 1\n").replace("Leader: 9", "Leader: none")
+
+
+def read(folder: Path, text: str) -> Snapshot:
+    file = folder / "prod.txt"
+    file.write_text(text)
+    return load_snapshot(find_source(str(file)))
+
+
+def test_the_answer_is_that_of_the_cluster_with_the_broker(tmp_path: Path) -> None:
+    healthy, down = read(tmp_path, HEALTHY), read(tmp_path, DOWN)
+    expected, found = (evaluate_brokers(snapshot, TopicDefaults()) for snapshot in (healthy, return_brokers(down, [9])))
+    assert found == expected
+    assert found != evaluate_brokers(down, TopicDefaults())
+
+
+def test_observers_and_new_replicas_stay_out_of_sync(tmp_path: Path) -> None:
+    line = "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2,9\tIsr: 1,2"
+    for extra in ("\tAdding Replicas: 9\tRemoving Replicas: ", "\tObservers: 9"):
+        text = (
+            HEADER.format("a", 2, 3, 2)
+            + f"{line}{extra}\n"
+            + "\tTopic: a\tPartition: 1\tLeader: 1\tReplicas: 1,9\tIsr: 1\n"
+        )
+        returned = return_brokers(read(tmp_path, text), [9])
+        assert returned.partitions["isr"].to_pylist() == [[1, 2], [1, 9]]
+
+
+def test_what_remains_is_printed_beside_the_verdict(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(DOWN)
+    out = call("what-if", "prod.txt", folder=tmp_path).stdout
+    assert "\nOnce broker 9 is back, with its replicas in sync (kafka-placement what-if prod.txt --return 9):\n" in out
+    again = call("what-if", "prod.txt", "--return", "9", folder=tmp_path)
+    assert again.stdout.splitlines()[0] == "as if broker 9 was back, with its replicas in sync"
+    assert out.split("--return 9):\n  ")[1].splitlines()[0] in again.stdout
+    assert "Once broker" not in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "brokers", "problem"),
+    [
+        (DOWN, "2,9,7", "--return: 2, 7 are not down; the sources show these as down: 9"),
+        (HEALTHY, "2", "--return: 2 is not down; no broker is down"),
+    ],
+)
+def test_only_brokers_that_are_down_return(text: str, brokers: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(text)
+    assert problem in call("what-if", "prod.txt", "--return", brokers, code=64, folder=tmp_path).stderr
