@@ -20,7 +20,7 @@ from pipelines.report.horizons import group_by_horizon
 from pipelines.report.overview import find_priority
 from pipelines.report.planned_work import list_planned_work
 from pipelines.report.report_data import ReportData, read_report
-from pipelines.report.topics_at_risk import MAX_SHOWN, find_topics_at_risk
+from pipelines.report.topics_at_risk import find_topics_at_risk
 from pipelines.spark.store import Store
 from pipelines.verdict.recommended_plans import list_recommended_plans
 from pipelines.whole_files import replace_text
@@ -78,7 +78,6 @@ def render_page(data: ReportData) -> str:
         work=list_planned_work(data.clusters),
         at_risk=find_topics_at_risk(data.clusters),
         at_risk_sql=TOPICS_AT_RISK.query(SnapshotKey(c["cluster_id"], c["snapshot_id"]) for c in data.clusters),
-        max_shown=MAX_SHOWN,
         is_open=len(data.clusters) <= _MAX_OPEN,
         created_at=data.created_at,
         version=__version__,

@@ -144,6 +144,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
+        "as_of": max((row["as_of"] for row in trend if row["snapshot_id"] == key.snapshot_id), default=None),
         "verdict": verdict,
         "findings": findings,
         "sources": sources,

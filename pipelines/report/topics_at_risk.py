@@ -11,7 +11,8 @@ from pipelines.verdict.judgement import name_with_noun
 from pipelines.verdict.statements import VerdictPoint
 from udfs.plurals import count_of
 
-MAX_SHOWN, MAX_LISTED = 30, 1_000  # topics in the table, and those that its search finds
+_MAX_SHOWN, MAX_LISTED = 30, 1_000  # topics in the table, and those that its search finds
+_FEW_MORE = 15  # topics that are rather shown than left out
 
 
 class IssueAtRisk(NamedTuple):
@@ -57,6 +58,11 @@ class TopicsAtRisk(NamedTuple):
     groups: list[RiskGroup]
     listed: int  # rows in groups
     total: int  # rows there are
+
+    @property
+    def shown(self) -> int:
+        """Return how many rows to show at first."""
+        return self.listed if self.total <= _MAX_SHOWN + _FEW_MORE else _MAX_SHOWN
 
 
 def find_topics_at_risk(clusters: Sequence[Mapping[str, Any]]) -> TopicsAtRisk:

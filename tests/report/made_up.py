@@ -118,6 +118,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     return {
         "cluster_id": name,
         "snapshot_id": "s1",
+        "as_of": "2026-11-21T00:00:00+00:00",
         "verdict": verdict,
         "findings": findings,
         "hotspots": {"observed": now},

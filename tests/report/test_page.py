@@ -496,5 +496,19 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
 
 def test_a_fleet_prints_on_few_pages(chromium: Browser, fleet: Path) -> None:
     with opened(chromium, fleet) as seen:
+        assert seen.page.locator(".work[open]").count() == 0
         printed = seen.page.pdf(prefer_css_page_size=True)
-    assert len(re.findall(rb"/Type\s*/Page\b[^s]", printed)) <= 24
+        assert seen.page.locator(".work[open]").count() == 1
+    assert len(re.findall(rb"/Type\s*/Page\b[^s]", printed)) <= 26
+
+
+def test_snapshots_show_their_time(chromium: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    old = cluster_of(3, "old") | {"as_of": "2026-11-19T23:30:00+00:00"}
+    write_page(facts_of_clusters(cluster_of(3, "new"), old), file)
+    with opened(chromium, file) as seen:
+        snapshots = "from snapshots of 2026-11-21 00:00 UTC; the oldest is of 2026-11-19 23:30 UTC (old)."
+        assert seen.page.locator("header p").inner_text().endswith(snapshots)
+        heads = seen.page.locator("details.cluster > summary").all_inner_texts()
+        times = {head.split()[0]: head[-20:] for head in heads}
+        assert times == {"old": "2026-11-19 23:30 UTC", "new": "2026-11-21 00:00 UTC"}

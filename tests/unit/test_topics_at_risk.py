@@ -45,6 +45,12 @@ def test_a_long_list_ends_and_is_counted() -> None:
     assert found.total == 2_500
 
 
+@pytest.mark.parametrize(("total", "shown"), [(12, 12), (45, 45), (46, 30)])
+def test_no_list_ends_for_a_few_more_rows(total: int, shown: int) -> None:
+    found = find_topics_at_risk([cluster("a", *(topic_at_risk(f"t{i}", total) for i in range(total)))])
+    assert found.shown == shown
+
+
 @pytest.mark.parametrize(
     ("issue", "columns", "cause"),
     [

@@ -29,7 +29,11 @@
   const drawNew = (some) => some.filter((one) => isShown(one) && !one.dataset.drawn).forEach(charts.draw);
   const watch = new IntersectionObserver((entries) => drawNew(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target)), { rootMargin: "600px" });
   every.forEach((one) => watch.observe(one));
-  window.addEventListener("beforeprint", () => drawNew(every));
+  window.addEventListener("beforeprint", () => {
+    const work = document.querySelector(".work");
+    if (work) work.open = true;
+    drawNew(every);
+  });
   let waits = 0;
   window.addEventListener("resize", () => {
     clearTimeout(waits);
