@@ -7,7 +7,7 @@ from pipelines.verdict.cluster_evidence import MAX_NAMED
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.snapshot_findings import PartitionFlags, count_by_topic
 from udfs.arrow.columns import to_array, to_lists
-from udfs.arrow.ragged import any_true, row_of
+from udfs.arrow.ragged import any_true, count_true, row_of
 from udfs.failures.kernels.election import NO_BROKER, Bools, ElectedFrom, Ids, PartitionGroup
 from udfs.failures.partition_health import find_expected
 
@@ -30,7 +30,9 @@ def find_effects(
     misses_down, misses_live = (any_true(mask, group.offsets) for mask in (is_expected & is_down, lags))
     affected = goes_offline | is_blocked
     is_lagging = affected & misses_live & ~misses_down
-    topic, flags = to_array(partitions["topic"]), PartitionFlags(is_single, misses_down)
+    is_complete = is_blocked & ~misses_live & ~misses_down
+    is_crowded = is_complete & (count_true(group.in_isr & ~is_down, group.offsets) > group.min_isr)
+    topic, flags = to_array(partitions["topic"]), PartitionFlags(np.diff(group.offsets).astype(np.int32), misses_down)
     return FailureEffects(
         count_by_topic(topic, goes_offline, flags),
         count_by_topic(topic, is_blocked, flags),
@@ -38,7 +40,8 @@ def find_effects(
         out_of_sync=int(is_lagging.sum()),
         out_of_sync_partitions=_name_first(partitions.filter(pa.array(is_lagging))),
         out_of_sync_brokers=tuple(np.unique(broker[lags & is_lagging[row_of(group.offsets)]]).tolist()),
-        no_spare=int((is_blocked & ~misses_live & ~misses_down).sum()),
+        crowded=int(is_crowded.sum()),
+        no_spare=count_by_topic(topic, is_complete & ~is_crowded, flags),
     )
 
 

@@ -109,7 +109,8 @@ LEFT JOIN (
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, collect_list(struct(issue, partitions, topics, topic_names, topic_partitions,
-           single_replica_partitions, single_replica_topics, single_replica_topic_names, on_down_brokers)) AS issues
+           single_replica_partitions, single_replica_topics, single_replica_topic_names, on_down_brokers,
+           min_factor, min_factor_topics, min_factor_topic_names)) AS issues
   FROM (
     SELECT cluster_id, snapshot_id, issue, sum(n) AS partitions, count(*) AS topics,
            transform(slice(array_sort(collect_list(struct(-n, topic))), 1, {max_topics}), t -> t.topic) AS topic_names,
@@ -118,10 +119,14 @@ LEFT JOIN (
            sum(single) AS single_replica_partitions, count_if(single > 0) AS single_replica_topics,
            transform(slice(array_sort(collect_list(CASE WHEN single > 0 THEN struct(-single, topic) END)),
              1, {max_command_topics}), t -> t.topic) AS single_replica_topic_names,
-           sum(on_down) AS on_down_brokers
+           sum(on_down) AS on_down_brokers, min(factor) AS min_factor,
+           count_if(factor = least_factor) AS min_factor_topics,
+           transform(slice(array_sort(collect_list(CASE WHEN factor = least_factor THEN struct(-n, topic) END)),
+             1, {max_command_topics}), t -> t.topic) AS min_factor_topic_names
     FROM (
       SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(size(replicas) = 1) AS single,
-             count_if(arrays_overlap({expected}, down_brokers)) AS on_down
+             count_if(arrays_overlap({expected}, down_brokers)) AS on_down, max(size(replicas)) AS factor,
+             min(max(size(replicas))) OVER (PARTITION BY cluster_id, snapshot_id, issue) AS least_factor
       FROM (
         {issues}
       )

@@ -60,6 +60,9 @@ class AffectedPartitions:
     single_replica_topics: int = 0  # topics that have such partitions
     single_replica_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of these first
     on_down_brokers: int = 0  # those with a replica on a down broker, other than observers and replicas being added
+    min_factor: int = 0  # the lowest of the topics' highest replication factors, 0 = not known
+    min_factor_topics: int = 0  # topics that have it
+    min_factor_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of the partitions first
 
 
 NO_PARTITIONS = AffectedPartitions()

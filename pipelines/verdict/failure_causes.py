@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
-from pipelines.verdict.judgement import name_brokers, name_some, name_with_noun, repair_first, repair_offline
+from pipelines.verdict.judgement import (
+    exceed_min_isr,
+    name_brokers,
+    name_some,
+    name_with_noun,
+    repair_first,
+    repair_offline,
+)
 from pipelines.verdict.levels import Level
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.statements import Statement, Step, VerdictPoint
@@ -45,12 +52,19 @@ OUT_OF_SYNC = Statement(
 )
 NO_SPARE = Statement(
     Level.WARNING,
-    "Partitions would block producers although all their replicas are in sync.",
+    "Partitions would block producers although all their replicas are in sync, as one of them fails.",
     "{affected} [has|have] too few replicas for min.insync.replicas after this failure.",
     "{repair}",
-    repairs=(ONE_BY_ONE, statements.EXCEED_MIN_ISR),
+    repairs=(ONE_BY_ONE, statements.ADD_ABOVE_MIN_ISR, statements.LOWER_MIN_ISR),
 )
-CAUSES = (BROKER_DOWN, ONE_REPLICA, ALL_FAIL, OUT_OF_SYNC, NO_SPARE)
+CROWDED = Statement(
+    Level.WARNING,
+    "Partitions would block producers as several of their replicas fail together; one of them alone could fail.",
+    "{affected} [has|have] several replicas on these brokers.",
+    ALL_FAIL.step,
+    repairs=ALL_FAIL.repairs,
+)
+CAUSES = (BROKER_DOWN, ONE_REPLICA, ALL_FAIL, OUT_OF_SYNC, CROWDED, NO_SPARE)
 
 
 @dataclass(frozen=True)
@@ -63,7 +77,8 @@ class FailureEffects:
     out_of_sync: int = 0  # partitions of both with a replica out of sync, and none on a broker that is down
     out_of_sync_partitions: Sequence[str] = ()  # the first MAX_NAMED of these, as in orders-3
     out_of_sync_brokers: Sequence[int] = ()  # where these replicas are
-    no_spare: int = 0  # of the blocked ones, those whose replicas are all in sync
+    crowded: int = 0  # of the blocked ones, those whose replicas are in sync, and of which any one alone could fail
+    no_spare: AffectedPartitions = NO_PARTITIONS  # the others of the blocked ones whose replicas are all in sync
 
     def list_causes(self, failing: Sequence[int], down: Sequence[int], racks: RackSizes) -> Iterator[VerdictPoint]:
         """Yield why, each with what to do about it. failing: brokers that fail; down: brokers that are down."""
@@ -82,9 +97,11 @@ class FailureEffects:
             names = name_some(self.out_of_sync_partitions, count)
             brokers = name_with_noun(self.out_of_sync_brokers)
             yield OUT_OF_SYNC.fill(count, affected=self._name(count), brokers=brokers, names=names)
-        if count := self.no_spare:
-            repair = ONE_BY_ONE if len(failing) > 1 else statements.EXCEED_MIN_ISR
-            yield NO_SPARE.fill(count, affected=self._name(count), repair=repair.text)
+        if count := self.crowded:
+            yield CROWDED.fill(count, affected=self._name(count), repair=racks.choose_step(SPREAD, ADD_BROKERS))
+        if count := self.no_spare.partitions:
+            repair = ONE_BY_ONE.text if len(failing) > 1 else exceed_min_isr(self.no_spare, live_count)
+            yield NO_SPARE.fill(count, affected=self._name(count), repair=repair)
 
     def _name(self, count: int) -> str:
         """Name some of the partitions, as in `2 of these 5 partitions`, or all."""

@@ -146,7 +146,7 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     yield from offline
     yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker")
     critical = findings.find(PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS)
-    repair = _repair_isr(findings, critical, statements.EXCEED_MIN_ISR.text, _repair_critical(evidence))
+    repair = _repair_isr(findings, critical, exceed_min_isr(critical, len(brokers)), _repair_critical(evidence))
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
         lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
@@ -181,6 +181,17 @@ def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
     others = f"; then do the same for {count_of(more, 'more topic')} with replication factor 1" if more else ""
     step = statements.ADD_REPLICAS if factor >= _REPLICATION_FACTOR else statements.ADD_SECOND_REPLICA
     return step.text.format(factor=factor, names=",".join(names), first=names[0], others=others)
+
+
+def exceed_min_isr(affected: AffectedPartitions, live_count: int) -> str:
+    """Return how partitions whose replication factor is min.insync.replicas survive the failure of one broker."""
+    factor = affected.min_factor + 1
+    if not affected.min_factor or factor > live_count:
+        return statements.LOWER_MIN_ISR.text
+    names = affected.min_factor_topic_names
+    more = affected.topics - len(names)
+    others = f"; then do the same for {count_of(more, 'more topic')}" if more else ""
+    return statements.ADD_ABOVE_MIN_ISR.text.format(factor=factor, names=",".join(names), others=others)
 
 
 def _repair_isr(findings: ClusterFindings, affected: AffectedPartitions, otherwise: str, repair_first: str = "") -> str:

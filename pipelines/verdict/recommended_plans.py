@@ -13,6 +13,7 @@ _COMMAND = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)((?: --(?!out )[a
 _OPTION = re.compile(r"--([a-z-]+)(?: ((?!--)\S+))?")
 # Findings whose repair spreads replicas over racks: a restart of a broker that is down does not replace it.
 _SPREADING_KINDS = frozenset({"rack_offline", "rack_under_min_isr"})
+_FACTOR = re.compile(r"--goal rf --rf ([0-9]+) --topics (\S+)")
 _NEW_BROKERS = "--add-brokers"  # of plans that a run cannot make, as these brokers do not exist yet
 # Options as fields of a plan request.
 _FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = MappingProxyType(
@@ -63,12 +64,22 @@ class RecommendedPlan:
 def list_recommended_plans(verdict: Verdict) -> list[RecommendedPlan]:
     """List the plans that the next steps recommend, one per goal, those of the most serious findings first.
 
-    Plans that need new brokers are left out.
+    Two steps that raise the replication factor of topics to the same number are one plan. Plans that need new brokers
+    are left out.
     """
     steps: dict[str, str] = {}
     kinds: dict[str, tuple[str, ...]] = {}
     for point in verdict.points:
         if (goal := point.plan_goal) and _NEW_BROKERS not in point.step:
-            steps.setdefault(goal, point.step)
+            steps[goal] = _add_topics(steps.get(goal, point.step), point.step)
             kinds[goal] = (*kinds.get(goal, ()), point.kind)
     return [RecommendedPlan(goal, step, kinds[goal]) for goal, step in steps.items()]
+
+
+def _add_topics(step: str, other: str) -> str:
+    """Add the topics of another step to the command of a step that sets the same replication factor."""
+    both = [_FACTOR.search(text) for text in (step, other)]
+    if not both[0] or not both[1] or both[0][1] != both[1][1]:
+        return step
+    names = dict.fromkeys(name for match in both if match for name in match[2].split(","))
+    return f"{step[: both[0].start(2)]}{','.join(names)}{step[both[0].end(2) :]}"

@@ -65,7 +65,7 @@ class _LaggingReplicas(NamedTuple):
 class PartitionFlags(NamedTuple):
     """What makes each of p partitions vulnerable."""
 
-    is_single: Bools  # (p), whether it has replication factor 1
+    factor: Ids  # (p), replication factor
     is_on_down_broker: Bools  # (p), whether a replica that should be in sync is on a down broker
 
 
@@ -142,8 +142,7 @@ def count_issues(partitions: pa.Table, is_on_down_broker: Bools) -> dict[str, Af
         PartitionIssue.OFFLINE_IF_BROKER_FAILS: has_no_successor,
         PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: to_lists(partitions["min_isr_critical_brokers"]).lengths > 0,
     }
-    is_single = to_lists(partitions["replicas"]).lengths == 1
-    flags = PartitionFlags(is_single, is_on_down_broker)
+    flags = PartitionFlags(to_lists(partitions["replicas"]).lengths.astype(np.int32), is_on_down_broker)
     topic = to_array(partitions["topic"])
     return {issue: count_by_topic(topic, mask, flags) for issue, mask in has_issue.items() if mask.any()}
 
@@ -162,13 +161,25 @@ def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -
     """Count partitions by topic. topic, is_affected: the topic of each of p partitions, and whether it counts (p)."""
     if not is_affected.any():
         return NO_PARTITIONS
-    is_single = is_affected & flags.is_single
+    is_single = is_affected & (flags.factor == 1)
     ordered, single = (_order_topics(topic.filter(pa.array(mask))) for mask in (is_affected, is_single))
     first_names, first_counts = zip(*ordered[:MAX_TOPICS], strict=True)
     names = tuple(name for name, _ in single[:MAX_COMMAND_TOPICS])
     counts = (int(is_affected.sum()), len(ordered), first_names, first_counts)
     on_down_brokers = int((is_affected & flags.is_on_down_broker).sum())
-    return AffectedPartitions(*counts, int(is_single.sum()), len(single), names, on_down_brokers)
+    lowest = _find_lowest_factor(topic.filter(pa.array(is_affected)), flags.factor[is_affected], ordered)
+    return AffectedPartitions(*counts, int(is_single.sum()), len(single), names, on_down_brokers, *lowest)
+
+
+def _find_lowest_factor(
+    topic: pa.Array, factor: Ids, ordered: Sequence[tuple[str, int]]
+) -> tuple[int, int, tuple[str, ...]]:
+    """Find the lowest of the topics' highest replication factors, how many topics have it, and the first of these."""
+    by_topic = pa.table({"topic": topic, "factor": factor}).group_by("topic").aggregate([("factor", "max")])
+    highest = dict(zip(*(by_topic[name].to_pylist() for name in ("topic", "factor_max")), strict=True))
+    lowest = min(highest.values())
+    names = [name for name, _ in ordered if highest[name] == lowest]
+    return lowest, len(names), tuple(names[:MAX_COMMAND_TOPICS])
 
 
 def _find_median_factor(partitions: pa.Table) -> float | None:

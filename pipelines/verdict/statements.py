@@ -100,9 +100,15 @@ COMPLETE_ISRS = Step(
     "partitions are under-replicated now",
     f"{{restart}}wait until all replicas are in sync: {_LIST}--under-replicated-partitions{{repair_first}}",
 )
-EXCEED_MIN_ISR = Step(
+ADD_ABOVE_MIN_ISR = Step(
+    "a broker is left for another replica",
+    "raise the replication factor above min.insync.replicas: kafka-placement plan SOURCE --goal rf --rf {factor} "
+    "--topics {names} --out plan-CLUSTER-rf{others}",
+)
+LOWER_MIN_ISR = Step(
     "",
-    f"raise the replication factor above min.insync.replicas for the topics listed by: {_LIST}--at-min-isr-partitions",
+    "add a broker and then a replica, or lower min.insync.replicas below the replication factor, for the topics listed "
+    f"by: {_LIST}--at-min-isr-partitions",
 )
 SPREAD_OVER_RACKS = Step(
     "", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
@@ -181,7 +187,7 @@ BROKER_UNDER_MIN_ISR = Statement(
     "Losing {brokers} blocks acks=all producers ({n} [partition|partitions] below min.insync.replicas).",
     "{repair}",
     "Losing {brokers} blocks acks=all producers ({worst}{n} [partition|partitions] below min.insync.replicas).",
-    (COMPLETE_ISRS, EXCEED_MIN_ISR),
+    (COMPLETE_ISRS, ADD_ABOVE_MIN_ISR, LOWER_MIN_ISR),
 )
 RACK_UNDER_MIN_ISR = Statement(
     Level.WARNING,

@@ -56,6 +56,15 @@ def test_a_source_and_cluster_in_the_command_change_no_option() -> None:
     assert [plan.fields for plan in list_recommended_plans(verdict)] == [{"factor": 3, "topics": ("a", "b")}]
 
 
+def test_topics_that_get_as_many_replicas_are_one_plan() -> None:
+    command = "kafka-placement plan SOURCE --goal rf --rf {} --topics {} --out plan-CLUSTER-rf; then"
+    steps = [command.format(*values) for values in ((3, "a,b"), (3, "c,b"), (4, "d"))]
+    points = tuple(VerdictPoint(Level.WARNING, "x", step, f"kind-{i}") for i, step in enumerate(steps))
+    (plan,) = list_recommended_plans(Verdict(Level.WARNING, "x", points))
+    assert plan.fields == {"factor": 3, "topics": ("a", "b", "c")}
+    assert plan.step == command.format(3, "a,b,c")
+
+
 def test_only_a_restart_makes_a_repair_needless() -> None:
     lagging = {"under_replicated": AffectedPartitions(1, on_down_brokers=1)}
     (down,) = list_recommended_plans(judge((4,), **lagging))

@@ -578,10 +578,24 @@ def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     steps = [point.step for point in judge(worse, lagging).points if "acks=all" in point.text]
     assert steps == [waiting]
     steps = [point.step for point in judge(blocked).points if "acks=all" in point.text]
-    assert steps == [
-        f"raise the replication factor above min.insync.replicas for the topics listed by: "
-        f"{DESCRIBE} --at-min-isr-partitions"
-    ]
+    lower = "add a broker and then a replica, or lower min.insync.replicas below the replication factor"
+    assert steps == [f"{lower}, for the topics listed by: {DESCRIBE} --at-min-isr-partitions"]
+
+
+@pytest.mark.parametrize(
+    ("live", "topics", "step"),
+    [
+        (3, 2, "--goal rf --rf 3 --topics a,b --out plan-CLUSTER-rf"),
+        (3, 5, "--goal rf --rf 3 --topics a,b --out plan-CLUSTER-rf; then do the same for 3 more topics"),
+        (2, 2, "listed by: "),
+    ],
+)
+def test_partitions_without_a_spare_replica_get_one_more(live: int, topics: int, step: str) -> None:
+    affected = replace(in_topics({"a": 3, "b": 2}), topics=topics, min_factor=2, min_factor_topics=2)
+    issues = {PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: replace(affected, min_factor_topic_names=["a", "b"])}
+    blocked = [failure(broker, newly_under_min_isr_partitions=2) for broker in range(live)]
+    points = judge(blocked, ClusterFindings(issues=issues)).points
+    assert step in next(point.step for point in points if "acks=all" in point.text)
 
 
 def test_a_broker_that_is_the_cause_comes_before_its_rack() -> None:

@@ -48,7 +48,6 @@ def read_cluster(folder: Path, topics: dict[str, tuple[int, list[str]]]) -> Snap
 def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
     answer = evaluate_failure(read_cluster(tmp_path, TOPICS), [1], TopicDefaults())
     lines = format_failure(answer.name_source("prod.txt"), "kafka-placement what-if prod.txt --fail 1")
-    listing = "kafka-topics --bootstrap-server localhost:9092 --describe"
     assert lines[: lines.index("cluster prod, 6 partitions: broker 1 fails")] == [
         "NO: 1 partition would go offline: single-0",
         "  4 more partitions would block acks=all producers: blocked (2), full (1), lagging (1)",
@@ -63,8 +62,8 @@ def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
         "  - 1 of these 5 partitions has a replica that is out of sync on broker 4: lagging-0.",
         "    next: look at broker 4 (log of the replica fetchers, disk, network)",
         "  - 1 of these 5 partitions has too few replicas for min.insync.replicas after this failure.",
-        "    next: raise the replication factor above min.insync.replicas for the topics listed by: "
-        f"{listing} --at-min-isr-partitions",
+        "    next: raise the replication factor above min.insync.replicas: kafka-placement plan prod.txt --goal rf "
+        "--rf 3 --topics full --out plan-prod-rf",
         "  then list the topics again, and ask again: kafka-placement what-if prod.txt --fail 1",
     ]
     assert "  partitions with one in-sync replica left: 5" in lines
@@ -114,7 +113,8 @@ def test_a_warning_names_the_topics_that_would_block(tmp_path: Path) -> None:
 def test_brokers_that_fail_together_may_fail_one_by_one(tmp_path: Path) -> None:
     topics = {"orders": (2, ["1 | 1,2,3 | 1,2,3", "2 | 2,3,1 | 2,3,1"])}
     lines = format_failure(evaluate_failure(read_cluster(tmp_path, topics), [1, 2], TopicDefaults()))
-    assert lines[2].startswith("    next: take them down one after the other")
+    assert lines[1] == "  - All 2 partitions have several replicas on these brokers."
+    assert lines[2].startswith("    next: take them down one after the other, or spread replicas over racks: ")
 
 
 def test_partitions_may_have_all_replicas_on_failing_brokers(tmp_path: Path) -> None:
