@@ -83,7 +83,7 @@ def test_requests_of_a_run_are_those_of_the_commands(sample: str) -> None:
     settings = load_settings(environ={})
     verdict = evaluate_brokers(load_snapshot(find_source(str(SAMPLES / sample))), KAFKA_DEFAULTS).verdict
     requests = build_run_requests(settings, verdict)
-    steps = {point.plan_goal: point.step for point in reversed(verdict.points) if point.plan_goal}
+    steps = {plan.goal: plan.step for plan in list_recommended_plans(verdict)}
     assert {request.goal for request in requests} == set(steps)
     for request in requests:
         words = steps[request.goal].split(";")[0].split()
