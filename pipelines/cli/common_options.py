@@ -102,9 +102,9 @@ def ignore_topics_option(effect: str) -> Any:
 
 IgnoreTopicsOption = Annotated[list[str] | None, ignore_topics_option("They are counted apart.")]
 AfterOption = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
-        help="Answer for the cluster as it will be after the plan of this folder.",
+        help="Answer for the cluster as it will be after the plan of this folder; repeat it for plans in their order.",
         metavar="DIR",
         show_default="the cluster as it is",
     ),
@@ -113,7 +113,7 @@ ReturnOption = Annotated[
     str | None,
     typer.Option(
         "--return",
-        help="Brokers that are down: answer as if they were back, with their replicas in sync.",
+        help="Brokers that are down or lag: answer as if they were back, with all their replicas in sync.",
         metavar="IDS",
         show_default="none",
     ),
@@ -196,39 +196,39 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
     return snapshot
 
 
-def apply_plan_of(snapshot: Snapshot, folder: Path | None) -> Snapshot:
-    """Return the snapshot after the plan of a folder, and say so; without a folder, as it is."""
-    if folder is None:
+def apply_plans_of(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot:
+    """Return the snapshot after the plans of folders, one after the other, and say so; without a folder, as it is."""
+    if not folders:
         return snapshot
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.state_after_plan import apply_plan
 
-    plan = read_plan(folder)
-    after = apply_plan(snapshot, plan, folder)
-    changed = format_count(len(plan.changes), "partition")
-    print_line(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
-    return after
+    for folder in folders:
+        plan = read_plan(folder)
+        snapshot = apply_plan(snapshot, plan, folder)
+        changed = format_count(len(plan.changes), "partition")
+        print_line(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
+    return snapshot
 
 
 def return_brokers_of(snapshot: Snapshot, brokers: str | None) -> Snapshot:
     """Return the snapshot with brokers (ids or racks) back and in sync, and say so; without any, as it is.
 
-    Raises: typer.BadParameter for a broker that is not down.
+    Raises: typer.BadParameter for a broker that is not down, and whose replicas are all in sync.
     """
     if brokers is None:
         return snapshot
     from pipelines.cli.named_brokers import find_brokers
-    from pipelines.ingest.merge.live_brokers import get_down_brokers
-    from pipelines.ingest.returned_brokers import return_brokers
+    from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
     from pipelines.verdict.judgement import name_with_noun
 
-    down = get_down_brokers(snapshot.brokers).tolist()
+    missing = find_missing_brokers(snapshot)
     ids = find_brokers("--return", brokers, snapshot)
-    if others := [broker for broker in ids if broker not in down]:
-        names = ", ".join(map(str, others))
-        all_down = f"the sources show these as down: {', '.join(map(str, down))}" if down else "no broker is down"
-        raise typer.BadParameter(f"--return: {names} {'is' if len(others) == 1 else 'are'} not down; {all_down}")
-    state = "was back, with its replicas in sync" if len(ids) == 1 else "were back, with their replicas in sync"
+    if others := [broker for broker in ids if broker not in missing]:
+        these = f"brokers that are down or have replicas out of sync: {', '.join(map(str, missing))}"
+        problem = f"{name_with_noun(others)} {'is' if len(others) == 1 else 'are'} live with all replicas in sync"
+        raise typer.BadParameter(f"--return: {problem}; {these if missing else 'so are all others'}")
+    state = "was live, with all its replicas in sync" if len(ids) == 1 else "were live, with all their replicas in sync"
     print_line(f"as if {name_with_noun(ids)} {state}")
     return return_brokers(snapshot, ids)
 

@@ -58,7 +58,7 @@ def hotspots(
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    snapshot = common.apply_plan_of(common.read_snapshot(find_source(source), format_name, settings), after)
+    snapshot = common.apply_plans_of(common.read_snapshot(find_source(source), format_name, settings), after)
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)

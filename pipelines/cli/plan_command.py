@@ -10,6 +10,7 @@ import typer
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import (
+    AfterOption,
     ConfOption,
     FormatOption,
     JsonOption,
@@ -96,6 +97,7 @@ def plan(
         bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
     ] = False,
     seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed", parser=whole_number())] = None,
+    after: AfterOption = None,
     server: LiveServersOption = None,
     json_file: JsonOption = None,
     format_name: FormatOption = None,
@@ -133,7 +135,8 @@ def plan(
     except SettingsError as error:
         raise typer.BadParameter(str(error)) from error
     if check is not None:
-        others = [*(option for option in written.written if option != _ADD), *["--out"] * (out is not None)]
+        others = [option for option in written.written if option != _ADD]
+        others += ["--out"] * (out is not None) + ["--after"] * bool(after)
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
@@ -156,6 +159,7 @@ def plan(
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
+    snapshot = common_options.apply_plans_of(snapshot, after)
     named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER
     command = PlanCommandLine(source, written.values | _list_other_options(context))
     snapshot = add_new_brokers(snapshot, new_brokers)
@@ -185,5 +189,6 @@ def _list_other_options(context: typer.Context) -> dict[str, tuple[str, ...]]:
         for name, option in _REPEATED.items()
         if (origin := context.get_parameter_source(name)) is not None and origin.name == "COMMANDLINE"
     }
-    repeated = {"--set": context.params["options"], "--ignore-topics": context.params["ignored"]}
-    return written | {option: tuple(values) for option, values in repeated.items() if values}
+    repeated = {"--after": "after", "--set": "options", "--ignore-topics": "ignored"}
+    values = {option: tuple(map(str, context.params[name] or ())) for option, name in repeated.items()}
+    return {**written, **{option: texts for option, texts in values.items() if texts}}

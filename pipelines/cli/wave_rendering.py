@@ -1,14 +1,13 @@
 """Text about the waves of a plan."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 import numpy as np
 
 from pipelines.cli.text_format import format_bytes, format_count, format_duration
-from udfs.planning.cluster_model import ClusterModel, join_names
+from udfs.planning.cluster_model import ClusterModel, Ints, join_names
 from udfs.planning.plan_execution import PlanExecution
-from udfs.planning.wave_health import NEVER, WaveHealth, measure_wave_health
+from udfs.planning.wave_health import NEVER, WaveHealth, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import WaveLimit, WaveLimits, WaveReport
 
 _LISTED = 6  # partitions by name
@@ -36,31 +35,63 @@ def render_waves(execution: PlanExecution) -> Iterator[str]:
         names = join_names((model.name(row) for row in waves.oversized.tolist()), _LISTED)
         yield f"    larger than a wave's limit, so their brokers copy nothing else in the same wave: {names}"
     if health.under_replicated[0]:
-        yield from _render_restarts(execution.model, health)
+        yield from _render_restarts(execution, health)
+        yield from _render_safety(health)
 
 
-def _render_restarts(model: ClusterModel, health: WaveHealth) -> Iterator[str]:
+def _render_restarts(execution: PlanExecution, health: WaveHealth) -> Iterator[str]:
     """Render after which waves brokers can restart, if there are some that cannot now."""
-    waves, blocked = health.find_restart_waves(), health.blocked_by_restart[-1]
-    is_lagging = (blocked > 0) & (blocked == health.lagging_at_end)
-    live = np.flatnonzero(model.live).tolist()
-    if not waves[live].any():
+    model, caught_up = execution.model, measure_wave_health(execution, catch_up=True)
+    live = np.flatnonzero(model.live)
+    now, later = health.find_restart_waves(), caught_up.find_restart_waves()
+    if not now[live].any():
         return
-    order = sorted(live, key=lambda broker: (waves[broker] == NEVER, waves[broker], not is_lagging[broker]))
-    texts = []
-    for (wave, lags), group in groupby(order, key=lambda broker: (int(waves[broker]), bool(is_lagging[broker]))):
-        names = []
-        for broker in group:
-            count = f" ({format_count(int(blocked[broker]), 'partition')})" if wave == NEVER else ""
-            names.append(f"{model.broker_ids[broker]}{count}")
-        when = f"after wave {wave}" if wave else "now"
-        if wave == NEVER:
-            when = "once replicas that lag on live brokers are in sync" if lags else "not after the last wave either"
-        texts.append(f"{when}: {join_names(names, _BROKERS)}")
     yield "    brokers that can restart without leaving a partition below min.insync.replicas or offline:"
-    hidden = len(texts) - _GROUPS if len(texts) > _GROUPS + 1 else 0
-    some = [*texts[: _GROUPS // 2], f"{hidden} more waves, see plan.json", *texts[len(texts) - _GROUPS // 2 :]]
-    yield f"      {'; '.join(some if hidden else texts)}"
+    yield from _list_restarts(model, live[now[live] != NEVER], now)
+    rest = live[now[live] == NEVER]
+    if len(waiting := rest[later[rest] != NEVER]):
+        lagging = model.describe_brokers(find_lagging_brokers(model))
+        yield f"    once the replicas that are out of sync on {lagging} have caught up:"
+        yield from _list_restarts(model, waiting, later)
+    blocked, is_incomplete = caught_up.blocked_by_restart[-1], caught_up.incomplete_at_end > 0
+    rest = rest[later[rest] == NEVER]
+    down = model.describe_brokers(np.flatnonzero(~model.live))
+    reasons = {f"which leaves replicas on {down}": is_incomplete, "as min.insync.replicas needs all": ~is_incomplete}
+    for reason, has_reason in reasons.items():
+        names = [
+            f"{model.broker_ids[broker]} ({format_count(int(blocked[broker]), 'partition')})"
+            for broker in rest[has_reason[rest]].tolist()
+        ]
+        if names:
+            yield f"      not by this plan, {reason}: {join_names(names, _BROKERS)}"
+
+
+def _list_restarts(model: ClusterModel, brokers: Ints, waves: Ints) -> Iterator[str]:
+    """List when brokers (int64) can restart by wave (int64, n); of many waves the first and the last."""
+    groups: dict[int, list[int]] = {}
+    for broker in brokers[np.argsort(waves[brokers], kind="stable")].tolist():
+        groups.setdefault(int(waves[broker]), []).append(int(model.broker_ids[broker]))
+    texts = [
+        f"      {f'after wave {wave}' if wave else 'now'}: {join_names(ids, _BROKERS)}" for wave, ids in groups.items()
+    ]
+    hidden, half = len(texts) - _GROUPS, _GROUPS // 2
+    if hidden > 1:
+        texts = [*texts[:half], f"      {hidden} more waves, see plan.json", *texts[-half:]]
+    yield from texts
+
+
+def _render_safety(health: WaveHealth) -> Iterator[str]:
+    """Render after which wave no single failure loses a partition that has several replicas, if one could now."""
+    counts = health.one_in_sync
+    if not counts[0]:
+        return
+    if counts[-1]:
+        left = int(counts[-1])
+        verb = "has" if left == 1 else "have"
+        yield f"    after the last wave, {format_count(left, 'partition')} still {verb} one replica in sync"
+        return
+    wave = int(np.flatnonzero(counts)[-1]) + 1
+    yield f"    after wave {wave}, every partition with several replicas has at least two in sync"
 
 
 def _list_rows(execution: PlanExecution, health: WaveHealth) -> list[list[str]]:
@@ -70,6 +101,7 @@ def _list_rows(execution: PlanExecution, health: WaveHealth) -> list[list[str]]:
         "under-replicated": health.under_replicated,
         "below min ISR": health.under_min_isr,
         "at min ISR": health.at_min_isr,
+        "one in sync": health.one_in_sync,
     }
     columns = {title: count.tolist() for title, count in counts.items() if health.under_replicated[0] and count[0]}
     headings = ["wave", "partitions", "replicas"]

@@ -57,7 +57,7 @@ def what_if(
 
     settings = common.read_settings(conf, options, ignored=ignored)
     snapshot = common.read_snapshot(find_source(source), format_name, settings)
-    snapshot = common.apply_plan_of(common.return_brokers_of(snapshot, returned), after)
+    snapshot = common.apply_plans_of(common.return_brokers_of(snapshot, returned), after)
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     with announce_compilation(print_message):
         if fail is None:
@@ -75,21 +75,20 @@ def what_if(
 
 
 def _format_return(snapshot: Snapshot, defaults: TopicDefaults, source: str) -> Iterator[str]:
-    """Yield what remains once the brokers that are down are back, if there are some that have replicas."""
+    """Yield what remains once all brokers are live, and all replicas in sync, if some are not now."""
     from pipelines.cli import what_if_answers
     from pipelines.ingest.merge.live_brokers import get_down_brokers
-    from pipelines.ingest.returned_brokers import return_brokers
+    from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
     from pipelines.verdict.judgement import name_with_noun
 
-    down = get_down_brokers(snapshot.brokers).tolist()
-    replicas = dict(zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "replicas")), strict=True))
-    down = [broker for broker in down if replicas[broker]]
-    if not down:
+    missing = find_missing_brokers(snapshot)
+    if not missing:
         return
-    answer = what_if_answers.evaluate_brokers(return_brokers(snapshot, down), defaults)
-    state = "is back, with its replicas in sync" if len(down) == 1 else "are back, with their replicas in sync"
-    again = f"kafka-placement what-if {shlex.quote(source)} --return {','.join(map(str, down))}"
-    yield f"Once {name_with_noun(down)} {state} ({again}):"
+    answer = what_if_answers.evaluate_brokers(return_brokers(snapshot, missing), defaults)
+    down = get_down_brokers(snapshot.brokers).tolist()
+    back = f"{name_with_noun(down)} {'is' if len(down) == 1 else 'are'} back, and " if down else ""
+    again = f"kafka-placement what-if {shlex.quote(source)} --return {','.join(map(str, missing))}"
+    yield f"Once {back}all replicas are in sync ({again}):"
     yield f"  {answer.verdict.headline}"
     order = format_restart_order(answer.brokers, is_limited=_is_limited(answer.left_out))
     yield from (f"  {line}" for line in order)

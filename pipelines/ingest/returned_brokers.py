@@ -1,4 +1,4 @@
-"""A cluster as it will be once brokers that are down are back, with all of their replicas in sync."""
+"""A cluster as it will be once brokers that are down or lag are back, with all of their replicas in sync."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,10 +7,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.merge.live_brokers import get_down_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.arrow.columns import to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, first_true, is_in_segment, offsets_of
 from udfs.failures.partition_health import find_expected
+
+
+def find_missing_brokers(snapshot: Snapshot) -> list[int]:
+    """Find the brokers, by id, with replicas that should be in sync and are not, and those that are down."""
+    replicas, isr = (to_lists(snapshot.partitions[name]) for name in ("replicas", "isr"))
+    lags = ~is_in_segment(replicas.values, replicas.offsets, isr.values, isr.offsets)
+    lags &= find_expected(snapshot.partitions, replicas.values, replicas.offsets)
+    return sorted({*get_down_brokers(snapshot.brokers).tolist(), *np.unique(replicas.values[lags]).tolist()})
 
 
 def return_brokers(snapshot: Snapshot, ids: Sequence[int]) -> Snapshot:

@@ -20,7 +20,8 @@ _ENDED = ("elr", "last_known_elr", "adding_replicas", "removing_replicas", "offl
 def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
     """Return the snapshot after a plan, with its brokers added, its copies in sync and its elections held.
 
-    A replica of a broker that is down is out of sync. folder: of the plan, for errors.
+    Replicas that stay and are out of sync remain so, as do those on brokers that are down.
+    folder: of the plan, for errors.
 
     Raises: SourceError if a partition has neither the replicas before the plan nor those of one of its waves.
     """
@@ -34,7 +35,8 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
         if row is None or columns["replicas"][row] not in change.lists:
             problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
             raise SourceError(str(folder), problem, "See all differences with plan --check, or make a new plan")
-        in_sync = [broker for broker in change.after if broker in live]
+        before, isr = set(columns["replicas"][row]), set(columns["isr"][row] or ())
+        in_sync = [broker for broker in change.after if broker in live and (broker in isr or broker not in before)]
         leader = columns["leader"][row]
         leader = leader if leader in in_sync else next(iter(in_sync), None)
         for name in _ENDED:

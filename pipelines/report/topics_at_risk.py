@@ -60,7 +60,7 @@ class TopicsAtRisk(NamedTuple):
     total: int  # rows there are
 
     @property
-    def shown(self) -> int:
+    def rows_at_first(self) -> int:
         """Return how many rows to show at first."""
         return self.listed if self.total <= _MAX_SHOWN + _FEW_MORE else _MAX_SHOWN
 

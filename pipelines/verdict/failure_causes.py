@@ -85,8 +85,7 @@ class FailureEffects:
         live_count = len(racks.brokers) - len(down)
         if count := self.offline.on_down_brokers + self.blocked.on_down_brokers:
             needed = f"the partitions that need {name_with_noun(failing)}"
-            options = f"--at-min-isr-partitions --brokers {','.join(map(str, failing))}"
-            values = {"affected": self._name(count), "repair_first": repair_first(down, needed, options)}
+            values = {"affected": self._name(count), "repair_first": repair_first(down, needed, failing)}
             have = "has" if count == 1 else "have"
             yield BROKER_DOWN.fill(len(down), brokers=name_brokers(down), have=have, **values)
         if count := self.offline.single_replica_partitions:

@@ -91,7 +91,7 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         repair = ""
         if count := blocked.on_down_brokers:
             some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
-            repair = repair_first(down, some, "--under-min-isr-partitions")
+            repair = repair_first(down, some)
         values = {"restart": describe_restart(down, blocked), "repair_first": repair}
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
     if count := findings.deleted_topics_offline_partitions:
@@ -212,8 +212,7 @@ def _repair_critical(evidence: ClusterEvidence) -> str:
     if not rows:
         return ""
     worst = max(rows, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
-    options = f"--at-min-isr-partitions --brokers {worst}"
-    return repair_first(findings.down_brokers, f"the partitions that need broker {worst}", options)
+    return repair_first(findings.down_brokers, f"the partitions that need broker {worst}", [worst])
 
 
 def _spread_over_racks(evidence: ClusterEvidence) -> str:
@@ -224,11 +223,17 @@ def _spread_over_racks(evidence: ClusterEvidence) -> str:
     return choose_spread_step(RackSizes(live, known, len(findings.down_brokers), findings.replication_factor))
 
 
-def repair_first(down: Sequence[int], partitions: str, options: str) -> str:
-    """Return how a next step goes on if these brokers stay down. options: of plan, that select the partitions."""
+def repair_first(down: Sequence[int], partitions: str, needed: Sequence[int] = ()) -> str:
+    """Return how a next step goes on if these brokers stay down.
+
+    needed: brokers whose partitions at min.insync.replicas to repair first; empty = those below it.
+    """
     if not down:
         return ""
-    values = {"brokers": name_brokers(down), "partitions": partitions, "options": options}
+    ids = list(map(str, needed))
+    options = f"--at-min-isr-partitions --brokers {','.join(ids)}" if ids else "--under-min-isr-partitions"
+    part = f"for-{'-'.join(ids)}" if ids else "first"  # a folder of its own: the whole repair comes later
+    values = {"brokers": name_brokers(down), "partitions": partitions, "options": options, "part": part}
     return statements.fill_forms(statements.REPAIR_FIRST, len(down), **values)
 
 

@@ -82,7 +82,7 @@ BROKER_CHECKS = "log of the replica fetchers, disk, network"  # where a live bro
 # How a next step goes on while {brokers} are down. The options select the partitions to repair.
 REPAIR_FIRST = (
     "; if broker[|s] {brokers} [stays|stay] down, repair {partitions} first: "
-    "kafka-placement plan SOURCE --goal repair {options} --out plan-CLUSTER-repair"
+    "kafka-placement plan SOURCE --goal repair {options} --out plan-CLUSTER-repair-{part}"
 )
 _ADD_REPLICAS = (
     "add replicas (a failed disk would lose the only copy): "

@@ -45,10 +45,10 @@ def test_a_long_list_ends_and_is_counted() -> None:
     assert found.total == 2_500
 
 
-@pytest.mark.parametrize(("total", "shown"), [(12, 12), (45, 45), (46, 30)])
-def test_no_list_ends_for_a_few_more_rows(total: int, shown: int) -> None:
+@pytest.mark.parametrize(("total", "rows"), [(12, 12), (45, 45), (46, 30)])
+def test_no_list_ends_for_a_few_more_rows(total: int, rows: int) -> None:
     found = find_topics_at_risk([cluster("a", *(topic_at_risk(f"t{i}", total) for i in range(total)))])
-    assert found.shown == shown
+    assert found.rows_at_first == rows
 
 
 @pytest.mark.parametrize(

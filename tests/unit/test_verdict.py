@@ -117,7 +117,7 @@ def test_at_risk_now(findings: ClusterFindings, sentence: str, step: str) -> Non
 
 def test_partitions_that_block_producers_are_repaired_first_while_brokers_are_down() -> None:
     watch = f"watch the replicas catch up: {DESCRIBE} --under-min-isr-partitions"
-    repair = "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan-CLUSTER-repair"
+    repair = "kafka-placement plan SOURCE --goal repair --under-min-isr-partitions --out plan-CLUSTER-repair-first"
     for on_down, some in ((3, "these partitions"), (2, "the 2 of them with a replica there")):
         findings = find(PartitionIssue.UNDER_MIN_ISR, {"a": 3}, on_down=on_down, down_brokers=[8, 9])
         step = next(point.step for point in judge([failure(1)], findings).points if "block" in point.text)
@@ -570,7 +570,7 @@ def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
     waiting += (
         "; if broker 9 stays down, repair the partitions that need broker 1 first: "
-        "kafka-placement plan SOURCE --goal repair --at-min-isr-partitions --brokers 1 --out plan-CLUSTER-repair"
+        "kafka-placement plan SOURCE --goal repair --at-min-isr-partitions --brokers 1 --out plan-CLUSTER-repair-for-1"
     )
     steps = [point.step for point in judge(blocked, lagging).points if "acks=all" in point.text]
     assert steps == [waiting]

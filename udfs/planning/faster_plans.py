@@ -18,7 +18,7 @@ from udfs.plurals import count_of
 
 _FASTER = 0.9  # of the plan's duration: what takes longer is not worth another plan
 _THROTTLE_FACTORS = (2, 4)  # tried for the throttle of the busiest brokers
-_DOUBLING_GAIN = 0.75  # of the duration: a higher factor must be worth it
+_MORE_GAIN = 0.75  # of the duration at the lower factor: a higher one must be worth it
 # Replicas up to which another plan is made: by counts with flows, and by all loads with a search. A count and not a
 # clock, so that plans are reproducible.
 _MAX_COUNTED, _MAX_SEARCHED = 1_000_000, 150_000
@@ -94,7 +94,7 @@ def _try_throttle(execution: PlanExecution, bottleneck: Bottleneck) -> Iterator[
         raised = np.where(busy, factor * rate, rate)
         rates = (raised, normal) if bottleneck.direction == IN else (normal, raised)
         estimate = loads.estimate_seconds(*rates)
-        if estimate > _DOUBLING_GAIN * seconds:
+        if estimate > (_FASTER if best is None else _MORE_GAIN) * seconds:
             break
         best, seconds = factor, estimate
     if best is None:

@@ -4,6 +4,7 @@ A partition is as it is now until the wave that sets its last list. From then on
 those that stay and are not in sync now. Topics whose problems do not count are left out.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +23,9 @@ class WaveHealth(NamedTuple):
     under_replicated: Ints  # int64 (w + 1), with a replica that is not in sync
     under_min_isr: Ints  # int64 (w + 1), with fewer replicas in sync than min.insync.replicas
     at_min_isr: Ints  # int64 (w + 1), with several replicas, and as many in sync as min.insync.replicas
+    one_in_sync: Ints  # int64 (w + 1), with several replicas, of which one is in sync
     blocked_by_restart: Ints  # int64 (w + 1, n), of these at min.insync.replicas, those with this broker in sync
-    lagging_at_end: Ints  # int64 (n), of these after the last wave, those that are under-replicated
+    incomplete_at_end: Ints  # int64 (n), of these after the last wave, those that are under-replicated
 
     def find_restart_waves(self) -> Ints:
         """Find the waves after which brokers can restart for good: int64 (n), 0 = now, NEVER = not after the last.
@@ -42,11 +44,23 @@ class _Health(NamedTuple):
     under_replicated: Flags
     under_min_isr: Flags
     at_min_isr: Flags
+    one_in_sync: Flags
 
 
-def measure_wave_health(execution: PlanExecution) -> WaveHealth:
-    """Count the partitions that lack in-sync replicas now and after each wave."""
+def find_lagging_brokers(model: ClusterModel) -> Ints:
+    """Find the live brokers (int64) with a replica that is not in sync, of partitions that count."""
+    lags = model.live[model.replicas] & ~find_in_sync_replicas(model, model) & model.counted[model.row]
+    brokers: Ints = np.unique(model.replicas[lags]).astype(np.int64)
+    return brokers
+
+
+def measure_wave_health(execution: PlanExecution, *, catch_up: bool = False) -> WaveHealth:
+    """Count the partitions that lack in-sync replicas now and after each wave.
+
+    catch_up: as if all replicas on live brokers were in sync now.
+    """
     model, proposal, waves = execution.model, execution.proposal, execution.waves
+    model = replace(model, in_sync=model.live[model.replicas]) if catch_up else model
     last_wave = np.full(model.partitions, NEVER, dtype=np.int64)
     np.maximum.at(last_wave, waves.row, waves.wave)
     before, after = _find_health(model, model), _find_health(model, proposal)
@@ -69,9 +83,9 @@ def measure_wave_health(execution: PlanExecution) -> WaveHealth:
     old, new = count_by_broker(model, before.at_min_isr), count_by_broker(proposal, after.at_min_isr)
     # The partitions that no wave sets, [0], are the same before and after.
     blocked = old.sum(axis=0) + np.cumsum(new - old, axis=0)
-    lagging = count_by_broker(proposal, after.at_min_isr & after.under_replicated).sum(axis=0)
-    under_replicated, under_min_isr, at_min_isr = (count(*pair) for pair in zip(before, after, strict=True))
-    return WaveHealth(under_replicated, under_min_isr, at_min_isr, blocked, lagging)
+    incomplete = count_by_broker(proposal, after.at_min_isr & after.under_replicated).sum(axis=0)
+    under_replicated, under_min_isr, at_min_isr, one = (count(*pair) for pair in zip(before, after, strict=True))
+    return WaveHealth(under_replicated, under_min_isr, at_min_isr, one, blocked, incomplete)
 
 
 def _find_health(model: ClusterModel, lists: ReplicaLists) -> _Health:
@@ -82,4 +96,5 @@ def _find_health(model: ClusterModel, lists: ReplicaLists) -> _Health:
         under_replicated=is_online & any_true(~is_in_sync, lists.offsets),
         under_min_isr=is_online & (in_sync < model.min_isr),
         at_min_isr=is_online & (in_sync == model.min_isr) & (factor > 1),
+        one_in_sync=is_online & (in_sync == 1) & (factor > 1),
     )

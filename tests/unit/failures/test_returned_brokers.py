@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.what_if_answers import evaluate_brokers
-from pipelines.ingest.returned_brokers import return_brokers
+from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from tests.commands import call
@@ -24,6 +24,7 @@ HEALTHY = (
     + "\tTopic: b\tPartition: 0\tLeader: 9\tReplicas: 9\tIsr: 9\n"
 )
 DOWN = HEALTHY.replace("Isr: 9,1,2", "Isr: 1,2").replace("Isr: 1,9\n", "Isr: 1\n").replace("Leader: 9", "Leader: none")
+SOUND = HEADER.format("a", 1, 2, 1) + "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"
 
 
 def read(folder: Path, text: str) -> Snapshot:
@@ -37,6 +38,12 @@ def test_the_answer_is_that_of_the_cluster_with_the_broker(tmp_path: Path) -> No
     expected, found = (evaluate_brokers(snapshot, TopicDefaults()) for snapshot in (healthy, return_brokers(down, [9])))
     assert found == expected
     assert found != evaluate_brokers(down, TopicDefaults())
+
+
+def test_replicas_that_lag_on_live_brokers_catch_up(tmp_path: Path) -> None:
+    returned = return_brokers(read(tmp_path, HEALTHY), [3])
+    assert returned.partitions["isr"].to_pylist() == [[9, 1, 2], [1, 3, 9], [3, 2, 1], [9]]
+    assert find_missing_brokers(returned) == []
 
 
 def test_observers_and_new_replicas_stay_out_of_sync(tmp_path: Path) -> None:
@@ -54,20 +61,29 @@ def test_observers_and_new_replicas_stay_out_of_sync(tmp_path: Path) -> None:
 def test_what_remains_is_printed_beside_the_verdict(tmp_path: Path) -> None:
     (tmp_path / "prod.txt").write_text(DOWN)
     out = call("what-if", "prod.txt", folder=tmp_path).stdout
-    assert "\nOnce broker 9 is back, with its replicas in sync (kafka-placement what-if prod.txt --return 9):\n" in out
-    again = call("what-if", "prod.txt", "--return", "9", folder=tmp_path)
-    assert again.stdout.splitlines()[0] == "as if broker 9 was back, with its replicas in sync"
-    assert out.split("--return 9):\n  ")[1].splitlines()[0] in again.stdout
-    assert "Once broker" not in again.stdout
+    command = "kafka-placement what-if prod.txt --return 3,9"
+    assert f"\nOnce broker 9 is back, and all replicas are in sync ({command}):\n" in out
+    again = call("what-if", "prod.txt", "--return", "3,9", folder=tmp_path).stdout
+    assert again.splitlines()[0] == "as if brokers 3, 9 were live, with all their replicas in sync"
+    assert out.split("--return 3,9):\n  ")[1].splitlines()[0] in again
+    assert "Once " not in again
+    (tmp_path / "prod.txt").write_text(HEALTHY)
+    out = call("what-if", "prod.txt", folder=tmp_path).stdout
+    assert "\nOnce all replicas are in sync (kafka-placement what-if prod.txt --return 3):\n" in out
 
 
 @pytest.mark.parametrize(
     ("text", "brokers", "problem"),
     [
-        (DOWN, "2,9,7", "--return: 2, 7 are not down; the sources show these as down: 9"),
-        (HEALTHY, "2", "--return: 2 is not down; no broker is down"),
+        (
+            DOWN,
+            "2,9,7",
+            "--return: brokers 2, 7 are live with all replicas in sync; brokers that are down or have replicas out of "
+            "sync: 3, 9",
+        ),
+        (SOUND, "2", "--return: broker 2 is live with all replicas in sync; so are all others"),
     ],
 )
-def test_only_brokers_that_are_down_return(text: str, brokers: str, problem: str, tmp_path: Path) -> None:
+def test_only_brokers_that_lack_something_return(text: str, brokers: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "prod.txt").write_text(text)
     assert problem in call("what-if", "prod.txt", "--return", brokers, code=64, folder=tmp_path).stderr

@@ -34,6 +34,36 @@ def test_the_state_is_what_the_plan_promises(tmp_path: Path, options: str) -> No
     assert max(ratios) == pytest.approx(after["worst_survivor_leaders"], abs=5e-4)
 
 
+def test_plans_follow_each_other(tmp_path: Path) -> None:
+    """A plan for the cluster after another one; both together are what the second promises."""
+    shutil.copytree(SAMPLE, tmp_path / "prod")
+    call("plan", "prod", "--goal", "rf", "--rf", "3", "--out", "rf", folder=tmp_path)
+    first = ("--after", "rf")
+    call("plan", "prod", "--goal", "leaders", *first, "--out", "leaders", "--json", "plan.json", folder=tmp_path)
+    both = (*first, "--after", "leaders")
+    lines = call("hotspots", "prod", *both, "--json", "hot.json", folder=tmp_path).stdout.splitlines()
+    assert [line.split(":")[0] for line in lines[:2]] == ["after the plan in rf", "after the plan in leaders"]
+    planned = json.loads((tmp_path / "plan.json").read_text())["after"]["balance"]["leaders"]["max_over_mean"]
+    observed = json.loads((tmp_path / "hot.json").read_text())["observed"]["max_over_mean_ratio"]
+    assert observed == pytest.approx(planned, abs=5e-4)
+    reverse = call("what-if", "prod", "--after", "leaders", *first, folder=tmp_path, code=1).stderr
+    assert "the plan does not fit" in reverse
+
+
+def test_replicas_that_stay_out_of_sync_remain_so(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(
+        "Topic: a\tPartitionCount: 3\tReplicationFactor: 3\tConfigs: min.insync.replicas=1\n"
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 3,1,4\tIsr: 1\n"
+        "\tTopic: a\tPartition: 1\tLeader: 2\tReplicas: 1,2,4\tIsr: 2,1,4\n"
+        "\tTopic: a\tPartition: 2\tLeader: 2\tReplicas: 1,2,3\tIsr: 2,1\n"
+    )
+    call("plan", "prod.txt", "--goal", "repair", "--out", "plan", folder=tmp_path)
+    snapshot = load_snapshot(find_source(str(tmp_path / "prod.txt")))
+    after = apply_plan(snapshot, read_plan(tmp_path / "plan"), tmp_path / "plan").partitions
+    replicas, isr = (sorted(after[name].to_pylist()[0]) for name in ("replicas", "isr"))
+    assert (replicas, isr) == ([1, 2, 4], [1, 2])
+
+
 def test_a_plan_that_does_not_fit_is_rejected(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path / "prod")
     call("plan", "prod", "--goal", "leaders", "--out", "plan", folder=tmp_path)

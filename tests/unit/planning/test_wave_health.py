@@ -14,7 +14,7 @@ from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_execution import PlanExecution, prepare_execution
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.wave_health import NEVER, measure_wave_health
+from udfs.planning.wave_health import NEVER, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import WaveLimits
 
 ONE_COPY = WaveLimits(moves_per_broker=1)
@@ -47,7 +47,23 @@ def test_a_lagging_replica_keeps_brokers_from_a_restart() -> None:
     health = measure_wave_health(execute(model, PlanRequest("repair")))
     assert health.under_replicated.tolist() == [2, 1]
     assert health.find_restart_waves().tolist() == [NEVER, NEVER, 0, 0]
-    assert health.lagging_at_end.tolist() == [1, 1, 0, 0]
+    assert health.incomplete_at_end.tolist() == [1, 1, 0, 0]
+    execution = execute(model, PlanRequest("repair"))
+    assert find_lagging_brokers(model).tolist() == [2]
+    caught_up = measure_wave_health(execution, catch_up=True)
+    assert caught_up.under_replicated.tolist() == [1, 0]
+    assert caught_up.find_restart_waves().tolist() == [1, 1, 0, 0]
+
+
+def test_a_partial_repair_leaves_brokers_blocked_by_the_one_that_is_down() -> None:
+    """Only the first partition is below min.insync.replicas."""
+    model = with_isr(cluster([[0, 1, 3], [0, 1, 3]], 4, down=[3]), 2, lagging=((0, 1),))
+    execution = execute(model, PlanRequest("repair", under_min_isr_partitions=True))
+    caught_up = measure_wave_health(execution, catch_up=True)
+    assert caught_up.find_restart_waves().tolist() == [NEVER, NEVER, 0, 0]
+    assert caught_up.incomplete_at_end.tolist() == [1, 1, 0, 0]
+    health = measure_wave_health(execution)
+    assert health.one_in_sync.tolist() == [1, 0]
 
 
 def test_what_does_not_count() -> None:
@@ -79,7 +95,7 @@ def test_counts_are_those_of_every_partition_after_every_wave(
     last = [max(waves.wave[waves.row == row], default=NEVER) for row in range(model.partitions)]
     isr = [[b for b, s in zip(*part, strict=True) if s] for part in _split(model, model.replicas, model.in_sync)]
     for number in range(waves.waves + 1):
-        under_replicated = under_min = at_min = 0
+        under_replicated = under_min = at_min = one = 0
         blocked = [0] * model.brokers
         for row, old in enumerate(lists_of(model)):
             is_set = NEVER < last[row] < number
@@ -88,6 +104,7 @@ def test_counts_are_those_of_every_partition_after_every_wave(
             if in_sync:
                 under_replicated += len(in_sync) < len(replicas)
                 under_min += len(in_sync) < min_isr
+                one += len(in_sync) == 1 < len(replicas)
                 if len(in_sync) == min_isr and len(replicas) > 1:
                     at_min += 1
                     for broker in in_sync:
@@ -95,6 +112,7 @@ def test_counts_are_those_of_every_partition_after_every_wave(
         assert health.under_replicated[number] == under_replicated
         assert health.under_min_isr[number] == under_min
         assert health.at_min_isr[number] == at_min
+        assert health.one_in_sync[number] == one
         assert health.blocked_by_restart[number].tolist() == blocked
     for broker, wave in enumerate(health.find_restart_waves().tolist()):
         later = health.blocked_by_restart[:, broker] > 0
