@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 _JOINED = ("--add-brokers",)  # options whose values are lists, to which new values are added
-_REPEATED = ("--set", "--ignore-topics")  # options that may be written several times
+_REPEATED = ("--after", "--set", "--ignore-topics")  # options that may be written several times
 
 
 @dataclass(frozen=True)

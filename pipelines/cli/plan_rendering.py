@@ -35,6 +35,7 @@ _EXPLANATIONS = {
 }
 
 _LISTED = 6  # explanations, waves and partitions
+_UNEVEN, _LESS_EVEN = 1.1, 0.02  # leaders of the hottest broker over the mean: of concern, and how much more is
 _LOADS = (
     ("replicas", "replicas"),
     ("leaders (now, then planned)", "leaders"),
@@ -130,12 +131,14 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         yield "  nothing is copied"
     yield from render_disk_growth(plan)
     lists, leaders = format_count(metrics.lists_changed, "replica list"), metrics.leader_changes
-    yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}"
+    elected = int(summary.elections.elected.sum())
+    moves = f"; the election at the end moves {format_count(elected, 'leader')}" if elected else ""
+    yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}{moves}"
     if metrics.leader_replacements:
         yield f"  replaced: {_describe_replacements(plan.request, metrics.leader_replacements)}"
     yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
-    yield from _render_uneven_leaders(plan, command)
+    yield from _render_uneven_leaders(plan, command, out)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     for proof in certificate.proofs:
         if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
@@ -180,9 +183,16 @@ def _describe_replacements(request: PlanRequest, partitions: int) -> str:
     return f"preferred leader {pairs} of {count}: a new broker takes the position of the old one in each replica list"
 
 
-def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
-    """Name what the plan leaves uneven: brokers without leaders after it, and topics that one broker leads."""
+def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Path | None) -> Iterator[str]:
+    """Name what the plan leaves uneven: all leaders, brokers without leaders after it, topics that one broker leads."""
     model = plan.summary.model
+    before, after = (
+        state.balance.leaders.max_over_mean for state in (plan.summary.metrics.before, plan.summary.metrics.after)
+    )
+    if before is not None and after is not None and after > max(_UNEVEN, before + _LESS_EVEN):
+        later = {"--goal": ("failover",)} | ({"--after": (str(out),), "--out": (f"{out}-failover",)} if out else {})
+        even_out = PlanCommandLine(command.source, later).change({})
+        yield f"  leaders become less even: {before:.3f} -> {after:.3f} times the mean; then even them out: {even_out}"
     leader = plan.summary.elections.leader
     ids = np.where(leader >= 0, model.broker_ids[leader], -1).astype(np.int64)
     replicas = np.bincount(plan.summary.proposal.replicas, minlength=model.brokers)
