@@ -103,7 +103,7 @@ COMPLETE_ISRS = Step(
 ADD_ABOVE_MIN_ISR = Step(
     "a broker is left for another replica",
     "raise the replication factor above min.insync.replicas: kafka-placement plan SOURCE --goal rf --rf {factor} "
-    "--topics {names} --out plan-CLUSTER-rf{others}",
+    "--topics {names} --out plan-CLUSTER-rf-spare{others}",
 )
 LOWER_MIN_ISR = Step(
     "",

@@ -585,8 +585,8 @@ def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
 @pytest.mark.parametrize(
     ("live", "topics", "step"),
     [
-        (3, 2, "--goal rf --rf 3 --topics a,b --out plan-CLUSTER-rf"),
-        (3, 5, "--goal rf --rf 3 --topics a,b --out plan-CLUSTER-rf; then do the same for 3 more topics"),
+        (3, 2, "--goal rf --rf 3 --topics a,b --out plan-CLUSTER-rf-spare"),
+        (3, 5, "--goal rf --rf 3 --topics a,b --out plan-CLUSTER-rf-spare; then do the same for 3 more topics"),
         (2, 2, "listed by: "),
     ],
 )

@@ -63,7 +63,7 @@ def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
         "    next: look at broker 4 (log of the replica fetchers, disk, network)",
         "  - 1 of these 5 partitions has too few replicas for min.insync.replicas after this failure.",
         "    next: raise the replication factor above min.insync.replicas: kafka-placement plan prod.txt --goal rf "
-        "--rf 3 --topics full --out plan-prod-rf",
+        "--rf 3 --topics full --out plan-prod-rf-spare",
         "  then list the topics again, and ask again: kafka-placement what-if prod.txt --fail 1",
     ]
     assert "  partitions with one in-sync replica left: 5" in lines
