@@ -70,6 +70,7 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
         yield f"    no source shows {them} now. If {they} live, check again with --add-brokers {added}"
     yield from _list("failed brokers", progress.down_brokers)
     yield from _list("new brokers", progress.new_brokers)
+    yield from _list("brokers that are back, from which this plan moves replicas away", progress.returned_brokers)
     yield from _list("brokers in another rack than before", racks)
     yield from _list("brokers that the source newly marks for draining", progress.drained_brokers)
     yield from _list("changed partitions", map(_describe_change, progress.changed_partitions))

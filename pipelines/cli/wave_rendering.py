@@ -22,7 +22,7 @@ def render_waves(execution: PlanExecution) -> Iterator[str]:
     model, waves, reports = execution.model, execution.waves, execution.wave_reports
     if not any(report.replicas_added for report in reports):
         return
-    has_sizes, throttle = model.known[0], f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s per broker"
+    has_sizes, throttle = model.known[0], f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s per broker (--throttle)"
     duration = format_duration(execution.seconds)
     about = "" if duration.startswith("under") else "about "
     time = f", {about}{duration} of copying at {throttle}" if has_sizes else f" at {throttle}; sizes are unknown"

@@ -99,7 +99,8 @@ class PlanProgress:
     status: PlanStatus  # Status
     planned: int  # Partitions that the plan changes
     # Those of them that are as planned. new_topics, new_brokers: Not there when the plan was made. missing_brokers,
-    # down_brokers: Live when the plan was made.
+    # down_brokers: Live when the plan was made. returned_brokers: Not live then, and in sync now with replicas that the
+    # rest of the plan moves away.
     done: int
     waves: tuple[WaveProgress, ...]
     pending: tuple[PendingPartition, ...]
@@ -111,6 +112,7 @@ class PlanProgress:
     add_brokers: tuple[str, ...]  # Missing brokers as --add-brokers names them, with their racks then
     down_brokers: tuple[int, ...] = json_key("dead_brokers")
     new_brokers: tuple[int, ...]
+    returned_brokers: tuple[int, ...]
     changed_racks: tuple[ChangedRack, ...]  # Of brokers that the rest of the plan names
     # Brokers that the rest of the plan names and the source newly marks for draining
     drained_brokers: tuple[int, ...] = json_key("to_empty")
@@ -171,6 +173,10 @@ def check_plan(
         for _, replicas in plan.changes[key].steps[done or 0 :]
         for id_ in replicas
     }
+    not_begun = [plan.changes[key] for key, done in steps_done.items() if done == 0]
+    moved_away = {id_ for change in not_begun for id_ in set(change.before) - set(change.after)}
+    in_sync = model.replicas if model.in_sync is None else model.replicas[model.in_sync]
+    returned = moved_away & set(model.ids(np.unique(in_sync))) & live - plan.live_brokers
     racks_now = get_rack_names(model)
     racks = [
         ChangedRack(id_, plan.racks.get(id_), racks_now[id_])
@@ -181,7 +187,7 @@ def check_plan(
     beside = [partition for partition in changed if (partition.topic, partition.partition) not in used]
     unused_topics = set(missing_topics) - {topic for topic, _ in used}
     touched = len(changed) > len(beside) or len(missing_topics) > len(unused_topics)
-    if touched or lost & needed or racks or drained:
+    if touched or lost & needed or returned or racks or drained:
         status = PlanStatus.CHANGED
     elif in_flight:
         status = PlanStatus.IN_FLIGHT
@@ -195,7 +201,8 @@ def check_plan(
     partition_lists = (tuple(pending), tuple(in_flight), tuple(changed), tuple(missing_topics), tuple(new_topics))
     missing = tuple(sorted(lost - known))
     to_add = tuple(str(NewBroker(id_, plan.racks.get(id_))) for id_ in missing)
-    brokers = (missing, to_add, tuple(sorted(lost & known)), tuple(sorted(live - plan.live_brokers)))
+    new = live - plan.live_brokers - returned
+    brokers = (missing, to_add, tuple(sorted(lost & known)), tuple(sorted(new)), tuple(sorted(returned)))
     done = (len(plan.changes), len(plan.changes) - len(pending), _count_waves(plan, steps_done))
     members = (status, *done, *partition_lists, *brokers, tuple(racks), tuple(sorted(drained)), tuple(elections))
     changes_beside_plan = bool(beside or unused_topics or new_topics or live ^ plan.live_brokers)

@@ -226,12 +226,13 @@ def _spread_over_racks(evidence: ClusterEvidence) -> str:
 def repair_first(down: Sequence[int], partitions: str, needed: Sequence[int] = ()) -> str:
     """Return how a next step goes on if these brokers stay down.
 
-    needed: brokers whose partitions at min.insync.replicas to repair first; empty = those below it.
+    needed: brokers whose partitions at min.insync.replicas, or below it, to repair first; empty = all below it.
     """
     if not down:
         return ""
     ids = list(map(str, needed))
-    options = f"--at-min-isr-partitions --brokers {','.join(ids)}" if ids else "--under-min-isr-partitions"
+    options = "--under-min-isr-partitions"
+    options = f"--at-min-isr-partitions {options} --brokers {','.join(ids)}" if ids else options
     part = f"for-{'-'.join(ids)}" if ids else "first"  # a folder of its own: the whole repair comes later
     values = {"brokers": name_brokers(down), "partitions": partitions, "options": options, "part": part}
     return statements.fill_forms(statements.REPAIR_FIRST, len(down), **values)

@@ -570,7 +570,8 @@ def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
     waiting += (
         "; if broker 9 stays down, repair the partitions that need broker 1 first: "
-        "kafka-placement plan SOURCE --goal repair --at-min-isr-partitions --brokers 1 --out plan-CLUSTER-repair-for-1"
+        "kafka-placement plan SOURCE --goal repair --at-min-isr-partitions --under-min-isr-partitions --brokers 1 "
+        "--out plan-CLUSTER-repair-for-1"
     )
     steps = [point.step for point in judge(blocked, lagging).points if "acks=all" in point.text]
     assert steps == [waiting]

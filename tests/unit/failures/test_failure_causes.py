@@ -53,7 +53,8 @@ def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
         "  4 more partitions would block acks=all producers: blocked (2), full (1), lagging (1)",
         "  - Broker 3 is down. 2 of these 5 partitions have a replica there.",
         "    next: restart it; if broker 3 stays down, repair the partitions that need broker 1 first: kafka-placement "
-        "plan prod.txt --goal repair --at-min-isr-partitions --brokers 1 --out plan-prod-repair-for-1",
+        "plan prod.txt --goal repair --at-min-isr-partitions --under-min-isr-partitions --brokers 1 "
+        "--out plan-prod-repair-for-1",
         "  - 1 of these 5 partitions has replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): kafka-placement plan prod.txt --goal rf "
         "--rf 3 --topics single --out plan-prod-rf; then, for each topic, raise min.insync.replicas to 2 (acks=all "

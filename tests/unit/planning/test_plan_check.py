@@ -16,6 +16,7 @@ from pipelines.errors import SourceError
 from pipelines.plan_files.plan_check import ChangedRack, PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.plan_writer import write_plan
+from tests.commands import call
 from tests.unit.planning.plan_models import Key, model_with, partitions_of, proposal_with
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
@@ -203,6 +204,26 @@ def test_failed_and_missing_brokers(plan: Path) -> None:
 
 
 RACKED = dict(zip(BROKERS, "aabbcc", strict=True))
+
+
+def test_a_repair_is_over_once_its_broker_is_back(tmp_path: Path) -> None:
+    """As long as partitions are left that the plan would move away from there."""
+    header = "Topic: a\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: \n"
+    line = "\tTopic: a\tPartition: {}\tLeader: {}\tReplicas: {}\tIsr: {}\n"
+    down = [line.format(0, 1, "1,3", "1"), line.format(1, 2, "2,3", "2")]
+    back = [line.format(0, 1, "1,3", "1,3"), line.format(1, 2, "2,3", "2,3")]
+    done = [line.format(0, 1, "1,2", "1,2"), line.format(1, 2, "2,1", "2,1")]
+    source = tmp_path / "prod.txt"
+    source.write_text(header + "".join(down))
+    options = ("--set", "plans.wave_moves_per_broker=1")
+    call("plan", "prod.txt", "--goal", "repair", "--out", "plan", *options, folder=tmp_path)
+    for lines, returned in ((back, [3]), ([done[0], back[1]], [3]), ([done[0], down[1]], []), (done, [])):
+        source.write_text(header + "".join(lines))
+        code = 1 if returned else 0
+        shown = call("plan", "prod.txt", "--check", "plan", "--json", "check.json", code=code, folder=tmp_path).stdout
+        assert json.loads((tmp_path / "check.json").read_text())["returned_brokers"] == returned
+        assert ("brokers that are back, from which this plan moves replicas away: 3" in shown) == bool(returned)
+        assert ("Make a new plan" in shown) == bool(returned)
 
 
 @pytest.fixture

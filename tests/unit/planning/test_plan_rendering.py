@@ -67,7 +67,7 @@ def test_without_sizes_no_bytes_are_shown(tmp_path: Path, capsys: pytest.Capture
     result = CommandResult(capsys, "plan", source, "--goal", "balance", "--out", tmp_path / "plan")
     assert ", unknown size" in result.out
     assert "bytes copied" not in result.out
-    assert " at 50 MB/s per broker; sizes are unknown" in result.out
+    assert " at 50 MB/s per broker (--throttle); sizes are unknown" in result.out
     assert " 0 B" not in result.out
     assert " 0 s of" not in result.out
 
