@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
 
 NOT_UTF8 = "it has bytes that are not UTF-8. Write it as UTF-8"
 
@@ -25,6 +25,8 @@ def _check_text(text: str) -> str:
 
 
 Whole = Annotated[int, BeforeValidator(_reject_booleans)]
+# A number of bytes, or a text such as 500GB or 20GiB.
+Bytes = Annotated[ByteSize, BeforeValidator(_reject_booleans), AfterValidator(int)]
 Number = Annotated[float, BeforeValidator(_reject_booleans), Field(allow_inf_nan=False)]
 Text = Annotated[str, AfterValidator(_check_text)]
 

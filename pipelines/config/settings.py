@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 from pydantic import AfterValidator, Field, ValidationError
 
 from pipelines.config.alert_settings import AlertSettings
-from pipelines.config.setting_types import NOT_UTF8, Number, SettingsSection, Text, Whole
+from pipelines.config.setting_types import NOT_UTF8, Bytes, Number, SettingsSection, Text, Whole
 from pipelines.config.settings_text import parse_toml, parse_value, read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
@@ -154,9 +154,9 @@ class PlanSettings(SettingsSection):
     target_extra_moves: Number = Field(ge=0, le=1000)
     target_min_over_mean: Number = Field(ge=0, le=1)
     broker_replicas: Whole = Field(ge=0, le=_MAX_WORK)
-    broker_bytes: Whole = Field(ge=0, le=_MAX_BYTES)
-    throttle_bytes_per_s: Whole = Field(ge=1, le=_MAX_BYTES)
-    wave_bytes_per_broker: Whole = Field(ge=0, le=_MAX_BYTES)
+    broker_bytes: Bytes = Field(ge=0, le=_MAX_BYTES)
+    throttle_bytes_per_s: Bytes = Field(ge=1, le=_MAX_BYTES)
+    wave_bytes_per_broker: Bytes = Field(ge=0, le=_MAX_BYTES)
     wave_moves_per_broker: Whole = Field(ge=0, le=_MAX_WORK)
 
 
@@ -175,9 +175,9 @@ class StoreSettings(SettingsSection):
 class IngestSettings(SettingsSection):
     """[ingest]: how sources are split for Spark."""
 
-    max_file_bytes: Whole = Field(ge=1, lt=2**40)
-    shard_bytes: Whole = Field(ge=1024, le=2**30)  # a shard is one binary value, which has less than 2 GiB in Arrow
-    small_input_bytes: Whole = Field(ge=0, le=_MAX_BYTES)
+    max_file_bytes: Bytes = Field(ge=1, lt=2**40)
+    shard_bytes: Bytes = Field(ge=1024, le=2**30)  # a shard is one binary value, which has less than 2 GiB in Arrow
+    small_input_bytes: Bytes = Field(ge=0, le=_MAX_BYTES)
 
 
 class Settings(SettingsSection):
@@ -326,6 +326,8 @@ def _describe_fault(error: Any) -> str:
             return "write a number, as in 1.5"
         case "int_type" | "int_parsing" | "int_parsing_size" | "int_from_float":
             return "write a whole number, as in 7"
+        case "byte_size" | "byte_size_unit":
+            return "write bytes, as in 7, 500MB or 20GiB"
         case "bool_type" | "bool_parsing":
             return "write true or false"
         case "string_type":

@@ -59,7 +59,8 @@ def test_a_boolean_is_rejected_as_a_number(option: str) -> None:
         ("hotspots.thresholds=1,nan", "hotspots.thresholds.1 = 'nan': write a finite number, as in 2"),
         ("capacity.headroom=inf", "capacity.headroom = 'inf': write"),
         ("plans.broker_bytes=1000000000000000001", "write at most 1,000,000,000,000,000,000"),
-        ("plans.throttle_bytes_per_s=1e30", "write a whole number, as in 7"),
+        ("plans.throttle_bytes_per_s=1e30", "write bytes, as in 7, 500MB or 20GiB"),
+        ("plans.broker_bytes=7 bananas", "write bytes, as in 7, 500MB or 20GiB"),
         ("durability.failure_counts=9", "durability.failure_counts.0 = '9': write at most 5"),
         ("durability.failure_counts=[]", "it is empty. Write a value"),
         ("run.seed=x", "run.seed = 'x': write a whole number, as in 7"),
@@ -148,3 +149,12 @@ def test_custom_failures_are_entries_with_brokers_and_a_cluster(tmp_path: Path) 
 def test_a_setting_that_does_not_exist_is_rejected(option: str) -> None:
     with pytest.raises(SettingsError, match=rf"--set {option}: there is no setting {option[:-2]}. Choose from "):
         load_settings([option], environ={})
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("500", 500), ("50MB", 50_000_000), ("1.5TB", 1_500_000_000_000), ("20GiB", 20 * 2**30)]
+)
+def test_bytes_may_have_units(text: str, size: int) -> None:
+    plans = load_settings([f"plans.wave_bytes_per_broker={text}"], environ={}).plans
+    assert plans.wave_bytes_per_broker == size
+    assert type(plans.wave_bytes_per_broker) is int
