@@ -100,8 +100,8 @@ def _list_rows(execution: PlanExecution, health: WaveHealth) -> list[list[str]]:
     counts = {
         "under-replicated": health.under_replicated,
         "below min ISR": health.under_min_isr,
-        "at min ISR": health.at_min_isr,
         "one in sync": health.one_in_sync,
+        "blocked if a broker fails": health.blocked_by_restart.max(axis=1, initial=0),
     }
     columns = {title: count.tolist() for title, count in counts.items() if health.under_replicated[0] and count[0]}
     headings = ["wave", "partitions", "replicas"]
