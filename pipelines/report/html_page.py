@@ -32,6 +32,7 @@ _SCRIPTS = ("heat.js", "charts.js", "topics.js", "report.js")
 _MAX_OPEN = 3  # with more clusters, they are folded
 _NOTES = ("one_rack",)  # findings of the level OK that are no good news
 _COMMAND = re.compile(r"(?<=: )(kafka-[a-z-]+ (?:(?!; ).)+)")
+_CHANGE = re.compile(r"([0-9.,]+(?: [kMGTP]?B)? -> [0-9.,]+(?: [kMGTP]?B)?)")
 # What the scripts draw; the rest of a cluster is in the HTML.
 _DRAWN = (
     *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plan"),
@@ -66,6 +67,7 @@ def render_page(data: ReportData) -> str:
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"bytes": format_bytes, "duration": format_duration, "split_commands": split_commands}
+    environment.filters["split_changes"] = _CHANGE.split
     environment.filters |= {"planned_work": list_cluster_plans, "assumptions": describe_assumptions}
     environment.filters["goal_label"] = lambda name: GOALS[name].label
     plain = [_plain(to_json({name: cluster[name] for name in _DRAWN})) for cluster in data.clusters]

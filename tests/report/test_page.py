@@ -491,7 +491,7 @@ def cluster_with_down_broker(name: str) -> dict[str, Any]:
     small_rack = VerdictPoint(Level.AT_RISK, "Losing rack r0 takes 9 partitions offline.", step, "rack_offline")
     verdict = replace(verdict, points=(*verdict.points, small_rack))
     repair = down["plan"] | {"goal": "repair", "disk_max_over_mean_before": 1.26, "disk_max_over_mean_after": 1.66}
-    repair |= {"frozen_partitions": 2, "frozen_reasons": ["2 because they are being reassigned"]}
+    repair |= {"copy_duration_s": 26_160.0, "frozen_partitions": 2, "frozen_reasons": ["2 because they are being reassigned"]}
     down["worst_failures"] |= {"rack": 9}
     return down | {"findings": findings, "verdict": verdict, **select_plans(verdict, [repair], [])}
 
@@ -510,7 +510,7 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
         rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]
         assert rows == [
             "Today\tdown\trestart broker 9\tnothing to copy\tends 3 under-replicated partitions",
-            f"Today\tdown\trepair replicas (repair), {condition}\t4\t8\t12 GB\t4 min\t|{'|'.join(effects)}",
+            f"Today\tdown\trepair replicas (repair), {condition}\t4\t8\t12 GB\t7 h 16 min\t|{'|'.join(effects)}",
             "This week\tdown\tfill new brokers (expand), needs 2 new brokers (r2)\tNot computed: kafka-placement plan "
             "SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand previews it.\t-",
             "This week\tsingle\traise the replication factor (rf)\t4\t8\t12 GB\t4 min\t"
@@ -539,7 +539,7 @@ def test_the_work_prints_whole_names(chromium: Browser, tmp_path: Path) -> None:
     with opened(chromium, file) as seen:
         seen.page.emulate_media(media="print")
         seen.page.set_viewport_size({"width": 710, "height": 1000})  # 188 mm between the margins
-        cells = ".work tbody th a, .work td:first-child, .work td.n, #clusters tbody th a"
+        cells = ".work tbody th a, .work td:first-child, .work td.n, .change, #clusters tbody th a"
         lines = seen.page.evaluate(
             """(cells) => [...document.querySelectorAll(cells)].map((one) => {
               const text = document.createRange();
@@ -549,6 +549,11 @@ def test_the_work_prints_whole_names(chromium: Browser, tmp_path: Path) -> None:
             cells,
         )
         assert set(lines) == {1}
+        beyond = seen.page.evaluate(
+            """() => [...document.querySelectorAll(".work td, .work th, .plans td, .plans th")].filter((one) =>
+              one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"""
+        )
+        assert beyond == []
         heights = seen.page.evaluate(
             """() => [...document.querySelectorAll("#clusters thead th, .work thead th")].map((one) =>
               one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).fontSize))"""
