@@ -100,7 +100,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     plan |= {f"{name}_{when}": 0 for name in unchanged for when in ("before", "after")}
     plan |= {"newly_offline_partitions_before": 4, "newly_offline_partitions_after": 0}
     plan |= {"frozen_partitions": 0, "frozen_reasons": [], "missed_targets": [], "unsized_partitions": 0}
-    plan |= {"throttle_bytes_per_s": 50_000_000}
+    plan |= {"throttle_bytes_per_s": 50e6}
     plan |= {"fullest_broker": 3} | {f"fullest_broker_bytes_{when}": size for when, size in sizes.items()}
     moves = [
         {

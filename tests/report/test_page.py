@@ -491,7 +491,8 @@ def cluster_with_down_broker(name: str) -> dict[str, Any]:
     small_rack = VerdictPoint(Level.AT_RISK, "Losing rack r0 takes 9 partitions offline.", step, "rack_offline")
     verdict = replace(verdict, points=(*verdict.points, small_rack))
     repair = down["plan"] | {"goal": "repair", "disk_max_over_mean_before": 1.26, "disk_max_over_mean_after": 1.66}
-    repair |= {"copy_duration_s": 26_160.0, "frozen_partitions": 2, "frozen_reasons": ["2 because they are being reassigned"]}
+    repair |= {"frozen_partitions": 2, "frozen_reasons": ["2 because they are being reassigned"]}
+    repair |= {"copy_duration_s": 26_160.0}
     down["worst_failures"] |= {"rack": 9}
     return down | {"findings": findings, "verdict": verdict, **select_plans(verdict, [repair], [])}
 

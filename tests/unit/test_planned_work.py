@@ -110,7 +110,7 @@ def test_plans_that_need_new_brokers_are_work() -> None:
 
 def test_the_assumptions_of_times() -> None:
     fast = cluster("b", ("hot_broker", "leaders"), leaders=(0, 0.0))
-    fast["plans"]["leaders"]["throttle_bytes_per_s"] = 10**8
+    fast["plans"]["leaders"]["throttle_bytes_per_s"] = 1e8
     slow = cluster("a", ("broker_offline", "rf"), rf=(GB, 9.0))
     start = "Times are for copies at {} per broker (plans.throttle_bytes_per_s). Each plan starts from its cluster as "
     assert list_planned_work([slow]).assumptions.startswith(start.format("50 MB/s"))

@@ -127,7 +127,7 @@ def test_what_the_plan_changes(spark: SparkSession, packed_plans: Frames) -> Non
         "fullest_broker_bytes_before fullest_broker_bytes_after relaxed_targets missed_targets"
     )
     objective = ("preferred leaders changed", 1.0, 1.0, 0.0)
-    copies = (0, [], 0, 0, 0, 1, 0.0, 50_000_000)
+    copies = (0, [], 0, 0, 0, 1, 0.0, 50e6)
     expected: Rows = [("leaders", True, [], *objective, 0, 0, 1, 1, *copies, 1, 150, 150, [], [])]
     assert_df_equality(
         select_columns(run_stage("gold.plans", packed_plans), columns),

@@ -43,7 +43,7 @@ def test_a_repair_leaves_no_replica_on_a_down_broker(tmp_path: Path) -> None:
         "1 because it is being reassigned",
         "1 because none of its replicas is on a live broker",
     ]
-    assert (row["unsized_partitions"], row["throttle_bytes_per_s"]) == (5, 25_000_000)
+    assert (row["unsized_partitions"], row["throttle_bytes_per_s"]) == (5, 25e6)
 
 
 def test_leaders_leave_replicas_where_they_are(tmp_path: Path) -> None:
