@@ -75,10 +75,10 @@ def list_cluster_plans(cluster: Mapping[str, Any], index: int = 0) -> list[Plann
 
 def describe_assumptions(plans: Iterable[PlannedWork]) -> str:
     """Say what the times of plans assume, and that each starts from the cluster as it is now; empty without plans."""
-    rows = [work.plan for work in plans if work.plan and work.plan["feasible"]]
-    if not rows:
+    known = (work.plan["throttle_bytes_per_s"] for work in plans if work.plan and work.plan["feasible"])
+    throttles = sorted({throttle for throttle in known if throttle is not None})
+    if not throttles:
         return ""
-    throttles = sorted({row["throttle_bytes_per_s"] for row in rows})
     rates = " to ".join(f"{format_bytes(rate)}/s" for rate in dict.fromkeys((throttles[0], throttles[-1])))
     return (
         f"Times are for copies at {rates} per broker (plans.throttle_bytes_per_s). Each plan starts from its cluster "

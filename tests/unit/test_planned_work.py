@@ -116,3 +116,5 @@ def test_the_assumptions_of_times() -> None:
     assert list_planned_work([slow]).assumptions.startswith(start.format("50 MB/s"))
     assert list_planned_work([fast, slow]).assumptions.startswith(start.format("50 MB/s to 100 MB/s"))
     assert list_planned_work([cluster("c", ("broker_offline", "rf"), rf=None)]).assumptions == ""
+    slow["plans"]["rf"]["throttle_bytes_per_s"] = None  # of a warehouse of an older version
+    assert list_planned_work([slow]).assumptions == ""
