@@ -39,8 +39,8 @@ def list_warnings(plan: CreatedPlan) -> Iterator[str]:
         yield f"{format_count(plan.unplaced, 'partition')} without known replicas {is_or_are(plan.unplaced)} left out"
     if not model.known[0] and plan.request.broker_bytes is not None:
         yield "the sources show no sizes: plans.broker_bytes is ignored"
-    if model.known[0] and plan.unsized:
-        yield f"the sources show no size for {format_count(plan.unsized, 'partition')}: counted as 0 bytes"
+    if model.known[0] and (count := model.unsized_partitions):
+        yield f"the sources show no size for {format_count(count, 'partition')}: counted as 0 bytes"
 
 
 def _warn_of_only_copies(plan: CreatedPlan) -> Iterator[str]:

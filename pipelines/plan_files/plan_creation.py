@@ -37,7 +37,6 @@ class CreatedPlan:
     faster_plans: tuple[FasterPlan, ...]  # Faster alternatives, where there is a bottleneck
     files: tuple[Path, ...]  # In order
     unplaced: int  # Partitions without known replicas
-    unsized: int  # Other partitions without a known size
     seconds: dict[str, float]  # How long each part of the work took
 
 
@@ -111,7 +110,6 @@ def create_plan(
     facts = _collect_facts(request, summary, added, bottleneck, faster)
     files = plan_writer.write_plan(out, summary, to_json(facts))
     written = perf_counter()
-    sizes = snapshot.partitions["size_bytes"].filter(pc.is_valid(snapshot.partitions["replicas"]))
     return CreatedPlan(
         request,
         summary,
@@ -120,7 +118,6 @@ def create_plan(
         faster,
         tuple(files),
         unplaced=snapshot.partitions.num_rows - model.partitions,
-        unsized=int(sizes.null_count),
         seconds={
             "solving": solved - started,
             "measuring": measured - solved,

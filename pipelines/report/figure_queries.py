@@ -189,10 +189,13 @@ WHERE {condition}
 
 -- topics_at_risk: Topics at risk
 SELECT cluster_id, issue, topic, partitions, replicas_min, replicas_max, single_replica_partitions,
-       under_replicated_partitions, size_bytes, sized_partitions, leader_racks, failed_brokers, effective_min_isr, rows
+       under_replicated_partitions, size_bytes, sized_partitions, leader_racks, failed_brokers, effective_min_isr, rows,
+       issue_topics, issue_partitions, issue_bytes, issue_sized_partitions
 FROM (
   SELECT *, count(*) OVER (PARTITION BY cluster_id) AS rows, row_number() OVER (
-    PARTITION BY cluster_id ORDER BY array_position(array({ranked_issues}), issue), partitions DESC, topic) AS place
+    PARTITION BY cluster_id ORDER BY array_position(array({ranked_issues}), issue), partitions DESC, topic) AS place,
+         count(*) OVER same_issue AS issue_topics, sum(partitions) OVER same_issue AS issue_partitions,
+         sum(size_bytes) OVER same_issue AS issue_bytes, sum(sized_partitions) OVER same_issue AS issue_sized_partitions
   FROM (
     SELECT cluster_id, issue, topic, count(*) AS partitions, min(size(replicas)) AS replicas_min,
            max(size(replicas)) AS replicas_max, count_if(size(replicas) = 1) AS single_replica_partitions,
@@ -212,6 +215,7 @@ FROM (
       ) USING (cluster_id, snapshot_id)
     ) WHERE issue IS NOT NULL GROUP BY cluster_id, issue, topic
   )
+  WINDOW same_issue AS (PARTITION BY cluster_id, issue)
 ) WHERE place <= {most_topics} ORDER BY cluster_id, place
 
 -- hotspots: Leaders by scheme

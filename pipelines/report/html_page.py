@@ -18,19 +18,21 @@ from pipelines.quantities import format_bytes, format_duration
 from pipelines.report.figure_queries import TOPICS_AT_RISK
 from pipelines.report.horizons import group_by_horizon
 from pipelines.report.overview import find_priority
-from pipelines.report.planned_work import list_planned_work
+from pipelines.report.planned_work import describe_assumptions, list_cluster_plans, list_planned_work
 from pipelines.report.report_data import ReportData, read_report
 from pipelines.report.topics_at_risk import find_topics_at_risk
 from pipelines.spark.store import Store
-from pipelines.verdict.recommended_plans import list_recommended_plans
 from pipelines.whole_files import replace_text
 from udfs.json_answers import to_json
+from udfs.planning.goal_registry import GOALS
 
 # D3 and Observable Plot (ISC licence), from their packages.
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js")
 _SCRIPTS = ("heat.js", "charts.js", "topics.js", "report.js")
 _MAX_OPEN = 3  # with more clusters, they are folded
+_NOTES = ("one_rack",)  # findings of the level OK that are no good news
 _COMMAND = re.compile(r"(?<=: )(kafka-[a-z-]+ (?:(?!; ).)+)")
+_CHANGE = re.compile(r"([0-9.,]+(?: [kMGTP]?B)? -> [0-9.,]+(?: [kMGTP]?B)?)")
 # What the scripts draw; the rest of a cluster is in the HTML.
 _DRAWN = (
     *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plan"),
@@ -65,7 +67,9 @@ def render_page(data: ReportData) -> str:
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"bytes": format_bytes, "duration": format_duration, "split_commands": split_commands}
-    environment.filters["recommended_plans"] = list_recommended_plans
+    environment.filters["split_changes"] = _CHANGE.split
+    environment.filters |= {"planned_work": list_cluster_plans, "assumptions": describe_assumptions}
+    environment.filters["goal_label"] = lambda name: GOALS[name].label
     plain = [_plain(to_json({name: cluster[name] for name in _DRAWN})) for cluster in data.clusters]
     text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     # Within a script element, no text may end the element or begin a comment.
@@ -78,6 +82,7 @@ def render_page(data: ReportData) -> str:
         work=list_planned_work(data.clusters),
         at_risk=find_topics_at_risk(data.clusters),
         at_risk_sql=TOPICS_AT_RISK.query(SnapshotKey(c["cluster_id"], c["snapshot_id"]) for c in data.clusters),
+        notes=_NOTES,
         is_open=len(data.clusters) <= _MAX_OPEN,
         created_at=data.created_at,
         version=__version__,

@@ -48,6 +48,7 @@ class RiskGroup(NamedTuple):
     cluster_index: int
     cluster_id: str
     issue: str  # in words
+    total: str  # all of them, also those that are not listed, as in `3 topics, 12 partitions, 66.2 GB`
     point: VerdictPoint | None  # the finding of the verdict
     topics: list[TopicAtRisk]
 
@@ -85,7 +86,16 @@ def find_topics_at_risk(clusters: Sequence[Mapping[str, Any]]) -> TopicsAtRisk:
 def _make_group(index: int, cluster: Mapping[str, Any], issue: str, rows: Sequence[Mapping[str, Any]]) -> RiskGroup:
     kinds = ISSUES[issue].kinds
     point = next((point for point in cluster["verdict"].points if point.kind in kinds), None)
-    return RiskGroup(index, cluster["cluster_id"], ISSUES[issue].words, point, [_describe_topic(row) for row in rows])
+    topics = [_describe_topic(row) for row in rows]
+    return RiskGroup(index, cluster["cluster_id"], ISSUES[issue].words, _describe_total(rows[0]), point, topics)
+
+
+def _describe_total(row: Mapping[str, Any]) -> str:
+    """Count the topics and partitions of a group, and sum up one replica of each partition. row: any of the group."""
+    size = "size unknown" if row["issue_bytes"] is None else format_bytes(row["issue_bytes"])
+    if 0 < row["issue_sized_partitions"] < row["issue_partitions"]:
+        size += " (of known size)"
+    return f"{count_of(row['issue_topics'], 'topic')}, {count_of(row['issue_partitions'], 'partition')}, {size}"
 
 
 def _describe_topic(row: Mapping[str, Any]) -> TopicAtRisk:

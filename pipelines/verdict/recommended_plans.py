@@ -1,6 +1,7 @@
 """The plans that the next steps of a verdict recommend, read from their commands."""
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,7 +15,9 @@ _OPTION = re.compile(r"--([a-z-]+)(?: ((?!--)\S+))?")
 # Findings whose repair spreads replicas over racks: a restart of a broker that is down does not replace it.
 _SPREADING_KINDS = frozenset({"rack_offline", "rack_under_min_isr"})
 _FACTOR = re.compile(r"--goal rf --rf ([0-9]+) --topics (\S+)")
-_NEW_BROKERS = "--add-brokers"  # of plans that a run cannot make, as these brokers do not exist yet
+# Of plans that a run cannot make, as these brokers do not exist yet
+_NEW_BROKERS = "--add-brokers"
+_NEW_BROKER_LIST = re.compile(rf"--goal expand {_NEW_BROKERS} (.+?) --out ")
 # Options as fields of a plan request.
 _FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = MappingProxyType(
     {
@@ -60,17 +63,29 @@ class RecommendedPlan:
         """Whether it is a repair only of what brokers that are down lack, so that their restart makes it needless."""
         return self.goal == "repair" and not _SPREADING_KINDS.intersection(self.kinds)
 
+    @property
+    def new_broker_racks(self) -> list[str]:
+        """The rack of each new broker that the plan needs; empty = a run can make the plan."""
+        brokers = _NEW_BROKER_LIST.search(self.step)
+        names = shlex.split(brokers[1])[0].split(",") if brokers else []
+        return [name.partition(":")[2] for name in names]
+
 
 def list_recommended_plans(verdict: Verdict) -> list[RecommendedPlan]:
+    """List the plans that the next steps recommend and that a run can make, in the order of list_all_plans."""
+    return [plan for plan in list_all_plans(verdict) if not plan.new_broker_racks]
+
+
+def list_all_plans(verdict: Verdict) -> list[RecommendedPlan]:
     """List the plans that the next steps recommend, one per goal, those of the most serious findings first.
 
     Two steps that raise the replication factor of topics to the same number are one plan. Plans that need new brokers
-    are left out.
+    are among them.
     """
     steps: dict[str, str] = {}
     kinds: dict[str, tuple[str, ...]] = {}
     for point in verdict.points:
-        if (goal := point.plan_goal) and _NEW_BROKERS not in point.step:
+        if goal := point.plan_goal:
             steps[goal] = _add_topics(steps.get(goal, point.step), point.step)
             kinds[goal] = (*kinds.get(goal, ()), point.kind)
     return [RecommendedPlan(goal, step, kinds[goal]) for goal, step in steps.items()]

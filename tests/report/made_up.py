@@ -95,6 +95,12 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
     plan |= {"goal": "rf", "feasible": True, "reasons": [], "gap": 0.0, "moves": 8}
     plan |= {"changed_partitions": 4, "leader_changes": 4, "copied_bytes": 12 * 10**9, "copy_duration_s": 240.0}
     sizes = {"before": 80 * 10**9, "after": 84 * 10**9}
+    unchanged = ("under_replicated_partitions", "rack_violations", "under_min_isr_partitions")
+    unchanged += ("newly_offline_partitions_of_racks", "under_min_isr_partitions_of_racks")
+    plan |= {f"{name}_{when}": 0 for name in unchanged for when in ("before", "after")}
+    plan |= {"newly_offline_partitions_before": 4, "newly_offline_partitions_after": 0}
+    plan |= {"frozen_partitions": 0, "frozen_reasons": [], "missed_targets": [], "unsized_partitions": 0}
+    plan |= {"throttle_bytes_per_s": 50e6}
     plan |= {"fullest_broker": 3} | {f"fullest_broker_bytes_{when}": size for when, size in sizes.items()}
     moves = [
         {
@@ -233,6 +239,10 @@ def topic_at_risk(topic: str, rows: int, issue: str = "offline_if_broker_fails",
         "failed_brokers": [],
         "effective_min_isr": 1,
         "rows": rows,
+        "issue_topics": rows,
+        "issue_partitions": 2 * rows,
+        "issue_bytes": 3 * 10**9 * rows,
+        "issue_sized_partitions": 2 * rows,
     }
     return row | more
 

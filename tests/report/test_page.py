@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from pipelines.report.html_page import write_page
 from pipelines.report.report_data import select_plans
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
+from pipelines.verdict.levels import Level
+from pipelines.verdict.statements import VerdictPoint
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened, unfold
 
@@ -262,6 +265,10 @@ def test_a_fleet_is_folded_and_draws_what_is_looked_at(chromium: Browser, fleet:
         cluster.locator("[data-chart=leaders]").scroll_into_view_if_needed()
         expect(cluster.locator("[data-chart=leaders] svg").first).to_be_visible()
         assert 0 < counted(seen.page)["drawn"] <= 5
+        cluster.locator("summary").first.click()
+        expect(cluster.locator("[data-chart=leaders]")).to_be_hidden()
+        seen.page.locator("#clusters a", has_text="cluster-07").click()
+        expect(cluster.locator("[data-chart=leaders]")).to_be_visible()
         assert seen.faults == []
 
 
@@ -285,6 +292,7 @@ def test_topics_at_risk_are_searched_by_topic_and_cluster(chromium: Browser, fle
         section = seen.page.locator("#at-risk")
         rows, heads = section.locator("tr[data-name]:visible"), section.locator(".group-head:visible")
         assert (rows.count(), heads.count()) == (30, 3)
+        assert "go offline if one broker fails: 12 topics, 24 partitions, 36 GB" in heads.first.inner_text()
         assert "The 30 most serious of 1,200 rows; 1,170 more are not shown" in section.locator("p").inner_text()
         assert "Next: add replicas (a failed disk would lose the only copy): " in heads.first.inner_text()
         section.locator("#find-topic-at-risk").fill("CLUSTER-42")
@@ -461,37 +469,117 @@ def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp
             assert seen.page.locator(".plans tbody tr").count() == 1
             assert seen.page.locator("[data-chart=plan]").count() == (cluster is not made)
             assert seen.faults == []
-    assert "rf\t4\t8\t12 GB\t4 min\tbroker 3: 80 GB, then 84 GB\tadd replicas" in pages["recommended"]
-    assert "rf\t4\t8\tunknown\tunknown\tadd replicas" in pages["no-sizes"]
-    assert "Replica changes of the plan for rf (first 1 of 4)" in pages["recommended"]
-    assert "Replica changes of the plan for rf (first 50 of 60)" in pages["long"]
+    work, after = "raise the replication factor (rf)", "\noffline if a broker fails: up to 4 -> 0\n"
+    assert f"{work}\t4\t8\t12 GB\t4 min\t{after}\tbroker 3: 80 GB, then 84 GB\tadd replicas" in pages["recommended"]
+    assert f"{work}\t4\t8\tunknown\tunknown\t{after}\tadd replicas" in pages["no-sizes"]
+    assert f"The plan to {work}: before and after" in pages["recommended"]
+    assert f"Replica changes of the plan to {work} (first 1 of 4)" in pages["recommended"]
+    assert f"Replica changes of the plan to {work} (first 50 of 60)" in pages["long"]
+    assert "Times are for copies at 50 MB/s per broker (plans.throttle_bytes_per_s)." in pages["recommended"]
     assert "Not computed yet: the command shows what it changes" in pages["made-up"]
     assert "Replica changes" not in pages["made-up"]
     assert "unasked" not in pages["made-up"]
 
 
-def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
-    """A repair that replaces a broker that is down says so, in the overview and at its cluster."""
-    down = cluster_of(4, "down")
+def cluster_with_down_broker(name: str) -> dict[str, Any]:
+    """A cluster that needs a restart of broker 9, or a repair, and new brokers in rack r2."""
+    down = cluster_of(4, name)
     lagging = {PartitionIssue.UNDER_REPLICATED: AffectedPartitions(3, 1, ["t"], [3], on_down_brokers=3)}
     findings = ClusterFindings(issues=lagging, partitions=3, counted_partitions=3, down_brokers=(9,))
-    now = down["hotspots"]["observed"]
-    verdict = judge_cluster(ClusterEvidence(now, [], [], findings))
-    repair = down["plan"] | {"goal": "repair"}
-    down |= {"findings": findings, "verdict": verdict, **select_plans(verdict, [repair], [])}
+    verdict = judge_cluster(ClusterEvidence(down["hotspots"]["observed"], [], [], findings))
+    step = "add brokers: kafka-placement plan SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand"
+    small_rack = VerdictPoint(Level.AT_RISK, "Losing rack r0 takes 9 partitions offline.", step, "rack_offline")
+    verdict = replace(verdict, points=(*verdict.points, small_rack))
+    repair = down["plan"] | {"goal": "repair", "disk_max_over_mean_before": 1.26, "disk_max_over_mean_after": 1.66}
+    repair |= {"frozen_partitions": 2, "frozen_reasons": ["2 because they are being reassigned"]}
+    repair |= {"copy_duration_s": 26_160.0}
+    down["worst_failures"] |= {"rack": 9}
+    return down | {"findings": findings, "verdict": verdict, **select_plans(verdict, [repair], [])}
+
+
+def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
+    """A repair that replaces a broker that is down says so, in the overview and at its cluster."""
     file = tmp_path / "report.html"
-    write_page(facts_of_clusters(down, cluster_of(4, "single")), file)
+    write_page(facts_of_clusters(cluster_with_down_broker("down"), cluster_of(4, "single")), file)
     condition = "only if broker 9 stays down; a restart makes it needless"
+    effects = (
+        "offline if a broker fails: up to 4 -> 0",
+        "worse: fullest disk 1.26 -> 1.66 times the mean",
+        "2 partitions stay as they are: they are being reassigned",
+    )
     with opened(chromium, file) as seen:
-        rows = seen.page.locator("#overview .work tbody tr").all_inner_texts()
+        rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]
         assert rows == [
-            f"Today\tdown\trepair, {condition}\t4\t8\t12 GB\t4 min",
-            "This week\tsingle\trf\t4\t8\t12 GB\t4 min",
+            "Today\tdown\trestart broker 9\tnothing to copy\tends 3 under-replicated partitions",
+            f"Today\tdown\trepair replicas (repair), {condition}\t4\t8\t12 GB\t7 h 16 min\t|{'|'.join(effects)}",
+            "This week\tdown\tfill new brokers (expand), needs 2 new brokers (r2)\tNot computed: kafka-placement plan "
+            "SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand previews it.\t-",
+            "This week\tsingle\traise the replication factor (rf)\t4\t8\t12 GB\t4 min\t"
+            "|offline if a broker fails: up to 4 -> 0",
         ]
-        summary = seen.page.locator(".work p").inner_text()
+        summary, assumptions = seen.page.locator(".work p").all_inner_texts()
         assert summary.startswith("Due today and this week: 1 plan, 4 partitions to change, 12 GB to copy, 4 min")
-        assert f"repair, {condition}\t4\t8" in seen.page.locator("#c0 .plans").inner_text()
+        assert assumptions.startswith("Times are for copies at 50 MB/s per broker (plans.throttle_bytes_per_s).")
+        plans = seen.page.locator("#c0 .plans tbody tr").all_inner_texts()
+        assert [row.split("\t")[0] for row in plans] == [
+            f"repair replicas (repair), {condition}",
+            "fill new brokers (expand), needs 2 new brokers (r2)",
+        ]
+        assert effects[1] in plans[0]
+        assert "Not computed: the command previews it." in plans[1]
+        seen.page.locator(".work thead button", has_text="bytes to copy").click()
+        works = seen.page.locator("#overview .work tbody td:nth-child(3)").all_inner_texts()
+        assert [work.split()[0] for work in works] == ["fill", "restart", "repair", "raise"]
         assert seen.faults == []
+
+
+def test_the_work_prints_whole_names(chromium: Browser, tmp_path: Path) -> None:
+    """No name of a cluster, time or number breaks on A4, and no heading of the overview is high."""
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(cluster_with_down_broker("checkout"), cluster_of(4, "tracking")), file)
+    with opened(chromium, file) as seen:
+        seen.page.emulate_media(media="print")
+        seen.page.set_viewport_size({"width": 710, "height": 1000})  # 188 mm between the margins
+        cells = ".work tbody th a, .work td:first-child, .work td.n, .change, #clusters tbody th a"
+        lines = seen.page.evaluate(
+            """(cells) => [...document.querySelectorAll(cells)].map((one) => {
+              const text = document.createRange();
+              text.selectNodeContents(one);
+              return new Set([...text.getClientRects()].map((box) => Math.round(box.top))).size;
+            })""",
+            cells,
+        )
+        assert set(lines) == {1}
+        beyond = seen.page.evaluate(
+            """() => [...document.querySelectorAll(".work td, .work th, .plans td, .plans th")].filter((one) =>
+              one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"""
+        )
+        assert beyond == []
+        heights = seen.page.evaluate(
+            """() => [...document.querySelectorAll("#clusters thead th, .work thead th")].map((one) =>
+              one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).fontSize))"""
+        )
+        assert max(heights) < 8  # five lines and the padding
+
+
+def test_a_single_rack_is_no_good_news(chromium: Browser, tmp_path: Path) -> None:
+    """It is a note in the cluster, is printed, and its failure does not count in the overview."""
+    made = [cluster_of(4, f"cluster-{i}") for i in range(4)]
+    text = "All live brokers are in rack a: nothing survives its failure."
+    for cluster in made:
+        point = VerdictPoint(Level.OK, text, kind="one_rack")
+        cluster["verdict"] = replace(cluster["verdict"], points=(*cluster["verdict"].points, point))
+        cluster["worst_failures"] = {"broker": 2, "rack": 400, "blocked": 0, "blocked_by_rack": 0}
+        cluster["rack_failures"] = cluster["rack_failures"][:1]
+    file = tmp_path / "report.html"
+    write_page(facts_of_clusters(*made), file)
+    with opened(chromium, file) as seen:
+        counts = seen.page.locator("#clusters tbody tr").first.locator("td.n").all_inner_texts()
+        assert counts[3:7] == ["2", "-", "0", "-"]
+        assert seen.page.locator("#c0 .points li.note", has_text=text).count() == 1
+        assert seen.page.locator("#c0 .points li.ok", has_text=text).count() == 0
+        seen.page.emulate_media(media="print")
+        assert f"– {text}" in seen.page.locator(".digest").first.inner_text()
 
 
 def test_a_fleet_prints_on_few_pages(chromium: Browser, fleet: Path) -> None:

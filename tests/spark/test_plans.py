@@ -161,6 +161,10 @@ def test_odd_clusters(made: dict[str, Plans]) -> None:
     assert plans["one"]["leaders_max_over_mean_before"] == 1.0
     assert plans["empty"]["replicas_max_over_mean_before"] is None
     assert plans["moving"]["frozen_partitions"] == 3  # one moves, one is offline, one has a down replica
+    assert [reason.split(",")[0] for reason in plans["moving"]["frozen_reasons"]] == [
+        "1 because it is being reassigned",
+        "2 because they have a replica on a down broker",
+    ]
     assert {row["partition"] for row in made["leaders"].moves["moving"]} <= {0, 1, 2}
 
 

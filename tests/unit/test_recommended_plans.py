@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pipelines.stages.plan_requests import build_run_requests, list_possible_goa
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict, judge_cluster
 from pipelines.verdict.levels import Level
-from pipelines.verdict.recommended_plans import RECOMMENDABLE_GOALS, list_recommended_plans
+from pipelines.verdict.recommended_plans import RECOMMENDABLE_GOALS, list_all_plans, list_recommended_plans
 from pipelines.verdict.statements import VerdictPoint
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.goal_registry import GOALS
@@ -115,8 +116,11 @@ def test_goals_that_a_verdict_can_recommend() -> None:
     assert set(RECOMMENDABLE_GOALS) == {"leaders", "failover", "repair", "rf"} <= set(GOALS)
 
 
-def test_plans_that_need_new_brokers_are_left_out() -> None:
-    step = "add brokers there: kafka-placement plan SOURCE --goal expand --add-brokers 10:c --out plan-CLUSTER-expand"
-    point = VerdictPoint(Level.WARNING, "", step, "rack_under_min_isr")
-    assert point.plan_goal == "expand"
-    assert list_recommended_plans(Verdict(Level.WARNING, "", (point,))) == []
+def test_a_run_leaves_out_plans_that_need_new_brokers() -> None:
+    command = "add brokers there: kafka-placement plan SOURCE --goal expand --add-brokers {} --out plan-CLUSTER-expand"
+    for brokers, racks in (("10:c,11:b", ["c", "b"]), (shlex.quote("10:eu 1's"), ["eu 1's"])):
+        point = VerdictPoint(Level.WARNING, "", command.format(brokers), "rack_under_min_isr")
+        verdict = Verdict(Level.WARNING, "", (point,))
+        assert point.plan_goal == "expand"
+        assert list_recommended_plans(verdict) == []
+        assert [(plan.goal, plan.new_broker_racks) for plan in list_all_plans(verdict)] == [("expand", racks)]

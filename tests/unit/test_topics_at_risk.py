@@ -89,6 +89,19 @@ def test_the_cause(issue: str, columns: dict[str, Any], cause: str) -> None:
     assert group.topics[0].cause == cause
 
 
+def test_the_total_of_a_group() -> None:
+    """It counts all topics of the group, also those that are not listed."""
+    partly = {"issue_topics": 3, "issue_partitions": 1_012, "issue_bytes": 66.2 * 10**9, "issue_sized_partitions": 7}
+    unknown = {"issue_topics": 1, "issue_partitions": 1, "issue_bytes": None, "issue_sized_partitions": 0}
+    for columns, total in (
+        ({}, "2 topics, 4 partitions, 6 GB"),
+        (partly, "3 topics, 1,012 partitions, 66.2 GB (of known size)"),
+        (unknown, "1 topic, 1 partition, size unknown"),
+    ):
+        (group,) = find_topics_at_risk([cluster("a", topic_at_risk("t", 2, **columns))]).groups
+        assert group.total == total
+
+
 def test_replicas_and_sizes() -> None:
     rows = [
         topic_at_risk("known", 3),

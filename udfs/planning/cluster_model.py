@@ -104,6 +104,7 @@ class ClusterModel:
     leader: Int32s | None = None  # int32 (p), the current leader, -1 = none or not known; None = the first of replicas
     in_sync: Flags | None = None  # bool (r), replicas in the ISR; None = all that are live
     counted_topics: Flags | None = None  # bool (t), whether the problems of a topic count; None = of all
+    unsized_partitions: int = 0  # Partitions of unknown size, which count as 0 bytes
 
     @property
     def brokers(self) -> int:
@@ -329,7 +330,7 @@ def build_model(
     topics_of_rows, partition = (_array(column, 0).astype(np.int32) for column in (topic, placed["partition"]))
     entities = (cluster_id, broker_ids, rack, rack_names, live, draining, tuple(names.to_pylist()), topics_of_rows)
     lists = (*entities, partition, offsets, replicas)
-    state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics)
+    state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count)
     return ClusterModel(*lists, size, rate_in, rate_out, known, *state)
 
 

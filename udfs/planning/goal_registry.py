@@ -30,12 +30,17 @@ class Goal:
     """A kind of plan."""
 
     name: str  # Name for `plan --goal`
-    title: str  # What the plan achieves
+    title: str  # What the plan does, in a few words
     plan: Planner  # Planner: from a cluster model and a request to replica lists with a certificate
     options: tuple[str, ...] = _EVERY_GOAL  # Options of `plan` that have a meaning for this goal; any other is rejected
     # Options that the goal cannot do without, each with the remedy where it is missing
     required_options: Mapping[str, str] = field(default_factory=dict)
     objectives: tuple[str, ...] = ()  # Values that --objective may have
+
+    @property
+    def label(self) -> str:
+        """Return the title with the name, as in `even out leaders (leaders)`."""
+        return f"{self.title} ({self.name})"
 
 
 def _import_later(planner: str) -> Planner:
@@ -61,19 +66,17 @@ _MIN_ISR = ("--at-min-isr-partitions", "--under-min-isr-partitions")
 _EMPTY_RACKS = "--allow-empty-racks"
 # Of goals that even out the whole cluster
 _EVEN = ("--keep-rack-violations", "--prefer-fewer-copysets")
-_RELIEVE = "relieve the worst survivor of any broker failure by reordering replica lists"
-_RESTORE = "restore rack diversity, and replicas that are missing or on down brokers"
 GOALS: dict[str, Goal] = {
     goal.name: goal
     for goal in (
-        _make_goal("leaders", "even out preferred leaders by reordering replica lists", *_LEADERS),
-        _make_goal("failover", _RELIEVE, *_LEADERS, "--keep-leaders"),
-        _make_goal("balance", "even out replicas, leaders, disk and traffic", *_EVEN, objectives=_ALL),
+        _make_goal("leaders", "even out leaders", *_LEADERS),
+        _make_goal("failover", "spread takeovers", *_LEADERS, "--keep-leaders"),
+        _make_goal("balance", "even out all loads", *_EVEN, objectives=_ALL),
         _make_goal("drain", "empty brokers", "--brokers", _EMPTY_RACKS, *_EVEN, objectives=_ALL),
-        _make_goal("expand", "fill empty brokers", "--brokers", *_EVEN, objectives=_ALL),
-        _make_goal("replace", "replace brokers with others", "--replace", _EMPTY_RACKS, objectives=_COUNTS),
-        _make_goal("repair", _RESTORE, "--brokers", *_MIN_ISR, objectives=_COUNTS),
-        _make_goal("rf", "change the replication factor", "--rf", "--topics", objectives=_COUNTS),
+        _make_goal("expand", "fill new brokers", "--brokers", *_EVEN, objectives=_ALL),
+        _make_goal("replace", "replace brokers", "--replace", _EMPTY_RACKS, objectives=_COUNTS),
+        _make_goal("repair", "repair replicas", "--brokers", *_MIN_ISR, objectives=_COUNTS),
+        _make_goal("rf", "raise the replication factor", "--rf", "--topics", objectives=_COUNTS),
     )
 }
 

@@ -9,9 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
-from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
+from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, take_segments
 from udfs.json_answers import to_json
-from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints, ProposedAssignment
+from udfs.planning.cluster_model import (
+    FREE,
+    ClusterModel,
+    Flags,
+    FreezeReason,
+    Int32s,
+    Ints,
+    ProposedAssignment,
+    ReplicaLists,
+)
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
@@ -74,6 +83,18 @@ METRICS = (
         "partitions with more replicas in a rack than replication factor / racks, rounded up",
         LONG,
     ),
+    Metric(
+        "newly_offline_partitions_of_racks",
+        ("failures", "rack", "newly_offline_partitions"),
+        "partitions that the worst failure of a rack takes offline; all of them if there is only one rack",
+        LONG,
+    ),
+    Metric(
+        "under_min_isr_partitions_of_racks",
+        ("failures", "rack", "under_min_isr_partitions"),
+        "online partitions below min.insync.replicas after the worst failure of a rack",
+        LONG,
+    ),
     Metric("copysets", ("durability", "copysets"), "distinct sets of live brokers that hold a partition", LONG),
     Metric(
         "scatter_width_mean",
@@ -113,8 +134,13 @@ PLAN_COLUMNS = (
     column("changed_partitions", LONG, "partitions whose replica list changes, even if only in its order"),
     column("leader_changes", LONG, "partitions whose preferred leader changes, but for replaced brokers"),
     column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
+    column("frozen_reasons", TEXTS, "how many of these and why, as in `2 because they are being reassigned`"),
+    column("unsized_partitions", LONG, "partitions of unknown size, which count as 0 bytes"),
+    column("under_replicated_partitions_before", LONG, "online partitions with a replica on a down broker; now"),
+    column("under_replicated_partitions_after", LONG, "the same; after the plan"),
     column("waves", LONG, "waves of the plan"),
-    column("copy_duration_s", DOUBLE, "estimated duration of copying, at plans.throttle_bytes_per_s per broker"),
+    column("copy_duration_s", DOUBLE, "estimated duration of copying, at throttle_bytes_per_s"),
+    column("throttle_bytes_per_s", DOUBLE, "bytes per second that a broker copies, each way, in the estimate"),
     column("fullest_broker", INT, "live broker with the most bytes after the plan; null = no size is known"),
     column("fullest_broker_bytes_before", LONG, "bytes of that broker now"),
     column("fullest_broker_bytes_after", LONG, "bytes of that broker after the plan"),
@@ -162,8 +188,13 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         "changed_partitions": int(find_reassigned_partitions(summary.model, summary.proposal).sum()),
         "leader_changes": summary.metrics.leader_changes,
         "frozen_partitions": sum(count_frozen_partitions(summary.model).values()),
+        "frozen_reasons": _explain_frozen(summary.model),
+        "unsized_partitions": summary.model.unsized_partitions,
+        "under_replicated_partitions_before": _count_on_down_brokers(summary.model, summary.model),
+        "under_replicated_partitions_after": _count_on_down_brokers(summary.model, summary.proposal),
         "waves": summary.waves.waves,
         "copy_duration_s": summary.seconds,
+        "throttle_bytes_per_s": float(summary.waves.limits.throttle_bytes_per_s),
         **_find_fullest_broker(summary.model, summary.proposal),
         "relaxed_targets": certificate.relaxed_targets,
         "missed_targets": certificate.missed_targets,
@@ -175,6 +206,23 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         for when in ("before", "after"):
             row[f"{metric.name}_{when}"] = read_metric(metrics[when], metric)
     return pa.Table.from_pylist([row], schema=PLAN)
+
+
+def _explain_frozen(model: ClusterModel) -> list[str]:
+    """Say how many partitions must stay as they are, by the reason for it."""
+    counts = np.bincount(model.frozen, minlength=len(FreezeReason)).tolist()
+    frozen = ((reason, counts[reason]) for reason in FreezeReason if reason is not FREE and counts[reason])
+    return [f"{count:,} because {reason.explain(count)}" for reason, count in frozen]
+
+
+def _count_on_down_brokers(model: ClusterModel, lists: ReplicaLists) -> int:
+    """Count the partitions with replicas on live and on down brokers, of topics whose problems count.
+
+    lists: the replicas of all partitions of the model, before or after the plan.
+    """
+    live = model.live[lists.replicas]
+    has_both = any_true(live, lists.offsets) & any_true(~live, lists.offsets)
+    return int((has_both & model.counted).sum())
 
 
 def _find_fullest_broker(model: ClusterModel, proposal: ProposedAssignment) -> dict[str, int | None]:

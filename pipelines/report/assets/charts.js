@@ -214,7 +214,7 @@ const charts = (() => {
     },
     plan(cluster, where) {
       const { plan } = cluster;
-      if (!plan.feasible) return nothing(`Goal ${plan.goal}: infeasible. ${plan.reasons.join(" ")}`);
+      if (!plan.feasible) return nothing(`Infeasible. ${plan.reasons.join(" ")}`);
       const what = {
         replicas_max_over_mean: "replicas", leaders_max_over_mean: "preferred leaders", disk_max_over_mean: "disk",
         bytes_in_max_over_mean: "bytes in", bytes_out_max_over_mean: "bytes out",
@@ -222,7 +222,7 @@ const charts = (() => {
         worst_survivor_ratio_of_pairs: "worst survivor of pairs", worst_survivor_ratio_of_racks: "worst survivor of racks",
       };
       const rows = Object.entries(what).map(([key, name]) => ({ name, before: plan[`${key}_before`], after: plan[`${key}_after`] })).filter((d) => d.before !== null && d.after !== null);
-      const text = `Goal ${plan.goal}: ${count(plan.changed_partitions, "partition")} ${plan.changed_partitions === 1 ? "changes" : "change"}, ${plan.leader_changes} ${plan.leader_changes === 1 ? "gets" : "get"} another preferred leader, ${count(plan.moves, "replica")} ${plan.moves === 1 ? "is" : "are"} copied` +
+      const text = `${count(plan.changed_partitions, "partition")} ${plan.changed_partitions === 1 ? "changes" : "change"}, ${plan.leader_changes} ${plan.leader_changes === 1 ? "gets" : "get"} another preferred leader, ${count(plan.moves, "replica")} ${plan.moves === 1 ? "is" : "are"} copied` +
         (plan.gap === 0 ? "; no plan needs less." : ".");
       return make("div", {}, make("p", {}, text), plot(where, "Before and after the plan", {
         height: 80 + 28 * rows.length, marginLeft: 165,

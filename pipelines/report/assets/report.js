@@ -6,7 +6,8 @@
   function sortable(table) {
     const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
     const value = (row, i) => {
-      const cell = row.cells[i], text = cell.dataset.value ?? cell.textContent.trim(), number = Number(text);
+      let columns = 0;
+      const cell = [...row.cells].find((one) => (columns += one.colSpan) > i), text = cell.dataset.value ?? cell.textContent.trim(), number = Number(text);
       return text === "" || Number.isNaN(number) ? text : number;
     };
     const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true }));
@@ -76,7 +77,8 @@
     target.scrollIntoView();
   }
   window.addEventListener("hashchange", unfold);
-  document.querySelectorAll('a[href^="#c"]').forEach((link) => link.addEventListener("click", () => setTimeout(unfold)));
+  // A click on the same link again changes no hash.
+  document.querySelectorAll('a[href^="#c"]').forEach((link) => link.addEventListener("click", () => { if (link.hash === location.hash) unfold(); }));
   unfold();
 
   document.querySelectorAll("table.sortable").forEach(sortable);

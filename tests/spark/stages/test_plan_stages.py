@@ -122,11 +122,13 @@ def test_what_the_plan_changes(spark: SparkSession, packed_plans: Frames) -> Non
     """One changed leader is the fewest with which both brokers lead one partition."""
     columns = (
         "goal feasible reasons objective objective_value lower_bound gap moves copied_bytes changed_partitions "
-        "leader_changes frozen_partitions waves copy_duration_s fullest_broker fullest_broker_bytes_before "
-        "fullest_broker_bytes_after relaxed_targets missed_targets"
+        "leader_changes frozen_partitions frozen_reasons unsized_partitions under_replicated_partitions_before "
+        "under_replicated_partitions_after waves copy_duration_s throttle_bytes_per_s fullest_broker "
+        "fullest_broker_bytes_before fullest_broker_bytes_after relaxed_targets missed_targets"
     )
     objective = ("preferred leaders changed", 1.0, 1.0, 0.0)
-    expected: Rows = [("leaders", True, [], *objective, 0, 0, 1, 1, 0, 1, 0.0, 1, 150, 150, [], [])]
+    copies = (0, [], 0, 0, 0, 1, 0.0, 50e6)
+    expected: Rows = [("leaders", True, [], *objective, 0, 0, 1, 1, *copies, 1, 150, 150, [], [])]
     assert_df_equality(
         select_columns(run_stage("gold.plans", packed_plans), columns),
         expected_frame(spark, "gold.plans", columns, expected),
@@ -157,6 +159,8 @@ METRICS = {
     "newly_offline_partitions": (1, 1),
     "under_min_isr_partitions": (0, 0),
     "rack_violations": (0, 0),
+    "newly_offline_partitions_of_racks": (None, None),
+    "under_min_isr_partitions_of_racks": (None, None),
     # {1} and {1, 2}; the loss of broker 1 loses logs-0.
     "copysets": (2, 2),
     "scatter_width_mean": (1.0, 1.0),
