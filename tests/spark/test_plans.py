@@ -28,6 +28,7 @@ from pipelines.spark.store import Store
 from pipelines.stages.plan_stage import PlanParameters, pack_plans, unpack_plan_moves
 from pipelines.stages.stage_registry import STEPS
 from pipelines.tables.gold_tables import PLAN_MOVES
+from pipelines.verdict.recommended_plans import list_recommended_plans
 from tests.unit.planning import judge
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.plan_batches import BROKERS, PARTITIONS, TOPICS
@@ -229,7 +230,7 @@ def test_plans_that_the_verdict_recommends(
         requests[row["cluster_id"]][row["goal"]] = json.loads(row["plan_request"])
     for name, path in sources.items():
         steps = [] if name == "empty" else _list_plan_steps(find_source(f"{name}={path}"), settings.topics.defaults)
-        goals = {words[words.index("--goal") + 1]: words for words in reversed(steps)}
+        goals = {words[words.index("--goal") + 1]: words for words in steps}
         assert set(requests[name]) == (set(goals) or {"leaders"})
         for goal, words in goals.items():
             if "--rf" in words:
@@ -239,7 +240,7 @@ def test_plans_that_the_verdict_recommends(
 
 
 def _list_plan_steps(source: Source, defaults: TopicDefaults) -> list[list[str]]:
-    """List the words of the commands of plans in the verdict of `what-if`, those of the most serious findings first."""
-    verdict = evaluate_brokers(load_snapshot(source), defaults).verdict
-    commands = [point.step.partition("kafka-placement plan")[2] for point in verdict.points if point.plan_goal]
+    """List the words of the commands of plans that the verdict of `what-if` recommends."""
+    plans = list_recommended_plans(evaluate_brokers(load_snapshot(source), defaults).verdict)
+    commands = [plan.step.partition("kafka-placement plan")[2] for plan in plans]
     return [shlex.split(command.split(";")[0]) for command in commands]
