@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -19,7 +20,7 @@ from pipelines.cli.option_values import (
     parse_place,
     parse_server,
 )
-from pipelines.cli.text_format import format_count, print_line, print_warning
+from pipelines.cli.text_format import format_count, print_line, print_message, print_warning
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source
@@ -196,6 +197,30 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
     return snapshot
 
 
+class StateOptions(NamedTuple):
+    """Options that decide which state of a cluster an answer is about, as they were written."""
+
+    returned: str | None = None
+    after: Sequence[Path] | None = None
+    ignored: Sequence[str] | None = None
+    conf: str | None = None
+    settings: Sequence[str] | None = None
+    format_name: str | None = None
+
+    def quote_with(self, source: str) -> str:
+        """Return a source with these options, as the commands of next steps name it, quoted for a shell."""
+        values = {
+            "--return": [self.returned] if self.returned else [],
+            "--after": self.after or (),
+            "--ignore-topics": self.ignored or (),
+            "--conf": [self.conf] if self.conf else [],
+            "--set": self.settings or (),
+            "--format": [self.format_name] if self.format_name else [],
+        }
+        words = [source, *(str(word) for option, texts in values.items() for text in texts for word in (option, text))]
+        return " ".join(map(shlex.quote, words))
+
+
 def apply_plans_of(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot:
     """Return the snapshot after the plans of folders, one after the other, and say so; without a folder, as it is."""
     if not folders:
@@ -207,7 +232,7 @@ def apply_plans_of(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapsh
         plan = read_plan(folder)
         snapshot = apply_plan(snapshot, plan, folder)
         changed = format_count(len(plan.changes), "partition")
-        print_line(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
+        print_message(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
     return snapshot
 
 
@@ -219,17 +244,20 @@ def return_brokers_of(snapshot: Snapshot, brokers: str | None) -> Snapshot:
     if brokers is None:
         return snapshot
     from pipelines.cli.named_brokers import find_brokers
+    from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
     from pipelines.verdict.judgement import name_with_noun
+    from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
-    missing = find_missing_brokers(snapshot)
+    down = get_down_brokers(snapshot.brokers).tolist()
+    missing = sorted({*down, *find_missing_brokers(snapshot, KAFKA_DEFAULTS)})
     ids = find_brokers("--return", brokers, snapshot)
     if others := [broker for broker in ids if broker not in missing]:
         these = f"brokers that are down or have replicas out of sync: {', '.join(map(str, missing))}"
         problem = f"{name_with_noun(others)} {'is' if len(others) == 1 else 'are'} live with all replicas in sync"
         raise typer.BadParameter(f"--return: {problem}; {these if missing else 'so are all others'}")
     state = "was live, with all its replicas in sync" if len(ids) == 1 else "were live, with all their replicas in sync"
-    print_line(f"as if {name_with_noun(ids)} {state}")
+    print_message(f"as if {name_with_noun(ids)} {state}")
     return return_brokers(snapshot, ids)
 
 

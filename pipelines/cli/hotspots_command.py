@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,28 +43,32 @@ def hotspots(
             parser=decimal_number(0, 1e6, "1.25"),
         ),
     ] = 1.25,
+    returned: common.ReturnOption = None,
     after: common.AfterOption = None,
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
+    ignored: common.IgnoreTopicsOption = None,
 ) -> None:
     """Show how many leaders the hottest broker has, and how many it would have by chance."""
     from pipelines.verdict.snapshot_findings import find_findings
     from udfs.hotspots.hotspot_distribution import TrialOptions
 
-    settings = common.read_settings(conf, options)
+    settings = common.read_settings(conf, options, ignored=ignored)
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    snapshot = common.apply_plans_of(common.read_snapshot(find_source(source), format_name, settings), after)
+    snapshot = common.read_snapshot(find_source(source), format_name, settings)
+    snapshot = common.apply_plans_of(common.return_brokers_of(snapshot, returned), after)
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)
     findings = find_findings(snapshot, settings.topics.defaults)
     election = {name: getattr(findings, name) for name in ("electable_partitions", "elected_ratio")}
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
-    lines = format_hotspots(answer, findings, threshold, shlex.quote(source))
+    state = common.StateOptions(returned, after, ignored, conf, options, format_name)
+    lines = format_hotspots(answer, findings, threshold, state.quote_with(source))
     common.write_answer(json_file, vars(answer) | {"schemes": by_scheme} | election, lines)
 
 

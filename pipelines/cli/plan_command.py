@@ -15,6 +15,7 @@ from pipelines.cli.common_options import (
     FormatOption,
     JsonOption,
     LiveServersOption,
+    ReturnOption,
     SetOption,
     SourceArgument,
     ignore_topics_option,
@@ -30,7 +31,10 @@ _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
 _ADD = "--add-brokers"
 # Other options of a plan that a command for another one repeats.
-_REPEATED = {"out": "--out", "server": "--bootstrap-server", "format_name": "--format", "conf": "--conf"}
+_REPEATED = {
+    **{"out": "--out", "server": "--bootstrap-server", "format_name": "--format", "conf": "--conf"},
+    "returned": "--return",
+}
 _DEFAULT_OBJECTIVE = "all for balance, drain and expand, else min-bytes"
 
 
@@ -97,6 +101,7 @@ def plan(
         bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
     ] = False,
     seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed", parser=whole_number())] = None,
+    returned: ReturnOption = None,
     after: AfterOption = None,
     server: LiveServersOption = None,
     json_file: JsonOption = None,
@@ -136,10 +141,11 @@ def plan(
         raise typer.BadParameter(str(error)) from error
     if check is not None:
         others = [option for option in written.written if option != _ADD]
-        others += ["--out"] * (out is not None) + ["--after"] * bool(after)
+        others += ["--out"] * (out is not None)
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
+        snapshot = common_options.apply_plans_of(common_options.return_brokers_of(snapshot, returned), after)
         common_options.print_findings(snapshot)
         common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
         stored_plan = read_plan(check)
@@ -159,7 +165,7 @@ def plan(
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
-    snapshot = common_options.apply_plans_of(snapshot, after)
+    snapshot = common_options.apply_plans_of(common_options.return_brokers_of(snapshot, returned), after)
     named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER
     command = PlanCommandLine(source, written.values | _list_other_options(context))
     snapshot = add_new_brokers(snapshot, new_brokers)

@@ -59,35 +59,39 @@ def what_if(
     snapshot = common.read_snapshot(find_source(source), format_name, settings)
     snapshot = common.apply_plans_of(common.return_brokers_of(snapshot, returned), after)
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
+    state = common.StateOptions(returned, after, ignored, conf, options, format_name)
     with announce_compilation(print_message):
         if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, settings.topics.defaults)
-            answer = replace(answer, verdict=answer.verdict.name_source(shlex.quote(source), answer.cluster))
-            lines = [*format_cluster(answer), *_format_return(snapshot, settings.topics.defaults, source)]
+            answer = replace(answer, verdict=answer.verdict.name_source(state.quote_with(source), answer.cluster))
+            lines = [*format_cluster(answer), *_format_return(snapshot, settings.topics.defaults, source, state)]
             common.write_answer(json_file, answer, lines)
         else:
             failed = find_brokers("--fail", fail, snapshot)
             failure = what_if_answers.evaluate_failure(snapshot, failed, settings.topics.defaults)
-            named, failing = shlex.quote(source), shlex.quote(fail)
+            named = state.quote_with(source)
             failure = failure.name_source(named)
-            lines = format_failure(failure, f"kafka-placement what-if {named} --fail {failing}")
+            lines = format_failure(failure, f"kafka-placement what-if {named} --fail {shlex.quote(fail)}")
             common.write_answer(json_file, failure, lines)
 
 
-def _format_return(snapshot: Snapshot, defaults: TopicDefaults, source: str) -> Iterator[str]:
+def _format_return(
+    snapshot: Snapshot, defaults: TopicDefaults, source: str, state: common.StateOptions
+) -> Iterator[str]:
     """Yield what remains once all brokers are live, and all replicas in sync, if some are not now."""
     from pipelines.cli import what_if_answers
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
     from pipelines.verdict.judgement import name_with_noun
 
-    missing = find_missing_brokers(snapshot)
+    missing = find_missing_brokers(snapshot, defaults)
     if not missing:
         return
     answer = what_if_answers.evaluate_brokers(return_brokers(snapshot, missing), defaults)
     down = get_down_brokers(snapshot.brokers).tolist()
     back = f"{name_with_noun(down)} {'is' if len(down) == 1 else 'are'} back, and " if down else ""
-    again = f"kafka-placement what-if {shlex.quote(source)} --return {','.join(map(str, missing))}"
+    ids = ",".join([*([state.returned] if state.returned else []), *map(str, missing)])
+    again = f"kafka-placement what-if {state._replace(returned=ids).quote_with(source)}"
     yield f"Once {back}all replicas are in sync ({again}):"
     yield f"  {answer.verdict.headline}"
     order = format_restart_order(answer.brokers, is_limited=_is_limited(answer.left_out))

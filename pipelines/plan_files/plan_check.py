@@ -201,7 +201,7 @@ def check_plan(
     partition_lists = (tuple(pending), tuple(in_flight), tuple(changed), tuple(missing_topics), tuple(new_topics))
     missing = tuple(sorted(lost - known))
     to_add = tuple(str(NewBroker(id_, plan.racks.get(id_))) for id_ in missing)
-    new = live - plan.live_brokers - returned
+    new = live - plan.live_brokers - {id_ for change in plan.changes.values() for id_ in change.before}
     brokers = (missing, to_add, tuple(sorted(lost & known)), tuple(sorted(new)), tuple(sorted(returned)))
     done = (len(plan.changes), len(plan.changes) - len(pending), _count_waves(plan, steps_done))
     members = (status, *done, *partition_lists, *brokers, tuple(racks), tuple(sorted(drained)), tuple(elections))

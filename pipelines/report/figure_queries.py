@@ -50,7 +50,7 @@ SELECT cluster_id, source, format, records, accepted_records, quarantined_record
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
-SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, racks, replication_factor,
+SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, live_brokers, racks, replication_factor,
        down_brokers, down_critical_brokers, lagging_partitions, lagging_brokers, lagging_broker_partitions,
        bootstrap_server,
        electable_partitions,

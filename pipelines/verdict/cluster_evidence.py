@@ -77,6 +77,7 @@ class ClusterFindings:
     counted_partitions: int = 0  # of these, in topics that are neither ignored nor marked for deletion
     racks: int = 0  # of live brokers
     replication_factor: float | None = None  # median of partitions with several replicas
+    live_brokers: int = 0
     down_brokers: Sequence[int] = ()
     down_critical_brokers: Sequence[int] = ()  # min_isr_critical_brokers of partitions with a replica on a down broker
     lagging_partitions: int = 0  # online, with a replica that is out of sync on a live broker; those that count

@@ -84,8 +84,10 @@ class FailureEffects:
         """Yield why, each with what to do about it. failing: brokers that fail; down: brokers that are down."""
         live_count = len(racks.brokers) - len(down)
         if count := self.offline.on_down_brokers + self.blocked.on_down_brokers:
+            factor = racks.replication_factor
+            stay_down = down if factor is not None and live_count >= factor else ()
             needed = f"the partitions that need {name_with_noun(failing)}"
-            values = {"affected": self._name(count), "repair_first": repair_first(down, needed, failing)}
+            values = {"affected": self._name(count), "repair_first": repair_first(stay_down, needed, failing)}
             have = "has" if count == 1 else "have"
             yield BROKER_DOWN.fill(len(down), brokers=name_brokers(down), have=have, **values)
         if count := self.offline.single_replica_partitions:

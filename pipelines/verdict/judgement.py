@@ -82,7 +82,8 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
-        yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text)
+        repair = statements.MOVE_REPLICAS.text if _can_repair(findings) else ""
+        yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text, repair=repair)
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
     if count := findings.lagging_partitions:
@@ -91,7 +92,7 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         repair = ""
         if count := blocked.on_down_brokers:
             some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
-            repair = repair_first(down, some)
+            repair = repair_first(down if _can_repair(findings) else (), some)
         values = {"restart": describe_restart(down, blocked), "repair_first": repair}
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
     if count := findings.deleted_topics_offline_partitions:
@@ -175,6 +176,8 @@ def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
     """Return how these partitions survive a failure: more replicas for those with one, else larger ISRs."""
     if not affected.single_replica_partitions:
         return statements.FIND_LAGGING.text
+    if live_count < 2:
+        return statements.ADD_BROKER.text
     factor = max(2, min(_REPLICATION_FACTOR, live_count))
     names = affected.single_replica_topic_names
     more = affected.single_replica_topics - len(names)
@@ -212,7 +215,8 @@ def _repair_critical(evidence: ClusterEvidence) -> str:
     if not rows:
         return ""
     worst = max(rows, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
-    return repair_first(findings.down_brokers, f"the partitions that need broker {worst}", [worst])
+    down = findings.down_brokers if _can_repair(findings) else ()
+    return repair_first(down, f"the partitions that need broker {worst}", [worst])
 
 
 def _spread_over_racks(evidence: ClusterEvidence) -> str:
@@ -223,8 +227,14 @@ def _spread_over_racks(evidence: ClusterEvidence) -> str:
     return choose_spread_step(RackSizes(live, known, len(findings.down_brokers), findings.replication_factor))
 
 
+def _can_repair(findings: ClusterFindings) -> bool:
+    """Return whether live brokers can take the replicas of those that are down."""
+    factor = findings.replication_factor
+    return factor is not None and findings.live_brokers >= factor
+
+
 def repair_first(down: Sequence[int], partitions: str, needed: Sequence[int] = ()) -> str:
-    """Return how a next step goes on if these brokers stay down.
+    """Return how a next step goes on if these brokers stay down; empty without any.
 
     needed: brokers whose partitions at min.insync.replicas, or below it, to repair first; empty = all below it.
     """

@@ -94,6 +94,7 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         issues=count_issues(counted, is_on_down_broker),
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
+        live_brokers=len(live),
         racks=len(pc.unique(racks.drop_null())),
         replication_factor=_find_median_factor(partitions),
         down_brokers=tuple(down.tolist()),

@@ -94,6 +94,10 @@ ADD_REPLICAS = Step(
     f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {{first}} "
     "--add-config min.insync.replicas=2",
 )
+ADD_BROKER = Step(
+    "some of them have replication factor 1, and fewer than two brokers are live",
+    "add a broker: one broker cannot hold a second replica",
+)
 ADD_SECOND_REPLICA = Step("some of them have replication factor 1", _ADD_REPLICAS)
 FIND_LAGGING = Step("", f"find the replicas that are out of sync: {_LIST}--under-replicated-partitions")
 COMPLETE_ISRS = Step(
@@ -109,6 +113,10 @@ LOWER_MIN_ISR = Step(
     "",
     "add a broker and then a replica, or lower min.insync.replicas below the replication factor, for the topics listed "
     f"by: {_LIST}--at-min-isr-partitions",
+)
+MOVE_REPLICAS = Step(
+    "partitions have several replicas, and as many brokers are live as they have replicas (median)",
+    ", or move replicas to other brokers: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
 )
 SPREAD_OVER_RACKS = Step(
     "", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
@@ -141,8 +149,8 @@ DOWN = Statement(
     "A broker is down, and an under-replicated partition has a replica there. Observers and replicas that are being "
     "added do not count.",
     "[Broker|Brokers] {brokers} [is|are] down; {under_replicated} under-replicated.",
-    "restart [it|them], or move [its|their] replicas to other brokers: kafka-placement plan SOURCE --goal repair --out "
-    "plan-CLUSTER-repair",
+    "restart [it|them]{repair}",
+    repairs=(MOVE_REPLICAS, Step("", "")),
 )
 DOWN_WITHOUT_EFFECT = Statement(
     Level.WARNING,
@@ -172,7 +180,7 @@ BROKER_OFFLINE = Statement(
     "Losing {brokers} takes {n} [partition|partitions] offline{topics}.",
     "{repair}",
     "Losing {brokers} takes partitions offline ({worst}{n} [partition|partitions]); {all} partitions in all{topics}.",
-    (ADD_REPLICAS, ADD_SECOND_REPLICA, FIND_LAGGING),
+    (ADD_BROKER, ADD_REPLICAS, ADD_SECOND_REPLICA, FIND_LAGGING),
 )
 BROKER_UNCLEAN = Statement(
     Level.WARNING,

@@ -73,7 +73,7 @@ def test_a_single_rack_does_not_count() -> None:
     assert describe(has_racks=False, **changes) == ([], [], [])
 
 
-OFFLINE, MOVING = "none of their replicas is on a live broker", "it is being reassigned"
+OFFLINE, MOVING = "none of their in-sync replicas is on a live broker", "it is being reassigned"
 MISSED = [f"a-1 and 2 others cannot be changed: {OFFLINE}", "broker 4 still holds 3 replicas"]
 
 

@@ -34,7 +34,7 @@ def judge(down: tuple[int, ...] = (), racks: int = 0, **issues: AffectedPartitio
     brokers = [none | {"failed": broker, "newly_offline_partitions": 2 * single} for broker in (1, 2, 3)]
     by_rack = [none | {"failed": "r1", "newly_offline_partitions": racks}, none | {"failed": "r2"}]
     findings = ClusterFindings(
-        {PartitionIssue(name): value for name, value in issues.items()}, 9, 9, 2, down_brokers=down
+        {PartitionIssue(name): value for name, value in issues.items()}, 9, 9, 2, 3.0, 3, down_brokers=down
     )
     return judge_cluster(ClusterEvidence(None, brokers, by_rack, findings))
 

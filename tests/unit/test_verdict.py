@@ -42,6 +42,8 @@ def judge(
     racks: Sequence[dict[str, Any]] = (),
 ) -> Verdict:
     known = replace(findings or ClusterFindings(), partitions=PARTITIONS, counted_partitions=PARTITIONS)
+    if known.down_brokers:
+        known = replace(known, live_brokers=5, replication_factor=3.0)
     return judge_cluster(ClusterEvidence(now, failures, racks, known))
 
 
@@ -184,10 +186,10 @@ RAISE_MIN_ISR = (
 )
 def test_next_step_names_all_topics_with_one_replica(topics: int, command: str) -> None:
     single = {f"t{i}": 1 for i in range(topics)}
-    verdict = judge([failure(1, newly_offline_partitions=1)], find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, single, 1))
-    step = verdict.points[0].step
-    assert step is not None
-    assert step.endswith(command)
+    exposed = find(PartitionIssue.OFFLINE_IF_BROKER_FAILS, single, 1)
+    one = failure(1, newly_offline_partitions=1)
+    assert judge([one, failure(2)], exposed).points[0].step.endswith(command)
+    assert judge([one], exposed).points[0].step == "add a broker: one broker cannot hold a second replica"
 
 
 def test_replicas_out_of_sync_need_no_new_ones() -> None:
@@ -408,6 +410,8 @@ def test_a_failed_broker_that_is_missed_is_a_risk() -> None:
     verdict = judge([failure(1)], missed)
     assert verdict.headline == "AT RISK: broker 9 is down; 930 partitions with a replica there are under-replicated."
     assert verdict.points[0].step.endswith("kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair")
+    few = judge_cluster(ClusterEvidence(NOW, [failure(1)], [], replace(missed, live_brokers=2, replication_factor=3.0)))
+    assert few.points[0].step == "restart it"
 
 
 def test_a_failed_broker_is_not_blamed_for_live_brokers_that_lag() -> None:

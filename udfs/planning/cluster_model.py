@@ -27,7 +27,7 @@ _EXPLANATIONS = (
     "its topic is excluded",
     "it is being reassigned",
     "its topic is being deleted",
-    "none of its replicas is on a live broker",
+    "none of its in-sync replicas is on a live broker",
     "it has a replica on a down broker, which Kafka's tools reject: repair it first",
     "its topic is ignored",
 )
@@ -36,7 +36,7 @@ _EXPLANATIONS_OF_SEVERAL = (
     "their topics are excluded",
     "they are being reassigned",
     "their topics are being deleted",
-    "none of their replicas is on a live broker",
+    "none of their in-sync replicas is on a live broker",
     "they have a replica on a down broker, which Kafka's tools reject: repair them first",
     "their topics are ignored",
 )
@@ -317,7 +317,12 @@ def build_model(
     at_name = pc.index_in(names, value_set=_combine(topics["topic"]))
     counted_topics = defaults.find_counted(topics)[_array(at_name, 0)]
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
-    frozen[~any_true(live[replicas], offsets)] = FreezeReason.OFFLINE
+    # A partition without a leader has no source of copies: none of its replicas in the ISR is live.
+    is_source = live[replicas] if in_sync is None else live[replicas] & in_sync
+    leads = np.zeros(len(frozen), dtype=np.bool_)
+    if leader is not None:
+        leads[leader >= 0] = live[leader[leader >= 0]]
+    frozen[~any_true(is_source, offsets) & ~leads | ~any_true(live[replicas], offsets)] = FreezeReason.OFFLINE
     frozen[to_flags(defaults.find_ignored(placed["topic"]))] = FreezeReason.IGNORED
     excluded = pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))
     frozen[np.asarray(excluded)] = FreezeReason.EXCLUDED

@@ -24,7 +24,8 @@ class WaveHealth(NamedTuple):
     under_min_isr: Ints  # int64 (w + 1), with fewer replicas in sync than min.insync.replicas
     at_min_isr: Ints  # int64 (w + 1), with several replicas, and as many in sync as min.insync.replicas
     one_in_sync: Ints  # int64 (w + 1), with several replicas, of which one is in sync
-    blocked_by_restart: Ints  # int64 (w + 1, n), of these at min.insync.replicas, those with this broker in sync
+    # int64 (w + 1, n), with several replicas, below min.insync.replicas or offline if this broker restarts
+    blocked_by_restart: Ints
     incomplete_at_end: Ints  # int64 (n), of these after the last wave, those that are under-replicated
 
     def find_restart_waves(self) -> Ints:
@@ -45,6 +46,11 @@ class _Health(NamedTuple):
     under_min_isr: Flags
     at_min_isr: Flags
     one_in_sync: Flags
+
+    @property
+    def is_critical(self) -> Flags:
+        """Return whether the failure of any in-sync replica makes the partition worse: bool (p)."""
+        return self.at_min_isr | self.one_in_sync
 
 
 def find_lagging_brokers(model: ClusterModel) -> Ints:
@@ -80,10 +86,10 @@ def measure_wave_health(execution: PlanExecution, *, catch_up: bool = False) -> 
         place = (last_wave[row[blocks]] + 1) * model.brokers + lists.replicas[blocks]
         return np.bincount(place, minlength=(waves.waves + 1) * model.brokers).reshape(-1, model.brokers)
 
-    old, new = count_by_broker(model, before.at_min_isr), count_by_broker(proposal, after.at_min_isr)
+    old, new = count_by_broker(model, before.is_critical), count_by_broker(proposal, after.is_critical)
     # The partitions that no wave sets, [0], are the same before and after.
     blocked = old.sum(axis=0) + np.cumsum(new - old, axis=0)
-    incomplete = count_by_broker(proposal, after.at_min_isr & after.under_replicated).sum(axis=0)
+    incomplete = count_by_broker(proposal, after.is_critical & after.under_replicated).sum(axis=0)
     under_replicated, under_min_isr, at_min_isr, one = (count(*pair) for pair in zip(before, after, strict=True))
     return WaveHealth(under_replicated, under_min_isr, at_min_isr, one, blocked, incomplete)
 

@@ -43,7 +43,32 @@ def test_the_answer_is_that_of_the_cluster_with_the_broker(tmp_path: Path) -> No
 def test_replicas_that_lag_on_live_brokers_catch_up(tmp_path: Path) -> None:
     returned = return_brokers(read(tmp_path, HEALTHY), [3])
     assert returned.partitions["isr"].to_pylist() == [[9, 1, 2], [1, 3, 9], [3, 2, 1], [9]]
-    assert find_missing_brokers(returned) == []
+    assert find_missing_brokers(returned, TopicDefaults()) == []
+
+
+def test_without_a_leader_only_a_replica_that_was_in_sync_leads(tmp_path: Path) -> None:
+    """Brokers 5 and 6 are down. In the first partition, 5 was not in sync; in the second, both are not known to be."""
+    line = "\tTopic: a\tPartition: {}\tLeader: none\tReplicas: {}\tIsr: {}\n"
+    lists = [("6,5", "6"), ("5,6", "5"), ("5,6", "")]
+    rows = "".join(line.format(i, *pair) for i, pair in enumerate(lists))
+    snapshot = read(tmp_path, HEADER.format("a", 3, 2, 1) + rows)
+    returned = return_brokers(snapshot, [5]).partitions
+    assert returned["leader"].to_pylist() == [-1, 5, -1]
+    assert returned["isr"].to_pylist() == [[6], [5], []]
+
+
+def test_next_steps_name_the_options_of_the_question(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(DOWN)
+    options = ("--return", "9", "--ignore-topics", "b", "--set", "run.seed=3")
+    out = call("what-if", "prod.txt", *options, folder=tmp_path).stdout
+    assert "kafka-placement what-if prod.txt --return 9,3 --ignore-topics b --set run.seed=3" in out
+    out = call("what-if", "prod.txt", *options, "--fail", "1", folder=tmp_path).stdout
+    assert f"kafka-placement what-if prod.txt {' '.join(options)} --fail 1" in out
+
+
+def test_topics_that_do_not_count_need_no_return(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(DOWN)
+    assert "Once " not in call("what-if", "prod.txt", "--ignore-topics", "*", folder=tmp_path).stdout
 
 
 def test_observers_and_new_replicas_stay_out_of_sync(tmp_path: Path) -> None:
@@ -63,8 +88,9 @@ def test_what_remains_is_printed_beside_the_verdict(tmp_path: Path) -> None:
     out = call("what-if", "prod.txt", folder=tmp_path).stdout
     command = "kafka-placement what-if prod.txt --return 3,9"
     assert f"\nOnce broker 9 is back, and all replicas are in sync ({command}):\n" in out
-    again = call("what-if", "prod.txt", "--return", "3,9", folder=tmp_path).stdout
-    assert again.splitlines()[0] == "as if brokers 3, 9 were live, with all their replicas in sync"
+    done = call("what-if", "prod.txt", "--return", "3,9", folder=tmp_path)
+    again = done.stdout
+    assert "as if brokers 3, 9 were live, with all their replicas in sync" in done.stderr
     assert out.split("--return 3,9):\n  ")[1].splitlines()[0] in again
     assert "Once " not in again
     (tmp_path / "prod.txt").write_text(HEALTHY)

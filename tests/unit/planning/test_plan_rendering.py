@@ -45,6 +45,24 @@ def test_repair_names_what_cannot_be_rolled_back(tmp_path: Path, capsys: pytest.
     assert "to roll it back" not in result.out  # nothing of it can be
 
 
+def test_a_partition_without_a_live_source_stays_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Broker 5 is down, and has the only replica of t-0 that was in sync: nothing could be copied from broker 1."""
+    lines = [
+        describe_line(0, "5,1").replace("Leader: 5", "Leader: none").replace("Isr: 5,1", "Isr: 5"),
+        describe_line(1, "1,5").replace("Isr: 1,5", "Isr: 1"),
+        describe_line(2, "2,3"),
+    ]
+    header = "Topic: t\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: "
+    source, out = write_describe(tmp_path, header, *lines), tmp_path / "plan"
+    result = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", out)
+    planned = json.loads((out / "reassignment.json").read_text())["partitions"]
+    assert [entry["partition"] for entry in planned] == [1]
+    assert "missed: t-0 cannot be changed: none of its in-sync replicas is on a live broker" in result.out
+    assert "holds the only in-sync copy of 1 partition: t-0" in result.err
+
+
 def test_rollback_is_throttled_and_elects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_describe(tmp_path, describe_line(0, "1,2,3"), describe_line(1, "2,1,3"))
     result = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "2", "--out", tmp_path / "plan")

@@ -41,7 +41,7 @@ def test_a_repair_leaves_no_replica_on_a_down_broker(tmp_path: Path) -> None:
     assert under_replicated == [2, 0]  # the offline partition does not count
     assert row["frozen_reasons"] == [
         "1 because it is being reassigned",
-        "1 because none of its replicas is on a live broker",
+        "1 because none of its in-sync replicas is on a live broker",
     ]
     assert (row["unsized_partitions"], row["throttle_bytes_per_s"]) == (5, 25e6)
 

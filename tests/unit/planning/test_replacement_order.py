@@ -62,7 +62,8 @@ def test_failed_broker_is_replaced_in_place(tmp_path: Path, capsys: pytest.Captu
     assert json.loads((out / "election.json").read_text()) == {"partitions": [{"topic": "t", "partition": 0}]}
     found = json.loads(answer.read_text())
     assert (found["leader_changes"], found["leader_replacements"]) == (0, 1)
-    assert "changed: 3 replica lists, 0 preferred leaders\n" in result.out
+    elected = "the election at the end moves 1 leader"
+    assert f"changed: 3 replica lists, 0 preferred leaders; {elected}\n" in result.out
     assert "replaced: preferred leader 9 -> 13 of 1 partition: a new broker takes the position" in result.out
 
 

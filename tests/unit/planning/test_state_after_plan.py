@@ -41,8 +41,12 @@ def test_plans_follow_each_other(tmp_path: Path) -> None:
     first = ("--after", "rf")
     call("plan", "prod", "--goal", "leaders", *first, "--out", "leaders", "--json", "plan.json", folder=tmp_path)
     both = (*first, "--after", "leaders")
-    lines = call("hotspots", "prod", *both, "--json", "hot.json", folder=tmp_path).stdout.splitlines()
-    assert [line.split(":")[0] for line in lines[:2]] == ["after the plan in rf", "after the plan in leaders"]
+    done = call("hotspots", "prod", *both, "--json", "-", folder=tmp_path)
+    (tmp_path / "hot.json").write_text(done.stdout)
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()[:2]] == [
+        "after the plan in rf",
+        "after the plan in leaders",
+    ]
     planned = json.loads((tmp_path / "plan.json").read_text())["after"]["balance"]["leaders"]["max_over_mean"]
     observed = json.loads((tmp_path / "hot.json").read_text())["observed"]["max_over_mean_ratio"]
     assert observed == pytest.approx(planned, abs=5e-4)

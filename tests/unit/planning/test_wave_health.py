@@ -75,6 +75,13 @@ def test_what_does_not_count() -> None:
     assert health.blocked_by_restart[0].tolist() == [1, 0, 0, 0]
 
 
+def test_a_restart_that_takes_a_partition_offline_is_blocked_though_it_is_below_min_isr_already() -> None:
+    model = with_isr(cluster([[0, 1, 2]], 3), 2, lagging=((0, 1), (0, 2)))
+    health = measure_wave_health(execute(model, PlanRequest("repair")))
+    assert (health.at_min_isr.tolist(), health.under_min_isr.tolist()) == ([0], [1])
+    assert health.blocked_by_restart.tolist() == [[1, 0, 0]]
+
+
 def test_nothing_to_do() -> None:
     health = measure_wave_health(execute(with_isr(cluster([[0, 1]], 2), 2), PlanRequest("repair")))
     assert health.at_min_isr.tolist() == [1]
@@ -105,10 +112,10 @@ def test_counts_are_those_of_every_partition_after_every_wave(
                 under_replicated += len(in_sync) < len(replicas)
                 under_min += len(in_sync) < min_isr
                 one += len(in_sync) == 1 < len(replicas)
-                if len(in_sync) == min_isr and len(replicas) > 1:
-                    at_min += 1
-                    for broker in in_sync:
-                        blocked[broker] += 1
+                at_min += len(in_sync) == min_isr and len(replicas) > 1
+                for broker in in_sync if len(replicas) > 1 else []:
+                    left = len(in_sync) - 1
+                    blocked[broker] += not left or left < min_isr <= len(in_sync)
         assert health.under_replicated[number] == under_replicated
         assert health.under_min_isr[number] == under_min
         assert health.at_min_isr[number] == at_min
