@@ -72,16 +72,29 @@ def _explain_risk(findings: ClusterFindings, worst: Mapping[str, int]) -> str:
         )
     )
     if n := offline.partitions:
-        return f"{_count(n)} offline now. Producers and consumers of {_name_topics(offline)} fail on {it_or_them(n)}."
+        effect = f"Producers and consumers of {_name_topics(offline)} fail on {it_or_them(n)}."
+        return f"{_count(n)} offline now. {effect}{_explain_down(findings, worst)}"
     if n := blocked.partitions:
         effect = f"Producers with acks=all to {_name_topics(blocked)} fail on {it_or_them(n)}; consumers still work."
-        return f"{_count(n)} below min.insync.replicas now. {effect}"
+        return f"{_count(n)} below min.insync.replicas now. {effect}{_explain_down(findings, worst)}"
     if (down := findings.down_brokers) and (n := lagging.on_down_brokers):
         brokers = f"{name_with_noun(down)} {is_or_are(len(down))} down"
         return f"{brokers}, and {_count(n)} under-replicated. {_explain_next_failure(worst)}"
     if n := worst["broker"]:
         return _explain_failure(n, "broker", exposed)
     return _explain_failure(worst["rack"], "rack", confined)
+
+
+def _explain_down(findings: ClusterFindings, worst: Mapping[str, int]) -> str:
+    """Say what brokers that are down have made worse beyond what users notice now; empty without any."""
+    down, lagging = findings.down_brokers, findings.find(PartitionIssue.UNDER_REPLICATED)
+    if not down or not lagging.on_down_brokers:
+        return ""
+    lack = f"{count_of(lagging.on_down_brokers, 'partition')} of {count_of(lagging.topics, 'topic')} lack a replica"
+    effects = [f"{count_of(n, 'more partition')} go offline" for n in (worst["broker"],) if n]
+    effects += [f"acks=all producers fail on up to {count_of(n, 'more partition')}" for n in (worst["blocked"],) if n]
+    after = f"; if one more broker fails, {' and '.join(effects)}" if effects else ""
+    return f" {name_with_noun(down).capitalize()} {is_or_are(len(down))} down, so {lack}{after}."
 
 
 def _explain_failure(n: int, unit: str, affected: AffectedPartitions) -> str:

@@ -28,6 +28,7 @@ class Restart(NamedTuple):
     cluster_index: int  # in the page
     cluster_id: str
     brokers: str  # as in `brokers 1, 2`
+    verb: str  # is, or are for several brokers
     ended: str  # what it ends, as in `3 offline and 123 under-replicated partitions`
 
 
@@ -94,14 +95,19 @@ def _find_restarts(cluster: Mapping[str, Any], index: int) -> Iterator[Restart]:
         *others, (count, words) = parts
         listed = ", ".join(f"{number:,} {name}" for number, name in others)
         ended = f"{listed} and " * bool(others) + count_of(count, f"{words} partition")
-        yield Restart(index, cluster["cluster_id"], name_with_noun(findings.down_brokers), ended)
+        down = findings.down_brokers
+        yield Restart(index, cluster["cluster_id"], name_with_noun(down), is_or_are(len(down)), ended)
 
 
 def _find_plans(cluster: Mapping[str, Any], index: int) -> Iterator[PlannedWork]:
+    restarts = list(_find_restarts(cluster, index))
     for one in list_all_plans(cluster["verdict"]):
         down = cluster["findings"].down_brokers if one.replaces_restart else ()
         plan = cluster["plans"].get(one.goal)
         effects = describe_effects(plan, has_racks=len(cluster["rack_failures"]) > 1)
+        if effects and not one.replaces_restart:
+            again = [f"made while {r.brokers} {r.verb} down: make it again after the restart" for r in restarts]
+            effects = effects._replace(caveats=[*again, *effects.caveats])
         new = _name_new_brokers(one.new_broker_racks)
         due = find_due_time(one.kinds)
         yield PlannedWork(due, index, cluster["cluster_id"], one.goal, one.step, plan, effects, down, new)

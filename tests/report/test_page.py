@@ -510,7 +510,7 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
     with opened(chromium, file) as seen:
         rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]
         assert rows == [
-            "Today\tdown\trestart broker 9\tnothing to copy\tends 3 under-replicated partitions",
+            "Today\tdown\trestart broker 9\tnothing to order: copies catch up by themselves\tends 3 under-replicated partitions",
             f"Today\tdown\trepair replicas (repair), {condition}\t4\t8\t12 GB\t7 h 16 min\t|{'|'.join(effects)}",
             "This week\tdown\tfill new brokers (expand), needs 2 new brokers (r2)\tNot computed: kafka-placement plan "
             "SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand previews it.\t-",
@@ -575,7 +575,7 @@ def test_a_single_rack_is_no_good_news(chromium: Browser, tmp_path: Path) -> Non
     write_page(facts_of_clusters(*made), file)
     with opened(chromium, file) as seen:
         counts = seen.page.locator("#clusters tbody tr").first.locator("td.n").all_inner_texts()
-        assert counts[3:7] == ["2", "-", "0", "-"]
+        assert counts[3:7] == ["2", "all: one rack", "0", "-"]
         assert seen.page.locator("#c0 .points li.note", has_text=text).count() == 1
         assert seen.page.locator("#c0 .points li.ok", has_text=text).count() == 0
         seen.page.emulate_media(media="print")

@@ -95,9 +95,18 @@ def test_brokers_to_restart_are_listed_with_what_that_ends() -> None:
         ]
     )
     assert work.restarts == [
-        (0, "a", "broker 4", "3 offline, 1,005 blocked (acks=all) and 123 under-replicated partitions"),
-        (3, "b", "brokers 1, 2", "1 under-replicated partition"),
+        (0, "a", "broker 4", "is", "3 offline, 1,005 blocked (acks=all) and 123 under-replicated partitions"),
+        (3, "b", "brokers 1, 2", "are", "1 under-replicated partition"),
     ]
+
+
+def test_plans_made_while_a_broker_is_down_are_made_again() -> None:
+    one = {PartitionIssue.UNDER_REPLICATED: AffectedPartitions(5, on_down_brokers=1)}
+    for brokers, again in (((4,), ["made while broker 4 is down: make it again after the restart"]), ((), [])):
+        work = list_planned_work([cluster("a", ("broker_offline", "rf"), down=brokers, issues=one, rf=(3, 1.0))])
+        (plan,) = work.plans
+        assert plan.effects is not None
+        assert [text for text in plan.effects.caveats if "make it again" in text] == again
 
 
 def test_plans_that_need_new_brokers_are_work() -> None:
