@@ -485,7 +485,7 @@ def cluster_with_down_broker(name: str) -> dict[str, Any]:
     """A cluster that needs a restart of broker 9, or a repair, and new brokers in rack r2."""
     down = cluster_of(4, name)
     lagging = {PartitionIssue.UNDER_REPLICATED: AffectedPartitions(3, 1, ["t"], [3], on_down_brokers=3)}
-    findings = ClusterFindings(issues=lagging, partitions=3, counted_partitions=3, down_brokers=(9,))
+    findings = ClusterFindings(lagging, 3, 3, 2, 3.0, 4, down_brokers=(9,))
     verdict = judge_cluster(ClusterEvidence(down["hotspots"]["observed"], [], [], findings))
     step = "add brokers: kafka-placement plan SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand"
     small_rack = VerdictPoint(Level.AT_RISK, "Losing rack r0 takes 9 partitions offline.", step, "rack_offline")
@@ -510,7 +510,8 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
     with opened(chromium, file) as seen:
         rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]
         assert rows == [
-            "Today\tdown\trestart broker 9\tnothing to order: copies catch up by themselves\tends 3 under-replicated partitions",
+            "Today\tdown\trestart broker 9\tnothing to order: copies catch up by themselves\t"
+            "ends 3 under-replicated partitions",
             f"Today\tdown\trepair replicas (repair), {condition}\t4\t8\t12 GB\t7 h 16 min\t|{'|'.join(effects)}",
             "This week\tdown\tfill new brokers (expand), needs 2 new brokers (r2)\tNot computed: kafka-placement plan "
             "SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand previews it.\t-",

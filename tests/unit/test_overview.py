@@ -66,9 +66,9 @@ WORK = "Producers and consumers still work"
                 **{"offline": AffectedPartitions(1, 1, ["a"], [1]), "under_replicated": TOPICS, "down_brokers": [2]},
                 **{"broker": 3, "blocked": 9},
             },
-            "1 partition is offline now. Producers and consumers of a fail on it. Broker 2 is down, so 12 partitions of "
-            "4 topics lack a replica; if one more broker fails, 3 more partitions go offline and acks=all producers "
-            "fail on up to 9 more partitions.",
+            "1 partition is offline now. Producers and consumers of a fail on it. Broker 2 is down, so 12 partitions "
+            "of 4 topics lack a replica; if one more broker fails, 3 more partitions go offline and acks=all "
+            "producers fail on up to 9 more partitions.",
         ),
         (
             {"offline": AffectedPartitions(1, 1, ["a"], [1])},
