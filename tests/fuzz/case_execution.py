@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -34,7 +35,9 @@ from tests.fuzz.cases import FuzzCase
 from tests.fuzz.source_lines import SourceLines, decode_file
 from udfs.failures.topic_defaults import TopicDefaults
 
-MAX_SECONDS = 5  # of processor time, so that other work on the machine does not matter
+# Of processor time, so that other work on the machine does not matter, where measure_slowness is 1.
+MAX_SECONDS = 5
+_REFERENCE_STEPS, _REFERENCE_SECONDS = 400_000, 0.015  # of a loop that measures how fast a processor is
 MAX_MEMORY = 400_000  # KiB by which a case may raise the peak
 _FAST_SECONDS = 0.05  # a faster case cannot have filled much memory
 _MAX_MESSAGE = 2_000
@@ -79,13 +82,24 @@ def write_case(case: FuzzCase, folder: Path) -> str:
     return str(path) if case.cluster is None else f"{case.cluster}={path}"
 
 
-def run_case(case: FuzzCase, folder: Path, max_seconds: float = MAX_SECONDS) -> CaseResult:
-    """Run a case with its files in this folder, for at most some seconds of processor time."""
+def measure_slowness() -> float:
+    """Measure how much slower a plain loop is than on the machine that MAX_SECONDS is for: 1 or more."""
+    best = float("inf")
+    for _ in range(3):
+        begin = time.process_time()
+        sum(number for number in range(_REFERENCE_STEPS))
+        best = min(best, time.process_time() - begin)
+    return max(1.0, best / _REFERENCE_SECONDS)
+
+
+def run_case(case: FuzzCase, folder: Path, max_seconds: float | None = None) -> CaseResult:
+    """Run a case with its files in this folder, for at most some seconds of processor time (default: MAX_SECONDS)."""
+    limit = MAX_SECONDS * _get_slowness() if max_seconds is None else max_seconds
     result = CaseResult()
     run = _CaseRun(case, folder, result)
     begin = time.process_time()
     previous = signal.signal(signal.SIGPROF, _raise_timeout)
-    signal.setitimer(signal.ITIMER_PROF, max_seconds)
+    signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         run.read_and_answer()
     except CaseTimeout as error:
@@ -98,6 +112,11 @@ def run_case(case: FuzzCase, folder: Path, max_seconds: float = MAX_SECONDS) -> 
     if time.process_time() - begin > _FAST_SECONDS and (grown := _measure_growth()) > MAX_MEMORY:
         result.problems.append(Problem("memory", f"the peak rose by {grown // 1024} MiB, in {run.step} or before"))
     return result
+
+
+@cache
+def _get_slowness() -> float:
+    return measure_slowness()
 
 
 _peak = [0]  # KiB, of this process, when it was last measured
