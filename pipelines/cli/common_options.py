@@ -26,6 +26,7 @@ from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source
 from pipelines.logging_setup import LogLevel, configure_logging
 from udfs.json_answers import to_json
+from udfs.plurals import is_or_are
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -207,6 +208,10 @@ class StateOptions(NamedTuple):
     settings: Sequence[str] | None = None
     format_name: str | None = None
 
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with brokers back, and then after the plans, and say so."""
+        return _apply_plans(_return_brokers(snapshot, self.returned), self.after)
+
     def quote_with(self, source: str) -> str:
         """Return a source with these options, as the commands of next steps name it, quoted for a shell."""
         values = {
@@ -221,7 +226,7 @@ class StateOptions(NamedTuple):
         return " ".join(map(shlex.quote, words))
 
 
-def apply_plans_of(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot:
+def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot:
     """Return the snapshot after the plans of folders, one after the other, and say so; without a folder, as it is."""
     if not folders:
         return snapshot
@@ -236,7 +241,7 @@ def apply_plans_of(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapsh
     return snapshot
 
 
-def return_brokers_of(snapshot: Snapshot, brokers: str | None) -> Snapshot:
+def _return_brokers(snapshot: Snapshot, brokers: str | None) -> Snapshot:
     """Return the snapshot with brokers (ids or racks) back and in sync, and say so; without any, as it is.
 
     Raises: typer.BadParameter for a broker that is not down, and whose replicas are all in sync.
@@ -254,7 +259,7 @@ def return_brokers_of(snapshot: Snapshot, brokers: str | None) -> Snapshot:
     ids = find_brokers("--return", brokers, snapshot)
     if others := [broker for broker in ids if broker not in missing]:
         these = f"brokers that are down or have replicas out of sync: {', '.join(map(str, missing))}"
-        problem = f"{name_with_noun(others)} {'is' if len(others) == 1 else 'are'} live with all replicas in sync"
+        problem = f"{name_with_noun(others)} {is_or_are(len(others))} live with all replicas in sync"
         raise typer.BadParameter(f"--return: {problem}; {these if missing else 'so are all others'}")
     state = "was live, with all its replicas in sync" if len(ids) == 1 else "were live, with all their replicas in sync"
     print_message(f"as if {name_with_noun(ids)} {state}")

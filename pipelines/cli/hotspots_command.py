@@ -59,15 +59,14 @@ def hotspots(
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    snapshot = common.read_snapshot(find_source(source), format_name, settings)
-    snapshot = common.apply_plans_of(common.return_brokers_of(snapshot, returned), after)
+    state = common.StateOptions(returned, after, ignored, conf, options, format_name)
+    snapshot = state.apply(common.read_snapshot(find_source(source), format_name, settings))
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)
     findings = find_findings(snapshot, settings.topics.defaults)
     election = {name: getattr(findings, name) for name in ("electable_partitions", "elected_ratio")}
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
-    state = common.StateOptions(returned, after, ignored, conf, options, format_name)
     lines = format_hotspots(answer, findings, threshold, state.quote_with(source))
     common.write_answer(json_file, vars(answer) | {"schemes": by_scheme} | election, lines)
 

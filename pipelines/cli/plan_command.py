@@ -18,6 +18,7 @@ from pipelines.cli.common_options import (
     ReturnOption,
     SetOption,
     SourceArgument,
+    StateOptions,
     ignore_topics_option,
 )
 from pipelines.cli.option_values import parse_path, whole_number
@@ -133,19 +134,17 @@ def plan(
     from pipelines.verdict.statements import DEFAULT_SERVER
 
     settings = common_options.read_settings(conf, options, ignored=ignored)
-    defaults = settings.topics.defaults
+    defaults, state = settings.topics.defaults, StateOptions(returned, after)
     written = PlanOptions(**{name: context.params[name] for name in PlanOptions.__dataclass_fields__})
     try:
         new_brokers = parse_new_brokers(add_brokers)
     except SettingsError as error:
         raise typer.BadParameter(str(error)) from error
     if check is not None:
-        others = [option for option in written.written if option != _ADD]
-        others += ["--out"] * (out is not None)
+        others = [*(option for option in written.written if option != _ADD), *["--out"] * (out is not None)]
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
-        snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
-        snapshot = common_options.apply_plans_of(common_options.return_brokers_of(snapshot, returned), after)
+        snapshot = state.apply(common_options.read_snapshot(find_source(source), format_name, settings))
         common_options.print_findings(snapshot)
         common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
         stored_plan = read_plan(check)
@@ -165,7 +164,7 @@ def plan(
     snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
-    snapshot = common_options.apply_plans_of(common_options.return_brokers_of(snapshot, returned), after)
+    snapshot = state.apply(snapshot)
     named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER
     command = PlanCommandLine(source, written.values | _list_other_options(context))
     snapshot = add_new_brokers(snapshot, new_brokers)

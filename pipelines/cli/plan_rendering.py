@@ -17,6 +17,7 @@ from pipelines.plan_files import plan_writer
 from pipelines.plan_files.kafka_json import find_irreversible
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import CreatedPlan
+from pipelines.verdict.judgement import UNEVEN_RATIO
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
 from udfs.planning import certificates
 from udfs.planning.cluster_model import ClusterModel, join_names
@@ -35,7 +36,7 @@ _EXPLANATIONS = {
 }
 
 _LISTED = 6  # explanations, waves and partitions
-_UNEVEN, _LESS_EVEN = 1.1, 0.02  # leaders of the hottest broker over the mean: of concern, and how much more is
+_LESS_EVEN = 0.02  # more leaders of the hottest broker over the mean
 _LOADS = (
     ("replicas", "replicas"),
     ("leaders (now, then planned)", "leaders"),
@@ -190,7 +191,7 @@ def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Pat
     before, after = (
         state.balance.leaders.max_over_mean for state in (plan.summary.metrics.before, plan.summary.metrics.after)
     )
-    if before is not None and after is not None and after > max(_UNEVEN, before + _LESS_EVEN):
+    if before is not None and after is not None and after > max(UNEVEN_RATIO, before + _LESS_EVEN):
         later = {"--goal": ("failover",)} | ({"--after": (str(out),), "--out": (f"{out}-failover",)} if out else {})
         even_out = PlanCommandLine(command.source, later).change({})
         yield f"  leaders become less even: {before:.3f} -> {after:.3f} times the mean; then even them out: {even_out}"

@@ -56,10 +56,9 @@ def what_if(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common.read_settings(conf, options, ignored=ignored)
-    snapshot = common.read_snapshot(find_source(source), format_name, settings)
-    snapshot = common.apply_plans_of(common.return_brokers_of(snapshot, returned), after)
-    common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     state = common.StateOptions(returned, after, ignored, conf, options, format_name)
+    snapshot = state.apply(common.read_snapshot(find_source(source), format_name, settings))
+    common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     with announce_compilation(print_message):
         if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, settings.topics.defaults)
@@ -89,7 +88,7 @@ def _format_return(
         return
     answer = what_if_answers.evaluate_brokers(return_brokers(snapshot, missing), defaults)
     down = get_down_brokers(snapshot.brokers).tolist()
-    back = f"{name_with_noun(down)} {'is' if len(down) == 1 else 'are'} back, and " if down else ""
+    back = f"{name_with_noun(down)} {is_or_are(len(down))} back, and " if down else ""
     ids = ",".join([*([state.returned] if state.returned else []), *map(str, missing)])
     again = f"kafka-placement what-if {state._replace(returned=ids).quote_with(source)}"
     yield f"Once {back}all replicas are in sync ({again}):"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.snapshot_reader import Snapshot
-from udfs.arrow.columns import to_list_array, to_lists, to_numpy
+from udfs.arrow.columns import replace_columns, to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, first_true, is_in_segment, offsets_of, row_of
 from udfs.failures.partition_health import find_expected
 from udfs.failures.topic_defaults import TopicDefaults
@@ -32,14 +32,15 @@ def return_brokers(snapshot: Snapshot, ids: Sequence[int]) -> Snapshot:
     """
     brokers, partitions = snapshot.brokers, snapshot.partitions
     is_back = pc.is_in(brokers["broker_id"], pa.array(ids, pa.int32()))
-    brokers = _set_columns(brokers, {"live": pc.or_kleene(is_back, brokers["live"])})
+    brokers = replace_columns(brokers, {"live": pc.or_kleene(is_back, brokers["live"])})
     replicas, isr, elr = (to_lists(partitions[name]) for name in ("replicas", "isr", "elr"))
     broker, offsets = replicas.values, replicas.offsets
     in_isr = is_in_segment(broker, offsets, isr.values, isr.offsets)
-    returns = np.isin(broker, ids) & find_expected(partitions, broker, offsets)
+    is_returned = np.isin(broker, ids)
+    returns = is_returned & find_expected(partitions, broker, offsets)
     # Without a leader, only a replica that was in sync may lead, and the others copy from it.
     has_leader = to_numpy(partitions["leader"], -1) >= 0
-    may_lead = np.isin(broker, ids) & (in_isr | is_in_segment(broker, offsets, elr.values, elr.offsets))
+    may_lead = is_returned & (in_isr | is_in_segment(broker, offsets, elr.values, elr.offsets))
     first = first_true(may_lead, offsets)
     returns &= (has_leader | (first >= 0))[row_of(offsets)]
     is_affected, in_sync = any_true(returns, offsets), returns | in_isr
@@ -52,11 +53,4 @@ def return_brokers(snapshot: Snapshot, ids: Sequence[int]) -> Snapshot:
     columns = {"isr": to_list_array(new_isr), **nothing}
     changes = {name: pc.if_else(affected, new, partitions[name]) for name, new in columns.items()}
     changes["leader"] = pc.if_else(pa.array(leads), pa.array(leader), partitions["leader"])
-    return replace(snapshot, brokers=brokers, partitions=_set_columns(partitions, changes))
-
-
-def _set_columns(table: pa.Table, columns: dict[str, pa.ChunkedArray]) -> pa.Table:
-    for name, values in columns.items():
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, table.schema.field(at), values)
-    return table
+    return replace(snapshot, brokers=brokers, partitions=replace_columns(partitions, changes))

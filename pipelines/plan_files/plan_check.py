@@ -16,6 +16,7 @@ from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, 
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.json_answers import json_key, json_object
 from udfs.planning.cluster_model import ClusterModel
+from udfs.planning.elections import find_in_sync_replicas
 
 
 class PlanStatus(StrEnum):
@@ -175,8 +176,8 @@ def check_plan(
     }
     not_begun = [plan.changes[key] for key, done in steps_done.items() if done == 0]
     moved_away = {id_ for change in not_begun for id_ in set(change.before) - set(change.after)}
-    in_sync = model.replicas if model.in_sync is None else model.replicas[model.in_sync]
-    returned = moved_away & set(model.ids(np.unique(in_sync))) & live - plan.live_brokers
+    in_sync = np.unique(model.replicas[find_in_sync_replicas(model, model)])
+    returned = moved_away & set(model.ids(in_sync)) - plan.live_brokers
     racks_now = get_rack_names(model)
     racks = [
         ChangedRack(id_, plan.racks.get(id_), racks_now[id_])

@@ -11,6 +11,7 @@ from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.new_brokers import add_new_brokers
 from pipelines.plan_files.plan_reader import StoredPlan
+from udfs.arrow.columns import replace_columns
 
 _CHANGED = ("replicas", "isr", "leader", "logs")
 # What a reassignment leaves empty when it is complete.
@@ -49,8 +50,5 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
         preferred = columns["replicas"][row][0]
         if columns["leader"][row] is not None and preferred in columns["isr"][row] and preferred in live:
             columns["leader"][row] = preferred
-    for name, values in columns.items():
-        at = partitions.schema.get_field_index(name)
-        field = partitions.schema.field(at)
-        partitions = partitions.set_column(at, field, pa.array(values, field.type))
-    return replace(snapshot, partitions=partitions)
+    arrays = {name: pa.array(values, partitions.schema.field(name).type) for name, values in columns.items()}
+    return replace(snapshot, partitions=replace_columns(partitions, arrays))

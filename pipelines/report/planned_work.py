@@ -62,7 +62,7 @@ class FleetWork(NamedTuple):
 
 def list_planned_work(clusters: Sequence[Mapping[str, Any]]) -> FleetWork:
     """List the work of clusters, which are in the order of rank_urgency."""
-    restarts = [restart for index, cluster in enumerate(clusters) for restart in _find_restarts(cluster, index)]
+    restarts = [restart for index, cluster in enumerate(clusters) if (restart := _find_restart(cluster, index))]
     unordered = [work for index, cluster in enumerate(clusters) for work in list_cluster_plans(cluster, index)]
     plans = sorted(unordered, key=lambda work: DUE_TIMES.index(work.due))
     summary = _summarize([work for work in plans if work.due in _URGENT])
@@ -87,27 +87,27 @@ def describe_assumptions(plans: Iterable[PlannedWork]) -> str:
     )
 
 
-def _find_restarts(cluster: Mapping[str, Any], index: int) -> Iterator[Restart]:
-    """Find the brokers to restart: those that are down, if partitions have replicas there."""
+def _find_restart(cluster: Mapping[str, Any], index: int) -> Restart | None:
+    """Find the brokers to restart: those that are down, if partitions have replicas there; None without any."""
     findings: ClusterFindings = cluster["findings"]
     parts = [(count, words) for issue, words in _ENDED.items() if (count := findings.find(issue).on_down_brokers)]
-    if findings.down_brokers and parts:
-        *others, (count, words) = parts
-        listed = ", ".join(f"{number:,} {name}" for number, name in others)
-        ended = f"{listed} and " * bool(others) + count_of(count, f"{words} partition")
-        down = findings.down_brokers
-        yield Restart(index, cluster["cluster_id"], name_with_noun(down), is_or_are(len(down)), ended)
+    if not (down := findings.down_brokers) or not parts:
+        return None
+    *others, (count, words) = parts
+    listed = ", ".join(f"{number:,} {name}" for number, name in others)
+    ended = f"{listed} and " * bool(others) + count_of(count, f"{words} partition")
+    return Restart(index, cluster["cluster_id"], name_with_noun(down), is_or_are(len(down)), ended)
 
 
 def _find_plans(cluster: Mapping[str, Any], index: int) -> Iterator[PlannedWork]:
-    restarts = list(_find_restarts(cluster, index))
+    restart = _find_restart(cluster, index)
     for one in list_all_plans(cluster["verdict"]):
         down = cluster["findings"].down_brokers if one.replaces_restart else ()
         plan = cluster["plans"].get(one.goal)
         effects = describe_effects(plan, has_racks=len(cluster["rack_failures"]) > 1)
-        if effects and not one.replaces_restart:
-            again = [f"made while {r.brokers} {r.verb} down: make it again after the restart" for r in restarts]
-            effects = effects._replace(caveats=[*again, *effects.caveats])
+        if effects and restart and not one.replaces_restart:
+            again = f"made while {restart.brokers} {restart.verb} down: make it again after the restart"
+            effects = effects._replace(caveats=[again, *effects.caveats])
         new = _name_new_brokers(one.new_broker_racks)
         due = find_due_time(one.kinds)
         yield PlannedWork(due, index, cluster["cluster_id"], one.goal, one.step, plan, effects, down, new)

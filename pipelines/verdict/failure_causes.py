@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
 from pipelines.verdict.judgement import (
+    can_repair,
     exceed_min_isr,
     name_brokers,
     name_some,
@@ -84,8 +85,7 @@ class FailureEffects:
         """Yield why, each with what to do about it. failing: brokers that fail; down: brokers that are down."""
         live_count = len(racks.brokers) - len(down)
         if count := self.offline.on_down_brokers + self.blocked.on_down_brokers:
-            factor = racks.replication_factor
-            stay_down = down if factor is not None and live_count >= factor else ()
+            stay_down = down if can_repair(live_count, racks.replication_factor) else ()
             needed = f"the partitions that need {name_with_noun(failing)}"
             values = {"affected": self._name(count), "repair_first": repair_first(stay_down, needed, failing)}
             have = "has" if count == 1 else "have"

@@ -24,7 +24,7 @@ from udfs.plurals import count_of, is_or_are, it_or_them
 
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
-_UNEVEN_RATIO = 1.1  # leaders of the hottest broker over the mean: the default of hotspots.hot_ratio
+UNEVEN_RATIO = 1.1  # leaders of the hottest broker over the mean: the default of hotspots.hot_ratio
 _ORDER = {level: i for i, level in enumerate(Level)}
 
 
@@ -82,7 +82,7 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
-        repair = statements.MOVE_REPLICAS.text if _can_repair(findings) else ""
+        repair = statements.MOVE_REPLICAS.text if can_repair(findings.live_brokers, findings.replication_factor) else ""
         yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text, repair=repair)
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
@@ -92,7 +92,7 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         repair = ""
         if count := blocked.on_down_brokers:
             some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
-            repair = repair_first(down if _can_repair(findings) else (), some)
+            repair = repair_first(down if can_repair(findings.live_brokers, findings.replication_factor) else (), some)
         values = {"restart": describe_restart(down, blocked), "repair_first": repair}
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
     if count := findings.deleted_topics_offline_partitions:
@@ -215,7 +215,7 @@ def _repair_critical(evidence: ClusterEvidence) -> str:
     if not rows:
         return ""
     worst = max(rows, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
-    down = findings.down_brokers if _can_repair(findings) else ()
+    down = findings.down_brokers if can_repair(findings.live_brokers, findings.replication_factor) else ()
     return repair_first(down, f"the partitions that need broker {worst}", [worst])
 
 
@@ -227,10 +227,9 @@ def _spread_over_racks(evidence: ClusterEvidence) -> str:
     return choose_spread_step(RackSizes(live, known, len(findings.down_brokers), findings.replication_factor))
 
 
-def _can_repair(findings: ClusterFindings) -> bool:
-    """Return whether live brokers can take the replicas of those that are down."""
-    factor = findings.replication_factor
-    return factor is not None and findings.live_brokers >= factor
+def can_repair(live_count: int, factor: float | None) -> bool:
+    """Return whether live brokers can take the replicas of those that are down. factor: median; None = of one each."""
+    return factor is not None and live_count >= factor
 
 
 def repair_first(down: Sequence[int], partitions: str, needed: Sequence[int] = ()) -> str:
@@ -288,7 +287,7 @@ def _judge_leaders(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         steps = [point.step for point in describe_election(evidence.findings, ratio) if point.step]
         election = f"{steps[0]}; or " if steps else ""
         yield statements.HOT_BROKER.fill(most, **values, election=election)
-    elif ratio > _UNEVEN_RATIO:
+    elif ratio > UNEVEN_RATIO:
         yield statements.UNEVEN_LEADERS.fill(most, **values)
 
 

@@ -1,6 +1,6 @@
 """Convert columns of Arrow tables to numpy arrays and back, with nulls as masks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,6 +60,14 @@ def to_list_array(lists: RaggedLists) -> pa.Array:
     return pa.ListArray.from_arrays(
         pa.array(lists.offsets, INT), pa.array(lists.values, INT), mask=pa.array(~lists.valid)
     )
+
+
+def replace_columns(table: pa.Table, columns: Mapping[str, Column]) -> pa.Table:
+    """Return the table with other values in some of its columns, by name; their fields stay."""
+    for name, values in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), values)
+    return table
 
 
 def select_rows(table: pa.Table, chosen: Column) -> pa.Table:
