@@ -23,12 +23,12 @@ __all__ = ["app", "entry", "main"]
 # In the order of --help. Each module imports what is heavy when its command is called.
 _MODULES = (
     *("run_command", "report_command", "tables_command", "query_command", "sql_command"),
-    *("what_if_command", "inspect_command", "hotspots_command"),
-    *("compare_command", "assign_command", "plan_command", "replay_command", "doctor_command"),
+    *("what_if_command", "inspect_command", "hotspots_command", "snapshot_command"),
+    *("compare_command", "assign_command", "plan_command", "apply_command", "replay_command", "doctor_command"),
 )
 for _name in _MODULES:
     import_module(f"pipelines.cli.{_name}")
-_WITHOUT_SPARK = {"what-if", "inspect", "hotspots", "compare", "assign", "plan"}
+_WITHOUT_SPARK = {"what-if", "inspect", "hotspots", "snapshot", "compare", "assign", "plan", "apply"}
 
 
 class _NoPandas(MetaPathFinder):

@@ -32,6 +32,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement what-if prod-describe.txt --fail 2",
         "kafka-placement what-if prod-describe.txt --fail 2,5 --json -",
     ),
+    "snapshot": (
+        "kafka-placement snapshot prod=kafka://b1:9092,b2:9092 --out dumps/prod",
+        "kafka-placement snapshot kafka://b1:9093 --command-config client.properties --out dumps/prod",
+    ),
     "hotspots": (
         "kafka-placement hotspots prod-describe.txt",
         "kafka-placement hotspots prod-describe.txt --seeds 1000 --scheme kafka,kraft --threshold 1.5",
@@ -45,6 +49,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement plan prod-describe.txt --goal leaders --out plan",
         "kafka-placement plan prod-describe.txt --goal drain --brokers 5 --out plan",
         "kafka-placement plan prod-describe.txt --check plan",
+    ),
+    "apply": (
+        "kafka-placement apply plan --bootstrap-server b1:9092",
+        "kafka-placement apply plan --bootstrap-server b1:9092 --execute --throttle 50MB",
+        "kafka-placement apply plan --bootstrap-server b1:9092 --rollback",
     ),
     "replay": (
         "kafka-placement replay prod-describe.txt --fail 2,5",

@@ -34,20 +34,6 @@ if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.spark.store import Store
 
-SourceArgument = Annotated[
-    str,
-    typer.Argument(
-        help="A file, or a folder with the files of one cluster; NAME=PATH names the cluster.",
-        metavar="SOURCE",
-        parser=parse_place,
-    ),
-]
-SourcesArgument = Annotated[
-    list[str],
-    typer.Argument(
-        help="A file or a folder per cluster; NAME=PATH names the cluster.", metavar="SOURCE...", parser=parse_place
-    ),
-]
 FormatOption = Annotated[
     str | None,
     typer.Option(
@@ -207,6 +193,7 @@ class StateOptions(NamedTuple):
     conf: str | None = None
     settings: Sequence[str] | None = None
     format_name: str | None = None
+    command_config: str | None = None
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with brokers back, and then after the plans, and say so."""
@@ -221,6 +208,7 @@ class StateOptions(NamedTuple):
             "--conf": [self.conf] if self.conf else [],
             "--set": self.settings or (),
             "--format": [self.format_name] if self.format_name else [],
+            "--command-config": [self.command_config] if self.command_config else [],
         }
         words = [source, *(str(word) for option, texts in values.items() for text in texts for word in (option, text))]
         return " ".join(map(shlex.quote, words))

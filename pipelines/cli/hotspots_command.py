@@ -10,9 +10,9 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import decimal_number, whole_number
+from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
-from pipelines.ingest.sources import find_source
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES, is_computed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("hotspots"))
 def hotspots(
-    source: common.SourceArgument,
+    source: SourceArgument,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -47,6 +47,7 @@ def hotspots(
     after: common.AfterOption = None,
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
+    command_config: CommandConfigOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
     ignored: common.IgnoreTopicsOption = None,
@@ -60,7 +61,7 @@ def hotspots(
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
     state = common.StateOptions(returned, after, ignored, conf, options, format_name)
-    snapshot = state.apply(common.read_snapshot(find_source(source), format_name, settings))
+    snapshot = state.apply(common.read_snapshot(open_source(source, command_config), format_name, settings))
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)

@@ -8,9 +8,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.app import app, examples
-from pipelines.cli.common_options import FormatOption, JsonOption, SourceArgument, read_snapshot, write_answer
+from pipelines.cli.common_options import FormatOption, JsonOption, read_snapshot, write_answer
+from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
 from pipelines.cli.text_format import format_count
-from pipelines.ingest.sources import find_source
 from pipelines.ingest.text import BLANK
 from pipelines.ingest.unrecognised import NO_TEXT
 from udfs.json_answers import json_key
@@ -43,9 +43,14 @@ _MAX_LISTED = 1_000  # topics, warnings, quarantined records and conflicts that 
 
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("inspect"))
-def inspect(source: SourceArgument, json_file: JsonOption = None, format_name: FormatOption = None) -> None:
+def inspect(
+    source: SourceArgument,
+    json_file: JsonOption = None,
+    format_name: FormatOption = None,
+    command_config: CommandConfigOption = None,
+) -> None:
     """Show how each file of a source is read. Does not start Spark."""
-    snapshot = read_snapshot(find_source(source), format_name)
+    snapshot = read_snapshot(open_source(source, command_config), format_name)
     write_answer(json_file, build_answer(snapshot) if json_file is not None else None, render_snapshot(snapshot))
 
 

@@ -17,14 +17,13 @@ from pipelines.cli.common_options import (
     LiveServersOption,
     ReturnOption,
     SetOption,
-    SourceArgument,
     StateOptions,
     ignore_topics_option,
 )
 from pipelines.cli.option_values import parse_path, whole_number
+from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, Infeasible, SettingsError, SourceError
-from pipelines.ingest.sources import find_source
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
 _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
@@ -35,6 +34,7 @@ _ADD = "--add-brokers"
 _REPEATED = {
     **{"out": "--out", "server": "--bootstrap-server", "format_name": "--format", "conf": "--conf"},
     "returned": "--return",
+    "command_config": "--command-config",
 }
 _DEFAULT_OBJECTIVE = "all for balance, drain and expand, else min-bytes"
 
@@ -107,6 +107,7 @@ def plan(
     server: LiveServersOption = None,
     json_file: JsonOption = None,
     format_name: FormatOption = None,
+    command_config: CommandConfigOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
     ignored: Annotated[list[str] | None, ignore_topics_option("A plan leaves them as they are.")] = None,
@@ -144,7 +145,7 @@ def plan(
         others = [*(option for option in written.written if option != _ADD), *["--out"] * (out is not None)]
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
-        snapshot = state.apply(common_options.read_snapshot(find_source(source), format_name, settings))
+        snapshot = state.apply(common_options.read_snapshot(open_source(source, command_config), format_name, settings))
         common_options.print_findings(snapshot)
         common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
         stored_plan = read_plan(check)
@@ -161,7 +162,7 @@ def plan(
         request, limits = parse_request(written, settings), parse_limits(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file
         raise typer.BadParameter(str(error)) from error
-    snapshot = common_options.read_snapshot(find_source(source), format_name, settings)
+    snapshot = common_options.read_snapshot(open_source(source, command_config), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
     snapshot = state.apply(snapshot)

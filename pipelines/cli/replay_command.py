@@ -19,6 +19,7 @@ from pipelines.cli.common_options import (
     write_answer,
 )
 from pipelines.cli.option_values import parse_output, parse_place
+from pipelines.cli.source_arguments import CommandConfigOption, save_live_sources
 from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.errors import SettingsError
 
@@ -28,8 +29,8 @@ def replay(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="A KRaft metadata log; or snapshots of one cluster in their order; or a scenario (YAML), with or "
-            "without a source.",
+            help="A KRaft metadata log; or snapshots of one cluster in their order, or kafka://HOST:PORT; or a "
+            "scenario (YAML), with or without a source.",
             metavar="SCENARIO|SOURCE...",
             parser=parse_place,
         ),
@@ -56,6 +57,7 @@ def replay(
     ] = None,
     warehouse: WarehouseOption = None,
     format_name: FormatOption = None,
+    command_config: CommandConfigOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
 ) -> None:
@@ -70,7 +72,8 @@ def replay(
     settings = read_settings(conf, options, warehouse)
     failures, end = parse_failed(fail) if fail is not None else (), cluster_replay.parse_until(until)
     defaults = settings.topics.min_insync_replicas, settings.topics.unclean_leader_election
-    request = cluster_replay.ReplayRequest(sources, failures, end, *defaults, format_name)
+    saved = save_live_sources(sources, command_config)
+    request = cluster_replay.ReplayRequest(saved, failures, end, *defaults, format_name)
     with announce_compilation(print_message):
         finished = cluster_replay.run_replay(request)
     for warning in finished.warnings:

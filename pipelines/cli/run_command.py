@@ -15,10 +15,11 @@ from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_moment, parse_report
 from pipelines.cli.run_summary import SUMMARY_STAGE, describe_older_snapshots, print_details, print_summary
+from pipelines.cli.source_arguments import CommandConfigsOption, SourcesArgument, open_sources
 from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, SettingsError, StoreError
-from pipelines.ingest.sources import SnapshotKey, find_sources
+from pipelines.ingest.sources import SnapshotKey
 
 if TYPE_CHECKING:
     from pipelines.alerts.run_alerts import AlertRules
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("run"))
 def run(
-    sources: common.SourcesArgument,
+    sources: SourcesArgument,
     warehouse: common.WarehouseOption = None,
     first: Annotated[
         str | None, typer.Option("--from", help="Start at this stage or layer (bronze, silver, gold).", metavar="STAGE")
@@ -44,6 +45,7 @@ def run(
     ] = None,
     ignored: common.IgnoreTopicsOption = None,
     format_name: common.FormatOption = None,
+    command_configs: CommandConfigsOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
     as_of: Annotated[
@@ -95,7 +97,7 @@ def run(
     from pipelines.stages.plan_requests import list_possible_goals
     from pipelines.stages.stage_registry import steps_between
 
-    result = find_sources(sources)
+    result = open_sources(sources, command_configs)
     try:
         steps = steps_between(first, last)
         is_complete = SUMMARY_STAGE in steps

@@ -14,9 +14,9 @@ from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.restart_order import format_restart_order
+from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
 from pipelines.cli.text_format import format_count, print_message
 from pipelines.cli.verdict_rendering import format_findings
-from pipelines.ingest.sources import find_source
 from udfs.plurals import is_or_are
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
 def what_if(
-    source: common.SourceArgument,
+    source: SourceArgument,
     fail: Annotated[
         str | None,
         typer.Option(
@@ -47,6 +47,7 @@ def what_if(
     after: common.AfterOption = None,
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
+    command_config: CommandConfigOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
     ignored: common.IgnoreTopicsOption = None,
@@ -56,8 +57,8 @@ def what_if(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common.read_settings(conf, options, ignored=ignored)
-    state = common.StateOptions(returned, after, ignored, conf, options, format_name)
-    snapshot = state.apply(common.read_snapshot(find_source(source), format_name, settings))
+    state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config)
+    snapshot = state.apply(common.read_snapshot(open_source(source, command_config), format_name, settings))
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     with announce_compilation(print_message):
         if fail is None:

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
+from pipelines.ingest.formats import cluster_id
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.conflicting_listings import describe_conflicting_listings
 from pipelines.ingest.merge.inferred_state import infer_state
@@ -32,6 +33,13 @@ class Snapshot:
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
     warnings: pa.Table  # WARNINGS
+
+    @property
+    def kafka_cluster_id(self) -> str | None:
+        """The id that Kafka gave the cluster, if its sources show exactly one."""
+        parts = (file.find_part(cluster_id.FORMAT.name) for file in self.files)
+        ids = {cluster_id.read_cluster_id(text) for part in parts if part is not None for *_, text in part}
+        return next(iter(ids)) if len(ids - {None}) == len(ids) == 1 else None
 
     @property
     def log_summary(self) -> str:

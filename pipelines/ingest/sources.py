@@ -4,7 +4,7 @@ import hashlib
 import os
 import shlex
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,8 @@ class Source:
     cluster_id: str
     files: tuple[Path, ...]  # sorted
     skipped: tuple[str, ...] = ()  # other entries of its folder, such as sub-folders, without hidden ones
+    address: str | None = None  # of a running cluster, as written: NAME=kafka://host:9092
+    options: str = ""  # that a command needs to read it, quoted for a shell
 
     @property
     def size_bytes(self) -> int:
@@ -36,7 +38,9 @@ class Source:
 
     @property
     def argument(self) -> str:
-        """The source as an argument of a command in any folder, quoted for a shell."""
+        """The source as an argument of a command in any folder, with the options to read it, quoted for a shell."""
+        if self.address is not None:
+            return f"{shlex.quote(self.address)} {self.options}".rstrip()
         path = self.files[0].absolute()
         if is_folder := len(self.files) > 1 or bool(self.skipped):
             path = path.parent
@@ -57,6 +61,11 @@ class Source:
 def get_name(path: Path) -> str:
     """Return a file's name as text; bytes that are not UTF-8 become backslash escapes."""
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
+
+
+def is_live(argument: str) -> bool:
+    """Return whether an argument is the address of a running cluster: kafka://... or NAME=kafka://..."""
+    return argument.partition("kafka://")[0][-1:] in ("", "=") and "kafka://" in argument
 
 
 def find_source(argument: str) -> Source:
@@ -95,14 +104,20 @@ def find_source(argument: str) -> Source:
 
 def find_sources(arguments: Sequence[str]) -> list[Source]:
     """Return the sources of all arguments. Raises: SourceError if two are of one cluster."""
-    sources: dict[str, Source] = {}
-    for source in map(find_source, arguments):
-        if source.cluster_id in sources:
-            both = f"{sources[source.cluster_id].files[0]} and {source.files[0]}"
+    sources = list(map(find_source, arguments))
+    check_names(sources)
+    return sources
+
+
+def check_names(sources: Iterable[Source]) -> None:
+    """Raise SourceError if two sources are of one cluster."""
+    known: dict[str, Source] = {}
+    for source in sources:
+        if source.cluster_id in known:
+            both = " and ".join(one.address or str(one.files[0]) for one in (known[source.cluster_id], source))
             remedy = "Put one cluster's files into one folder, or name the clusters: NAME=PATH."
             raise SourceError(both, f"two sources are named {source.cluster_id!r}", remedy)
-        sources[source.cluster_id] = source
-    return list(sources.values())
+        known[source.cluster_id] = source
 
 
 def compute_snapshot_id(source: Source, format_name: str | None) -> str:

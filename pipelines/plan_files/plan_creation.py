@@ -5,6 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from pipelines.errors import Infeasible, SourceError
@@ -23,7 +24,7 @@ from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.urgent_repair import UrgentRepair, find_urgent_repair
-from udfs.planning.waves import WaveLimits
+from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class PlanFacts:
     """What plan.json says beside the assignment: the same for the same cluster, request and seed."""
 
     cluster: str
+    # The id that Kafka gave the cluster, and those of the topics that the plan changes, as far as sources show them
+    kafka_cluster_id: str | None = json_key("kafka_cluster_id", omit_none=True)
+    topic_ids: dict[str, str]
     goal: str
     request: PlanRequest = json_key("wishes")
     target_brokers: list[int] = json_key("chosen_brokers")
@@ -107,7 +111,7 @@ def create_plan(
     bottleneck = find_bottleneck(summary, request)
     faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
     explained = perf_counter()
-    facts = _collect_facts(request, summary, added, bottleneck, faster)
+    facts = _collect_facts(request, summary, snapshot, bottleneck, faster)
     files = plan_writer.write_plan(out, summary, to_json(facts))
     written = perf_counter()
     return CreatedPlan(
@@ -130,7 +134,7 @@ def create_plan(
 def _collect_facts(
     request: PlanRequest,
     summary: PlanSummary,
-    added_brokers: list[NewBroker],
+    snapshot: Snapshot,
     bottleneck: Bottleneck | None,
     faster_plans: tuple[FasterPlan, ...],
 ) -> PlanFacts:
@@ -138,10 +142,12 @@ def _collect_facts(
     target_brokers, frozen = select_target_brokers(model, request), count_frozen_partitions(model)
     return PlanFacts(
         cluster=model.cluster_id,
+        kafka_cluster_id=snapshot.kafka_cluster_id,
+        topic_ids=_find_topic_ids(summary, snapshot),
         goal=request.goal,
         request=request,
         target_brokers=target_brokers,
-        added_brokers=added_brokers,
+        added_brokers=list_added_brokers(snapshot),
         frozen_partitions=frozen,
         certificate=certificate,
         metrics=summary.metrics,
@@ -150,6 +156,15 @@ def _collect_facts(
         disk_growth=find_disk_growth(summary),
         urgent_repair=find_urgent_repair(model, request, summary.proposal, summary.waves.limits),
     )
+
+
+def _find_topic_ids(summary: PlanSummary, snapshot: Snapshot) -> dict[str, str]:
+    """Return the ids of the topics that a plan changes, by name, as far as sources show them."""
+    model = summary.model
+    changed = find_reassigned_partitions(model, summary.proposal) | summary.elections.elected
+    names = {model.topic_names[topic] for topic in np.unique(model.topic[changed]).tolist()}
+    ids = zip(snapshot.topics["topic"].to_pylist(), snapshot.topics["topic_id"].to_pylist(), strict=True)
+    return {name: topic_id for name, topic_id in sorted(ids) if name in names and topic_id is not None}
 
 
 def build_answer(plan: CreatedPlan) -> dict[str, Any]:

@@ -81,9 +81,16 @@ class _AddedBroker(_Model):
     rack: str | None
 
 
+class _Limits(_Model):
+    throttle_bytes_per_s: float | int | None = None
+
+
 class _Plan(_Model):
     kind: Literal["kafka-placement plan"]
     version: Literal[1]
+    kafka_cluster_id: str | None = None
+    topic_ids: dict[str, str] = {}
+    limits: _Limits = _Limits()
     added_brokers: list[_AddedBroker] = []
     waves: list[_Wave]
     assignment_before: _Before
@@ -127,6 +134,9 @@ class StoredPlan:
     topics: dict[str, tuple[Ints, Hashes]]  # {topic: (partition ids, rising; hashes of their lists)} before the plan
     changes: dict[Key, PlannedChange]  # Changes by partition
     election: tuple[Key, ...]  # Partitions to elect a leader for after the plan
+    kafka_cluster_id: str | None  # The id that Kafka gave the cluster, if a source showed it
+    topic_ids: dict[str, str]  # Ids of the topics that the plan changes, as far as sources showed them
+    throttle_bytes_per_s: int | None
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -179,6 +189,9 @@ def read_plan(directory: Path) -> StoredPlan:
         topics,
         changes,
         tuple(_by_key(election_path, election_text, election.partitions)),
+        plan.kafka_cluster_id,
+        plan.topic_ids,
+        None if plan.limits.throttle_bytes_per_s is None else int(plan.limits.throttle_bytes_per_s),
     )
 
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,13 @@ JARS_VARIABLE = "KAFKA_PLACEMENT_JARS"  # another folder for the jars
 IVY_SETTINGS_VARIABLE = "KAFKA_PLACEMENT_IVY_SETTINGS"  # an Ivy settings file, for a mirror of Maven Central
 _REMEDY = "Run `make setup` (or `python -m pipelines.setup.jars`) with a connection to Maven Central"
 _TIMEOUT_SECONDS = 600
+_JARS_PER_IVY, _IVY_PROCESSES = 16, 3
 
 # Ivy's defaults also search ~/.ivy2 and ~/.m2, where they fail on a pom without its jar.
 _IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <caches defaultCacheDir={cache}/>
-  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+  <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
 </ivysettings>
 """
 
@@ -75,8 +77,13 @@ class JarFolder:
         return self.list_files()
 
     def _fetch(self, jars: Sequence[Jar], scratch: Path) -> None:
-        output = _run_ivy(jars, scratch, self.remedy)
-        fetched = {jar: scratch / "out" / jar.file_name for jar in jars}
+        parts = [jars[begin : begin + _JARS_PER_IVY] for begin in range(0, len(jars), _JARS_PER_IVY)]
+        folders = [scratch / str(number) for number in range(len(parts))]
+        with ThreadPoolExecutor(_IVY_PROCESSES) as pool:  # Ivy fetches one jar after the other
+            output = "\n".join(pool.map(lambda part, folder: _run_ivy(part, folder, self.remedy), parts, folders))
+        fetched = {
+            jar: folder / "out" / jar.file_name for part, folder in zip(parts, folders, strict=True) for jar in part
+        }
         for jar, file in fetched.items():
             sha256 = _hash_file(file)
             module = f"{jar.organisation}:{jar.name}:{jar.version}"
@@ -131,10 +138,11 @@ def _run_ivy(jars: Sequence[Jar], scratch: Path, remedy: str) -> str:
     """Fetch jars, without what they depend on, into the folder `out` of scratch; return Ivy's last lines of output."""
     import pyspark  # here, because only fetching needs its folder
 
+    scratch.mkdir()
     module_file, settings_file = scratch / "ivy.xml", scratch / "ivysettings.xml"
     dependencies = "".join(
         f"<dependency org={quoteattr(jar.organisation)} name={quoteattr(jar.name)} rev={quoteattr(jar.version)}"
-        ' conf="default->master" transitive="false"/>\n'
+        ' conf="default->*" transitive="false"/>\n'
         for jar in jars
     )
     module_file.write_text(

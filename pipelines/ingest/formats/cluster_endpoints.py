@@ -12,7 +12,7 @@ from pipelines.ingest.text import classify_noise
 _START = r"[\s>|#`]*+"
 _HEADER = re.compile(_START + r"ID\s++HOST\s++PORT\s++RACK\s++(?:STATE\s++)?ENDPOINT_TYPE[\s`]*+")
 _ROW = re.compile(
-    _START + r"(?P<id>[0-9]++)\s++(?P<host>[^\s|]++)\s++(?P<port>[0-9]{1,5})\s++(?P<rack>\S++)\s++"
+    _START + r"(?P<id>[0-9]++)\s++(?P<host>[^\s|]++)\s++(?P<port>[0-9]{1,5})\s++(?P<rack>\S.*?)\s++"
     r"(?:(?P<state>fenced|unfenced)\s++)?(?P<type>broker|controller)[\s`]*+"
 )
 

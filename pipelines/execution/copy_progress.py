@@ -1,0 +1,60 @@
+"""How much of a wave is copied, from the sizes of the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pipelines.live.kafka_changes import KafkaAdmin
+from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.quantities import format_bytes, format_duration
+
+
+class CopyProgress:
+    """Bytes that a wave has to copy, and has copied. lists: replicas before and after the wave."""
+
+    def __init__(
+        self,
+        connection: KafkaAdmin,
+        lists: Mapping[Key, tuple[Sequence[int], Sequence[int]]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._connection = connection
+        self._added = {key: sorted(set(after) - set(before)) for key, (before, after) in lists.items()}
+        self._sources = {key: before for key, (before, _) in lists.items()}
+        self._clock = clock
+        self._began: tuple[float, int] | None = None  # time, bytes
+        self.copied_bytes: int | None = None
+
+    def describe(self) -> str:
+        """Describe bytes and time left, as the end of a sentence; empty if brokers do not show their logs."""
+        brokers = {broker for added in self._added.values() for broker in added}
+        brokers |= {broker for key, added in self._added.items() if added for broker in self._sources[key]}
+        if not brokers:
+            return ""
+        sizes: dict[tuple[int, Key], int] = {}
+        for broker in sorted(brokers):
+            try:
+                dirs = self._connection.describe_log_dirs(broker)
+            except KafkaFault:
+                continue
+            for log_dir in dirs:
+                for topic in log_dir["topics"]:
+                    for one in topic["partitions"]:
+                        if not one["is_future_key"]:
+                            sizes[broker, (topic["name"], one["partition_index"])] = one["partition_size"]
+        wanted = copied = 0
+        for key, added in self._added.items():
+            size = max((sizes.get((broker, key), 0) for broker in self._sources[key]), default=0)
+            wanted += size * len(added)
+            copied += sum(min(size, sizes.get((broker, key), 0)) for broker in added)
+        if not wanted:
+            return ""
+        self.copied_bytes = copied
+        now = self._clock()
+        text = f", {format_bytes(copied)} of {format_bytes(wanted)} copied"
+        if self._began is None:
+            self._began = (now, copied)
+        elif copied > self._began[1] and now > self._began[0]:
+            rate = (copied - self._began[1]) / (now - self._began[0])
+            text += f", {format_duration((wanted - copied) / rate)} left at {format_bytes(rate)}/s"
+        return text

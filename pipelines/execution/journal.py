@@ -1,0 +1,137 @@
+"""The journal of an execution: JSON lines beside the plan, each on disk before what it announces is done.
+
+The journal says what was intended, and what has to be cleaned up. What has happened, only the cluster knows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import SourceError
+
+JOURNAL = "execution.jsonl"
+BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DONE, PAUSE, END = (
+    *("begin", "wave", "throttle", "unthrottle", "alter", "cancel", "restore-order", "elect", "wave-done", "pause"),
+    "end",
+)
+
+
+@dataclass
+class EarlierConfigs:
+    """Configs as they were before the throttles of an execution, where these are not removed yet.
+
+    Values are None where a config was not set.
+    """
+
+    brokers: dict[int, dict[str, str | None]] = field(default_factory=dict)
+    topics: dict[str, dict[str, str | None]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Return whether anything has to be restored."""
+        return bool(self.brokers or self.topics)
+
+
+@dataclass
+class Journal:
+    """The journal of a plan's folder. entries: what it has, from the first line on."""
+
+    path: Path
+    entries: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, folder: Path) -> Journal:
+        """Read the journal of a folder. Raises: SourceError if it cannot be read, or a line but the last is damaged."""
+        path = folder / JOURNAL
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return cls(path)
+        except OSError as error:
+            raise SourceError(str(path), f"cannot be read: {error.strerror}", "Check its permissions") from error
+        return cls(path, list(_read_entries(path, data)))
+
+    def repair(self) -> None:
+        """Cut off a last line that was not written as a whole: it would swallow the next one."""
+        if not self.path.exists():
+            return
+        data = self.path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            with self.path.open("r+b") as file:
+                file.truncate(whole)
+                os.fsync(file.fileno())
+
+    def write(self, event: str, **values: Any) -> None:
+        """Append an entry, and return once it is on disk."""
+        entry = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **values}
+        line = json.dumps(entry, separators=(",", ":"), allow_nan=False) + "\n"
+        is_new = not self.path.exists()
+        with self.path.open("ab") as file:
+            file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            _sync_folder(self.path.parent)
+        self.entries.append(json.loads(line))
+
+    @property
+    def last_begin(self) -> dict[str, Any] | None:
+        """The entry of the last execution, or None."""
+        return next((entry for entry in reversed(self.entries) if entry["event"] == BEGIN), None)
+
+    @property
+    def last_end(self) -> dict[str, Any] | None:
+        """The last entry, if an execution ended with it."""
+        return self.entries[-1] if self.entries and self.entries[-1]["event"] == END else None
+
+    def find_earlier_configs(self) -> EarlierConfigs:
+        """Find the configs that throttles have replaced, and that are not restored yet."""
+        earlier = EarlierConfigs()
+        for entry in self.entries:
+            if entry["event"] == THROTTLE:
+                for broker, configs in entry["earlier_brokers"].items():
+                    earlier.brokers.setdefault(int(broker), {}).update(
+                        _keep_first(earlier.brokers.get(int(broker)), configs)
+                    )
+                for topic, configs in entry["earlier_topics"].items():
+                    earlier.topics.setdefault(topic, {}).update(_keep_first(earlier.topics.get(topic), configs))
+            elif entry["event"] == UNTHROTTLE:
+                for broker in entry["brokers"]:
+                    earlier.brokers.pop(broker, None)
+                for topic in entry["topics"]:
+                    earlier.topics.pop(topic, None)
+        return earlier
+
+
+def _keep_first(known: Mapping[str, Any] | None, configs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configs that are not known yet: what was there before the first throttle counts."""
+    return {key: value for key, value in configs.items() if key not in (known or {})}
+
+
+def _read_entries(path: Path, data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the entries; a last line without its end is one that was not written as a whole."""
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            entry = json.loads(line)
+            if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
+                raise ValueError("no entry")
+        except ValueError as error:
+            remedy = "Restore it from a backup: it says which throttles have to be removed"
+            raise SourceError(str(path), "this line is damaged", remedy, number) from error
+        yield entry
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the name of a new file on disk too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

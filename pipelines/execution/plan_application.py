@@ -1,0 +1,157 @@
+"""Applies stored plans to running clusters: previews, executes, rolls back, cancels and verifies them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from pipelines import __version__
+from pipelines.errors import SettingsError, SourceError
+from pipelines.execution.cluster_view import ClusterView, view_cluster
+from pipelines.execution.execution_lock import lock_cluster
+from pipelines.execution.journal import BEGIN, THROTTLE, Journal
+from pipelines.execution.plan_executor import ExecutionOptions, PlanExecutor
+from pipelines.execution.plan_steps import Direction, PlanSteps
+from pipelines.execution.plan_verification import Verification, verify_plan
+from pipelines.execution.preflight import WaveWork, check_identity, find_problems, list_work
+from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.sources import Source
+from pipelines.live.cluster_reader import read_cluster
+from pipelines.live.kafka_changes import KafkaAdmin
+from pipelines.plan_files.plan_check import PlanProgress, PlanStatus, check_plan
+from pipelines.plan_files.plan_creation import build_snapshot_model
+from pipelines.plan_files.plan_reader import StoredPlan, read_plan
+from udfs.failures.topic_defaults import TopicDefaults
+
+
+class PlanPreview(NamedTuple):
+    """What `--execute` would do now. problems: what forbids it."""
+
+    progress: PlanProgress
+    work: list[WaveWork]
+    problems: list[str]
+
+
+@dataclass
+class PlanApplication:
+    """A stored plan, and the running cluster that it is for.
+
+    Raises, in all methods: KafkaFault if the cluster does not answer; SourceError if it is not the plan's.
+    """
+
+    folder: Path
+    connection: KafkaAdmin
+    say: Callable[[str], None]
+    pause: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        self.plan: StoredPlan = read_plan(self.folder)
+        self.steps = PlanSteps.of_plan(self.plan)
+        self.journal = Journal.open(self.folder)
+
+    def preview(self, options: ExecutionOptions, defaults: TopicDefaults) -> PlanPreview:
+        """Check everything that `execute` would check, and change nothing."""
+        view = self._view()
+        with TemporaryDirectory() as folder:
+            reading = read_cluster(self.connection, pause=self.pause)
+            files = reading.write_files(Path(folder))
+            snapshot = load_snapshot(Source(self.plan.cluster, tuple(files)))
+        progress = check_plan(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
+        topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
+        throttles = options.throttle_bytes_per_s is not None
+        missing = self.connection.list_missing_permissions(topics, configs=throttles)
+        work = list_work(self.steps, view, reading.log_dirs)
+        return PlanPreview(progress, work, find_problems(self.steps, view, reading.log_dirs, missing))
+
+    def execute(self, options: ExecutionOptions, defaults: TopicDefaults) -> bool:
+        """Carry out the plan, or the rest of it. Returns: whether there was anything to do.
+
+        Raises: SettingsError if it must not be executed now; ExecutionStopped if it cannot go on.
+        """
+        begun = self.journal.last_begin
+        is_open = self.journal.last_end is None and begun is not None
+        if is_open and begun is not None and begun["direction"] == Direction.ROLLBACK:
+            raise SettingsError(f"{self.folder}: a rollback of this plan is not finished. Finish it first: --rollback")
+        preview = self.preview(options, defaults)
+        problems = list(preview.problems)
+        if not is_open and preview.progress.status is PlanStatus.CHANGED:
+            problems.append("the cluster has changed since the plan was made; apply without --execute shows how")
+        if problems:
+            raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in problems))
+        if preview.progress.status is PlanStatus.DONE and not preview.progress.pending_elections and not is_open:
+            return False
+        with self._locked():
+            self._executor(Direction.APPLY, options).execute(Direction.APPLY)
+        return True
+
+    def roll_back(self, options: ExecutionOptions) -> None:
+        """Return to the assignment before the plan. Raises: ExecutionStopped if that cannot be finished."""
+        self._view()
+        with self._locked():
+            self._executor(Direction.ROLLBACK, options).execute(Direction.ROLLBACK)
+
+    def cancel(self, options: ExecutionOptions) -> None:
+        """Cancel the plan's reassignments that are under way. Raises: ExecutionStopped if Kafka cannot cancel one."""
+        self._view()
+        with self._locked():
+            self._executor(None, options).cancel()
+
+    def verify(self) -> Verification:
+        """Compare the cluster with the plan."""
+        brokers, topics = set[int](), set[str]()
+        for entry in self.journal.entries:
+            if entry["event"] == THROTTLE:
+                brokers |= {int(id_) for id_, configs in entry["earlier_brokers"].items() if _has_value(configs)}
+                topics |= {topic for topic, configs in entry["earlier_topics"].items() if _has_value(configs)}
+        return verify_plan(self.connection, self.steps, self._view(), own_throttles=(sorted(brokers), sorted(topics)))
+
+    def _view(self) -> ClusterView:
+        view = view_cluster(self.connection, self.pause)
+        check_identity(self.plan, view, self.connection.servers)
+        begun = self.journal.last_begin
+        if begun is not None and begun["kafka_cluster_id"] not in (None, view.state.cluster_id):
+            problem = f"this is cluster {view.state.cluster_id}, but the journal is of {begun['kafka_cluster_id']}"
+            raise SourceError(self.connection.servers, problem, "Name a broker of that cluster")
+        self._cluster_id = view.state.cluster_id
+        return view
+
+    def _locked(self) -> Any:
+        return lock_cluster(self._cluster_id or self.plan.cluster)
+
+    def _executor(self, direction: Direction | None, options: ExecutionOptions) -> PlanExecutor:
+        """Make an executor, and begin or continue the journal."""
+        self.journal = Journal.open(self.folder)  # now that no other process writes to it
+        self.journal.repair()
+        self.journal.write(
+            BEGIN,
+            direction=direction or "cancel",
+            kafka_cluster_id=self._cluster_id,
+            cluster=self.plan.cluster,
+            plan=self.plan.sha256,
+            waves=self.steps.waves,
+            partitions=len(self.steps.partitions),
+            throttle_bytes_per_s=options.throttle_bytes_per_s,
+            host=socket.gethostname(),
+            process=os.getpid(),
+            program=__version__,
+        )
+        return PlanExecutor(
+            self.connection,
+            self.steps,
+            self.plan.election,
+            self.plan.topic_ids,
+            self.journal,
+            options,
+            self.say,
+            self.pause,
+        )
+
+
+def _has_value(configs: Mapping[str, Any]) -> bool:
+    return any(value is not None for value in configs.values())

@@ -1,0 +1,106 @@
+"""A plan as lists of replicas that each partition passes through, and where a partition is on this way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from pipelines.live.kafka_connection import Key, LivePartition, Reassignment, Reassignments
+from pipelines.plan_files.plan_reader import StoredPlan
+
+
+class Direction(StrEnum):
+    """Which way an execution goes."""
+
+    APPLY = "apply"
+    ROLLBACK = "rollback"
+
+
+class Place(StrEnum):
+    """Where a partition is, as seen by one wave."""
+
+    DONE = "done"  # the wave has nothing to do
+    PENDING = "pending"  # has to be reassigned
+    MOVING = "moving"  # is being reassigned to where the wave takes it
+    GONE = "gone"  # its topic was deleted
+    CHANGED = "changed"  # has replicas that the plan does not know
+
+
+@dataclass(frozen=True)
+class PartitionSteps:
+    """The lists of a partition: before the plan, and after each of its steps; and the waves of its steps."""
+
+    lists: tuple[tuple[int, ...], ...]
+    waves: tuple[int, ...]  # from 1, rising; one fewer than lists
+
+    def find(self, replicas: Sequence[int]) -> int | None:
+        """Return the last index of a list, or None."""
+        found = [index for index, one in enumerate(self.lists) if one == tuple(replicas)]
+        return found[-1] if found else None
+
+
+class WaveTarget(NamedTuple):
+    """What a wave does to a partition: the lists are by index."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class PlanSteps:
+    """All partitions that a plan changes."""
+
+    partitions: Mapping[Key, PartitionSteps]
+    waves: int
+
+    @classmethod
+    def of_plan(cls, plan: StoredPlan) -> PlanSteps:
+        """Return the steps of a stored plan."""
+        partitions = {
+            key: PartitionSteps(tuple(map(tuple, change.lists)), tuple(wave for wave, _ in change.steps))
+            for key, change in plan.changes.items()
+        }
+        return cls(partitions, len(plan.wave_files))
+
+    def list_waves(self, direction: Direction) -> list[int]:
+        """Return the waves in the order of a direction."""
+        waves = range(1, self.waves + 1)
+        return list(waves) if direction is Direction.APPLY else list(reversed(waves))
+
+    def find_targets(self, wave: int, direction: Direction) -> dict[Key, WaveTarget]:
+        """Return what a wave does, by partition."""
+        targets = {}
+        for key, steps in self.partitions.items():
+            if wave in steps.waves:
+                index = steps.waves.index(wave) + 1
+                forward = direction is Direction.APPLY
+                targets[key] = WaveTarget(index - 1, index) if forward else WaveTarget(index, index - 1)
+        return targets
+
+    def find_place(
+        self, key: Key, target: WaveTarget, partition: LivePartition | None, move: Reassignment | None
+    ) -> Place:
+        """Return where a partition is. move: its ongoing reassignment, or None.
+
+        A partition that is further than the wave takes it, because an execution was repeated, is done.
+        """
+        if partition is None:
+            return Place.GONE
+        index = self.partitions[key].find(partition.replicas if move is None else move.target)
+        if index is None:
+            return Place.CHANGED
+        if index == target.after:
+            return Place.DONE if move is None else Place.MOVING
+        is_forward = target.after > target.before
+        is_beyond = index > target.after if is_forward else index < target.after
+        return Place.DONE if is_beyond and move is None else Place.MOVING if is_beyond else Place.PENDING
+
+    def list_foreign(self, reassignments: Reassignments) -> list[Key]:
+        """List the partitions with an ongoing reassignment to where this plan does not take them."""
+        return sorted(
+            key
+            for key, move in reassignments.items()
+            if key not in self.partitions or self.partitions[key].find(move.target) is None
+        )

@@ -1,0 +1,93 @@
+"""Throttles of an execution: set for each wave, removed after it, with the configs restored that were there before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from pipelines.execution.journal import THROTTLE, UNTHROTTLE, Journal
+from pipelines.live.kafka_changes import UNKNOWN_PARTITION, KafkaAdmin
+from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.plan_files.kafka_json import (
+    EVERY_REPLICA,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    compute_throttle,
+)
+
+RATES, REPLICAS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+_MAX_VALUE = 30_000  # characters of a config: a record of the metadata log has to hold it
+
+
+class ReplicationThrottle:
+    """Sets and removes throttles on a cluster; the journal knows what has to be restored."""
+
+    def __init__(self, connection: KafkaAdmin, journal: Journal, say: Callable[[str], None]) -> None:
+        self._connection = connection
+        self._journal = journal
+        self._say = say
+
+    def set(
+        self,
+        wave: int,
+        rate: int,
+        before: Mapping[Key, Iterable[int]],
+        after: Mapping[Key, Iterable[int]],
+        live: set[int],
+    ) -> None:
+        """Throttle the copies of a wave. rate: bytes per second of a broker, each way. live: brokers that take configs.
+
+        Raises: KafkaFault if a live broker does not take its throttle: nothing is copied without it.
+        """
+        lists = ({key: list(replicas) for key, replicas in state.items()} for state in (before, after))
+        throttle = compute_throttle(*lists)
+        brokers = [broker for broker in throttle.brokers if broker in live]
+        own = {name: dict.fromkeys(REPLICAS) for name in throttle.topics}
+        topics = self._connection.describe_topic_configs(sorted(throttle.topics), REPLICAS)
+        earlier_topics = {name: {**own[name], **topics.get(name, {})} for name in throttle.topics}
+        earlier_brokers = {
+            broker: {**dict.fromkeys(RATES), **self._connection.describe_own_broker_configs(broker, RATES)}
+            for broker in brokers
+        }
+        self._journal.write(
+            THROTTLE,
+            wave=wave,
+            rate_bytes_per_s=rate,
+            earlier_brokers={str(broker): configs for broker, configs in earlier_brokers.items()},
+            earlier_topics=earlier_topics,
+        )
+        wanted = {
+            name: dict(zip(REPLICAS, (_shorten(text) for text in lists), strict=True))
+            for name, lists in throttle.topics.items()
+        }
+        for name, error in self._connection.alter_topic_configs(wanted).items():
+            if UNKNOWN_PARTITION not in error:
+                problem = f"the throttle of topic {name} was rejected: {error}"
+                raise KafkaFault(self._connection.servers, problem, "Grant AlterConfigs on the plan's topics")
+        for broker in brokers:
+            self._connection.alter_broker_configs(broker, dict.fromkeys(RATES, str(rate)))
+
+    def restore(self) -> list[int]:
+        """Restore the configs that throttles have replaced. Returns: brokers that did not answer, which keep theirs."""
+        earlier = self._journal.find_earlier_configs()
+        if not earlier:
+            return []
+        rejected = self._connection.alter_topic_configs(earlier.topics) if earlier.topics else {}
+        kept = {name for name, error in rejected.items() if UNKNOWN_PARTITION not in error}
+        for name in sorted(kept):
+            self._say(f"warning: the throttle of topic {name} was not removed: {rejected[name]}")
+        brokers, missing = [], []
+        for broker, configs in sorted(earlier.brokers.items()):
+            try:
+                self._connection.alter_broker_configs(broker, configs)
+                brokers.append(broker)
+            except KafkaFault:
+                missing.append(broker)
+        self._journal.write(UNTHROTTLE, brokers=brokers, topics=sorted(set(earlier.topics) - kept))
+        return missing
+
+
+def _shorten(text: str) -> str:
+    """A value that is too long names every replica, as those in sync are not throttled."""
+    return text if len(text) <= _MAX_VALUE else EVERY_REPLICA

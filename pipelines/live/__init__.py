@@ -1,0 +1,1 @@
+"""Reads running clusters, and carries out plans on them."""

@@ -1,0 +1,262 @@
+"""The client.properties of Kafka's own tools: how to reach a cluster, and as whom.
+
+The keys are those of Kafka's Java clients (Kafka documentation, "Admin Configs"). A value may name a variable of the
+environment: `${env:NAME}`, as Kafka's EnvVarConfigProvider (KIP-887) does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+import javaproperties
+
+from pipelines.errors import SettingsError
+
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+# The numbers that are used, in milliseconds.
+_TIMES = ("request.timeout.ms", "socket.connection.setup.timeout.ms")
+_KEYS = (
+    *("security.protocol", "sasl.mechanism", "sasl.jaas.config", "client.id", *_TIMES),
+    *("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates"),
+    *("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key"),
+    *("ssl.key.password", "ssl.endpoint.identification.algorithm"),
+)
+# Keys that say nothing about how to connect: read and left aside.
+_UNUSED = frozenset(
+    (
+        *("bootstrap.servers", "retries", "retry.backoff.ms", "retry.backoff.max.ms", "default.api.timeout.ms"),
+        *("reconnect.backoff.ms", "reconnect.backoff.max.ms", "connections.max.idle.ms", "metadata.max.age.ms"),
+        *("send.buffer.bytes", "receive.buffer.bytes", "client.dns.lookup", "security.providers"),
+        *("config.providers", "config.providers.env.class", "ssl.protocol", "ssl.enabled.protocols"),
+    )
+)
+_REMEDIES = {
+    "ssl.truststore.password": "A PEM truststore has no password: export the certificates as PEM "
+    "(keytool -exportcert -rfc), and set ssl.truststore.type=PEM",
+    "ssl.keystore.password": "A PEM keystore has no password: export key and certificates as PEM (openssl pkcs12 "
+    "-in FILE -out client.pem), and set ssl.keystore.type=PEM; ssl.key.password is the password of the key",
+    "sasl.kerberos.service.name": "Kerberos is not supported: use SCRAM, PLAIN or a client certificate",
+    "sasl.login.callback.handler.class": "Java classes cannot be loaded: use SCRAM, PLAIN or a client certificate",
+    "sasl.client.callback.handler.class": "Java classes cannot be loaded: use SCRAM, PLAIN or a client certificate",
+}
+_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_OTHER_PROVIDER = re.compile(r"\$\{[a-z]+:[^}]*\}")
+_MODULE = re.compile(
+    r"\s*org\.apache\.kafka\.common\.security\.(plain\.Plain|scram\.Scram)LoginModule\s+required\s+(.*)", re.S
+)
+_OPTION = re.compile(r"""\s*([A-Za-z]\w*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A text that never appears in messages, logs or the text of an object that has it."""
+
+    value: str = field(repr=False)
+
+    def __str__(self) -> str:
+        """Return asterisks."""
+        return "***"
+
+
+@dataclass(frozen=True)
+class Pem:
+    """Certificates or a key, as a file or as text."""
+
+    location: Path | None = None
+    text: Secret | None = None
+
+
+@dataclass(frozen=True)
+class ClientProperties:
+    """How to connect to a cluster."""
+
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str | None = None
+    username: str | None = None
+    password: Secret | None = None
+    client_id: str = "kafka-placement"
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000  # until the first broker has answered
+    checks_host_name: bool = True
+    truststore: Pem | None = None  # None = the system's
+    keystore: Pem | None = None  # certificate chain and key of the client
+    keystore_key: Secret | None = None  # the key, where the keystore is a text without it
+    key_password: Secret | None = None
+
+    @property
+    def uses_tls(self) -> bool:
+        """Return whether connections are encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    def make_ssl_context(self) -> ssl.SSLContext:
+        """Make the TLS settings of connections. Raise SettingsError for a file that cannot be used."""
+        key = "ssl.truststore.location"
+        try:
+            trust = self.truststore
+            data = trust.text.value if trust and trust.text else None
+            context = ssl.create_default_context(cafile=trust.location if trust else None, cadata=data)
+            context.check_hostname = self.checks_host_name
+            key = "ssl.keystore.location"
+            if self.keystore:
+                _load_client_certificate(context, self.keystore, self.keystore_key, self.key_password)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+            problem = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            raise SettingsError(
+                f"{key}: cannot be used ({problem}). Name a readable file in PEM format; a keystore needs the client's "
+                "certificate and its key, and ssl.key.password if the key is encrypted"
+            ) from None
+        return context
+
+
+def _load_client_certificate(
+    context: ssl.SSLContext, keystore: Pem, key: Secret | None, password: Secret | None
+) -> None:
+    secret = password.value if password else ""  # without one, OpenSSL would ask on the terminal
+    if keystore.location:
+        context.load_cert_chain(keystore.location, password=secret)
+        return
+    # OpenSSL only reads files: this one is readable by its owner alone, and gone at once.
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+        file.write("\n".join(part.value for part in (keystore.text, key) if part))
+        file.flush()
+        context.load_cert_chain(file.name, password=secret)
+
+
+def read_client_properties(file: Path, environment: Mapping[str, str] | None = None) -> ClientProperties:
+    """Read client.properties. environment: for `${env:NAME}`, by default that of this process.
+
+    Raises: SettingsError, which names the file and the key, but no value that may be secret.
+    """
+    try:
+        with file.open("rb") as stream:
+            values = javaproperties.load(stream)
+    except OSError as error:
+        raise SettingsError(
+            f"--command-config {file}: cannot be read ({error.strerror}). Check path and permissions"
+        ) from None
+    except ValueError:  # an invalid \u escape: its text may be part of a secret
+        raise SettingsError(
+            f"--command-config {file}: is not a file of Java properties. Write KEY=VALUE lines"
+        ) from None
+    try:
+        return translate_properties(values, os.environ if environment is None else environment)
+    except SettingsError as error:
+        raise SettingsError(f"--command-config {file}: {error}") from None
+
+
+def translate_properties(values: Mapping[str, str], environment: Mapping[str, str]) -> ClientProperties:
+    """Translate Java's keys; raise SettingsError for one that is wrong, unknown or not supported."""
+    values = {key: _fill_variables(key, text, environment) for key, text in values.items()}
+    for key in values:
+        _check_key(key)
+    for store in ("truststore", "keystore"):
+        _check_store_type(store, values)
+    protocol = values.get("security.protocol", "PLAINTEXT").strip().upper()
+    _check_choice("security.protocol", protocol, _PROTOCOLS)
+    is_sasl = protocol.startswith("SASL_")
+    mechanism = username = password = None
+    if is_sasl:
+        if "sasl.mechanism" not in values:
+            raise SettingsError(f"sasl.mechanism is missing: {protocol} needs it. Set one of {', '.join(_MECHANISMS)}")
+        mechanism = values["sasl.mechanism"].strip().upper()
+        _check_choice("sasl.mechanism", mechanism, _MECHANISMS)
+        username, password = _read_login(values.get("sasl.jaas.config", ""), mechanism)
+    algorithm = values.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    _check_choice("ssl.endpoint.identification.algorithm", algorithm, ("https", ""))
+    key = values.get("ssl.keystore.key")
+    key_password = values.get("ssl.key.password")
+    return ClientProperties(
+        protocol,
+        mechanism,
+        username,
+        password,
+        values.get("client.id", ClientProperties.client_id).strip() or ClientProperties.client_id,
+        *_read_milliseconds(values),
+        algorithm == "https",
+        _read_pem(values, "ssl.truststore.location", "ssl.truststore.certificates"),
+        _read_pem(values, "ssl.keystore.location", "ssl.keystore.certificate.chain"),
+        Secret(key) if key else None,
+        Secret(key_password) if key_password else None,
+    )
+
+
+def _fill_variables(key: str, text: str, environment: Mapping[str, str]) -> str:
+    def look_up(match: re.Match[str]) -> str:
+        if match[1] not in environment:
+            raise SettingsError(f"{key}: the environment has no variable {match[1]}. Set it: export {match[1]}=...")
+        return environment[match[1]]
+
+    if other := _OTHER_PROVIDER.search(_VARIABLE.sub("", text)):
+        raise SettingsError(f"{key}: {other[0].partition(':')[0]}:...}} is not supported. Use ${{env:NAME}}")
+    return _VARIABLE.sub(look_up, text)
+
+
+def _check_key(key: str) -> None:
+    if key in _KEYS or key in _UNUSED:
+        return
+    if key in _REMEDIES:
+        raise SettingsError(f"{key} is not supported. {_REMEDIES[key]}")
+    near = get_close_matches(key, _KEYS, 1, 0.8)
+    hint = f"Did you mean {near[0]}?" if near else f"Remove it; supported keys: {', '.join(_KEYS)}"
+    raise SettingsError(f"{key} is not supported. {hint}")
+
+
+def _check_store_type(store: str, values: Mapping[str, str]) -> None:
+    """Check that a store is PEM, which must be said: Kafka's default is JKS."""
+    names = [key for key in values if key.startswith(f"ssl.{store}.") and key != f"ssl.{store}.type"]
+    kind = values.get(f"ssl.{store}.type", "JKS").strip().upper()
+    if names and kind != "PEM":
+        remedy = _REMEDIES[f"ssl.{store}.password"].partition(": ")[2]
+        raise SettingsError(f"ssl.{store}.type={kind} is not supported, only PEM: {remedy}")
+
+
+def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        names = ", ".join(choice or "an empty value" for choice in choices)
+        raise SettingsError(f"{key}={value} is not supported. Use {names}")
+
+
+def _read_login(jaas: str, mechanism: str) -> tuple[str, Secret]:
+    """Read user name and password from sasl.jaas.config, which no message repeats."""
+    module = "plain.Plain" if mechanism == "PLAIN" else "scram.Scram"
+    form = f'org.apache.kafka.common.security.{module}LoginModule required username="NAME" password="PASSWORD";'
+    match = _MODULE.fullmatch(jaas)
+    if not match or match[1] != module:
+        raise SettingsError(f"sasl.jaas.config does not fit sasl.mechanism={mechanism}. Write {form}")
+    options, at = {}, 0
+    while option := _OPTION.match(match[2], at):
+        quoted = option[2] if option[2] is not None else option[3]
+        options[option[1]] = option[4] if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        at = option.end()
+    if match[2][at:].strip() != ";" or not options.get("username") or "password" not in options:
+        raise SettingsError(f"sasl.jaas.config cannot be read, or lacks username or password. Write {form}")
+    return options["username"], Secret(options["password"])
+
+
+def _read_milliseconds(values: Mapping[str, str]) -> tuple[int, int]:
+    """Read the timeouts of a request and of a connection."""
+    out = []
+    for key, default in zip(
+        _TIMES, (ClientProperties.request_timeout_ms, ClientProperties.connect_timeout_ms), strict=True
+    ):
+        text = values.get(key, str(default)).strip()
+        if not text.isdecimal() or int(text) < 1:
+            raise SettingsError(f"{key}={text} is not a number of milliseconds. Write it as in {key}=30000")
+        out.append(int(text))
+    return out[0], out[1]
+
+
+def _read_pem(values: Mapping[str, str], location: str, text: str) -> Pem | None:
+    if location in values and text in values:
+        raise SettingsError(f"{location} and {text} are both set. Set one of them")
+    if values.get(location, "").strip():
+        return Pem(Path(values[location].strip()))
+    return Pem(text=Secret(values[text])) if values.get(text, "").strip() else None

@@ -1,0 +1,169 @@
+"""Reads a running cluster as a whole: until two reads agree, and with the name of everything that did not answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pipelines.live import tool_output
+from pipelines.live.kafka_connection import (
+    FAILURE_CONFIGS,
+    Assignments,
+    ClusterState,
+    KafkaConnection,
+    KafkaFault,
+    Key,
+    LivePartition,
+    LiveTopic,
+    Reassignments,
+    TopicConfigs,
+    UnsupportedCall,
+    split_chunks,
+)
+from udfs.plurals import count_of
+
+_READS = 8  # until two in a row agree
+_PAUSE_S = 1.0
+_MAX_NAMED = 5  # topics that a sentence names
+_T = TypeVar("_T")
+
+
+class _Layout(NamedTuple):
+    """What must agree between two reads: leaders and ISRs may change at any time, replicas and brokers seldom do."""
+
+    state: ClusterState
+    topics: tuple[LiveTopic, ...]
+    unreadable_topics: tuple[str, ...]
+    reassignments: Reassignments | None
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Return brokers, partitions and replicas."""
+        return (self.state, get_assignments(self.topics), self.unreadable_topics, self.reassignments)
+
+
+@dataclass(frozen=True)
+class ClusterReading:
+    """What was read of a cluster."""
+
+    state: ClusterState
+    topics: tuple[LiveTopic, ...]
+    configs: TopicConfigs
+    broker_configs: dict[int, dict[str, str]]
+    elrs: dict[Key, LivePartition] | None  # None = this version of Kafka has none
+    reassignments: Reassignments
+    log_dirs: dict[int, list[dict[str, Any]]]  # by broker
+    offsets: dict[Key, int]  # log end offsets, if requested
+    problems: tuple[str, ...]  # sentences on what could not be read
+
+    def write_files(self, folder: Path) -> list[Path]:
+        """Write the files of a source, as Kafka's tools print them."""
+        texts = {
+            tool_output.TOPICS: tool_output.print_topics(self.topics, self.configs, self.elrs, self.reassignments),
+            tool_output.BROKERS: tool_output.print_brokers(self.state),
+        }
+        if self.state.cluster_id:
+            texts[tool_output.CLUSTER_ID] = iter([f"Cluster ID: {self.state.cluster_id}"])
+        if self.broker_configs:
+            texts[tool_output.BROKER_CONFIGS] = tool_output.print_broker_configs(self.broker_configs)
+        if self.log_dirs:
+            texts[tool_output.LOG_DIRS] = tool_output.print_log_dirs(self.log_dirs)
+        if self.offsets:
+            texts[tool_output.OFFSETS] = tool_output.print_offsets(self.offsets)
+        if self.problems:
+            texts[tool_output.NOT_READ] = (f"Error: {problem}" for problem in self.problems)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, lines in texts.items():
+            (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return sorted(folder / name for name in texts)
+
+
+def read_cluster(
+    connection: KafkaConnection, *, offsets: bool = False, pause: Callable[[float], None] = time.sleep
+) -> ClusterReading:
+    """Read a cluster. What does not answer is named in `problems`; only brokers and topics are indispensable.
+
+    offsets: also read log end offsets. Raises: KafkaFault if the cluster does not answer, or changes all the time.
+    """
+    found = _read_until_stable(connection, pause)
+    problems: list[str] = []
+    if found.reassignments is None:
+        problems.append("ongoing reassignments are not known: listing them needs Describe on the cluster")
+    if found.unreadable_topics:
+        problems.append(f"partitions of {_name_topics(found.unreadable_topics)} were not described")
+    names = [topic.name for topic in found.topics]
+    configs = _try(problems, lambda: connection.describe_topic_configs(names), {})
+    if missing := [name for name in names if not configs.get(name, {}).keys() & set(FAILURE_CONFIGS)]:
+        problems.append(f"configs of {_name_topics(missing)} are not known: reading them needs DescribeConfigs on them")
+    elrs = _try(problems, lambda: connection.describe_elrs(names), {})
+    unfenced = [broker.id for broker in found.state.brokers if not broker.is_fenced]
+    log_dirs = {id_: _try(problems, lambda id_=id_: connection.describe_log_dirs(id_), None) for id_ in unfenced}
+    broker_configs = {id_: _try(problems, lambda id_=id_: connection.describe_broker(id_), {}) for id_ in unfenced}
+    end_offsets: dict[Key, int] = {}
+    if offsets:
+        leaders = [(t.name, one.partition) for t in found.topics for one in t.partitions if one.leader >= 0]
+        for chunk in split_chunks(leaders):
+            end_offsets |= _try(problems, lambda chunk=chunk: connection.list_end_offsets(chunk), {})
+    return ClusterReading(
+        found.state,
+        found.topics,
+        configs,
+        {id_: one for id_, one in broker_configs.items() if one},
+        elrs,
+        found.reassignments or {},
+        {id_: dirs for id_, dirs in log_dirs.items() if dirs is not None},
+        end_offsets,
+        tuple(problems),
+    )
+
+
+def get_assignments(topics: Iterable[LiveTopic]) -> Assignments:
+    """Return {(topic, partition): replicas in their order}."""
+    return {(topic.name, one.partition): one.replicas for topic in topics for one in topic.partitions}
+
+
+def _try(problems: list[str], read: Callable[[], _T], default: _T) -> _T:
+    """Return what a call reads; note why it is missing if it cannot be read."""
+    try:
+        return read()
+    except UnsupportedCall:
+        raise
+    except KafkaFault as error:
+        problems.append(error.problem)
+        return default
+
+
+def _name_topics(names: Iterable[str]) -> str:
+    named = sorted(names)
+    more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
+    return f"{count_of(len(named), 'topic')} ({', '.join(named[:_MAX_NAMED])}{more})"
+
+
+def _read_until_stable(connection: KafkaConnection, pause: Callable[[float], None]) -> _Layout:
+    """Read brokers, topics and reassignments until two reads in a row agree: brokers may lag behind each other."""
+    before = None
+    for attempt in range(_READS):
+        if attempt > 1:
+            pause(_PAUSE_S)
+        now = _read_layout(connection)
+        if before is not None and now.shape == before.shape:
+            return now
+        before = now
+    problem = f"brokers, partitions or replicas differed between {_READS} reads, {_PAUSE_S:g} s apart"
+    raise KafkaFault(connection.servers, problem, "Wait until the changes that are under way have settled")
+
+
+def _read_layout(connection: KafkaConnection) -> _Layout:
+    # Reassignments first: metadata is stale right after one ends.
+    try:
+        reassignments: Reassignments | None = connection.list_reassignments()
+    except KafkaFault as error:
+        if not error.is_denied:
+            raise
+        reassignments = None
+    state = connection.describe_cluster()
+    topics, unreadable = connection.describe_topics()
+    return _Layout(state, topics, unreadable, reassignments)

@@ -1,0 +1,378 @@
+"""A connection to a running cluster. The only module that knows the client library, so that another one can replace it.
+
+kafka-python (Apache-2.0, pure Python): the only Python client that reads log dirs, ELRs and fenced brokers, and alters
+reassignments. It caches the id of the controller, so a connection is opened anew after each error.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+from kafka import errors
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
+from kafka.structs import TopicPartition
+
+from pipelines.errors import SourceError
+from pipelines.live.client_properties import ClientProperties
+
+Key = tuple[str, int]  # topic, partition
+Assignments = dict[Key, tuple[int, ...]]
+TopicConfigs = dict[str, dict[str, str | None]]
+
+# Configs of topics that decide what a failure does: read even where they have Kafka's default.
+FAILURE_CONFIGS = ("min.insync.replicas", "unclean.leader.election.enable")
+# Configs of brokers that explain what a cluster does; its topics and log dirs show the rest.
+_BROKER_CONFIGS = (
+    *("auto.leader.rebalance.enable", "default.replication.factor", "inter.broker.protocol.version", "num.partitions"),
+    *("leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.lag.time.max.ms"),
+    *("replica.selector.class", "remote.log.storage.system.enable", "min.insync.replicas"),
+    "unclean.leader.election.enable",
+)
+_ELR_FEATURE = "eligible.leader.replicas.version"
+_CHUNK = 500  # topics or partitions in a request
+_DENIED = (
+    errors.TopicAuthorizationFailedError,
+    errors.ClusterAuthorizationFailedError,
+    errors.GroupAuthorizationFailedError,
+)
+_UNSUPPORTED = (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError)
+_LOGGER = logging.getLogger("kafka")
+# The library logs its settings, which contain passwords, at the level DEBUG, and each attempt to connect as a warning.
+_LOGGER.setLevel(logging.CRITICAL)
+
+_T = TypeVar("_T")
+
+
+class LiveBroker(NamedTuple):
+    """A registered broker."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool | None  # None = the cluster does not say it
+
+
+class LivePartition(NamedTuple):
+    """A partition; leader -1 = none; elr, last_known_elr: None = the cluster does not say it."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+
+class LiveTopic(NamedTuple):
+    """A topic; topic_id: None = the cluster has no ids."""
+
+    name: str
+    topic_id: str | None
+    partitions: tuple[LivePartition, ...]
+
+
+class ClusterState(NamedTuple):
+    """What describes a cluster as a whole."""
+
+    cluster_id: str | None
+    brokers: tuple[LiveBroker, ...]
+    operations: tuple[str, ...] = ()  # what the user may do on the cluster, as in ALTER; empty = not known
+
+
+class Reassignment(NamedTuple):
+    """An ongoing reassignment."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that it ends with, in their order."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+
+Reassignments = dict[Key, Reassignment]
+
+
+class KafkaFault(SourceError):
+    """A cluster did not answer as needed. problem: what was tried, and how it failed."""
+
+    def __init__(self, servers: str, problem: str, remedy: str, *, is_denied: bool = False) -> None:
+        super().__init__(servers, problem, remedy)
+        self.problem = problem
+        self.is_denied = is_denied  # an ACL is missing, so that trying again is of no use
+
+
+class UnsupportedCall(KafkaFault):
+    """The cluster's version lacks a call."""
+
+
+@dataclass
+class KafkaConnection:
+    """A connection to one cluster, as a context manager.
+
+    servers: host:port, several separated by commas.
+    """
+
+    servers: str
+    properties: ClientProperties
+    _client: KafkaAdminClient | None = None
+
+    def __enter__(self) -> Self:
+        """Connect."""
+        self._client = self._open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def describe_cluster(self) -> ClusterState:
+        """Describe the brokers, fenced ones included where the cluster shows them (Kafka 4)."""
+        answer = self.ask("the brokers", _describe_cluster)
+        brokers = (
+            LiveBroker(b["broker_id"], b["host"], b["port"], b.get("rack"), b.get("is_fenced"))
+            for b in answer["brokers"]
+        )
+        operations = tuple(answer.get("authorized_operations") or ())
+        return ClusterState(answer.get("cluster_id"), tuple(sorted(brokers)), operations)
+
+    def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
+        """Describe all topics, without ELRs; and return the names of those that the cluster did not describe."""
+        answer = self.ask("the topics", lambda client: client.describe_topics())
+        described = sorted(_read_topic(topic) for topic in answer if topic["partitions"])
+        return tuple(described), tuple(sorted(topic["name"] for topic in answer if not topic["partitions"]))
+
+    def describe_elrs(self, topics: Sequence[str]) -> dict[Key, LivePartition] | None:
+        """Describe the partitions of topics with their ELRs; None if the cluster has none (before Kafka 4)."""
+        features = self.ask("the features", lambda client: client.describe_features())
+        if features.get(_ELR_FEATURE, {}).get("finalized", (0, 0))[1] < 1:
+            return None
+        found: dict[Key, LivePartition] = {}
+        for chunk in split_chunks(topics):
+            cursor = None
+            while True:
+                try:
+                    answer = self.ask(
+                        "the ELRs",
+                        lambda client, at=cursor, names=chunk: client.describe_topic_partitions(names, cursor=at),
+                    )
+                except UnsupportedCall:
+                    return None
+                for topic in answer["topics"]:
+                    found |= {(topic["name"], p["partition_index"]): _read_partition(p) for p in topic["partitions"]}
+                cursor = answer["next_cursor"]
+                if cursor is None:
+                    break
+        return found
+
+    def describe_topic_configs(self, topics: Sequence[str], keys: Sequence[str] | None = None) -> TopicConfigs:
+        """Describe the configs of topics that are not Kafka's defaults, and the two that failures depend on.
+
+        keys: only these, and only where a topic has a value of its own. A topic whose configs the user may not read has
+        none.
+        """
+        found: TopicConfigs = {}
+        for chunk in split_chunks(topics):
+            configs = None if keys is None else dict.fromkeys(keys)
+            resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs) for name in chunk]
+            answer = self.ask(
+                "the topic configs", lambda client, r=resources: client.describe_configs(r, config_filter="all")
+            )
+            for name, entries in answer.get("topic", {}).items():
+                found[name] = {
+                    key: entry["value"]
+                    for key, entry in entries.items()
+                    if (keys is None and key in FAILURE_CONFIGS)
+                    or (_is_own(entry) if keys is not None else _is_set(entry))
+                }
+        return found
+
+    def describe_broker(self, broker: int) -> dict[str, str]:
+        """Describe the configs of a broker that are not Kafka's defaults, and that matter to placement."""
+        return {
+            key: entry["value"]
+            for key, entry in self._describe_broker(broker, _BROKER_CONFIGS).items()
+            if _is_set(entry) and entry["value"] is not None
+        }
+
+    def describe_own_broker_configs(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
+        """Describe configs that are set for one broker dynamically, and not for all brokers or in its file."""
+        return {
+            key: entry["value"]
+            for key, entry in self._describe_broker(broker, keys).items()
+            if entry["config_source"] == "DYNAMIC_BROKER_CONFIG" and entry["value"] is not None
+        }
+
+    def _describe_broker(self, broker: int, keys: Sequence[str]) -> Mapping[str, Any]:
+        resource = ConfigResource(ConfigResourceType.BROKER, str(broker), dict.fromkeys(keys))
+        what = f"the configs of broker {broker}"
+        answer = self.ask(what, lambda client: client.describe_configs([resource], config_filter="all"))
+        return answer.get("broker", {}).get(str(broker), {})
+
+    def describe_log_dirs(self, broker: int) -> list[dict[str, Any]]:
+        """Describe the log dirs of a broker, in the form of DescribeLogDirs. Raises: KafkaFault if it has no answer."""
+        what = f"the log directories of broker {broker}"
+        answers = self.ask(what, lambda client: client.describe_log_dirs(brokers=[broker]))
+        dirs = next((answer["log_dirs"] for answer in answers if answer["broker"] == broker), [])
+        if not dirs:
+            raise _make_denied(self.servers, what, "an empty answer")
+        return dirs
+
+    def list_reassignments(self) -> Reassignments:
+        """List the ongoing reassignments."""
+        answer = self.ask("the ongoing reassignments", lambda client: client.list_partition_reassignments())
+        return {
+            (key.topic, key.partition): Reassignment(
+                tuple(one["replicas"]), tuple(one["adding_replicas"]), tuple(one["removing_replicas"])
+            )
+            for key, one in answer.items()
+        }
+
+    def list_end_offsets(self, partitions: Sequence[Key]) -> dict[Key, int]:
+        """List the log end offsets of partitions, which must have leaders."""
+        specs = {TopicPartition(*key): OffsetSpec.LATEST for key in partitions}
+        answer = self.ask("the log end offsets", lambda client: client.list_partition_offsets(specs))
+        return {(key.topic, key.partition): one.offset for key, one in answer.items() if one.offset >= 0}
+
+    def ask(self, what: str, call: Callable[[KafkaAdminClient], _T], *, changes: bool = False) -> _T:
+        """Call the client; try again with a new connection if that fails.
+
+        what: the object of the call, for messages. changes: whether it changes the cluster: such a call is sent once,
+        as it may have had its effect though its answer is lost. Raises: KafkaFault, which says what failed.
+        """
+        attempts = 1 if changes else 2
+        for attempt in range(attempts):
+            try:
+                if self._client is None:
+                    self._client = self._open()
+                return call(self._client)
+            except _UNSUPPORTED:
+                raise UnsupportedCall(self.servers, f"this version of Kafka does not have {what}", "") from None
+            except _DENIED as error:
+                raise _make_denied(self.servers, what, type(error).__name__.removesuffix("Error"), changes) from None
+            except (errors.KafkaError, OSError, RuntimeError) as error:  # RuntimeError: no controller was found
+                self.close()
+                if attempt == attempts - 1:
+                    problem = f"no answer about {what}: {describe_error(error)}"
+                    raise KafkaFault(
+                        self.servers, problem, "Repeat the command when the cluster is reachable"
+                    ) from None
+        raise AssertionError("unreachable")
+
+    def _open(self) -> KafkaAdminClient:
+        properties = self.properties
+        options: dict[str, Any] = {}
+        if properties.sasl_mechanism:
+            options = {
+                "sasl_mechanism": properties.sasl_mechanism,
+                "sasl_plain_username": properties.username,
+                "sasl_plain_password": properties.password.value if properties.password else "",
+            }
+        if properties.uses_tls:
+            options["ssl_context"] = properties.make_ssl_context()
+        timeout_ms = min(properties.request_timeout_ms, properties.connect_timeout_ms)
+        try:
+            return KafkaAdminClient(
+                bootstrap_servers=self.servers.split(","),
+                client_id=properties.client_id,
+                security_protocol=properties.security_protocol,
+                request_timeout_ms=properties.request_timeout_ms,
+                bootstrap_timeout_ms=timeout_ms,
+                **options,
+            )
+        except (errors.KafkaError, OSError, ValueError) as error:
+            # A wrong password, a TLS mismatch and an unreachable host look alike.
+            user = f", user {properties.username}" if properties.username else ""
+            raise KafkaFault(
+                self.servers,
+                f"no connection within {timeout_ms / 1000:g} s (security.protocol={properties.security_protocol}"
+                f"{user}): {describe_error(error)}",
+                "Check that a broker listens there, that its listener has this security.protocol, and that "
+                "certificates, user name and password are right (--command-config FILE)",
+            ) from None
+
+    def close(self) -> None:
+        """Close the connection; the next call opens it anew."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+
+def _make_denied(servers: str, what: str, error: str, changes: bool = False) -> KafkaFault:
+    permissions = "Alter and AlterConfigs" if changes else "Describe and DescribeConfigs"
+    remedy = f"Grant the user {permissions} on the cluster and its topics"
+    return KafkaFault(
+        servers, f"the user may not {'change' if changes else 'read'} {what} ({error})", remedy, is_denied=True
+    )
+
+
+def _describe_cluster(client: KafkaAdminClient) -> Mapping[str, Any]:
+    """Describe the cluster. The library fails on answers of Kafka 2.8 to 3.6, which lack a field that it removes."""
+    try:
+        return client.describe_cluster()
+    except KeyError:
+        metadata = client._manager.run(client._get_cluster_metadata, [])
+        return metadata | {"brokers": [broker | {"broker_id": broker["node_id"]} for broker in metadata["brokers"]]}
+
+
+def describe_error(error: BaseException) -> str:
+    """Describe an error of the client in a few words, without what was sent."""
+    text = str(error).partition("\n")[0]
+    name = type(error).__name__.removesuffix("Error")
+    return f"{name}: {text[:200]}" if text and "Request" not in text else name
+
+
+def _is_set(entry: Mapping[str, Any]) -> bool:
+    return entry["config_source"] != "DEFAULT_CONFIG" and not entry["is_sensitive"]
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    return entry["config_source"] in ("TOPIC_CONFIG", "DYNAMIC_TOPIC_CONFIG") and not entry["is_sensitive"]
+
+
+def split_chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """Split what is asked for into requests."""
+    for begin in range(0, len(items), _CHUNK):
+        yield items[begin : begin + _CHUNK]
+
+
+def _read_topic(topic: Mapping[str, Any]) -> LiveTopic:
+    topic_id = uuid.UUID(str(topic["topic_id"])) if topic.get("topic_id") else None
+    partitions = sorted(map(_read_partition, topic["partitions"]))
+    return LiveTopic(topic["name"], _format_uuid(topic_id) if topic_id else None, tuple(partitions))
+
+
+def _read_partition(partition: Mapping[str, Any]) -> LivePartition:
+    def ids(name: str) -> tuple[int, ...]:
+        return tuple(partition.get(name) or ())
+
+    elrs: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
+    if "eligible_leader_replicas" in partition:
+        elrs = (ids("eligible_leader_replicas"), ids("last_known_elr"))
+    return LivePartition(
+        partition["partition_index"],
+        partition["leader_id"],
+        ids("replica_nodes"),
+        ids("isr_nodes"),
+        ids("offline_replicas"),
+        *elrs,
+    )
+
+
+def _format_uuid(topic_id: uuid.UUID) -> str | None:
+    """Format an id as Kafka does: base64 without padding; None for the id of topics without one."""
+    if topic_id.int == 0:
+        return None
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")

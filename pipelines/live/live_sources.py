@@ -1,0 +1,69 @@
+"""A running cluster as a source: `kafka://host:9092,host2:9092` or `NAME=kafka://...`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.errors import SettingsError, SourceError
+from pipelines.ingest.sources import Source
+from pipelines.live.client_properties import ClientProperties, read_client_properties
+from pipelines.live.cluster_reader import ClusterReading, read_cluster
+from pipelines.live.kafka_connection import KafkaConnection
+
+_LIVE = re.compile(r"(?:(?P<name>[^=]*)=)?kafka://(?P<servers>.*)", re.S)
+_SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
+
+
+class LiveAddress(NamedTuple):
+    """Where a cluster is, and what it is called; name: None = by its cluster id."""
+
+    name: str | None
+    servers: str  # host:port, several separated by commas
+
+
+def parse_address(argument: str) -> LiveAddress:
+    """Parse [NAME=]kafka://HOST:PORT. Raises: SourceError for another text."""
+    match = _LIVE.fullmatch(argument)
+    servers = [server.strip() for server in match["servers"].rstrip("/").split(",")] if match else []
+    if match is None or not all(map(_SERVER.fullmatch, servers)):
+        problem = "is not the address of a running cluster"
+        raise SourceError(argument, problem, "Write it as in kafka://b1:9092,b2:9092")
+    if match["name"] is not None and not match["name"].strip():
+        raise SourceError(argument, "the cluster's name before '=' is empty", "Write NAME=kafka://host:port")
+    return LiveAddress(match["name"], ",".join(servers))
+
+
+def select_properties(name: str | None, texts: Sequence[str]) -> ClientProperties:
+    """Read the file of client properties for a cluster. texts: values of --command-config, FILE or NAME=FILE.
+
+    Raises: SettingsError if two are for this cluster, or if the file is wrong.
+    """
+    general, named = [], []
+    for text in texts:
+        prefix, separator, file = text.partition("=")
+        if separator and not Path(text).exists():
+            named += [file] if prefix == name else []
+        else:
+            general.append(text)
+    files = named or general
+    if len(files) > 1:
+        raise SettingsError(f"--command-config: {files[0]} and {files[1]} are for the same cluster. Keep one of them")
+    return read_client_properties(Path(files[0])) if files else ClientProperties()
+
+
+def fetch_source(
+    address: LiveAddress, properties: ClientProperties, folder: Path, *, offsets: bool = False
+) -> tuple[Source, ClusterReading]:
+    """Read a cluster, write what was read to a folder, and return it as a source.
+
+    Raises: KafkaFault if the cluster does not answer; SettingsError for certificates that cannot be used.
+    """
+    with KafkaConnection(address.servers, properties) as connection:
+        reading = read_cluster(connection, offsets=offsets)
+    name = address.name or reading.state.cluster_id or address.servers.partition(":")[0]
+    prefix = f"{address.name}=" if address.name else ""
+    files = tuple(reading.write_files(folder))
+    return Source(name, files, address=f"{prefix}kafka://{address.servers}"), reading

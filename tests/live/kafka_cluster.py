@@ -1,0 +1,376 @@
+"""Starts real Kafka clusters: each node in a JVM of its own, so that tests can kill it; all end with this process.
+
+The jars are those of jars.toml. A cluster has a random id and free ports: a node that is left from an earlier cluster
+would otherwise be adopted by this one.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from pipelines.setup.jars import JarFolder, parse_jars
+from pipelines.setup.java import check_java
+
+JARS = Path(__file__).with_name("jars.toml")
+_JARS_FOLDER = Path(sys.prefix, "share", "kafka-placement", "kafka-jars")
+_REMEDY = "Run `make test` with a connection to Maven Central"
+
+_HEAP = (
+    "-Xms64m",
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xss512k",
+    "-Djava.net.preferIPv4Stack=true",
+)
+CONTROLLER_ID = 100
+_START_SECONDS = 90
+_STARTED = re.compile(r"Kafka Server started|KafkaServer id=\d+\] started")
+# Small, as each node has a log dir of its own in the folder of a test.
+_COMMON = {
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "num.partitions": "1",
+    "num.io.threads": "2",
+    "num.network.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "log.cleaner.enable": "false",
+    "log.segment.bytes": str(16 << 20),
+    "segment.index.bytes": "65536",
+    "log.index.size.max.bytes": "65536",
+    "auto.create.topics.enable": "false",
+    "controlled.shutdown.enable": "true",
+    "auto.leader.rebalance.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.lag.time.max.ms": "4000",
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    "queued.max.requests": "100",
+}
+
+
+@cache
+def find_class_path(version: str) -> str:
+    """Return the jars of a list of jars.toml, as in kafka_4_1, fetched if they are not there."""
+    entries = [
+        {"module": module, "sha256": hash_} for module, hash_ in tomllib.loads(JARS.read_text())[version].items()
+    ]
+    jars = JarFolder(parse_jars(entries), _JARS_FOLDER, "tests/live/jars.toml", _REMEDY)
+    _JARS_FOLDER.mkdir(parents=True, exist_ok=True)
+    with (_JARS_FOLDER / ".lock").open("w") as lock:  # several test processes may need them
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return os.pathsep.join(map(str, jars.fetch_missing()))
+
+
+def find_free_ports(count: int) -> list[int]:
+    """Find ports of 127.0.0.1 that nothing listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def read_values(bootstrap: str, topic: str, begin: Mapping[tuple[str, int], int]) -> set[bytes]:
+    """Read the values of a topic from these offsets to its end."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap.split(","))
+    partitions = [TopicPartition(*key) for key in begin if key[0] == topic]
+    consumer.assign(partitions)
+    for partition in partitions:
+        consumer.seek(partition, begin[partition.topic, partition.partition])
+    ends = consumer.end_offsets(partitions)
+    values = set[bytes]()
+    while any(consumer.position(partition) < ends[partition] for partition in partitions):
+        for records in consumer.poll(timeout_ms=1000).values():
+            values |= {record.value for record in records}
+    consumer.close()
+    return values
+
+
+def make_kafka_uuid() -> str:
+    """Return a random id as Kafka writes them: 22 characters of base64."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        continue
+    return text
+
+
+def _end_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends."""
+    ctypes.CDLL("libc.so.6").prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+@dataclass
+class Node:
+    """A broker or a controller."""
+
+    id: int
+    port: int
+    folder: Path
+    rack: str | None = None
+    secure_port: int | None = None
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process runs."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def log(self) -> str:
+        """What it has printed."""
+        return (self.folder / "out.log").read_text(errors="replace")
+
+    def start(self, class_path: str, main: Sequence[str] = ("kafka.Kafka", "server.properties")) -> None:
+        """Start it; wait_for_brokers says when it is ready. main: the class, and its file of settings."""
+        with (self.folder / "out.log").open("ab") as out:
+            logging = (
+                f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",
+                "-Dzookeeper.admin.enableServer=false",
+            )
+            self.process = subprocess.Popen(
+                [check_java().executable, *_HEAP, *logging, "-cp", class_path, *main],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_end_with_parent,
+                cwd=self.folder,
+            )
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Shut it down in an orderly way."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(number)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(30)
+
+
+@dataclass
+class KafkaCluster:
+    """A KRaft cluster of a controller and brokers 1 to n, in racks r1, r2, ... in turn."""
+
+    folder: Path
+    version: str = "kafka_4_1"
+    brokers: int = 3
+    racks: int = 3
+    settings: Mapping[str, str] = field(default_factory=dict)
+    secure: bool = False  # whether brokers also listen with SASL_SSL; `settings` say how
+    cluster_id: str = field(default_factory=make_kafka_uuid)
+    nodes: dict[int, Node] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        """host:port of all brokers."""
+        return ",".join(f"127.0.0.1:{node.port}" for id_, node in self.nodes.items() if id_ != CONTROLLER_ID)
+
+    @property
+    def secure_bootstrap(self) -> str:
+        """host:port of the first broker, with SASL_SSL."""
+        return f"127.0.0.1:{self.nodes[1].secure_port}"
+
+    def start(self) -> KafkaCluster:
+        """Start all nodes, and wait until all brokers have registered."""
+        ports = find_free_ports(self.brokers + 1)
+        controller = f"{CONTROLLER_ID}@127.0.0.1:{ports[0]}"
+        for id_, port in zip((CONTROLLER_ID, *range(1, self.brokers + 1)), ports, strict=True):
+            rack = None if id_ == CONTROLLER_ID or not self.racks else f"r{(id_ - 1) % self.racks + 1}"
+            secure_port = find_free_ports(1)[0] if self.secure and id_ != CONTROLLER_ID else None
+            node = Node(id_, port, self.folder / str(id_), rack, secure_port)
+            self._write_files(node, controller)
+            self.nodes[id_] = node
+        self._format_controller()
+        for node in self.nodes.values():
+            node.start(find_class_path(self.version))
+        self.wait_for_brokers(range(1, self.brokers + 1))
+        return self
+
+    def restart(self, id_: int) -> None:
+        """Start a broker that was killed, and wait until it is ready."""
+        node = self.nodes[id_]
+        (node.folder / "out.log").write_text("")
+        node.start(find_class_path(self.version))
+        self.wait_for_brokers([id_])
+
+    def stop(self) -> None:
+        """Kill all nodes, and delete their files."""
+        for node in self.nodes.values():
+            node.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def wait_for_brokers(self, ids: Sequence[int], seconds: float = _START_SECONDS) -> None:
+        """Wait until these brokers accept connections and say that they have started."""
+        end = time.monotonic() + seconds
+        waiting = list(ids)
+        while waiting:
+            node = self.nodes[waiting[0]]
+            if _STARTED.search(node.log):
+                waiting.pop(0)
+            elif not node.is_running or time.monotonic() > end:
+                raise RuntimeError(f"broker {node.id} has not started:\n{node.log[-3000:]}")
+            else:
+                time.sleep(0.1)
+
+    def wait_until_settled(self, partitions: int, seconds: float = 60) -> None:
+        """Wait until each live broker shows so many partitions, all with a leader and all replicas in sync."""
+        end = time.monotonic() + seconds
+        waiting = [node for node in self.nodes.values() if node.id != CONTROLLER_ID and node.is_running]
+        while waiting:
+            admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{waiting[0].port}")
+            topics = admin.describe_topics()
+            admin.close()
+            found = [one for topic in topics for one in topic["partitions"]]
+            healthy = [p for p in found if p["leader_id"] >= 0 and len(p["isr_nodes"]) == len(p["replica_nodes"])]
+            if len(healthy) == partitions == len(found):
+                waiting.pop(0)
+            elif time.monotonic() > end:
+                raise RuntimeError(f"{len(healthy)} of {partitions} partitions have settled")
+            else:
+                time.sleep(0.3)
+
+    def create_topics(self, topics: Mapping[str, tuple[Mapping[int, Sequence[int]], Mapping[str, str]]]) -> None:
+        """Create topics: {name: ({partition: replicas}, configs)}."""
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap.split(","))
+        requests = {
+            name: {"assignments": {id_: list(ids) for id_, ids in assignments.items()}, "configs": dict(configs)}
+            for name, (assignments, configs) in topics.items()
+        }
+        admin.create_topics(requests, timeout_ms=30_000)
+        admin.close()
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic."""
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap.split(","))
+        admin.delete_topics([topic])
+        admin.close()
+
+    def add_partition(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
+        """Add the next partition to a topic."""
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap.split(","))
+        admin.create_partitions({topic: {"count": partition + 1, "assignments": [list(replicas)]}})
+        admin.close()
+
+    def _write_files(self, node: Node, controller: str) -> None:
+        node.folder.mkdir(parents=True)
+        is_controller = node.id == CONTROLLER_ID
+        name = "CONTROLLER" if is_controller else "PLAINTEXT"
+        listeners = f"{name}://127.0.0.1:{node.port}"
+        if node.secure_port is not None:
+            listeners += f",SECURE://127.0.0.1:{node.secure_port}"
+        values = {
+            **_COMMON,
+            **self.settings,
+            "node.id": str(node.id),
+            "process.roles": "controller" if is_controller else "broker",
+            "controller.quorum.voters": controller,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": listeners,
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
+            "log.dirs": str(node.folder / "data"),
+            **({"broker.rack": node.rack} if node.rack else {}),
+            **({} if is_controller else {"advertised.listeners": listeners}),
+        }
+        text = "".join(f"{key}={value}\n" for key, value in values.items())
+        (node.folder / "server.properties").write_text(text)
+        (node.folder / "log4j2.yaml").write_text(
+            "Configuration:\n  Appenders:\n    Console:\n      name: out\n"
+            "      PatternLayout:\n        pattern: '%m%n'\n"
+            "  Loggers:\n    Root:\n      level: INFO\n      AppenderRef:\n        - ref: out\n"
+        )
+        data = node.folder / "data"
+        data.mkdir()
+        (data / "meta.properties").write_text(
+            f"version=1\ncluster.id={self.cluster_id}\nnode.id={node.id}\ndirectory.id={make_kafka_uuid()}\n"
+        )
+
+    def _format_controller(self) -> None:
+        """Write the features of a new cluster, as kafka-storage format does."""
+        folder = self.nodes[CONTROLLER_ID].folder
+        (folder / "data" / "meta.properties").unlink()
+        done = subprocess.run(
+            [
+                *(
+                    check_java().executable,
+                    *_HEAP,
+                    "-cp",
+                    find_class_path(self.version),
+                    "kafka.tools.StorageTool",
+                    "format",
+                ),
+                *("--config", str(folder / "server.properties"), "--cluster-id", self.cluster_id),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"KAFKA_OPTS": ""},
+        )
+        if done.returncode:
+            raise RuntimeError(f"the controller cannot be formatted: {done.stdout}{done.stderr}")
+
+
+class ZooKeeperCluster(KafkaCluster):
+    """A cluster of Kafka 2.8 with ZooKeeper, which is its node 100."""
+
+    def start(self) -> KafkaCluster:
+        """Start all nodes, and wait until all brokers have started."""
+        ports = find_free_ports(self.brokers + 1)
+        zookeeper = Node(CONTROLLER_ID, ports[0], self.folder / str(CONTROLLER_ID))
+        zookeeper.folder.mkdir(parents=True)
+        lines = (
+            f"dataDir={zookeeper.folder}",
+            f"clientPort={zookeeper.port}",
+            "clientPortAddress=127.0.0.1",
+            "tickTime=500",
+        )
+        (zookeeper.folder / "zoo.cfg").write_text("".join(f"{line}\n" for line in lines))
+        self.nodes[CONTROLLER_ID] = zookeeper
+        zookeeper.start(find_class_path(self.version), ("org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"))
+        for id_, port in zip(range(1, self.brokers + 1), ports[1:], strict=True):
+            rack = f"r{(id_ - 1) % self.racks + 1}" if self.racks else None
+            node = self.nodes[id_] = Node(id_, port, self.folder / str(id_), rack)
+            node.folder.mkdir()
+            values = {
+                **_COMMON,
+                **self.settings,
+                "broker.id": str(id_),
+                "zookeeper.connect": f"127.0.0.1:{zookeeper.port}",
+                "zookeeper.session.timeout.ms": "4000",
+                "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+                "log.dirs": str(node.folder / "data"),
+                **({"broker.rack": rack} if rack else {}),
+            }
+            (node.folder / "server.properties").write_text("".join(f"{key}={value}\n" for key, value in values.items()))
+            node.start(find_class_path(self.version))
+        self.wait_for_brokers(range(1, self.brokers + 1))
+        return self

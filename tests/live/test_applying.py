@@ -1,0 +1,385 @@
+"""Plans carried out on a real cluster: final assignments, throttles, interruptions, and what others do meanwhile."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import pytest
+from kafka import KafkaProducer
+
+from pipelines.execution.cluster_view import ClusterView, view_cluster
+from pipelines.execution.journal import JOURNAL, Journal
+from pipelines.execution.plan_application import PlanApplication
+from pipelines.execution.plan_executor import ExecutionOptions
+from pipelines.live.client_properties import ClientProperties
+from pipelines.live.kafka_changes import KafkaAdmin
+from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from pipelines.plan_files.plan_reader import read_plan
+from tests.commands import call
+from tests.live.conftest import TOPICS
+from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, read_values
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
+
+pytestmark = [pytest.mark.slow, pytest.mark.live]
+
+_RECORD = bytes(10_000)
+_RECORDS = 200  # of a partition: 2 MB
+_SLOW, _SLOWER = "1MB", "300kB"  # throttles of plans that are interrupted
+Lists = dict[tuple[str, int], tuple[int, ...]]
+
+
+@pytest.fixture(scope="module")
+def filled(cluster: KafkaCluster) -> KafkaCluster:
+    """The cluster with records in the topic `hot`, so that copies take time."""
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), acks="all", linger_ms=20)
+    for partition in TOPICS["hot"][0]:
+        for _ in range(_RECORDS):
+            producer.send("hot", _RECORD, partition=partition)
+    producer.flush()
+    producer.close()
+    return cluster
+
+
+@pytest.fixture
+def admin(filled: KafkaCluster) -> Iterator[KafkaAdmin]:
+    """A connection to the cluster."""
+    with KafkaAdmin(filled.bootstrap, ClientProperties()) as connection:
+        yield connection
+
+
+@pytest.fixture
+def original(filled: KafkaCluster, admin: KafkaAdmin) -> Lists:
+    """The assignment that each test begins with, and which is restored after it."""
+    for id_, node in filled.nodes.items():
+        if not node.is_running:
+            filled.restart(id_)
+    lists = {
+        (topic, partition): tuple(replicas)
+        for topic, (assignments, _) in TOPICS.items()
+        for partition, replicas in assignments.items()
+    }
+    _restore(admin, lists)
+    return lists
+
+
+def _restore(admin: KafkaAdmin, lists: Lists) -> None:
+    """Bring a cluster back to an assignment, with preferred leaders, without throttles."""
+    view = view_cluster(admin)
+    wrong = {
+        key: ids for key, ids in lists.items() if view.partitions[key].replicas != ids or key in view.reassignments
+    }
+    for broker in view.live_brokers:
+        admin.alter_broker_configs(broker, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE)))
+    admin.alter_topic_configs({topic: dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS)) for topic in TOPICS})
+    if wrong:
+        admin.alter_reassignments(wrong)
+    _wait(lambda: not admin.list_reassignments(), "the cluster is not back at its assignment")
+    _wait(lambda: not view_cluster(admin).list_under_replicated(), "replicas do not come in sync")
+    admin.elect_preferred_leaders(list(lists))
+
+
+def _wait(is_done: Callable[[], bool], problem: str, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not is_done():
+        assert time.monotonic() < end, problem
+        time.sleep(0.3)
+
+
+def _get_lists(view: ClusterView) -> Lists:
+    return {key: partition.replicas for key, partition in view.partitions.items()}
+
+
+def _make_plan(cluster: KafkaCluster, folder: Path, *options: str) -> Path:
+    goal = options or ("--goal", "drain", "--brokers", "1")
+    call("plan", f"prod=kafka://{cluster.bootstrap}", *goal, "--out", str(folder / "plan"))
+    return folder / "plan"
+
+
+def _get_planned(plan: Path, original: Lists) -> Lists:
+    return original | {key: tuple(change.after) for key, change in read_plan(plan).changes.items()}
+
+
+def _apply(cluster: KafkaCluster, plan: Path, *options: str, code: int = 0) -> str:
+    out = call("apply", str(plan), "--bootstrap-server", cluster.bootstrap, *options, code=code)
+    return out.stdout + out.stderr
+
+
+def _start(cluster: KafkaCluster, plan: Path, *options: str) -> subprocess.Popen[str]:
+    """Apply a plan in a process of its own."""
+    command = [sys.executable, "-m", "pipelines.cli", "apply", str(plan), "--bootstrap-server", cluster.bootstrap]
+    return subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def _finish(process: subprocess.Popen[str]) -> str:
+    """Wait until a process has applied its plan; return what it printed."""
+    out, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, out
+    return out
+
+
+def _check_no_throttle(admin: KafkaAdmin) -> None:
+    view = view_cluster(admin)
+    for broker in view.live_brokers:
+        assert admin.describe_own_broker_configs(broker, (LEADER_RATE, FOLLOWER_RATE)) == {}
+    configs = admin.describe_topic_configs(list(TOPICS), (LEADER_REPLICAS, FOLLOWER_REPLICAS))
+    assert {topic: found for topic, found in configs.items() if found} == {}
+
+
+def _wait_until_moving(admin: KafkaAdmin) -> None:
+    _wait(lambda: bool(admin.list_reassignments()), "nothing is being reassigned")
+
+
+def test_preview_changes_nothing(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
+    plan = _make_plan(filled, tmp_path)
+    text = _apply(filled, plan)
+    assert "Nothing was changed. Add --execute" in text
+    assert "to copy" in text
+    assert _get_lists(view_cluster(admin)) == original
+    assert not (plan / JOURNAL).exists()
+
+
+def test_plan_is_applied_and_rolled_back(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    plan = _make_plan(filled, tmp_path)
+    assert "as planned" in _apply(filled, plan, "--execute")
+    view = view_cluster(admin)
+    assert _get_lists(view) == _get_planned(plan, original)
+    assert all(one.leader == one.replicas[0] for one in view.partitions.values())
+    _check_no_throttle(admin)
+    journal = (plan / JOURNAL).read_bytes()
+    assert "nothing to do" in _apply(filled, plan, "--execute")
+    assert (plan / JOURNAL).read_bytes() == journal
+    assert "as planned" in _apply(filled, plan, "--verify")
+    assert "as before the plan" in _apply(filled, plan, "--rollback")
+    view = view_cluster(admin)
+    assert _get_lists(view) == original
+    assert all(one.leader == one.replicas[0] for one in view.partitions.values())
+    _check_no_throttle(admin)
+
+
+def test_earlier_throttles_are_restored(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    plan = _make_plan(filled, tmp_path)
+    admin.alter_broker_configs(3, {LEADER_RATE: "77000000"})
+    admin.alter_topic_configs({"hot": {LEADER_REPLICAS: "0:1,0:2"}})
+    _apply(filled, plan, "--execute")
+    assert admin.describe_own_broker_configs(3, (LEADER_RATE, FOLLOWER_RATE)) == {LEADER_RATE: "77000000"}
+    assert admin.describe_topic_configs(["hot"], (LEADER_REPLICAS,)) == {"hot": {LEADER_REPLICAS: "0:1,0:2"}}
+
+
+@pytest.mark.parametrize("direction", ["--execute", "--rollback"])
+def test_killed_executor_continues(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path, direction: str
+) -> None:
+    plan = _make_plan(filled, tmp_path)
+    if direction == "--rollback":
+        _apply(filled, plan, "--execute")
+    process = _start(filled, plan, direction, "--throttle", _SLOWER)
+    _wait_until_moving(admin)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with (plan / JOURNAL).open("ab") as file:
+        file.write(b'{"at":"2026-')  # as if it was killed while it wrote
+    assert admin.list_reassignments()
+    _apply(filled, plan, direction, "--throttle", "50MB")
+    expected = _get_planned(plan, original) if direction == "--execute" else original
+    assert _get_lists(view_cluster(admin)) == expected
+    _check_no_throttle(admin)
+
+
+def test_cancel_restores_the_order(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
+    plan = _make_plan(filled, tmp_path)
+    process = _start(filled, plan, "--execute", "--throttle", _SLOWER)
+    _wait_until_moving(admin)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    changes = read_plan(plan).changes
+    moving = {key for key in admin.list_reassignments() if key[0] == "hot"}  # the others are empty, and so done at once
+    assert moving
+    _apply(filled, plan, "--cancel")
+    lists = _get_lists(view_cluster(admin))
+    assert all(list(lists[key]) in changes[key].lists for key in changes)
+    assert {key: lists[key] for key in moving} == {key: original[key] for key in moving}
+    _check_no_throttle(admin)
+    _apply(filled, plan, "--rollback")
+    assert _get_lists(view_cluster(admin)) == original
+
+
+def test_foreign_reassignment_is_noticed(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    plan = _make_plan(filled, tmp_path)
+    admin.alter_topic_configs({"hot": {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"}})
+    for broker in range(1, 7):
+        admin.alter_broker_configs(broker, {LEADER_RATE: "1000", FOLLOWER_RATE: "1000"})
+    admin.alter_reassignments({("hot", 0): [4, 5, 6]})
+    text = _apply(filled, plan, "--execute", code=1)
+    assert "hot-0" in text
+    assert _get_lists(view_cluster(admin))["clicks", 4] == original["clicks", 4]
+
+
+def test_changed_cluster_is_refused(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
+    plan = _make_plan(filled, tmp_path)
+    key = next(iter(read_plan(plan).changes))
+    admin.alter_reassignments({key: list(reversed(original[key]))})
+    _wait(lambda: _get_lists(view_cluster(admin))[key] != original[key], "the order has not changed")
+    assert "has changed" in _apply(filled, plan, "--execute", code=1)
+    assert not (plan / JOURNAL).exists()
+
+
+def test_failed_broker_pauses_the_plan(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    plan = _make_plan(filled, tmp_path)
+    process = _start(filled, plan, "--execute", "--throttle", _SLOW)
+    _wait_until_moving(admin)
+    filled.nodes[5].kill()
+    _wait(lambda: any(e["event"] == "pause" for e in Journal.open(plan).entries), "the plan was not paused")
+    filled.restart(5)
+    _finish(process)
+    assert _get_lists(view_cluster(admin)) == _get_planned(plan, original)
+    _check_no_throttle(admin)
+
+
+def test_killed_controller_is_waited_for(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    plan = _make_plan(filled, tmp_path)
+    process = _start(filled, plan, "--execute", "--throttle", _SLOW)
+    _wait_until_moving(admin)
+    filled.nodes[CONTROLLER_ID].kill()
+    time.sleep(3)
+    filled.restart(CONTROLLER_ID)
+    _finish(process)
+    assert _get_lists(view_cluster(admin)) == _get_planned(plan, original)
+    _check_no_throttle(admin)
+
+
+class _LosesAnswers(KafkaAdmin):
+    """A connection whose first answers to reassignments are lost: what they ask for is done all the same."""
+
+    lost = 0
+
+    def alter_reassignments(self, targets: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
+        """Reassign, and lose the answer."""
+        answer = super().alter_reassignments(targets)
+        if self.lost < 2:
+            self.lost += 1
+            raise KafkaFault(self.servers, "no answer about the reassignment: KafkaTimeout", "Repeat it")
+        return answer
+
+
+def test_lost_answer_is_no_failure(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
+    plan = _make_plan(filled, tmp_path)
+    lines: list[str] = []
+    with _LosesAnswers(filled.bootstrap, ClientProperties()) as connection:
+        PlanApplication(plan, connection, lines.append).execute(ExecutionOptions(50_000_000), KAFKA_DEFAULTS)
+    assert sum("looking at the cluster" in line for line in lines) == 2
+    assert _get_lists(view_cluster(admin)) == _get_planned(plan, original)
+    _check_no_throttle(admin)
+
+
+def test_throttle_of_a_failed_broker_is_removed_later(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    plan = _make_plan(filled, tmp_path)
+    process = _start(filled, plan, "--execute", "--throttle", _SLOWER)
+    _wait_until_moving(admin)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    filled.nodes[5].kill()
+    _wait(lambda: 5 not in view_cluster(admin).live_brokers, "broker 5 is still live")
+    assert "a throttle remains on broker 5" in _apply(filled, plan, "--cancel", code=1)
+    filled.restart(5)
+    assert admin.describe_own_broker_configs(5, (LEADER_RATE,)) != {}
+    _apply(filled, plan, "--cancel")
+    _check_no_throttle(admin)
+
+
+def test_no_acknowledged_record_is_lost(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    """Producers with acks=all write, with min.insync.replicas 2, while partitions move and a broker fails."""
+    plan = _make_plan(filled, tmp_path)
+    before = admin.list_end_offsets([("orders", p) for p in TOPICS["orders"][0]])
+    with _Producing(filled) as producing:
+        process = _start(filled, plan, "--execute", "--throttle", _SLOW)
+        _wait_until_moving(admin)
+        filled.nodes[6].kill()
+        time.sleep(6)
+        filled.restart(6)
+        _finish(process)
+    _wait(lambda: not view_cluster(admin).list_under_replicated(), "replicas do not come in sync")
+    written = read_values(filled.bootstrap, "orders", before)
+    assert producing.acknowledged <= written
+    assert len(producing.acknowledged) > 100
+    assert producing.rejected + len(producing.acknowledged) == producing.sent
+
+
+class _Producing:
+    """Sends numbered records to the topic `orders`, and notes which are acknowledged; a context manager."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=cluster.bootstrap.split(","),
+            acks="all",
+            enable_idempotence=True,
+            delivery_timeout_ms=60_000,
+        )
+        self._thread = threading.Thread(target=self._send)
+        self._ended = threading.Event()
+        self.sent, self.rejected = 0, 0
+        self.acknowledged: set[bytes] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._producer.flush(60)
+        self._producer.close()
+
+    def _send(self) -> None:
+        partitions = sorted(TOPICS["orders"][0])
+        while not self._ended.is_set():
+            value = b"%d" % self.sent
+            future = self._producer.send("orders", value, partition=partitions[self.sent % len(partitions)])
+            future.add_callback(lambda _metadata, value=value: self.acknowledged.add(value))
+            future.add_errback(self._reject)
+            self.sent += 1
+            self._ended.wait(0.01)
+
+    def _reject(self, _error: object) -> None:
+        self.rejected += 1
+
+
+# The last test, as it leaves a partition more behind.
+def test_topic_is_deleted_and_another_grows(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    filled.create_topics({"doomed": ({0: [1, 2], 1: [2, 1]}, {})})
+    _wait(lambda: ("doomed", 1) in view_cluster(admin).partitions, "the topic was not created")
+    plan = _make_plan(filled, tmp_path)
+    process = _start(filled, plan, "--execute", "--throttle", _SLOW)
+    _wait_until_moving(admin)
+    filled.delete_topic("doomed")
+    filled.add_partition("single", 2, [3])
+    out = _finish(process)
+    assert "deleted meanwhile, and left out: doomed" in out
+    lists = _get_lists(view_cluster(admin))
+    assert lists.pop(("single", 2)) == (3,)
+    planned = _get_planned(plan, original)
+    assert lists == {key: ids for key, ids in planned.items() if key[0] != "doomed"}
+    _check_no_throttle(admin)

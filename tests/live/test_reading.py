@@ -1,0 +1,60 @@
+"""A running cluster as a source: the same answers as from the output of Kafka's own tools."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pipelines.setup.java import check_java
+from tests.commands import call
+from tests.live.conftest import PARTITIONS, TOPICS
+from tests.live.kafka_cluster import KafkaCluster, find_class_path
+
+pytestmark = [pytest.mark.slow, pytest.mark.live]
+
+
+def _run_tool(cluster: KafkaCluster, tool: str, *arguments: str) -> str:
+    """Run a command of Kafka, and return what it prints."""
+    command = [check_java().executable, "-cp", find_class_path(cluster.version), tool]
+    servers = ["--bootstrap-server", cluster.bootstrap]
+    done = subprocess.run([*command, *arguments, *servers], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def described(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Kafka's own tools print of the cluster."""
+    folder = tmp_path_factory.mktemp("described") / "prod"
+    folder.mkdir()
+    (folder / "topics.txt").write_text(_run_tool(cluster, "org.apache.kafka.tools.TopicCommand", "--describe"))
+    endpoints = _run_tool(cluster, "org.apache.kafka.tools.ClusterTool", "list-endpoints")
+    (folder / "endpoints.txt").write_text(endpoints)
+    (folder / "log-dirs.txt").write_text(_run_tool(cluster, "org.apache.kafka.tools.LogDirsCommand", "--describe"))
+    configs = _run_tool(cluster, "kafka.admin.ConfigCommand", "--describe", "--all", "--entity-type", "topics")
+    (folder / "configs.txt").write_text(configs)
+    return folder
+
+
+def _answer(command: str, *arguments: str) -> dict[str, object]:
+    return json.loads(call(command, *arguments, "--json", "-").stdout)
+
+
+@pytest.mark.parametrize("options", [(), ("--fail", "1"), ("--fail", "2,5"), ("--fail", "r1")])
+def test_what_if_answers_as_from_describe(cluster: KafkaCluster, described: Path, options: tuple[str, ...]) -> None:
+    live, saved = f"prod=kafka://{cluster.bootstrap}", f"prod={described}"
+    answer = json.loads(json.dumps(_answer("what-if", live, *options)).replace(live, saved))
+    assert answer == _answer("what-if", saved, *options)
+
+
+def test_snapshot_is_a_source(cluster: KafkaCluster, tmp_path: Path) -> None:
+    out = call("snapshot", f"prod=kafka://{cluster.bootstrap}", "--out", str(tmp_path / "saved"))
+    assert f"what-if prod={tmp_path / 'saved'}" in out.stdout
+    inspected = _answer("inspect", f"prod={tmp_path / 'saved'}")
+    assert inspected["quarantined"] == []
+    assert len(inspected["partitions"]) == PARTITIONS
+    assert {topic["topic"] for topic in inspected["topics"]} == set(TOPICS)
+    assert all(partition["size_bytes"] is not None for partition in inspected["partitions"])
+    assert inspected == _answer("inspect", f"prod=kafka://{cluster.bootstrap}")

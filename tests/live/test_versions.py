@@ -1,0 +1,57 @@
+"""Older versions of Kafka are read and changed like new ones; what they lack is left empty, and the output says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.execution.cluster_view import view_cluster
+from pipelines.live.client_properties import ClientProperties
+from pipelines.live.kafka_changes import KafkaAdmin
+from pipelines.plan_files.plan_reader import read_plan
+from tests.commands import call
+from tests.live.kafka_cluster import KafkaCluster, ZooKeeperCluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.live]
+
+_TOPICS = {"t": ({p: [1, 2] for p in range(6)}, {"min.insync.replicas": "1"}), "u": ({0: [3, 1]}, {})}
+
+
+@pytest.fixture(scope="module", params=["kafka_2_8", "kafka_3_9"])
+def old_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Three brokers: 2.8 with ZooKeeper, 3.9 with KRaft."""
+    kind = ZooKeeperCluster if request.param == "kafka_2_8" else KafkaCluster
+    running = kind(Path(tmp_path_factory.mktemp("old")) / "cluster", request.param)
+    try:
+        running.start()
+        running.create_topics(_TOPICS)
+        running.wait_until_settled(7)
+        yield running
+    finally:
+        running.stop()
+
+
+def test_older_version_is_read(old_cluster: KafkaCluster) -> None:
+    out = call("inspect", f"prod=kafka://{old_cluster.bootstrap}", "--json", "-")
+    answer = json.loads(out.stdout)
+    assert "the cluster has no ELRs" in out.stderr
+    assert {broker["broker_id"]: broker["rack"] for broker in answer["brokers"]} == {1: "r1", 2: "r2", 3: "r3"}
+    assert [partition["replicas"] for partition in answer["partitions"]] == [*([[1, 2]] * 6), [3, 1]]
+    assert all(partition["elr"] is None and partition["size_bytes"] == 0 for partition in answer["partitions"])
+    assert answer["quarantined"] == answer["warnings"] == []
+
+
+def test_plan_is_applied_to_an_older_version(old_cluster: KafkaCluster, tmp_path: Path) -> None:
+    plan = tmp_path / "plan"
+    call("plan", f"prod=kafka://{old_cluster.bootstrap}", "--goal", "balance", "--out", str(plan))
+    changes = read_plan(plan).changes
+    assert changes
+    arguments = ("apply", str(plan), "--bootstrap-server", old_cluster.bootstrap)
+    assert "as planned" in call(*arguments, "--execute").stdout
+    with KafkaAdmin(old_cluster.bootstrap, ClientProperties()) as admin:
+        partitions = view_cluster(admin).partitions
+        assert {key: list(partitions[key].replicas) for key in changes} == {k: one.after for k, one in changes.items()}
+    assert "as before the plan" in call(*arguments, "--rollback").stdout

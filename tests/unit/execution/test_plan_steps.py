@@ -1,0 +1,62 @@
+"""Where a partition is on its way through a plan, as each wave and direction sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.execution.plan_steps import Direction, PartitionSteps, Place, PlanSteps
+from pipelines.live.kafka_connection import LivePartition, Reassignment
+
+_KEY = ("t", 0)
+_STEPS = PlanSteps({_KEY: PartitionSteps(((1, 2), (1, 3), (4, 3)), (1, 3))}, 3)
+
+
+def _partition(*replicas: int) -> LivePartition:
+    return LivePartition(0, replicas[0], replicas, replicas, ())
+
+
+def _place(wave: int, direction: Direction, now: LivePartition | None, move: Reassignment | None = None) -> Place:
+    return _STEPS.find_place(_KEY, _STEPS.find_targets(wave, direction)[_KEY], now, move)
+
+
+@pytest.mark.parametrize(
+    ("wave", "direction", "replicas", "place"),
+    [
+        (1, Direction.APPLY, (1, 2), Place.PENDING),
+        (1, Direction.APPLY, (1, 3), Place.DONE),
+        (1, Direction.APPLY, (4, 3), Place.DONE),  # further than this wave
+        (3, Direction.APPLY, (1, 3), Place.PENDING),
+        (3, Direction.ROLLBACK, (4, 3), Place.PENDING),
+        (3, Direction.ROLLBACK, (1, 3), Place.DONE),
+        (1, Direction.ROLLBACK, (1, 3), Place.PENDING),
+        (1, Direction.ROLLBACK, (1, 2), Place.DONE),
+        (1, Direction.APPLY, (2, 1), Place.CHANGED),  # another order is another list
+        (1, Direction.APPLY, (5, 6), Place.CHANGED),
+    ],
+)
+def test_settled_partition(wave: int, direction: Direction, replicas: tuple[int, ...], place: Place) -> None:
+    assert _place(wave, direction, _partition(*replicas)) is place
+
+
+def test_deleted_partition_is_gone() -> None:
+    assert _place(1, Direction.APPLY, None) is Place.GONE
+
+
+def test_target_of_an_ongoing_reassignment_counts() -> None:
+    move = Reassignment((1, 3, 2), (3,), (2,))
+    assert _place(1, Direction.APPLY, _partition(1, 3, 2), move) is Place.MOVING
+    assert _place(1, Direction.ROLLBACK, _partition(1, 3, 2), move) is Place.PENDING
+    foreign = Reassignment((5, 1, 2), (5,), (1, 2))
+    assert _place(1, Direction.APPLY, _partition(5, 1, 2), foreign) is Place.CHANGED
+
+
+def test_foreign_reassignments_are_listed() -> None:
+    own, other = Reassignment((1, 3, 2), (3,), (2,)), Reassignment((7, 8), (8,), (7,))
+    assert _STEPS.list_foreign({_KEY: own, ("u", 1): other}) == [("u", 1)]
+    assert _STEPS.list_foreign({_KEY: other}) == [_KEY]
+
+
+def test_waves_are_in_the_order_of_the_direction() -> None:
+    assert _STEPS.list_waves(Direction.APPLY) == [1, 2, 3]
+    assert _STEPS.list_waves(Direction.ROLLBACK) == [3, 2, 1]
+    assert _STEPS.find_targets(2, Direction.APPLY) == {}
