@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -36,7 +36,7 @@ class _Mode(StrEnum):
     VERIFY = "verify"
 
 
-def _flag(name: str, text: str) -> typer.models.OptionInfo:
+def _flag(name: str, text: str) -> Any:
     return typer.Option(f"--{name}", help=text)
 
 
@@ -164,27 +164,28 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
         yield "Nothing was changed. Add --execute to carry it out."
 
 
-def _render_verification(found: Verification) -> Iterator[str]:
-    if found.is_applied:
-        yield f"as planned: {format_count(found.planned, 'partition')}, in the order of the plan; no throttle is left"
-    elif found.is_rolled_back:
-        yield f"as before the plan: {format_count(found.planned, 'partition')}; no throttle is left"
+def _render_verification(verification: Verification) -> Iterator[str]:
+    partitions = format_count(verification.planned, "partition")
+    if verification.is_applied:
+        yield f"as planned: {partitions}, in the order of the plan; no throttle is left"
+    elif verification.is_rolled_back:
+        yield f"as before the plan: {partitions}; no throttle is left"
     else:
-        yield f"{found.done} of {format_count(found.planned, 'partition')} as planned, {found.not_begun} as before"
+        yield f"{verification.done} of {partitions} as planned, {verification.not_begun} as before"
     lists = {
-        "being reassigned": found.moving,
-        "with replicas that the plan does not know": found.differing,
-        "deleted": found.gone,
-        "under-replicated": found.under_replicated,
-        "not led by their preferred leader": found.not_preferred,
+        "being reassigned": verification.moving,
+        "with replicas that the plan does not know": verification.differing,
+        "deleted": verification.gone,
+        "under-replicated": verification.under_replicated,
+        "not led by their preferred leader": verification.not_preferred,
     }
     for what, keys in lists.items():
         if keys:
             yield f"  {format_count(len(keys), 'partition')} {what}: {name_partitions(keys)}"
-    if found.throttled_brokers:
-        yield f"  throttled brokers: {', '.join(map(str, found.throttled_brokers))}"
-    if found.throttled_topics:
-        yield f"  throttled topics: {', '.join(found.throttled_topics[:5])}"
-    if found.unanswered_brokers:
-        ids = ", ".join(map(str, found.unanswered_brokers))
+    if verification.throttled_brokers:
+        yield f"  throttled brokers: {', '.join(map(str, verification.throttled_brokers))}"
+    if verification.throttled_topics:
+        yield f"  throttled topics: {', '.join(verification.throttled_topics[:5])}"
+    if verification.unanswered_brokers:
+        ids = ", ".join(map(str, verification.unanswered_brokers))
         yield f"  brokers that did not answer, so that their throttles are not known: {ids}"

@@ -29,14 +29,14 @@ class ClusterView(NamedTuple):
 
     def list_under_replicated(self) -> list[Key]:
         """List partitions with fewer replicas in sync than their replication factor, without those that are added."""
-        found = []
+        under_replicated = []
         for key, partition in self.partitions.items():
             move = self.reassignments.get(key)
             adding = set(move.adding) if move else set()
             expected = [replica for replica in partition.replicas if replica not in adding]
             if len(set(partition.isr) - adding) < len(expected):
-                found.append(key)
-        return found
+                under_replicated.append(key)
+        return under_replicated
 
 
 def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.sleep) -> ClusterView:

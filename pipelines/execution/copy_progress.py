@@ -42,19 +42,19 @@ class CopyProgress:
                     for one in topic["partitions"]:
                         if not one["is_future_key"]:
                             sizes[broker, (topic["name"], one["partition_index"])] = one["partition_size"]
-        wanted = copied = 0
+        total = copied = 0
         for key, added in self._added.items():
             size = max((sizes.get((broker, key), 0) for broker in self._sources[key]), default=0)
-            wanted += size * len(added)
+            total += size * len(added)
             copied += sum(min(size, sizes.get((broker, key), 0)) for broker in added)
-        if not wanted:
+        if not total:
             return ""
         self.copied_bytes = copied
         now = self._clock()
-        text = f", {format_bytes(copied)} of {format_bytes(wanted)} copied"
+        text = f", {format_bytes(copied)} of {format_bytes(total)} copied"
         if self._began is None:
             self._began = (now, copied)
         elif copied > self._began[1] and now > self._began[0]:
             rate = (copied - self._began[1]) / (now - self._began[0])
-            text += f", {format_duration((wanted - copied) / rate)} left at {format_bytes(rate)}/s"
+            text += f", {format_duration((total - copied) / rate)} left at {format_bytes(rate)}/s"
         return text

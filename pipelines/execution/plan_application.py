@@ -17,8 +17,8 @@ from pipelines.execution.cluster_view import ClusterView, view_cluster
 from pipelines.execution.execution_lock import lock_cluster
 from pipelines.execution.journal import BEGIN, THROTTLE, Journal
 from pipelines.execution.plan_executor import ExecutionOptions, PlanExecutor
-from pipelines.execution.plan_steps import Direction, PlanSteps
 from pipelines.execution.plan_verification import Verification, verify_plan
+from pipelines.execution.plan_waves import Direction, PlanWaves
 from pipelines.execution.preflight import WaveWork, check_identity, find_problems, list_work
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
@@ -52,7 +52,7 @@ class PlanApplication:
 
     def __post_init__(self) -> None:
         self.plan: StoredPlan = read_plan(self.folder)
-        self.steps = PlanSteps.of_plan(self.plan)
+        self.steps = PlanWaves.of_plan(self.plan)
         self.journal = Journal.open(self.folder)
 
     def preview(self, options: ExecutionOptions, defaults: TopicDefaults) -> PlanPreview:

@@ -1,7 +1,7 @@
 """Carries out a plan wave by wave, or rolls it back, or cancels it. The state of the cluster decides what is done next.
 
-Each step can be repeated: what is already as it should be is left alone, so that an execution that was killed, or whose
-calls were answered too late, continues by looking at the cluster.
+Each step can be repeated: what is already as planned stays unchanged, so that an execution that was interrupted, or
+whose calls were answered too late, continues by looking at the cluster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pipelines.execution import journal as log
 from pipelines.execution.cluster_view import ClusterView, name_partitions, view_cluster
 from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import Journal
-from pipelines.execution.plan_steps import Direction, Place, PlanSteps, WaveTarget
+from pipelines.execution.plan_waves import Direction, Place, PlanWaves, WaveTarget
 from pipelines.execution.replication_throttle import ReplicationThrottle
 from pipelines.live.kafka_changes import NOT_IN_PROGRESS, UNKNOWN_PARTITION, KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
@@ -48,7 +48,7 @@ class PlanExecutor:
     """
 
     connection: KafkaAdmin
-    steps: PlanSteps
+    steps: PlanWaves
     elections: Sequence[Key]
     topic_ids: Mapping[str, str]  # of the plan's topics, as far as the plan knows them
     journal: Journal
@@ -148,8 +148,8 @@ class PlanExecutor:
     ) -> None:
         """Reassign partitions. A call without an answer is not repeated here: the next look at the cluster decides."""
         lists = {key: self.steps.partitions[key].lists[target.after] for key, target in pending.items()}
-        if dead := sorted({broker for one in lists.values() for broker in one} - view.live_brokers):
-            self._stop(f"brokers {', '.join(map(str, dead))}, which wave {wave} needs, are down or fenced", view)
+        if down := sorted({broker for one in lists.values() for broker in one} - view.live_brokers):
+            self._stop(f"brokers {', '.join(map(str, down))}, which wave {wave} needs, are down or fenced", view)
         self.journal.write(log.ALTER, wave=wave, partitions=_list_keys(lists))
         try:
             rejected = self.connection.alter_reassignments(lists)
@@ -158,13 +158,13 @@ class PlanExecutor:
                 raise
             self.say(f"  no answer to the reassignment of wave {wave}: looking at the cluster ({error.problem})")
             return
-        for key, error in rejected.items():
+        for key, reason in rejected.items():
             rejections[key] += 1
-            if error != UNKNOWN_PARTITION and rejections[key] > 1:
-                self._stop(f"Kafka rejects the reassignment of {name_partitions([key])}: {error}", view)
+            if reason != UNKNOWN_PARTITION and rejections[key] > 1:
+                self._stop(f"Kafka rejects the reassignment of {name_partitions([key])}: {reason}", view)
 
     def _find_places(self, view: ClusterView, targets: Mapping[Key, WaveTarget]) -> dict[Key, Place]:
-        """Return where the partitions of a wave are. Raises: ExecutionStopped if one was changed by somebody else."""
+        """Return where the partitions of a wave are. Raises: ExecutionStopped if one was changed by another tool."""
         places = {}
         for key, target in targets.items():
             partition, known = view.partitions.get(key), self.topic_ids.get(key[0])
@@ -179,7 +179,7 @@ class PlanExecutor:
         if changed := [key for key, place in places.items() if place is Place.CHANGED]:
             key = changed[0]
             now = list(view.partitions[key].replicas)
-            self._stop(f"{name_partitions(changed)}: changed by somebody else (now {now})", view)
+            self._stop(f"{name_partitions(changed)}: changed by another tool (now {now})", view)
         return places
 
     def _wait_while_unhealthy(self, wave: int) -> ClusterView:
@@ -202,7 +202,7 @@ class PlanExecutor:
 
     def _explain_pause(self, view: ClusterView) -> str:
         if foreign := self.steps.list_foreign(view.reassignments):
-            return f"somebody else reassigns {name_partitions(foreign)}"
+            return f"another tool reassigns {name_partitions(foreign)}"
         needed = {broker for steps in self.steps.partitions.values() for one in steps.lists for broker in one}
         if down := sorted(needed & self._began_with - view.live_brokers):
             return f"{'broker' if len(down) == 1 else 'brokers'} {', '.join(map(str, down))} failed"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.execution.cluster_view import ClusterView
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replication_throttle import RATES, REPLICAS
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
@@ -45,7 +45,7 @@ class Verification:
 
 def verify_plan(
     connection: KafkaAdmin,
-    steps: PlanSteps,
+    steps: PlanWaves,
     view: ClusterView,
     *,
     own_throttles: tuple[Sequence[int], Sequence[str]] | None = None,

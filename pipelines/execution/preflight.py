@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import ClusterView, name_partitions
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.plan_waves import PlanWaves
 from pipelines.live.kafka_connection import Key
 from pipelines.plan_files.plan_reader import StoredPlan
 from udfs.plurals import count_of
@@ -46,7 +46,7 @@ def check_identity(plan: StoredPlan, view: ClusterView, servers: str) -> None:
 
 
 def find_problems(
-    steps: PlanSteps, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]], permissions: Sequence[str]
+    steps: PlanWaves, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]], permissions: Sequence[str]
 ) -> list[str]:
     """Return what forbids to carry out a plan, as sentences. permissions: those that the user lacks."""
     problems = []
@@ -66,7 +66,7 @@ def find_problems(
 
 
 def list_work(
-    steps: PlanSteps, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]
+    steps: PlanWaves, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]
 ) -> list[WaveWork]:
     """List what each wave has still to do."""
     sizes = _measure_partitions(log_dirs)
@@ -84,7 +84,7 @@ def list_work(
 
 
 def _list_rest(
-    steps: PlanSteps, view: ClusterView, wave: int | None = None
+    steps: PlanWaves, view: ClusterView, wave: int | None = None
 ) -> dict[Key, tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return the lists now and at the end, or before and after a wave, of the partitions that are not there yet."""
     rest = {}
@@ -124,7 +124,7 @@ def measure_disk(log_dirs: Sequence[Mapping[str, Any]]) -> DiskRoom:
 
 
 def _find_full_disks(
-    steps: PlanSteps, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]
+    steps: PlanWaves, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]
 ) -> list[str]:
     """Return a sentence for each broker whose disk has no room for what the rest of the plan copies to it."""
     sizes = _measure_partitions(log_dirs)

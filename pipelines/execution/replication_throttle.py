@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pipelines.execution.journal import THROTTLE, UNTHROTTLE, Journal
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, KafkaAdmin
@@ -32,16 +32,15 @@ class ReplicationThrottle:
         self,
         wave: int,
         rate: int,
-        before: Mapping[Key, Iterable[int]],
-        after: Mapping[Key, Iterable[int]],
+        before: Mapping[Key, Sequence[int]],
+        after: Mapping[Key, Sequence[int]],
         live: set[int],
     ) -> None:
         """Throttle the copies of a wave. rate: bytes per second of a broker, each way. live: brokers that take configs.
 
         Raises: KafkaFault if a live broker does not take its throttle: nothing is copied without it.
         """
-        lists = ({key: list(replicas) for key, replicas in state.items()} for state in (before, after))
-        throttle = compute_throttle(*lists)
+        throttle = compute_throttle(before, after)
         brokers = [broker for broker in throttle.brokers if broker in live]
         own = {name: dict.fromkeys(REPLICAS) for name in throttle.topics}
         topics = self._connection.describe_topic_configs(sorted(throttle.topics), REPLICAS)
@@ -57,11 +56,11 @@ class ReplicationThrottle:
             earlier_brokers={str(broker): configs for broker, configs in earlier_brokers.items()},
             earlier_topics=earlier_topics,
         )
-        wanted = {
+        throttles = {
             name: dict(zip(REPLICAS, (_shorten(text) for text in lists), strict=True))
             for name, lists in throttle.topics.items()
         }
-        for name, error in self._connection.alter_topic_configs(wanted).items():
+        for name, error in self._connection.alter_topic_configs(throttles).items():
             if UNKNOWN_PARTITION not in error:
                 problem = f"the throttle of topic {name} was rejected: {error}"
                 raise KafkaFault(self._connection.servers, problem, "Grant AlterConfigs on the plan's topics")
@@ -74,8 +73,8 @@ class ReplicationThrottle:
         if not earlier:
             return []
         rejected = self._connection.alter_topic_configs(earlier.topics) if earlier.topics else {}
-        kept = {name for name, error in rejected.items() if UNKNOWN_PARTITION not in error}
-        for name in sorted(kept):
+        unchanged = {name for name, error in rejected.items() if UNKNOWN_PARTITION not in error}
+        for name in sorted(unchanged):
             self._say(f"warning: the throttle of topic {name} was not removed: {rejected[name]}")
         brokers, missing = [], []
         for broker, configs in sorted(earlier.brokers.items()):
@@ -84,7 +83,7 @@ class ReplicationThrottle:
                 brokers.append(broker)
             except KafkaFault:
                 missing.append(broker)
-        self._journal.write(UNTHROTTLE, brokers=brokers, topics=sorted(set(earlier.topics) - kept))
+        self._journal.write(UNTHROTTLE, brokers=brokers, topics=sorted(set(earlier.topics) - unchanged))
         return missing
 
 

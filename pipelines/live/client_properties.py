@@ -29,7 +29,7 @@ _KEYS = (
     *("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key"),
     *("ssl.key.password", "ssl.endpoint.identification.algorithm"),
 )
-# Keys that say nothing about how to connect: read and left aside.
+# Keys that do not change how to connect: read and not used.
 _UNUSED = frozenset(
     (
         *("bootstrap.servers", "retries", "retry.backoff.ms", "retry.backoff.max.ms", "default.api.timeout.ms"),
@@ -161,9 +161,10 @@ def translate_properties(values: Mapping[str, str], environment: Mapping[str, st
         _check_store_type(store, values)
     protocol = values.get("security.protocol", "PLAINTEXT").strip().upper()
     _check_choice("security.protocol", protocol, _PROTOCOLS)
-    is_sasl = protocol.startswith("SASL_")
-    mechanism = username = password = None
-    if is_sasl:
+    mechanism: str | None = None
+    username: str | None = None
+    password: Secret | None = None
+    if protocol.startswith("SASL_"):
         if "sasl.mechanism" not in values:
             raise SettingsError(f"sasl.mechanism is missing: {protocol} needs it. Set one of {', '.join(_MECHANISMS)}")
         mechanism = values["sasl.mechanism"].strip().upper()

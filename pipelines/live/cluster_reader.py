@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -88,33 +89,38 @@ def read_cluster(
 
     offsets: also read log end offsets. Raises: KafkaFault if the cluster does not answer, or changes all the time.
     """
-    found = _read_until_stable(connection, pause)
+    layout = _read_until_stable(connection, pause)
     problems: list[str] = []
-    if found.reassignments is None:
+    if layout.reassignments is None:
         problems.append("ongoing reassignments are not known: listing them needs Describe on the cluster")
-    if found.unreadable_topics:
-        problems.append(f"partitions of {_name_topics(found.unreadable_topics)} were not described")
-    names = [topic.name for topic in found.topics]
-    configs = _try(problems, lambda: connection.describe_topic_configs(names), {})
+    if layout.unreadable_topics:
+        problems.append(f"partitions of {_name_topics(layout.unreadable_topics)} were not described")
+    names = [topic.name for topic in layout.topics]
+    configs: TopicConfigs = _try(problems, partial(connection.describe_topic_configs, names), {})
     if missing := [name for name in names if not configs.get(name, {}).keys() & set(FAILURE_CONFIGS)]:
         problems.append(f"configs of {_name_topics(missing)} are not known: reading them needs DescribeConfigs on them")
-    elrs = _try(problems, lambda: connection.describe_elrs(names), {})
-    unfenced = [broker.id for broker in found.state.brokers if not broker.is_fenced]
-    log_dirs = {id_: _try(problems, lambda id_=id_: connection.describe_log_dirs(id_), None) for id_ in unfenced}
-    broker_configs = {id_: _try(problems, lambda id_=id_: connection.describe_broker(id_), {}) for id_ in unfenced}
+    elrs: dict[Key, LivePartition] | None = _try(problems, partial(connection.describe_elrs, names), None)
+    log_dirs: dict[int, list[dict[str, Any]]] = {}
+    broker_configs: dict[int, dict[str, str]] = {}
+    for broker in (broker.id for broker in layout.state.brokers if not broker.is_fenced):
+        log_dirs[broker] = _try(problems, partial(connection.describe_log_dirs, broker), [])
+        broker_configs[broker] = _try(problems, partial(connection.describe_broker, broker), {})
     end_offsets: dict[Key, int] = {}
     if offsets:
-        leaders = [(t.name, one.partition) for t in found.topics for one in t.partitions if one.leader >= 0]
+        leaders = [
+            (topic.name, one.partition) for topic in layout.topics for one in topic.partitions if one.leader >= 0
+        ]
         for chunk in split_chunks(leaders):
-            end_offsets |= _try(problems, lambda chunk=chunk: connection.list_end_offsets(chunk), {})
+            listed: dict[Key, int] = _try(problems, partial(connection.list_end_offsets, chunk), {})
+            end_offsets |= listed
     return ClusterReading(
-        found.state,
-        found.topics,
+        layout.state,
+        layout.topics,
         configs,
         {id_: one for id_, one in broker_configs.items() if one},
         elrs,
-        found.reassignments or {},
-        {id_: dirs for id_, dirs in log_dirs.items() if dirs is not None},
+        layout.reassignments or {},
+        {id_: dirs for id_, dirs in log_dirs.items() if dirs},
         end_offsets,
         tuple(problems),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 from typing import Any
 
 from kafka import errors
@@ -32,7 +33,7 @@ class KafkaAdmin(KafkaConnection):
         if configs and not _allows(operations, _ALTER_CONFIGS):
             missing.append("AlterConfigs on the cluster")
         for chunk in split_chunks(sorted(topics)) if configs else ():
-            answer = self.ask("the user's permissions", lambda client, names=chunk: client.describe_topics(names))
+            answer = self.ask("the user's permissions", methodcaller("describe_topics", chunk))
             rejected = [t["name"] for t in answer if not _allows(t.get("authorized_operations"), _ALTER_CONFIGS)]
             missing += [f"AlterConfigs on topic {name}" for name in rejected]
         return missing
@@ -45,7 +46,7 @@ class KafkaAdmin(KafkaConnection):
         rejected: dict[Key, str] = {}
         for chunk in split_chunks(sorted(targets)):
             request = {TopicPartition(*key): _to_list(targets[key]) for key in chunk}
-            answer = self._change("the reassignment", lambda client, r=request: client.alter_partition_reassignments(r))
+            answer = self._change("the reassignment", methodcaller("alter_partition_reassignments", request))
             rejected |= {(key.topic, key.partition): _name_error(error) for key, error in answer.items() if error}
         return rejected
 
@@ -56,9 +57,8 @@ class KafkaAdmin(KafkaConnection):
             topics = defaultdict[str, list[int]](list)
             for topic, partition in chunk:
                 topics[topic].append(partition)
-            answer = self._change(
-                "the election", lambda client, t=topics: client.elect_leaders(_PREFERRED, dict(t), raise_errors=False)
-            )
+            call = methodcaller("elect_leaders", _PREFERRED, dict(topics), raise_errors=False)
+            answer = self._change("the election", call)
             for result in answer.replica_election_results:
                 for one in result.partition_result:
                     error = errors.for_code(one.error_code)
@@ -86,7 +86,9 @@ class KafkaAdmin(KafkaConnection):
 
     def _alter_configs(self, what: str, resources: Sequence[ConfigResource]) -> Mapping[str, Mapping[str, str]]:
         # The library would read all configs first, and reject the throttles, which brokers do not list.
-        return self._change(what, lambda client: client.alter_configs(resources, raise_on_unknown=False))
+        call = methodcaller("alter_configs", resources, raise_on_unknown=False)
+        results: Mapping[str, Mapping[str, str]] = self._change(what, call)
+        return results
 
     def _change(self, what: str, call: Callable[[KafkaAdminClient], Any]) -> Any:
         return self.ask(what, call, changes=True)

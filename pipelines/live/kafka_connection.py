@@ -11,6 +11,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -150,32 +151,30 @@ class KafkaConnection:
 
     def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
         """Describe all topics, without ELRs; and return the names of those that the cluster did not describe."""
-        answer = self.ask("the topics", lambda client: client.describe_topics())
+        answer = self.ask("the topics", methodcaller("describe_topics"))
         described = sorted(_read_topic(topic) for topic in answer if topic["partitions"])
         return tuple(described), tuple(sorted(topic["name"] for topic in answer if not topic["partitions"]))
 
     def describe_elrs(self, topics: Sequence[str]) -> dict[Key, LivePartition] | None:
         """Describe the partitions of topics with their ELRs; None if the cluster has none (before Kafka 4)."""
-        features = self.ask("the features", lambda client: client.describe_features())
+        features = self.ask("the features", methodcaller("describe_features"))
         if features.get(_ELR_FEATURE, {}).get("finalized", (0, 0))[1] < 1:
             return None
-        found: dict[Key, LivePartition] = {}
+        partitions: dict[Key, LivePartition] = {}
         for chunk in split_chunks(topics):
             cursor = None
             while True:
                 try:
-                    answer = self.ask(
-                        "the ELRs",
-                        lambda client, at=cursor, names=chunk: client.describe_topic_partitions(names, cursor=at),
-                    )
+                    answer = self.ask("the ELRs", methodcaller("describe_topic_partitions", chunk, cursor=cursor))
                 except UnsupportedCall:
                     return None
                 for topic in answer["topics"]:
-                    found |= {(topic["name"], p["partition_index"]): _read_partition(p) for p in topic["partitions"]}
+                    for one in topic["partitions"]:
+                        partitions[topic["name"], one["partition_index"]] = _read_partition(one)
                 cursor = answer["next_cursor"]
                 if cursor is None:
                     break
-        return found
+        return partitions
 
     def describe_topic_configs(self, topics: Sequence[str], keys: Sequence[str] | None = None) -> TopicConfigs:
         """Describe the configs of topics that are not Kafka's defaults, and the two that failures depend on.
@@ -183,21 +182,19 @@ class KafkaConnection:
         keys: only these, and only where a topic has a value of its own. A topic whose configs the user may not read has
         none.
         """
-        found: TopicConfigs = {}
+        configs: TopicConfigs = {}
         for chunk in split_chunks(topics):
-            configs = None if keys is None else dict.fromkeys(keys)
-            resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs) for name in chunk]
-            answer = self.ask(
-                "the topic configs", lambda client, r=resources: client.describe_configs(r, config_filter="all")
-            )
+            requested = None if keys is None else dict.fromkeys(keys)
+            resources = [ConfigResource(ConfigResourceType.TOPIC, name, requested) for name in chunk]
+            answer = self.ask("the topic configs", methodcaller("describe_configs", resources, config_filter="all"))
             for name, entries in answer.get("topic", {}).items():
-                found[name] = {
+                configs[name] = {
                     key: entry["value"]
                     for key, entry in entries.items()
                     if (keys is None and key in FAILURE_CONFIGS)
                     or (_is_own(entry) if keys is not None else _is_set(entry))
                 }
-        return found
+        return configs
 
     def describe_broker(self, broker: int) -> dict[str, str]:
         """Describe the configs of a broker that are not Kafka's defaults, and that matter to placement."""
@@ -218,21 +215,22 @@ class KafkaConnection:
     def _describe_broker(self, broker: int, keys: Sequence[str]) -> Mapping[str, Any]:
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker), dict.fromkeys(keys))
         what = f"the configs of broker {broker}"
-        answer = self.ask(what, lambda client: client.describe_configs([resource], config_filter="all"))
-        return answer.get("broker", {}).get(str(broker), {})
+        answer = self.ask(what, methodcaller("describe_configs", [resource], config_filter="all"))
+        entries: Mapping[str, Any] = answer.get("broker", {}).get(str(broker), {})
+        return entries
 
     def describe_log_dirs(self, broker: int) -> list[dict[str, Any]]:
         """Describe the log dirs of a broker, in the form of DescribeLogDirs. Raises: KafkaFault if it has no answer."""
         what = f"the log directories of broker {broker}"
-        answers = self.ask(what, lambda client: client.describe_log_dirs(brokers=[broker]))
-        dirs = next((answer["log_dirs"] for answer in answers if answer["broker"] == broker), [])
+        answers = self.ask(what, methodcaller("describe_log_dirs", brokers=[broker]))
+        dirs: list[dict[str, Any]] = next((answer["log_dirs"] for answer in answers if answer["broker"] == broker), [])
         if not dirs:
             raise _make_denied(self.servers, what, "an empty answer")
         return dirs
 
     def list_reassignments(self) -> Reassignments:
         """List the ongoing reassignments."""
-        answer = self.ask("the ongoing reassignments", lambda client: client.list_partition_reassignments())
+        answer = self.ask("the ongoing reassignments", methodcaller("list_partition_reassignments"))
         return {
             (key.topic, key.partition): Reassignment(
                 tuple(one["replicas"]), tuple(one["adding_replicas"]), tuple(one["removing_replicas"])
@@ -243,10 +241,10 @@ class KafkaConnection:
     def list_end_offsets(self, partitions: Sequence[Key]) -> dict[Key, int]:
         """List the log end offsets of partitions, which must have leaders."""
         specs = {TopicPartition(*key): OffsetSpec.LATEST for key in partitions}
-        answer = self.ask("the log end offsets", lambda client: client.list_partition_offsets(specs))
+        answer = self.ask("the log end offsets", methodcaller("list_partition_offsets", specs))
         return {(key.topic, key.partition): one.offset for key, one in answer.items() if one.offset >= 0}
 
-    def ask(self, what: str, call: Callable[[KafkaAdminClient], _T], *, changes: bool = False) -> _T:
+    def ask(self, what: str, call: Callable[[KafkaAdminClient], Any], *, changes: bool = False) -> Any:
         """Call the client; try again with a new connection if that fails.
 
         what: the object of the call, for messages. changes: whether it changes the cluster: such a call is sent once,
@@ -318,7 +316,7 @@ def _make_denied(servers: str, what: str, error: str, changes: bool = False) -> 
     )
 
 
-def _describe_cluster(client: KafkaAdminClient) -> Mapping[str, Any]:
+def _describe_cluster(client: KafkaAdminClient) -> Any:
     """Describe the cluster. The library fails on answers of Kafka 2.8 to 3.6, which lack a field that it removes."""
     try:
         return client.describe_cluster()

@@ -37,8 +37,8 @@ class PartitionSteps:
 
     def find(self, replicas: Sequence[int]) -> int | None:
         """Return the last index of a list, or None."""
-        found = [index for index, one in enumerate(self.lists) if one == tuple(replicas)]
-        return found[-1] if found else None
+        indices = (index for index, one in enumerate(self.lists) if one == tuple(replicas))
+        return max(indices, default=None)
 
 
 class WaveTarget(NamedTuple):
@@ -49,14 +49,14 @@ class WaveTarget(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PlanSteps:
+class PlanWaves:
     """All partitions that a plan changes."""
 
     partitions: Mapping[Key, PartitionSteps]
     waves: int
 
     @classmethod
-    def of_plan(cls, plan: StoredPlan) -> PlanSteps:
+    def of_plan(cls, plan: StoredPlan) -> PlanWaves:
         """Return the steps of a stored plan."""
         partitions = {
             key: PartitionSteps(tuple(map(tuple, change.lists)), tuple(wave for wave, _ in change.steps))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.execution.plan_steps import Direction, PartitionSteps, Place, PlanSteps
+from pipelines.execution.plan_waves import Direction, PartitionSteps, Place, PlanWaves
 from pipelines.live.kafka_connection import LivePartition, Reassignment
 
 _KEY = ("t", 0)
-_STEPS = PlanSteps({_KEY: PartitionSteps(((1, 2), (1, 3), (4, 3)), (1, 3))}, 3)
+_STEPS = PlanWaves({_KEY: PartitionSteps(((1, 2), (1, 3), (4, 3)), (1, 3))}, 3)
 
 
 def _partition(*replicas: int) -> LivePartition:
