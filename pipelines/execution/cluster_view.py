@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pipelines.live.cluster_reader import get_assignments
 from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.live.kafka_connection import ClusterState, KafkaFault, Key, LivePartition, Reassignments
+from pipelines.live.kafka_connection import ClusterDescription, KafkaFault, Key, LivePartition, Reassignments
 
 _READS = 8
 _PAUSE_S = 0.5
@@ -17,7 +17,7 @@ _PAUSE_S = 0.5
 class ClusterView(NamedTuple):
     """A cluster at one moment."""
 
-    state: ClusterState
+    state: ClusterDescription
     partitions: dict[Key, LivePartition]
     topic_ids: dict[str, str | None]
     reassignments: Reassignments

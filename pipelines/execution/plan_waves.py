@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from pipelines.live.kafka_connection import Key, LivePartition, Reassignment, Reassignments
+from pipelines.live.kafka_connection import Key, LivePartition, OngoingReassignment, Reassignments
 from pipelines.plan_files.plan_reader import StoredPlan
 
 
@@ -80,7 +80,7 @@ class PlanWaves:
         return targets
 
     def find_place(
-        self, key: Key, target: WaveTarget, partition: LivePartition | None, move: Reassignment | None
+        self, key: Key, target: WaveTarget, partition: LivePartition | None, move: OngoingReassignment | None
     ) -> Place:
         """Return where a partition is. move: its ongoing reassignment, or None.
 

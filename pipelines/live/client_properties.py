@@ -172,7 +172,7 @@ def translate_properties(values: Mapping[str, str], environment: Mapping[str, st
         username, password = _read_login(values.get("sasl.jaas.config", ""), mechanism)
     algorithm = values.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
     _check_choice("ssl.endpoint.identification.algorithm", algorithm, ("https", ""))
-    key = values.get("ssl.keystore.key")
+    client_key = values.get("ssl.keystore.key")
     key_password = values.get("ssl.key.password")
     return ClientProperties(
         protocol,
@@ -184,7 +184,7 @@ def translate_properties(values: Mapping[str, str], environment: Mapping[str, st
         algorithm == "https",
         _read_pem(values, "ssl.truststore.location", "ssl.truststore.certificates"),
         _read_pem(values, "ssl.keystore.location", "ssl.keystore.certificate.chain"),
-        Secret(key) if key else None,
+        Secret(client_key) if client_key else None,
         Secret(key_password) if key_password else None,
     )
 

@@ -13,7 +13,7 @@ from pipelines.live import tool_output
 from pipelines.live.kafka_connection import (
     FAILURE_CONFIGS,
     Assignments,
-    ClusterState,
+    ClusterDescription,
     KafkaConnection,
     KafkaFault,
     Key,
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 class _Layout(NamedTuple):
     """What must agree between two reads: leaders and ISRs may change at any time, replicas and brokers seldom do."""
 
-    state: ClusterState
+    state: ClusterDescription
     topics: tuple[LiveTopic, ...]
     unreadable_topics: tuple[str, ...]
     reassignments: Reassignments | None
@@ -50,7 +50,7 @@ class _Layout(NamedTuple):
 class ClusterReading:
     """What was read of a cluster."""
 
-    state: ClusterState
+    state: ClusterDescription
     topics: tuple[LiveTopic, ...]
     configs: TopicConfigs
     broker_configs: dict[int, dict[str, str]]

@@ -80,7 +80,7 @@ class LiveTopic(NamedTuple):
     partitions: tuple[LivePartition, ...]
 
 
-class ClusterState(NamedTuple):
+class ClusterDescription(NamedTuple):
     """What describes a cluster as a whole."""
 
     cluster_id: str | None
@@ -88,7 +88,7 @@ class ClusterState(NamedTuple):
     operations: tuple[str, ...] = ()  # what the user may do on the cluster, as in ALTER; empty = not known
 
 
-class Reassignment(NamedTuple):
+class OngoingReassignment(NamedTuple):
     """An ongoing reassignment."""
 
     replicas: tuple[int, ...]
@@ -101,7 +101,7 @@ class Reassignment(NamedTuple):
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
-Reassignments = dict[Key, Reassignment]
+Reassignments = dict[Key, OngoingReassignment]
 
 
 class KafkaFault(SourceError):
@@ -139,7 +139,7 @@ class KafkaConnection:
         """Close the connection."""
         self.close()
 
-    def describe_cluster(self) -> ClusterState:
+    def describe_cluster(self) -> ClusterDescription:
         """Describe the brokers, fenced ones included where the cluster shows them (Kafka 4)."""
         answer = self.ask("the brokers", _describe_cluster)
         brokers = (
@@ -147,7 +147,7 @@ class KafkaConnection:
             for b in answer["brokers"]
         )
         operations = tuple(answer.get("authorized_operations") or ())
-        return ClusterState(answer.get("cluster_id"), tuple(sorted(brokers)), operations)
+        return ClusterDescription(answer.get("cluster_id"), tuple(sorted(brokers)), operations)
 
     def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
         """Describe all topics, without ELRs; and return the names of those that the cluster did not describe."""
@@ -232,7 +232,7 @@ class KafkaConnection:
         """List the ongoing reassignments."""
         answer = self.ask("the ongoing reassignments", methodcaller("list_partition_reassignments"))
         return {
-            (key.topic, key.partition): Reassignment(
+            (key.topic, key.partition): OngoingReassignment(
                 tuple(one["replicas"]), tuple(one["adding_replicas"]), tuple(one["removing_replicas"])
             )
             for key, one in answer.items()

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.live.kafka_connection import ClusterState, LivePartition, LiveTopic, Reassignment
+from pipelines.live.kafka_connection import ClusterDescription, LivePartition, LiveTopic, OngoingReassignment
 
 TOPICS, LOG_DIRS, OFFSETS = "topics-describe.txt", "log-dirs.txt", "end-offsets.txt"
 BROKERS, BROKER_CONFIGS, CLUSTER_ID, NOT_READ = "brokers.txt", "broker-configs.txt", "cluster-id.txt", "not-read.txt"
@@ -21,7 +21,7 @@ def print_topics(
     topics: Sequence[LiveTopic],
     configs: Mapping[str, Mapping[str, str | None]],
     elrs: Mapping[tuple[str, int], LivePartition] | None,
-    reassignments: Mapping[tuple[str, int], Reassignment],
+    reassignments: Mapping[tuple[str, int], OngoingReassignment],
 ) -> Iterator[str]:
     """Yield the lines of `kafka-topics --describe`."""
     for topic in topics:
@@ -53,7 +53,7 @@ def print_log_dirs(log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]) -> Itera
     yield json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":"))
 
 
-def print_brokers(state: ClusterState) -> Iterator[str]:
+def print_brokers(state: ClusterDescription) -> Iterator[str]:
     """Yield the lines of `kafka-cluster list-endpoints`; without the state where the cluster does not say it."""
     knows_states = any(broker.is_fenced is not None for broker in state.brokers)
     heads = ["ID", "HOST", "PORT", "RACK", *(["STATE"] if knows_states else []), "ENDPOINT_TYPE"]

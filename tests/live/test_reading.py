@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from pipelines.setup.java import check_java
 from tests.commands import call
+from tests.docs.pages import ROOT
 from tests.live.conftest import PARTITIONS, TOPICS
 from tests.live.kafka_cluster import KafkaCluster, find_class_path
 
@@ -58,3 +62,17 @@ def test_snapshot_is_a_source(cluster: KafkaCluster, tmp_path: Path) -> None:
     assert {topic["topic"] for topic in inspected["topics"]} == set(TOPICS)
     assert all(partition["size_bytes"] is not None for partition in inspected["partitions"])
     assert inspected == _answer("inspect", f"prod=kafka://{cluster.bootstrap}")
+
+
+def test_commands_of_the_readme(cluster: KafkaCluster, spark: SparkSession, tmp_path: Path) -> None:
+    section = (ROOT / "README.md").read_text().split("## A running cluster\n")[1].split("\n## ")[0]
+    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.S)
+    lines = commands.strip().splitlines()
+    assert [line.split()[1] for line in lines] == ["what-if", "run", "plan", "apply", "apply"]
+    out = [
+        call(*shlex.split(line.replace("b1:9092,b2:9092", cluster.bootstrap))[1:], folder=tmp_path).stdout
+        for line in lines
+    ]
+    assert "AT RISK" in out[0]
+    assert (tmp_path / "prod.html").is_file()
+    assert all("as planned" in text for text in out[3:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.execution.plan_waves import Direction, PartitionSteps, Place, PlanWaves
-from pipelines.live.kafka_connection import LivePartition, Reassignment
+from pipelines.live.kafka_connection import LivePartition, OngoingReassignment
 
 _KEY = ("t", 0)
 _STEPS = PlanWaves({_KEY: PartitionSteps(((1, 2), (1, 3), (4, 3)), (1, 3))}, 3)
@@ -15,7 +15,9 @@ def _partition(*replicas: int) -> LivePartition:
     return LivePartition(0, replicas[0], replicas, replicas, ())
 
 
-def _place(wave: int, direction: Direction, now: LivePartition | None, move: Reassignment | None = None) -> Place:
+def _place(
+    wave: int, direction: Direction, now: LivePartition | None, move: OngoingReassignment | None = None
+) -> Place:
     return _STEPS.find_place(_KEY, _STEPS.find_targets(wave, direction)[_KEY], now, move)
 
 
@@ -43,15 +45,15 @@ def test_deleted_partition_is_gone() -> None:
 
 
 def test_target_of_an_ongoing_reassignment_counts() -> None:
-    move = Reassignment((1, 3, 2), (3,), (2,))
+    move = OngoingReassignment((1, 3, 2), (3,), (2,))
     assert _place(1, Direction.APPLY, _partition(1, 3, 2), move) is Place.MOVING
     assert _place(1, Direction.ROLLBACK, _partition(1, 3, 2), move) is Place.PENDING
-    foreign = Reassignment((5, 1, 2), (5,), (1, 2))
+    foreign = OngoingReassignment((5, 1, 2), (5,), (1, 2))
     assert _place(1, Direction.APPLY, _partition(5, 1, 2), foreign) is Place.CHANGED
 
 
 def test_foreign_reassignments_are_listed() -> None:
-    own, other = Reassignment((1, 3, 2), (3,), (2,)), Reassignment((7, 8), (8,), (7,))
+    own, other = OngoingReassignment((1, 3, 2), (3,), (2,)), OngoingReassignment((7, 8), (8,), (7,))
     assert _STEPS.list_foreign({_KEY: own, ("u", 1): other}) == [("u", 1)]
     assert _STEPS.list_foreign({_KEY: other}) == [_KEY]
 
