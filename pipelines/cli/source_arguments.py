@@ -56,6 +56,7 @@ def open_source(argument: str, command_config: str | Sequence[str] | None = None
     command_config: FILE or NAME=FILE, as written. Raises: SourceError; SettingsError for a wrong file of properties.
     """
     if not is_live(argument):
+        _check_use([argument], command_config)
         return find_source(argument)
     folder = TemporaryDirectory(prefix="kafka-placement-")
     _FOLDERS.append(folder)
@@ -88,15 +89,25 @@ def save_live_cluster(
 
 def open_sources(arguments: Sequence[str], command_config: Sequence[str] | None = None) -> list[Source]:
     """Return the sources of all arguments. Raises: SourceError if two are of one cluster."""
-    sources = [open_source(argument, command_config) for argument in arguments]
+    _check_use(arguments, command_config)
+    sources = [
+        open_source(argument, command_config) if is_live(argument) else find_source(argument) for argument in arguments
+    ]
     check_names(sources)
     return sources
 
 
 def save_live_sources(arguments: Sequence[str], command_config: str | None) -> list[str]:
     """Return the arguments with running clusters replaced by the files that were read of them."""
+    _check_use(arguments, command_config)
     out = []
     for argument in arguments:
-        source = open_source(argument, command_config)
-        out.append(f"{source.cluster_id}={source.files[0].parent}" if source.address else argument)
+        source = open_source(argument, command_config) if is_live(argument) else None
+        out.append(argument if source is None else f"{source.cluster_id}={source.files[0].parent}")
     return out
+
+
+def _check_use(arguments: Sequence[str], command_config: str | Sequence[str] | None) -> None:
+    """Raise typer.BadParameter if --command-config is given, and no source is a running cluster."""
+    if command_config and not any(map(is_live, arguments)):
+        raise typer.BadParameter("--command-config is for running clusters: none of the sources is kafka://HOST:PORT")

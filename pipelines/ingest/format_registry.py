@@ -12,7 +12,6 @@ from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.formats import (
     broker_api_versions,
     cluster_endpoints,
-    cluster_id,
     cluster_model_file,
     cruise_control_table,
     describe,
@@ -51,8 +50,11 @@ FORMATS: dict[str, Format] = {
             module.FORMAT
             for module in (kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, describe)
         ),
-        *(module.FORMAT for module in (kcat, broker_api_versions, cluster_endpoints, cluster_id, java_descriptions)),
-        *(cruise_control_table.FORMAT, rpk.FORMAT, kafka_configs.FORMAT, metadata_shell.FORMAT, strimzi_topics.FORMAT),
+        *(
+            module.FORMAT
+            for module in (kcat, broker_api_versions, cluster_endpoints, java_descriptions, cruise_control_table, rpk)
+        ),
+        *(kafka_configs.FORMAT, metadata_shell.FORMAT, strimzi_topics.FORMAT),
         shell_commands.FORMAT,  # no line of data can be a command or an error
         # An answer or a plan of this program has keys of the others.
         *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, reassignment_status.FORMAT, REASSIGNMENT),

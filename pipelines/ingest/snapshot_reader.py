@@ -1,5 +1,6 @@
 """One cluster's sources read as a whole, without Spark: the input of `inspect`, `what-if`, `plan` and others."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,14 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
-from pipelines.ingest.formats import cluster_id
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.conflicting_listings import describe_conflicting_listings
 from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import infer_brokers
 from pipelines.ingest.sources import Source
 from pipelines.ingest.text import MAX_FILE_BYTES
+from pipelines.ingest.unsupported_inputs import FORMAT as UNSUPPORTED
 from udfs.plurals import count_of
+
+_CLUSTER_ID = re.compile(r"[\s>|#`]*+Cluster ID: ([A-Za-z0-9_-]{16,36})[\s`]*+$")  # kafka-cluster cluster-id
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,10 @@ class Snapshot:
     @property
     def kafka_cluster_id(self) -> str | None:
         """The id that Kafka gave the cluster, if its sources show exactly one."""
-        parts = (file.find_part(cluster_id.FORMAT.name) for file in self.files)
-        ids = {cluster_id.read_cluster_id(text) for part in parts if part is not None for *_, text in part}
-        return next(iter(ids)) if len(ids - {None}) == len(ids) == 1 else None
+        parts = (file.find_part(UNSUPPORTED.name) for file in self.files)
+        lines = (_CLUSTER_ID.match(text) for part in parts if part is not None for *_, text in part)
+        ids = {line[1] for line in lines if line is not None}
+        return ids.pop() if len(ids) == 1 else None
 
     @property
     def log_summary(self) -> str:

@@ -47,6 +47,7 @@ _REMEDIES = {
     "sasl.login.callback.handler.class": "Java classes cannot be loaded: use SCRAM, PLAIN or a client certificate",
     "sasl.client.callback.handler.class": "Java classes cannot be loaded: use SCRAM, PLAIN or a client certificate",
 }
+_MAX_BYTES = 1_000_000
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _OTHER_PROVIDER = re.compile(r"\$\{[a-z]+:[^}]*\}")
 _MODULE = re.compile(
@@ -137,7 +138,10 @@ def read_client_properties(file: Path, environment: Mapping[str, str] | None = N
     """
     try:
         with file.open("rb") as stream:
-            values = javaproperties.load(stream)
+            data = stream.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise SettingsError(f"--command-config {file}: has more than {_MAX_BYTES:,} bytes. Name client.properties")
+        values = javaproperties.loads(data)
     except OSError as error:
         raise SettingsError(
             f"--command-config {file}: cannot be read ({error.strerror}). Check path and permissions"

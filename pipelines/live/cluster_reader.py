@@ -66,8 +66,6 @@ class ClusterReading:
             tool_output.TOPICS: tool_output.print_topics(self.topics, self.configs, self.elrs, self.reassignments),
             tool_output.BROKERS: tool_output.print_brokers(self.state),
         }
-        if self.state.cluster_id:
-            texts[tool_output.CLUSTER_ID] = iter([f"Cluster ID: {self.state.cluster_id}"])
         if self.broker_configs:
             texts[tool_output.BROKER_CONFIGS] = tool_output.print_broker_configs(self.broker_configs)
         if self.log_dirs:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,8 +130,7 @@ class KafkaConnection:
     _client: KafkaAdminClient | None = None
 
     def __enter__(self) -> Self:
-        """Connect."""
-        self._client = self._open()
+        """Return the connection, which the first call opens."""
         return self
 
     def __exit__(
@@ -281,6 +281,7 @@ class KafkaConnection:
         if properties.uses_tls:
             options["ssl_context"] = properties.make_ssl_context()
         timeout_ms = min(properties.request_timeout_ms, properties.connect_timeout_ms)
+        self._check_listeners(timeout_ms / 1000)
         try:
             return KafkaAdminClient(
                 bootstrap_servers=self.servers.split(","),
@@ -300,6 +301,19 @@ class KafkaConnection:
                 "Check that a broker listens there, that its listener has this security.protocol, and that "
                 "certificates, user name and password are right (--command-config FILE)",
             ) from None
+
+    def _check_listeners(self, seconds: float) -> None:
+        """Check that one of the servers accepts connections: the client would try to connect for as long as it may."""
+        problems = []
+        for server in self.servers.split(","):
+            host, _, port = server.strip().rpartition(":")
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), seconds).close()
+            except (OSError, OverflowError) as error:
+                problems.append(f"{server.strip()}: {getattr(error, 'strerror', None) or error}")
+            else:
+                return
+        raise KafkaFault(self.servers, f"no connection ({'; '.join(problems)})", "Check that a broker listens there")
 
     def close(self) -> None:
         """Close the connection; the next call opens it anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +45,7 @@ def select_properties(name: str | None, texts: Sequence[str]) -> ClientPropertie
     general, named = [], []
     for text in texts:
         prefix, separator, file = text.partition("=")
-        if separator and not Path(text).exists():
+        if separator and not os.path.exists(text):  # noqa: PTH110  (Path.exists takes no long text)
             named += [file] if prefix == name else []
         else:
             general.append(text)

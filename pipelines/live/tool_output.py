@@ -13,7 +13,7 @@ from typing import Any
 from pipelines.live.kafka_connection import ClusterDescription, LivePartition, LiveTopic, OngoingReassignment
 
 TOPICS, LOG_DIRS, OFFSETS = "topics-describe.txt", "log-dirs.txt", "end-offsets.txt"
-BROKERS, BROKER_CONFIGS, CLUSTER_ID, NOT_READ = "brokers.txt", "broker-configs.txt", "cluster-id.txt", "not-read.txt"
+BROKERS, BROKER_CONFIGS, NOT_READ = "brokers.txt", "broker-configs.txt", "not-read.txt"
 _NULL = "null"  # instead of a rack
 
 
@@ -54,7 +54,9 @@ def print_log_dirs(log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]) -> Itera
 
 
 def print_brokers(state: ClusterDescription) -> Iterator[str]:
-    """Yield the lines of `kafka-cluster list-endpoints`; without the state where the cluster does not say it."""
+    """Yield the lines of `kafka-cluster cluster-id` and `list-endpoints`; no state if the cluster does not say it."""
+    if state.cluster_id:
+        yield f"Cluster ID: {state.cluster_id}"
     knows_states = any(broker.is_fenced is not None for broker in state.brokers)
     heads = ["ID", "HOST", "PORT", "RACK", *(["STATE"] if knows_states else []), "ENDPOINT_TYPE"]
     rows = [heads]

@@ -110,7 +110,7 @@ def test_unreachable_host(tmp_path: Path) -> None:
     plain = tmp_path / "plain.properties"
     plain.write_text(_TIMEOUTS)
     text = _fail(f"127.0.0.1:{find_free_ports(1)[0]}", "--command-config", str(plain))
-    assert "no connection within 3 s" in text
+    assert "Connection refused" in text
 
 
 def test_user_who_may_not_alter(secure: KafkaCluster, tmp_path: Path) -> None:

@@ -38,10 +38,12 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "sql": (),
     "inspect": ("d.txt",),
     "what-if": ("d.txt",),
+    "snapshot": ("kafka://127.0.0.1:1", "--out", "saved"),
     "hotspots": ("d.txt", "--seeds", "2"),
     "compare": SMALL_STUDY,
     "assign": ("d.txt",),
     "plan": ("d.txt", "--goal", "leaders", "--out", "plan"),
+    "apply": ("made", "--bootstrap-server", "127.0.0.1:1"),
     "replay": ("d.txt", "--fail", "1"),
     "doctor": (),
 }
@@ -133,8 +135,8 @@ CONTENTS: dict[str, bytes] = {
 }
 _RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 MAX_ERROR, MAX_LINES = 20_000, 20
-SPARK = "Spark would start now"
-# Options some of whose values are right as far as anyone can know before Spark starts.
+SPARK = "Spark would start now"  # or a connection to a cluster be opened
+# Options some of whose values are right as far as anyone can know before that.
 REACH_SPARK = {
     "sources": "the folder is a source; root may read every file",
     "--warehouse": "any text names a folder to create or to read",
@@ -146,6 +148,11 @@ REACH_SPARK = {
     "--json": "the same",
     "--cluster": "the tables have the names of the clusters",
     "sql": "Spark parses it",
+    "--out": "any text names a folder to write",
+    "plan": "the test of plan --out has written one to no/such/place",
+    "--throttle": "0 is a size",
+    "--max-under-replicated": "0 is a number of partitions",
+    "--command-config": "/dev/null is a file without properties",
 }
 
 
@@ -171,6 +178,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "locked").mkdir()
     (path / "locked" / "file").write_text(DESCRIBE)
     (path / "locked" / "file").chmod(0)
+    call("plan", "d.txt", "--goal", "leaders", "--out", "made", folder=path)
     return path
 
 
@@ -183,6 +191,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr("typer.main.get_command", lambda _: commands)  # making them takes longer than a wrong option
     monkeypatch.setattr(common_options, "open_store", stop)
     monkeypatch.setattr("pipelines.cli.replay_command.open_store", stop)
+    monkeypatch.setattr("pipelines.live.kafka_connection.KafkaConnection._open", stop)
     monkeypatch.setattr("pipelines.spark.warehouse_folder.list_tables_without_spark", lambda _: None)
     monkeypatch.setattr("pipelines.setup.java.check_java", lambda: SimpleNamespace(version="17"))
     monkeypatch.chdir(folder)
