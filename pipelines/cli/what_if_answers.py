@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.cli.failure_effects import count_in_sync, find_effects
+from pipelines.cli.prediction_check import PredictionCheck
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
@@ -102,14 +103,15 @@ class PartitionChange:
     elected_from: str
 
 
-@dataclass(frozen=True)
+@json_object
 class FailureAnswer:
-    """The answer of `what-if --fail`."""
+    """The answer of `what-if --fail`. check: of the predicted leaders, with --actual."""
 
     cluster: str
     failed: list[int]
     partitions: list[PartitionChange]
     summary: FailureTotals
+    check: PredictionCheck | None = json_key("actual", omit_none=True, default=None)
 
     def name_source(self, source: str) -> "FailureAnswer":
         """Replace the placeholder of the cluster's source in the next steps."""

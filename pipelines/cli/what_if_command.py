@@ -13,6 +13,8 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.named_brokers import find_brokers
+from pipelines.cli.option_values import parse_place
+from pipelines.cli.prediction_check import check_prediction, format_check
 from pipelines.cli.restart_order import format_restart_order
 from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
 from pipelines.cli.text_format import format_count, print_message
@@ -43,6 +45,14 @@ def what_if(
             show_default="each broker by itself",
         ),
     ] = None,
+    actual: Annotated[
+        str | None,
+        typer.Option(
+            help="With --fail: a source from after this failure; compare its leaders with the predicted ones.",
+            metavar="SOURCE",
+            parser=parse_place,
+        ),
+    ] = None,
     returned: common.ReturnOption = None,
     after: common.AfterOption = None,
     json_file: common.JsonOption = None,
@@ -60,6 +70,8 @@ def what_if(
     state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config)
     snapshot = state.apply(common.read_snapshot(open_source(source, command_config), format_name, settings))
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
+    if actual is not None and fail is None:
+        raise typer.BadParameter("--actual needs --fail: which brokers failed between the two sources?")
     with announce_compilation(print_message):
         if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, settings.topics.defaults)
@@ -72,6 +84,10 @@ def what_if(
             named = state.quote_with(source)
             failure = failure.name_source(named)
             lines = format_failure(failure, f"kafka-placement what-if {named} --fail {shlex.quote(fail)}")
+            if actual is not None:
+                later = common.read_snapshot(open_source(actual, command_config), format_name, settings)
+                check = check_prediction(failure.partitions, failed, snapshot, later)
+                failure, lines = replace(failure, check=check), [*lines, *format_check(check)]
             common.write_answer(json_file, failure, lines)
 
 

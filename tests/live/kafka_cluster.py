@@ -19,7 +19,7 @@ import sys
 import time
 import tomllib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -63,7 +63,7 @@ _COMMON = {
     "auto.leader.rebalance.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
     "replica.lag.time.max.ms": "4000",
-    "broker.session.timeout.ms": "4000",
+    "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "queued.max.requests": "100",
 }
@@ -92,6 +92,14 @@ def find_free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+def wait_until(is_done: Callable[[], bool], problem: str, seconds: float = 60) -> None:
+    """Wait until something is done; fail with the problem if it takes too long."""
+    end = time.monotonic() + seconds
+    while not is_done():
+        assert time.monotonic() < end, problem
+        time.sleep(0.3)
 
 
 def read_values(bootstrap: str, topic: str, begin: Mapping[tuple[str, int], int]) -> set[bytes]:

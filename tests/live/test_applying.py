@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -25,7 +25,7 @@ from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS, LE
 from pipelines.plan_files.plan_reader import read_plan
 from tests.commands import call
 from tests.live.conftest import TOPICS
-from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, read_values
+from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, read_values, wait_until
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
@@ -81,16 +81,9 @@ def _restore(admin: KafkaAdmin, lists: Lists) -> None:
     admin.alter_topic_configs({topic: dict.fromkeys((LEADER_REPLICAS, FOLLOWER_REPLICAS)) for topic in TOPICS})
     if wrong:
         admin.alter_reassignments(wrong)
-    _wait(lambda: not admin.list_reassignments(), "the cluster is not back at its assignment")
-    _wait(lambda: not view_cluster(admin).list_under_replicated(), "replicas do not come in sync")
+    wait_until(lambda: not admin.list_reassignments(), "the cluster is not back at its assignment")
+    wait_until(lambda: not view_cluster(admin).list_under_replicated(), "replicas do not come in sync")
     admin.elect_preferred_leaders(list(lists))
-
-
-def _wait(is_done: Callable[[], bool], problem: str, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not is_done():
-        assert time.monotonic() < end, problem
-        time.sleep(0.3)
 
 
 def _get_lists(view: ClusterView) -> Lists:
@@ -134,7 +127,7 @@ def _check_no_throttle(admin: KafkaAdmin) -> None:
 
 
 def _wait_until_moving(admin: KafkaAdmin) -> None:
-    _wait(lambda: bool(admin.list_reassignments()), "nothing is being reassigned")
+    wait_until(lambda: bool(admin.list_reassignments()), "nothing is being reassigned")
 
 
 def test_preview_changes_nothing(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
@@ -232,7 +225,7 @@ def test_changed_cluster_is_refused(filled: KafkaCluster, admin: KafkaAdmin, ori
     plan = _make_plan(filled, tmp_path)
     key = next(iter(read_plan(plan).changes))
     admin.alter_reassignments({key: list(reversed(original[key]))})
-    _wait(lambda: _get_lists(view_cluster(admin))[key] != original[key], "the order has not changed")
+    wait_until(lambda: _get_lists(view_cluster(admin))[key] != original[key], "the order has not changed")
     assert "has changed" in _apply(filled, plan, "--execute", code=1)
     assert not (plan / JOURNAL).exists()
 
@@ -244,7 +237,7 @@ def test_failed_broker_pauses_the_plan(
     process = _start(filled, plan, "--execute", "--throttle", _SLOW)
     _wait_until_moving(admin)
     filled.nodes[5].kill()
-    _wait(lambda: any(e["event"] == "pause" for e in Journal.open(plan).entries), "the plan was not paused")
+    wait_until(lambda: any(e["event"] == "pause" for e in Journal.open(plan).entries), "the plan was not paused")
     filled.restart(5)
     _finish(process)
     assert _get_lists(view_cluster(admin)) == _get_planned(plan, original)
@@ -298,7 +291,7 @@ def test_throttle_of_a_failed_broker_is_removed_later(
     process.send_signal(signal.SIGKILL)
     process.wait()
     filled.nodes[5].kill()
-    _wait(lambda: 5 not in view_cluster(admin).live_brokers, "broker 5 is still live")
+    wait_until(lambda: 5 not in view_cluster(admin).live_brokers, "broker 5 is still live")
     assert "a throttle remains on broker 5" in _apply(filled, plan, "--cancel", code=1)
     filled.restart(5)
     assert admin.describe_own_broker_configs(5, (LEADER_RATE,)) != {}
@@ -319,7 +312,7 @@ def test_no_acknowledged_record_is_lost(
         time.sleep(6)
         filled.restart(6)
         _finish(process)
-    _wait(lambda: not view_cluster(admin).list_under_replicated(), "replicas do not come in sync")
+    wait_until(lambda: not view_cluster(admin).list_under_replicated(), "replicas do not come in sync")
     written = read_values(filled.bootstrap, "orders", before)
     assert producing.acknowledged <= written
     assert len(producing.acknowledged) > 100
@@ -370,7 +363,7 @@ def test_topic_is_deleted_and_another_grows(
     filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
 ) -> None:
     filled.create_topics({"doomed": ({0: [1, 2], 1: [2, 1]}, {})})
-    _wait(lambda: ("doomed", 1) in view_cluster(admin).partitions, "the topic was not created")
+    wait_until(lambda: ("doomed", 1) in view_cluster(admin).partitions, "the topic was not created")
     plan = _make_plan(filled, tmp_path)
     process = _start(filled, plan, "--execute", "--throttle", _SLOW)
     _wait_until_moving(admin)

@@ -1,0 +1,116 @@
+"""Compares the leaders that `what-if --fail` predicts with those of a source from after the failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipelines.cli.text_format import format_count
+
+if TYPE_CHECKING:
+    from pipelines.cli.what_if_answers import PartitionChange
+    from pipelines.ingest.snapshot_reader import Snapshot
+
+_MAX_LINES = 20
+_NO_LEADER = -1
+
+
+@dataclass(frozen=True)
+class LeaderDifference:
+    """A partition whose leader is not the predicted one; None = offline. reason: why Kafka decided otherwise."""
+
+    topic: str
+    partition: int
+    predicted: int | None
+    actual: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class PredictionCheck:
+    """How many leaders are as predicted, of the partitions in both sources."""
+
+    partitions: int
+    as_predicted: int
+    differences: tuple[LeaderDifference, ...]
+    only_before: int  # partitions that the later source does not show
+    only_after: int
+
+
+class _Partition(NamedTuple):
+    leader: int | None
+    replicas: list[int]
+    isr: list[int]
+
+
+def check_prediction(
+    changes: Sequence[PartitionChange], failed: Sequence[int], before: Snapshot, after: Snapshot
+) -> PredictionCheck:
+    """Compare predicted leaders with those of a later snapshot. changes: of all partitions of `before`."""
+    first, then = _list_partitions(before), _list_partitions(after)
+    live = {row["broker_id"] for row in after.brokers.to_pylist() if row["live"] is not False}
+    predicted = {(change.topic, change.partition): change.leader_after for change in changes}
+    both = predicted.keys() & then.keys()
+    differences = [
+        LeaderDifference(
+            *key, predicted[key], then[key].leader, _explain(predicted[key], failed, first[key], then[key], live)
+        )
+        for key in sorted(both)
+        if predicted[key] != then[key].leader
+    ]
+    return PredictionCheck(
+        len(both),
+        len(both) - len(differences),
+        tuple(differences),
+        len(predicted.keys() - then.keys()),
+        len(then.keys() - predicted.keys()),
+    )
+
+
+def _list_partitions(snapshot: Snapshot) -> Mapping[tuple[str, int], _Partition]:
+    rows = snapshot.partitions.select(["topic", "partition", "leader", "replicas", "isr"]).to_pylist()
+    return {
+        (row["topic"], row["partition"]): _Partition(
+            None if row["leader"] in (None, _NO_LEADER) else row["leader"], row["replicas"] or [], row["isr"] or []
+        )
+        for row in rows
+    }
+
+
+def _explain(
+    predicted: int | None, failed: Sequence[int], before: _Partition, after: _Partition, live: set[int]
+) -> str:
+    """Explain why a partition has another leader than predicted; the first cause that fits."""
+    if back := sorted(set(failed) & live & set(after.isr)):
+        return f"broker {back[0]} is in sync again, so the later source is not of this failure"
+    if after.replicas != before.replicas:
+        return f"its replicas changed from {before.replicas} to {after.replicas}"
+    if predicted is not None and predicted not in live:
+        return f"broker {predicted} is down too"
+    if predicted is not None and predicted not in after.isr:
+        return f"broker {predicted} has left the ISR since, which is now {after.isr}"
+    if predicted is None:
+        return "it was led by a replica out of sync, or by one that came back: an unclean election, or a later one"
+    if after.leader is None:
+        return "no leader has been elected yet: Kafka notices a failure after broker.session.timeout.ms"
+    if after.leader in failed:
+        return f"broker {after.leader} still led it: the later source is from before Kafka noticed the failure"
+    if after.leader == after.replicas[0]:
+        return f"broker {after.leader} is the preferred leader, and in sync again: an election of preferred leaders"
+    return f"broker {after.leader} was elected although {predicted} is in sync and comes first in {after.replicas}"
+
+
+def format_check(check: PredictionCheck) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    leaders = format_count(check.partitions, "leader")
+    yield f"Compared with the later source: {check.as_predicted} of {leaders} as predicted"
+    for one in check.differences[:_MAX_LINES]:
+        predicted, actual = ("offline" if id_ is None else f"broker {id_}" for id_ in (one.predicted, one.actual))
+        yield f"  {one.topic}-{one.partition}: predicted {predicted}, now {actual}: {one.reason}"
+    if len(check.differences) > _MAX_LINES:
+        yield f"  and {len(check.differences) - _MAX_LINES} more (--json FILE lists all)"
+    if check.only_before:
+        yield f"  {format_count(check.only_before, 'partition')} of the first source are not in the later one"
+    if check.only_after:
+        yield f"  {format_count(check.only_after, 'partition')} of the later source are not in the first one"
