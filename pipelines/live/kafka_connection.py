@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import logging
 import socket
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ _BROKER_CONFIGS = (
     "unclean.leader.election.enable",
 )
 _ELR_FEATURE = "eligible.leader.replicas.version"
+# Between attempts: in all longer than broker.session.timeout.ms, as brokers may name a failed one as controller.
+_PAUSES_S = (0.5, 1.0, 2.0, 3.0, 4.0)
 _CHUNK = 500  # topics or partitions in a request
 _DENIED = (
     errors.TopicAuthorizationFailedError,
@@ -128,6 +131,7 @@ class KafkaConnection:
     servers: str
     properties: ClientProperties
     _client: KafkaAdminClient | None = None
+    _has_answered: bool = False
 
     def __enter__(self) -> Self:
         """Return the connection, which the first call opens."""
@@ -245,28 +249,34 @@ class KafkaConnection:
         return {(key.topic, key.partition): one.offset for key, one in answer.items() if one.offset >= 0}
 
     def ask(self, what: str, call: Callable[[KafkaAdminClient], Any], *, changes: bool = False) -> Any:
-        """Call the client; try again with a new connection if that fails.
+        """Call the client; if that fails, try again with a new connection, as another broker may have to take over.
 
         what: the object of the call, for messages. changes: whether it changes the cluster: such a call is sent once,
         as it may have had its effect though its answer is lost. Raises: KafkaFault, which says what failed.
         """
-        attempts = 1 if changes else 2
-        for attempt in range(attempts):
+        pauses = () if changes else _PAUSES_S
+        for pause in (*pauses, None):
             try:
                 if self._client is None:
                     self._client = self._open()
-                return call(self._client)
+                answer = call(self._client)
+                self._has_answered = True
+                return answer
             except _UNSUPPORTED:
                 raise UnsupportedCall(self.servers, f"this version of Kafka does not have {what}", "") from None
             except _DENIED as error:
                 raise _make_denied(self.servers, what, type(error).__name__.removesuffix("Error"), changes) from None
+            except KafkaFault:
+                if pause is None or not self._has_answered:  # a cluster that never answered has a wrong address
+                    raise
             except (errors.KafkaError, OSError, RuntimeError) as error:  # RuntimeError: no controller was found
                 self.close()
-                if attempt == attempts - 1:
+                if pause is None:
                     problem = f"no answer about {what}: {describe_error(error)}"
                     raise KafkaFault(
                         self.servers, problem, "Repeat the command when the cluster is reachable"
                     ) from None
+            time.sleep(pause)
         raise AssertionError("unreachable")
 
     def _open(self) -> KafkaAdminClient:
