@@ -5,6 +5,9 @@ Copy this file to the DAG folder of Airflow. The DAG reads these Airflow variabl
 - `kafka_placement_command`: the command, installed by `make setup` or pip.
 - `kafka_placement_data`: a folder with sources/NAME: one file (its name without the last extension names the cluster)
   or folder per cluster. Tables, report and plans are written there too.
+- `kafka_placement_clusters`: running clusters, separated by spaces, as in prod=kafka://b1:9092,b2:9092 (default: none).
+- `kafka_placement_clients`: their client.properties, separated by spaces: FILE for all, NAME=FILE for one. ${env:NAME}
+  in these files is a variable of the worker's environment, so that no password is in a DAG, a variable or a log.
 - `kafka_placement_alerts`: thresholds, separated by semicolons.
 
 Exit codes of the command become:
@@ -50,12 +53,22 @@ def get_data_folder() -> Path:
 
 
 def list_sources() -> list[str]:
-    """List NAME=PATH of every cluster."""
+    """List NAME=PATH or NAME=kafka://HOST:PORT of every cluster."""
     paths = sorted((get_data_folder() / "sources").glob("[!.]*"))
     sources = [f"{path.name if path.is_dir() else path.stem}={path}" for path in paths]
+    sources += Variable.get("kafka_placement_clusters", default="").split()
     if not sources:
-        raise AirflowFailException(f"there is no source in {get_data_folder() / 'sources'}")
+        raise AirflowFailException(f"there is no source in {get_data_folder() / 'sources'}, and no running cluster")
     return sources
+
+
+def list_client_options(sources: list[str]) -> list[str]:
+    """List the options that connect to the running clusters of sources; none if all are files."""
+    names = {source.split("=")[0] for source in sources if "=kafka://" in source}
+    files = Variable.get("kafka_placement_clients", default="").split() if names else []
+    own = [file for file in files if file.split("=")[0] in names]
+    others = [file for file in files if "=" not in file] if len(own) < len(names) else []
+    return [part for file in (*own, *others) for part in ("--command-config", file)]
 
 
 @dag(
@@ -77,7 +90,8 @@ def kafka_placement() -> None:
         alerts = [part for text in thresholds if text.strip() for part in ("--alert", text.strip())]
         data = get_data_folder()
         files = ["--warehouse", str(data / "warehouse"), "--report", str(data / "report.html")]
-        code, stderr = call(["run", *list_sources(), *files, *alerts])
+        sources = list_sources()
+        code, stderr = call(["run", *sources, *list_client_options(sources), *files, *alerts])
         lines = [line for line in stderr.splitlines() if line.startswith("kafka-placement: alert: ")]
         return lines if code == EXIT_ALERT else []
 
@@ -97,7 +111,8 @@ def kafka_placement() -> None:
         for source in list_sources():
             name = source.split("=")[0]
             if any(line.startswith(f"kafka-placement: alert: {name}: ") for line in crossed):
-                call(["plan", source, "--goal", "leaders", "--out", str(get_data_folder() / "plans" / f"{name}-{day}")])
+                out = str(get_data_folder() / "plans" / f"{name}-{day}")
+                call(["plan", source, *list_client_options([source]), "--goal", "leaders", "--out", out])
 
     crossed = run()
     alert(crossed)

@@ -3,6 +3,9 @@
 #
 #   DATA   folder with sources/NAME: one file (its name without the last extension names the cluster) or folder per
 #          cluster. Tables, report and log are written to DATA too.
+#   DATA/clusters.txt            running clusters, one per line: NAME=kafka://HOST:PORT,HOST:PORT
+#   DATA/clients/NAME.properties how to connect to the cluster NAME; default.properties is for all others
+#   DATA/secrets.env             NAME=VALUE lines for ${env:NAME} in these properties; readable by this user alone
 #
 # Exit codes are those of the command: 1 wrong input, settings or environment; 2 a table fault stopped the run before
 # gold; 4 a threshold is crossed, and all tables are written. 75: the previous run is still in progress.
@@ -20,12 +23,27 @@ fi
 log=$DATA/log/$(date -u +%Y-%m-%d).log
 shopt -s nullglob
 sources=("$DATA"/sources/*)
+clients=()
+if [ -f "$DATA/clusters.txt" ]; then
+  while read -r line; do
+    [[ -z $line || $line == \#* ]] || sources+=("$line")
+  done < "$DATA/clusters.txt"
+  for file in "$DATA"/clients/*.properties; do
+    name=$(basename "$file" .properties)
+    [ "$name" = default ] && clients+=(--command-config "$file") || clients+=(--command-config "$name=$file")
+  done
+fi
+if [ -f "$DATA/secrets.env" ]; then
+  set -a
+  . "$DATA/secrets.env"
+  set +a
+fi
 if [ ${#sources[@]} = 0 ]; then
-  echo "kafka-placement: there is no source in $DATA/sources" >&2
+  echo "kafka-placement: there is no source in $DATA/sources, and no cluster in $DATA/clusters.txt" >&2
   exit 1
 fi
 
-kafka-placement run "${sources[@]}" --warehouse "$DATA/warehouse" --report "$DATA/report.html" \
+kafka-placement run "${sources[@]}" "${clients[@]}" --warehouse "$DATA/warehouse" --report "$DATA/report.html" \
   "${ALERTS[@]}" > "$log" 2> "$log.err" 9>&-
 code=$?
 case $code in

@@ -57,6 +57,9 @@ def replace_values(table: pa.Table, name: str, replaced: dict[str, str]) -> pa.T
 
 def compare(before: Path, after: Path, options: argparse.Namespace) -> list[str]:
     """Print a line per table of `before`. Return the names of those that differ."""
+    for warehouse in (before, after):
+        if not list_tables(warehouse):
+            raise SystemExit(f"{warehouse}: there is no table. Name the folder of a warehouse")
     renamed, replaced = (dict(pair.split("=", 1) for pair in pairs) for pairs in (options.rename, options.value))
     ignored = {*COLUMNS_OF_TIMES, *options.ignore}
     differing = []

@@ -49,6 +49,11 @@ class Command:
         return list(dropwhile(re.compile(r"[A-Z_]+=").match, words))
 
 
+def needs_cluster(text: str) -> bool:
+    """Whether commands are for a running cluster, whose brokers the pages call b1 and b2: tests/live runs them."""
+    return "b1:909" in text
+
+
 def blocks(page: Path, *languages: str) -> list[Block]:
     """The page's blocks, in order; languages: these alone."""
     text = page.read_text(encoding="utf-8")

@@ -9,12 +9,18 @@ import pytest
 
 from pipelines.cli.app import EXAMPLES, app
 from tests.docs.machine import Machine
-from tests.docs.pages import LANGUAGES, PAGES, ROOT, Block, Command, blocks, commands, in_tables
+from tests.docs.pages import LANGUAGES, PAGES, ROOT, Block, Command, blocks, commands, in_tables, needs_cluster
 
 README = ROOT / "README.md"
 # Their commands need what else the page has: test_extending.py and test_alerts.py run them.
 WITH_OWN_TEST = ("extending.md", "alerts.md")
-BLOCKS = [block for page in PAGES if page.name not in WITH_OWN_TEST for block in blocks(page, "sh", "console")]
+BLOCKS = [
+    block
+    for page in PAGES
+    if page.name not in WITH_OWN_TEST
+    for block in blocks(page, "sh", "console")
+    if not needs_cluster(block.text)
+]
 NAMES = {one.name or one.callback.__name__.replace("_", "-") for one in app.registered_commands if one.callback}
 
 
@@ -82,7 +88,7 @@ def test_commands_in_the_readmes_tables(machine: Machine) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if not needs_cluster(EXAMPLES[name][0])])
 def test_examples_of_help(machine: Machine, name: str) -> None:
     for text in EXAMPLES[name]:
         machine.run(Command(text))

@@ -122,3 +122,21 @@ def test_without_a_crossed_threshold_nothing_else_runs(dag: Any) -> None:
         with pytest.raises(AirflowSkipException):
             dag.tasks[name](crossed)
     assert dag.options["dag"]["max_active_runs"] == 1
+
+
+def test_running_clusters_have_their_own_client_properties(dag: Any, tmp_path: Path) -> None:
+    set_exit_code(dag, 4)
+    dag.values["kafka_placement_clusters"] = "prod2=kafka://b1:9093,b2:9093 us=kafka://c1:9092"
+    dag.values["kafka_placement_clients"] = "/etc/all.properties prod2=/etc/prod2.properties"
+    crossed = [*dag.tasks["run"](), "kafka-placement: alert: us: x", "kafka-placement: alert: prod2: x"]
+    dag.tasks["plan"](crossed)
+    calls = Path("calls").read_text().splitlines()
+    clusters = "prod2=kafka://b1:9093,b2:9093 us=kafka://c1:9092"
+    both = "--command-config prod2=/etc/prod2.properties --command-config /etc/all.properties"
+    assert f"{clusters} {both} --warehouse" in calls[0]
+    plans = [line.partition(" --goal")[0] for line in calls[1:]]
+    assert plans == [
+        f"plan prod={tmp_path}/sources/prod.txt",
+        "plan prod2=kafka://b1:9093,b2:9093 --command-config prod2=/etc/prod2.properties",
+        "plan us=kafka://c1:9092 --command-config /etc/all.properties",
+    ]

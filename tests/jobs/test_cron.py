@@ -98,7 +98,27 @@ def test_runs_do_not_overlap(tmp_path: Path) -> None:
 
 def test_missing_sources(tmp_path: Path) -> None:
     done = run_script(tmp_path, make_environment(tmp_path, "exit 0"))
-    assert (done.returncode, done.stderr) == (1, f"kafka-placement: there is no source in {tmp_path}/sources\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"kafka-placement: there is no source in {tmp_path}/sources, and no cluster in {tmp_path}/clusters.txt\n",
+    )
+
+
+def test_running_clusters(tmp_path: Path) -> None:
+    (tmp_path / "clusters.txt").write_text("# Europe\neu=kafka://b1:9093,b2:9093\n\nus=kafka://c1:9092\n")
+    (tmp_path / "clients").mkdir()
+    for name in ("eu", "default"):
+        (tmp_path / "clients" / f"{name}.properties").touch()
+    (tmp_path / "secrets.env").write_text("EU_PASSWORD='a b$c'\n")
+    command = 'printf "%s\\n" "$@" > args; printf "%s" "$EU_PASSWORD" > password'
+    done = run_script(tmp_path, make_environment(tmp_path, command))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    arguments = (tmp_path / "args").read_text().splitlines()
+    assert arguments[:3] == ["run", "eu=kafka://b1:9093,b2:9093", "us=kafka://c1:9092"]
+    clients = tmp_path / "clients"
+    configs = ["--command-config", f"{clients}/default.properties", "--command-config", f"eu={clients}/eu.properties"]
+    assert arguments[3:7] == configs
+    assert (tmp_path / "password").read_text() == "a b$c"
 
 
 @pytest.mark.slow

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from pipelines.cli.app import EXAMPLES
 from pipelines.setup.java import check_java
 from tests.commands import call
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, blocks, commands
 from tests.live.conftest import PARTITIONS, TOPICS
 from tests.live.kafka_cluster import KafkaCluster, find_class_path
 
@@ -66,13 +67,26 @@ def test_snapshot_is_a_source(cluster: KafkaCluster, tmp_path: Path) -> None:
 
 def test_commands_of_the_readme(cluster: KafkaCluster, spark: SparkSession, tmp_path: Path) -> None:
     section = (ROOT / "README.md").read_text().split("## A running cluster\n")[1].split("\n## ")[0]
-    (commands,) = re.findall(r"```sh\n(.*?)```", section, re.S)
-    lines = commands.strip().splitlines()
+    (block,) = re.findall(r"```sh\n(.*?)```", section, re.S)
+    lines = block.strip().splitlines()
     assert [line.split()[1] for line in lines] == ["what-if", "run", "plan", "apply", "apply"]
-    out = [
-        call(*shlex.split(line.replace("b1:9092,b2:9092", cluster.bootstrap))[1:], folder=tmp_path).stdout
-        for line in lines
-    ]
+    out = [_call(cluster, line, tmp_path) for line in lines]
     assert "AT RISK" in out[0]
     assert (tmp_path / "prod.html").is_file()
     assert all("as planned" in text for text in out[3:])
+    (tmp_path / "client.properties").touch()
+    for line in (*EXAMPLES["snapshot"], *EXAMPLES["apply"]):  # of the plan above
+        _call(cluster, line.replace("dumps/prod", f"dumps/{len(line)}"), tmp_path)
+
+
+def test_commands_of_the_page(cluster: KafkaCluster, tmp_path: Path) -> None:
+    lines = [one for block in blocks(ROOT / "docs" / "live-clusters.md", "sh") for one in commands(block)]
+    assert {line.words[1] for line in lines} == {"snapshot", "what-if"}
+    for line in lines:
+        _call(cluster, line.text, tmp_path)
+
+
+def _call(cluster: KafkaCluster, line: str, folder: Path) -> str:
+    """Run a command as it is printed, on this cluster."""
+    servers = re.sub(r"\bb1:909[23](,b2:909[23])?", cluster.bootstrap, line)
+    return call(*shlex.split(servers, comments=True)[1:], folder=folder).stdout

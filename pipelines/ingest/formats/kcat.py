@@ -57,7 +57,7 @@ _PLAIN_LINES = re.compile(
 )
 _IDS = "[0-9]{1,9}(?:,[0-9]{1,9})*"  # nine digits always fit an int32
 _PLAIN_PARTITION = (
-    r"^[ \t>|]*partition (?P<partition>[0-9]{1,9}), leader (?P<leader>-1|[0-9]{1,9}), "
+    r"^[ \t>|]*partition (?P<partition>[0-9]{1,6}), leader (?P<leader>-1|[0-9]{1,9}), "
     rf"replicas: (?P<replicas>{_IDS}), isrs: (?P<isr>{_IDS})[ \t]*$"
 )
 # Patterns that recognise a line, and words that it must have, which are found faster.

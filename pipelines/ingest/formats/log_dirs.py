@@ -36,7 +36,7 @@ from udfs.arrow.columns import to_array
 _ARRAYS = (("brokers",), ("brokers", "*", "logDirs", "*", "partitions"))
 # An element as Kafka writes it; every other goes through the JSON parser. Tests hold both equal.
 _REPLICA = (
-    r'^\{"partition":"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]{1,9})","size":(?P<size>0|[1-9][0-9]{0,17}),'
+    r'^\{"partition":"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]{1,6})","size":(?P<size>0|[1-9][0-9]{0,17}),'
     r'"offsetLag":(?P<lag>-1|0|[1-9][0-9]{0,17}),"isFuture":(?P<future>true|false)\}$'
 )
 # Contexts, beside the place of a replica as JSON: a broker; a log dir that shows an error instead of its replicas; a

@@ -43,7 +43,7 @@ def test_log_dirs_with_keys_in_any_order(name: str) -> None:
 _element = st.builds(
     '{{"partition":"{}","size":{},"offsetLag":{},"isFuture":{}}}'.format,
     st.sampled_from(["t-0", "a-b-12", "t", "-1", "t-", "t--1", "x y-1", "t-99999999999", "t-007", "é-1", "a.-3", "--1"])
-    | st.sampled_from([".-1", "..-2", "t" * 249 + "-1", "t" * 250 + "-1"]),
+    | st.sampled_from(["t-999999", "t-1000000", "t-999999999", ".-1", "..-2", "t" * 249 + "-1", "t" * 250 + "-1"]),
     st.sampled_from(["0", "12", "-1", "1.5", "true", "null", "01", '"5"', "9223372036854775807", "9" * 19, "9" * 18]),
     st.sampled_from(["0", "-1", "7", "null", "-2", "true", "9" * 20]),
     st.sampled_from(["true", "false", "null", "0"]),

@@ -94,7 +94,7 @@ _IDS = st.sampled_from(["1", "1,2", "1, 2", "", "9999999999", "1,,2", "1,2,", "x
             st.sampled_from([None, "topic t", "topic bad name!", "topic .", "topic " + "t" * 250, "all brokers"]),
             st.builds(
                 LINE.format,
-                st.sampled_from(["0", "7", "-1", "99999999999"]),
+                st.sampled_from(["0", "7", "-1", "999999", "1000000", "999999999", "99999999999"]),
                 st.sampled_from(["1", "-1", "none", "x"]),
                 _IDS,
                 _IDS,
