@@ -31,7 +31,7 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-replay fleet bench-fleet bench-cluster oracle screenshots docs wheel wheel-databricks lock clean check-machine
+.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-replay fleet bench-fleet bench-cluster bench-live oracle screenshots docs wheel wheel-databricks lock clean check-machine
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
@@ -75,10 +75,16 @@ bench-plans: check-machine $(READY) ## measure plans of every goal on synthetic 
 bench-replay: check-machine $(READY) ## measure a replay of a million events over 100,000 partitions against Spark's sort and write of them
 	$(BIN)/python -m tests.bench.replay
 
+bench-live: check-machine $(READY) ## measure reading a running cluster of 10,000 partitions (N=partitions), which takes minutes to create
+	$(BIN)/python -m tests.bench.live_reading $(if $(filter-out 100000,$(N)),--partitions $(N))
+
 fleet: check-machine $(READY) ## write a synthetic fleet of SIZE partitions (CLUSTERS, BROKERS, TOPICS, SMALL, SEED) to folder OUT
 	$(BIN)/python -m tests.bench.fleet --out $(OUT) $(SHAPE)
 
-bench-fleet: check-machine $(READY) ## measure the pipeline on such a fleet against Spark's own copy, with peak memory (TO=stage; APART=1: the largest cluster alone too)
+bench-bench-live: check-machine $(READY) ## measure reading a running cluster of 10,000 partitions (N=partitions), which takes minutes to create
+	$(BIN)/python -m tests.bench.live_reading $(if $(filter-out 100000,$(N)),--partitions $(N))
+
+fleet: check-machine $(READY) ## measure the pipeline on such a fleet against Spark's own copy, with peak memory (TO=stage; APART=1: the largest cluster alone too)
 	$(BIN)/python -m tests.bench.fleet_run $(SHAPE) $(if $(TO),--to $(TO)) $(if $(APART),--apart)
 
 bench-cluster: check-machine $(READY) ## measure the pipeline on such a fleet on Spark standalone clusters of 1, 2 and 4 executors (TO=stage)

@@ -34,9 +34,8 @@ JARS = Path(__file__).with_name("jars.toml")
 _JARS_FOLDER = Path(sys.prefix, "share", "kafka-placement", "kafka-jars")
 _REMEDY = "Run `make test` with a connection to Maven Central"
 
-_HEAP = (
+_JAVA_OPTIONS = (
     "-Xms64m",
-    "-Xmx256m",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-Xss512k",
@@ -139,6 +138,7 @@ class Node:
     folder: Path
     rack: str | None = None
     secure_port: int | None = None
+    heap_mb: int = 256
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -159,7 +159,7 @@ class Node:
                 "-Dzookeeper.admin.enableServer=false",
             )
             self.process = subprocess.Popen(
-                [check_java().executable, *_HEAP, *logging, "-cp", class_path, *main],
+                [check_java().executable, f"-Xmx{self.heap_mb}m", *_JAVA_OPTIONS, *logging, "-cp", class_path, *main],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -194,6 +194,7 @@ class KafkaCluster:
     brokers: int = 3
     racks: int = 3
     settings: Mapping[str, str] = field(default_factory=dict)
+    heap_mb: int = 256  # of each node
     secure: bool = False  # whether brokers also listen with SASL_SSL; `settings` say how
     cluster_id: str = field(default_factory=make_kafka_uuid)
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -215,7 +216,7 @@ class KafkaCluster:
         for id_, port in zip((CONTROLLER_ID, *range(1, self.brokers + 1)), ports, strict=True):
             rack = None if id_ == CONTROLLER_ID or not self.racks else f"r{(id_ - 1) % self.racks + 1}"
             secure_port = find_free_ports(1)[0] if self.secure and id_ != CONTROLLER_ID else None
-            node = Node(id_, port, self.folder / str(id_), rack, secure_port)
+            node = Node(id_, port, self.folder / str(id_), rack, secure_port, self.heap_mb)
             self._write_files(node, controller)
             self.nodes[id_] = node
         self._format_controller()
@@ -330,7 +331,7 @@ class KafkaCluster:
             [
                 *(
                     check_java().executable,
-                    *_HEAP,
+                    *_JAVA_OPTIONS,
                     "-cp",
                     find_class_path(self.version),
                     "kafka.tools.StorageTool",
