@@ -75,14 +75,14 @@ bench-plans: check-machine $(READY) ## measure plans of every goal on synthetic 
 bench-replay: check-machine $(READY) ## measure a replay of a million events over 100,000 partitions against Spark's sort and write of them
 	$(BIN)/python -m tests.bench.replay
 
-bench-live: check-machine $(READY) ## measure reading a running cluster of 10,000 partitions (N=partitions), which takes minutes to create
-	$(BIN)/python -m tests.bench.live_reading $(if $(filter-out 100000,$(N)),--partitions $(N))
+bench-live: check-machine $(READY) ## measure reading a running cluster of 10,000 partitions (PARTITIONS=n), which takes minutes to create
+	$(BIN)/python -m tests.bench.live_reading $(if $(PARTITIONS),--partitions $(PARTITIONS))
 
 fleet: check-machine $(READY) ## write a synthetic fleet of SIZE partitions (CLUSTERS, BROKERS, TOPICS, SMALL, SEED) to folder OUT
 	$(BIN)/python -m tests.bench.fleet --out $(OUT) $(SHAPE)
 
-bench-bench-live: check-machine $(READY) ## measure reading a running cluster of 10,000 partitions (N=partitions), which takes minutes to create
-	$(BIN)/python -m tests.bench.live_reading $(if $(filter-out 100000,$(N)),--partitions $(N))
+bench-bench-live: check-machine $(READY) ## measure reading a running cluster of 10,000 partitions (PARTITIONS=n), which takes minutes to create
+	$(BIN)/python -m tests.bench.live_reading $(if $(PARTITIONS),--partitions $(PARTITIONS))
 
 fleet: check-machine $(READY) ## measure the pipeline on such a fleet against Spark's own copy, with peak memory (TO=stage; APART=1: the largest cluster alone too)
 	$(BIN)/python -m tests.bench.fleet_run $(SHAPE) $(if $(TO),--to $(TO)) $(if $(APART),--apart)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.app import app, examples
+from pipelines.cli.common_options import WarehouseOption
 from pipelines.cli.option_values import parse_path, parse_server, whole_number
 from pipelines.cli.source_arguments import CommandConfigOption
 from pipelines.cli.text_format import format_count, print_line
@@ -75,10 +76,12 @@ def apply(
             help="Seconds after which a pause ends the command.", metavar="SECONDS", parser=whole_number(1, 10**7)
         ),
     ] = 3600,
+    warehouse: WarehouseOption = None,
 ) -> None:
     """Carry out a plan on its running cluster; without one of --execute, --rollback, --cancel and --verify, preview it.
 
-    Repeat --execute or --rollback to continue one that was interrupted. PLAN/execution.jsonl is its journal.
+    Repeat --execute or --rollback to continue one that was interrupted. PLAN/execution.jsonl is its journal;
+    --warehouse writes it to gold.plan_executions, with Spark.
     """
     from pipelines.cli.plan_options import parse_size
     from pipelines.config.settings import load_settings
@@ -104,7 +107,26 @@ def apply(
             )
             print_line("Repeat the command to continue, or use --cancel or --rollback.")
             code = EXIT_INTERRUPTED
+    if warehouse is not None:
+        _write_history(application, warehouse)
     raise typer.Exit(code)
+
+
+def _write_history(application: PlanApplication, warehouse: str) -> None:
+    """Write what the waves took to gold.plan_executions."""
+    from pipelines.cli.common_options import open_store, read_settings
+    from pipelines.execution.execution_history import SNAPSHOT_DIGITS, list_wave_executions
+    from pipelines.execution.journal import Journal
+    from pipelines.ingest.sources import SnapshotKey
+    from pipelines.spark.arrow_frames import create_frame
+    from pipelines.tables.execution_tables import PLAN_EXECUTIONS
+
+    plan = application.plan
+    rows = list_wave_executions(Journal.open(application.folder), plan)
+    store = open_store(read_settings(None, None, warehouse), small=True, writing=True)
+    key = SnapshotKey(plan.cluster, plan.sha256[:SNAPSHOT_DIGITS])
+    store.replace(PLAN_EXECUTIONS, create_frame(store.spark, rows, PLAN_EXECUTIONS.schema), [key])
+    print_line(f"{PLAN_EXECUTIONS.name}: {format_count(len(rows), 'row')} of this plan")
 
 
 def _select_mode(flags: dict[_Mode, bool]) -> _Mode:

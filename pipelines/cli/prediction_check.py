@@ -38,7 +38,7 @@ class PredictionCheck:
     only_after: int
 
 
-class _Partition(NamedTuple):
+class _LedPartition(NamedTuple):
     leader: int | None
     replicas: list[int]
     isr: list[int]
@@ -68,10 +68,10 @@ def check_prediction(
     )
 
 
-def _list_partitions(snapshot: Snapshot) -> Mapping[tuple[str, int], _Partition]:
+def _list_partitions(snapshot: Snapshot) -> Mapping[tuple[str, int], _LedPartition]:
     rows = snapshot.partitions.select(["topic", "partition", "leader", "replicas", "isr"]).to_pylist()
     return {
-        (row["topic"], row["partition"]): _Partition(
+        (row["topic"], row["partition"]): _LedPartition(
             None if row["leader"] in (None, _NO_LEADER) else row["leader"], row["replicas"] or [], row["isr"] or []
         )
         for row in rows
@@ -79,7 +79,7 @@ def _list_partitions(snapshot: Snapshot) -> Mapping[tuple[str, int], _Partition]
 
 
 def _explain(
-    predicted: int | None, failed: Sequence[int], before: _Partition, after: _Partition, live: set[int]
+    predicted: int | None, failed: Sequence[int], before: _LedPartition, after: _LedPartition, live: set[int]
 ) -> str:
     """Explain why a partition has another leader than predicted; the first cause that fits."""
     if back := sorted(set(failed) & live & set(after.isr)):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -60,6 +60,8 @@ class _Change(_Partition):
 class _Wave(_Model):
     wave: int
     file: Annotated[str, Field(pattern=r"^wave-[0-9]+\.json$")]
+    bytes_to_copy: float | int | None = None
+    seconds: float | int | None = None
 
 
 class _Topic(_Model):
@@ -119,6 +121,13 @@ class PlannedChange:
         return self.steps[-1][1]
 
 
+class WaveEstimate(NamedTuple):
+    """What a plan estimates for a wave; None = no sizes known."""
+
+    copied_bytes: int | None
+    seconds: float | None
+
+
 @dataclass(frozen=True)
 class StoredPlan:
     """A plan as its folder has it."""
@@ -137,6 +146,7 @@ class StoredPlan:
     kafka_cluster_id: str | None  # The id that Kafka gave the cluster, if a source showed it
     topic_ids: dict[str, str]  # Ids of the topics that the plan changes, as far as sources showed them
     throttle_bytes_per_s: int | None
+    estimates: tuple[WaveEstimate, ...]  # By wave
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -192,7 +202,13 @@ def read_plan(directory: Path) -> StoredPlan:
         plan.kafka_cluster_id,
         plan.topic_ids,
         None if plan.limits.throttle_bytes_per_s is None else int(plan.limits.throttle_bytes_per_s),
+        tuple(_read_estimate(wave) for wave in plan.waves),
     )
+
+
+def _read_estimate(wave: _Wave) -> WaveEstimate:
+    size, seconds = wave.bytes_to_copy, wave.seconds
+    return WaveEstimate(None if size is None else round(size), None if seconds is None else float(seconds))
 
 
 def _read(path: Path, document: type[_Document]) -> tuple[str, _Document]:

@@ -74,6 +74,10 @@ def test_commands_of_the_readme(cluster: KafkaCluster, spark: SparkSession, tmp_
     assert "AT RISK" in out[0]
     assert (tmp_path / "prod.html").is_file()
     assert all("as planned" in text for text in out[3:])
+    text = _call(
+        cluster, "kafka-placement apply plan --bootstrap-server b1:9092 --verify --warehouse warehouse", tmp_path
+    )
+    assert "gold.plan_executions: " in text
     (tmp_path / "client.properties").touch()
     for line in (*EXAMPLES["snapshot"], *EXAMPLES["apply"]):  # of the plan above
         _call(cluster, line.replace("dumps/prod", f"dumps/{len(line)}"), tmp_path)

@@ -1,0 +1,60 @@
+"""Rows of gold.plan_executions, from the journal of a plan: what each wave took, beside what the plan estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pipelines.execution import journal as journal_events
+from pipelines.execution.journal import Journal
+from pipelines.plan_files.plan_reader import StoredPlan
+
+SNAPSHOT_DIGITS = 16  # as snapshot ids have
+
+
+def list_wave_executions(journal: Journal, plan: StoredPlan) -> list[tuple[Any, ...]]:
+    """List the waves that were carried out or rolled back: rows of PLAN_EXECUTIONS, in its order of columns."""
+    rows: list[dict[str, Any]] = []
+    execution, rate = 0, None
+    for entry in journal.entries:
+        match entry["event"]:
+            case journal_events.BEGIN:
+                execution, rate = execution + 1, entry["throttle_bytes_per_s"]
+            case journal_events.WAVE:
+                rows.append(_start_row(entry, execution, rate, plan))
+            case journal_events.PAUSE if rows:
+                rows[-1]["pauses"] += 1
+            case journal_events.WAVE_DONE if rows:
+                rows[-1] |= _end_row(entry, rows[-1]["started_at"])
+    return [(plan.cluster, plan.sha256[:SNAPSHOT_DIGITS], *row.values()) for row in rows]
+
+
+def _start_row(entry: Mapping[str, Any], execution: int, rate: int | None, plan: StoredPlan) -> dict[str, Any]:
+    """Return a row of a wave that has not ended; its keys are in the order of the table's columns."""
+    estimate = plan.estimates[entry["wave"] - 1]
+    return {
+        "execution": execution,
+        "wave": entry["wave"],
+        "direction": entry["direction"],
+        "started_at": datetime.fromisoformat(entry["at"]),
+        "ended_at": None,
+        "outcome": "interrupted",
+        "partitions": entry["partitions"],
+        "pauses": 0,
+        "throttle_bytes_per_s": rate,
+        "estimated_bytes": estimate.copied_bytes,
+        "estimated_s": estimate.seconds,
+        "copied_bytes": None,
+        "actual_s": None,
+    }
+
+
+def _end_row(entry: Mapping[str, Any], started_at: datetime) -> dict[str, Any]:
+    ended_at = datetime.fromisoformat(entry["at"])
+    return {
+        "ended_at": ended_at,
+        "outcome": "complete",
+        "copied_bytes": entry["copied_bytes"],
+        "actual_s": (ended_at - started_at).total_seconds(),
+    }

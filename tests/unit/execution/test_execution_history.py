@@ -1,0 +1,41 @@
+"""Rows of gold.plan_executions from journals: complete and interrupted waves, with the plan's estimates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.execution.execution_history import list_wave_executions
+from pipelines.execution.journal import Journal
+from pipelines.plan_files.plan_reader import read_plan
+from pipelines.tables.execution_tables import PLAN_EXECUTIONS
+from tests.commands import call
+
+DESCRIBE = "Topic: t\tPartitionCount: 4\tReplicationFactor: 2\tConfigs: \n" + "".join(
+    f"\tTopic: t\tPartition: {p}\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n" for p in range(4)
+)
+
+
+def test_waves_of_a_journal(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(DESCRIBE)
+    call("plan", "prod.txt", "--goal", "leaders", "--out", "plan", folder=tmp_path)
+    plan, journal = read_plan(tmp_path / "plan"), Journal.open(tmp_path / "plan")
+    for rate in (1_000, None):
+        journal.write("begin", direction="apply", throttle_bytes_per_s=rate)
+        journal.write("wave", wave=1, direction="apply", partitions=2)
+    journal.write("pause", wave=1, reason="broker 1 failed")
+    journal.write("wave-done", wave=1, direction="apply", copied_bytes=70)
+    journal.write("end", outcome="complete")
+    names = PLAN_EXECUTIONS.column_names
+    first, second = (dict(zip(names, row, strict=True)) for row in list_wave_executions(journal, plan))
+    assert {key: first[key] for key in ("cluster_id", "execution", "wave", "outcome", "ended_at", "actual_s")} == {
+        "cluster_id": "prod",
+        "execution": 1,
+        "wave": 1,
+        "outcome": "interrupted",
+        "ended_at": None,
+        "actual_s": None,
+    }
+    assert (first["throttle_bytes_per_s"], second["throttle_bytes_per_s"]) == (1_000, None)
+    assert (second["execution"], second["outcome"], second["pauses"], second["copied_bytes"]) == (2, "complete", 1, 70)
+    assert second["actual_s"] == (second["ended_at"] - second["started_at"]).total_seconds() >= 0
+    assert second["snapshot_id"] == plan.sha256[:16]
