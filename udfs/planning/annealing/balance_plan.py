@@ -27,8 +27,8 @@ _EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
 # beyond what an integer program proves possible, each with another seed.
 _RAISED_LIMITS = (0.0, 0.0, 0.01, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
 _MAX_TRIES = 3  # where replica counts stay uneven: a budget is in the way
-# Replicas in all tries together: about half a minute. A count and not a clock, so that plans are reproducible.
-_MAX_TRIED_REPLICAS = 1_000_000
+# Replicas in all tries together: a count and not a clock, so that plans are reproducible.
+_MAX_TRIED_REPLICAS = 600_000
 
 
 def plan_balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
