@@ -81,10 +81,7 @@ bench-live: check-machine $(READY) ## measure reading a running cluster of 10,00
 fleet: check-machine $(READY) ## write a synthetic fleet of SIZE partitions (CLUSTERS, BROKERS, TOPICS, SMALL, SEED) to folder OUT
 	$(BIN)/python -m tests.bench.fleet --out $(OUT) $(SHAPE)
 
-bench-bench-live: check-machine $(READY) ## measure reading a running cluster of 10,000 partitions (PARTITIONS=n), which takes minutes to create
-	$(BIN)/python -m tests.bench.live_reading $(if $(PARTITIONS),--partitions $(PARTITIONS))
-
-fleet: check-machine $(READY) ## measure the pipeline on such a fleet against Spark's own copy, with peak memory (TO=stage; APART=1: the largest cluster alone too)
+bench-fleet: check-machine $(READY) ## measure the pipeline on such a fleet against Spark's own copy, with peak memory (TO=stage; APART=1: the largest cluster alone too)
 	$(BIN)/python -m tests.bench.fleet_run $(SHAPE) $(if $(TO),--to $(TO)) $(if $(APART),--apart)
 
 bench-cluster: check-machine $(READY) ## measure the pipeline on such a fleet on Spark standalone clusters of 1, 2 and 4 executors (TO=stage)

@@ -146,6 +146,8 @@ def _act(
         return 0 if verification.is_applied or verification.is_rolled_back else EXIT_INPUT
     if mode is _Mode.PREVIEW:
         preview = application.preview(options, defaults)
+        if journal := application.describe_journal():
+            print_line(f"journal: {journal}")
         _print(_render_preview(preview, options))
         return 0 if preview.progress.may_execute and not preview.problems else EXIT_INPUT
     if mode is _Mode.EXECUTE:
@@ -156,9 +158,11 @@ def _act(
         application.roll_back(options)
     else:
         application.cancel(options)
-    _print(_render_verification(application.verify()))
+    verification = application.verify()
+    _print(_render_verification(verification))
     print_line(f"journal: {folder / JOURNAL}")
-    return 0
+    succeeded = {_Mode.EXECUTE: verification.is_applied, _Mode.ROLLBACK: verification.is_rolled_back}
+    return 0 if succeeded.get(mode, True) else EXIT_INPUT
 
 
 def _print(lines: Iterator[str]) -> None:

@@ -21,6 +21,7 @@ class ClusterView(NamedTuple):
     partitions: dict[Key, LivePartition]
     topic_ids: dict[str, str | None]
     reassignments: Reassignments
+    unreadable_topics: frozenset[str] = frozenset()  # that exist, but were not described
 
     @property
     def live_brokers(self) -> set[int]:
@@ -46,15 +47,16 @@ def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.s
     """
     before = None
     for attempt in range(_READS):
-        if attempt > 1:
+        if attempt:
             pause(_PAUSE_S)
         reassignments = connection.list_reassignments()
         state = connection.describe_cluster()
-        topics, _ = connection.describe_topics()
-        shape = (state, get_assignments(topics), reassignments)
+        topics, unreadable = connection.describe_topics()
+        shape = (state, get_assignments(topics), reassignments, unreadable)
         if shape == before:
             partitions = {(topic.name, one.partition): one for topic in topics for one in topic.partitions}
-            return ClusterView(state, partitions, {topic.name: topic.topic_id for topic in topics}, reassignments)
+            ids = {topic.name: topic.topic_id for topic in topics}
+            return ClusterView(state, partitions, ids, reassignments, frozenset(unreadable))
         before = shape
     problem = f"brokers, partitions or reassignments differed between {_READS} reads"
     raise KafkaFault(connection.servers, problem, "Wait until the changes that are under way have settled")

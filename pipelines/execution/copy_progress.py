@@ -44,7 +44,7 @@ class CopyProgress:
                             sizes[broker, (topic["name"], one["partition_index"])] = one["partition_size"]
         total = copied = 0
         for key, added in self._added.items():
-            size = max((sizes.get((broker, key), 0) for broker in self._sources[key]), default=0)
+            size = max((sizes.get((broker, key), 0) for broker in (*self._sources[key], *added)), default=0)
             total += size * len(added)
             copied += sum(min(size, sizes.get((broker, key), 0)) for broker in added)
         if not total:

@@ -90,17 +90,35 @@ class Journal:
         """The last entry, if an execution ended with it."""
         return self.entries[-1] if self.entries and self.entries[-1]["event"] == END else None
 
+    def find_cancelled_lists(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        """Find the lists that cancelled reassignments began with, of cancellations after the last end."""
+        lists: dict[tuple[str, int], tuple[int, ...]] = {}
+        for entry in self.entries:
+            if entry["event"] == END or (entry["event"] == RESTORE_ORDER and not entry["partitions"]):
+                lists.clear()
+            elif entry["event"] == CANCEL:
+                lists |= {(topic, partition): tuple(replicas) for topic, partition, replicas in entry["origins"]}
+        return lists
+
+    def find_restored_configs(self) -> EarlierConfigs:
+        """Find the configs that were there before throttles, and that are restored since."""
+        restored, outstanding = EarlierConfigs(), EarlierConfigs()
+        for entry in self.entries:
+            if entry["event"] == THROTTLE:
+                _add_earlier(outstanding, entry)
+            elif entry["event"] == UNTHROTTLE:
+                for broker in entry["brokers"]:
+                    restored.brokers[broker] = outstanding.brokers.pop(broker, {})
+                for topic in entry["topics"]:
+                    restored.topics[topic] = outstanding.topics.pop(topic, {})
+        return restored
+
     def find_earlier_configs(self) -> EarlierConfigs:
         """Find the configs that throttles have replaced, and that are not restored yet."""
         earlier = EarlierConfigs()
         for entry in self.entries:
             if entry["event"] == THROTTLE:
-                for broker, configs in entry["earlier_brokers"].items():
-                    earlier.brokers.setdefault(int(broker), {}).update(
-                        _keep_first(earlier.brokers.get(int(broker)), configs)
-                    )
-                for topic, configs in entry["earlier_topics"].items():
-                    earlier.topics.setdefault(topic, {}).update(_keep_first(earlier.topics.get(topic), configs))
+                _add_earlier(earlier, entry)
             elif entry["event"] == UNTHROTTLE:
                 for broker in entry["brokers"]:
                     earlier.brokers.pop(broker, None)
@@ -109,9 +127,14 @@ class Journal:
         return earlier
 
 
-def _keep_first(known: Mapping[str, Any] | None, configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configs that are not known yet: what was there before the first throttle counts."""
-    return {key: value for key, value in configs.items() if key not in (known or {})}
+def _add_earlier(earlier: EarlierConfigs, entry: Mapping[str, Any]) -> None:
+    """Add the configs that a throttle replaces and that are not known yet: those before the first throttle count."""
+    for broker, configs in entry["earlier_brokers"].items():
+        known = earlier.brokers.setdefault(int(broker), {})
+        known.update({key: value for key, value in configs.items() if key not in known})
+    for topic, configs in entry["earlier_topics"].items():
+        known = earlier.topics.setdefault(topic, {})
+        known.update({key: value for key, value in configs.items() if key not in known})
 
 
 def _read_entries(path: Path, data: bytes) -> Iterator[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,15 +15,16 @@ from pipelines import __version__
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.cluster_view import ClusterView, view_cluster
 from pipelines.execution.execution_lock import lock_cluster
-from pipelines.execution.journal import BEGIN, THROTTLE, Journal
+from pipelines.execution.journal import BEGIN, Journal
 from pipelines.execution.plan_executor import ExecutionOptions, PlanExecutor
 from pipelines.execution.plan_verification import Verification, verify_plan
 from pipelines.execution.plan_waves import Direction, PlanWaves
-from pipelines.execution.preflight import WaveWork, check_identity, find_problems, list_work
+from pipelines.execution.preflight import WaveWork, check_identity, check_topics, find_problems, list_work
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.live.cluster_reader import read_cluster
 from pipelines.live.kafka_changes import KafkaAdmin
+from pipelines.live.kafka_connection import Key
 from pipelines.plan_files.plan_check import PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
@@ -58,6 +59,7 @@ class PlanApplication:
     def preview(self, options: ExecutionOptions, defaults: TopicDefaults) -> PlanPreview:
         """Check everything that `execute` would check, and change nothing."""
         view = self._view()
+        check_topics(self.plan, view, self.connection.servers)
         with TemporaryDirectory() as folder:
             reading = read_cluster(self.connection, pause=self.pause)
             files = reading.write_files(Path(folder))
@@ -77,22 +79,45 @@ class PlanApplication:
         begun = self.journal.last_begin
         is_open = self.journal.last_end is None and begun is not None
         if is_open and begun is not None and begun["direction"] == Direction.ROLLBACK:
-            raise SettingsError(f"{self.folder}: a rollback of this plan is not finished. Finish it first: --rollback")
+            raise SettingsError(
+                f"{self.folder}: a rollback of this plan has not ended. End it first, with --rollback or --cancel"
+            )
         preview = self.preview(options, defaults)
         problems = list(preview.problems)
         if not is_open and preview.progress.status is PlanStatus.CHANGED:
             problems.append("the cluster has changed since the plan was made; apply without --execute shows how")
         if problems:
             raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in problems))
-        if preview.progress.status is PlanStatus.DONE and not preview.progress.pending_elections and not is_open:
+        is_done = preview.progress.status is PlanStatus.DONE and not self._list_pending_elections(preview)
+        if is_done and not is_open and not self.journal.find_earlier_configs():
             return False
         with self._locked():
             self._executor(Direction.APPLY, options).execute(Direction.APPLY)
         return True
 
+    def _list_pending_elections(self, preview: PlanPreview) -> list[Key]:
+        """List the partitions of election.json that their preferred leader does not lead."""
+        pending = {(one.topic, one.partition) for one in preview.progress.pending_elections}
+        return [key for key in self.plan.election if key in pending]
+
+    def describe_journal(self) -> str | None:
+        """Describe an execution that has not ended, and throttles that are left; None without either."""
+        begun, outstanding = self.journal.last_begin, self.journal.find_earlier_configs()
+        parts = []
+        if begun is not None and self.journal.last_end is None:
+            parts.append(f"{begun['direction']} began at {begun['at']} and has not ended")
+        if outstanding:
+            names = [f"broker {id_}" for id_ in sorted(outstanding.brokers)] + sorted(outstanding.topics)
+            parts.append(f"throttles are set on {', '.join(names[:10])}")
+        return "; ".join(parts) or None
+
     def roll_back(self, options: ExecutionOptions) -> None:
         """Return to the assignment before the plan. Raises: ExecutionStopped if that cannot be finished."""
-        self._view()
+        view = self._view()
+        topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
+        throttles = options.throttle_bytes_per_s is not None
+        if missing := self.connection.list_missing_permissions(topics, configs=throttles):
+            raise SettingsError(f"{self.connection.servers}: the user lacks permissions: {', '.join(missing[:5])}")
         with self._locked():
             self._executor(Direction.ROLLBACK, options).execute(Direction.ROLLBACK)
 
@@ -103,13 +128,8 @@ class PlanApplication:
             self._executor(None, options).cancel()
 
     def verify(self) -> Verification:
-        """Compare the cluster with the plan."""
-        brokers, topics = set[int](), set[str]()
-        for entry in self.journal.entries:
-            if entry["event"] == THROTTLE:
-                brokers |= {int(id_) for id_, configs in entry["earlier_brokers"].items() if _has_value(configs)}
-                topics |= {topic for topic, configs in entry["earlier_topics"].items() if _has_value(configs)}
-        return verify_plan(self.connection, self.steps, self._view(), own_throttles=(sorted(brokers), sorted(topics)))
+        """Compare the cluster with the plan, and its throttles with those before it."""
+        return verify_plan(self.connection, self.steps, self._view(), Journal.open(self.folder).find_restored_configs())
 
     def _view(self) -> ClusterView:
         view = view_cluster(self.connection, self.pause)
@@ -151,7 +171,3 @@ class PlanApplication:
             self.say,
             self.pause,
         )
-
-
-def _has_value(configs: Mapping[str, Any]) -> bool:
-    return any(value is not None for value in configs.values())

@@ -1,4 +1,4 @@
-"""Carries out a plan wave by wave, or rolls it back, or cancels it. The state of the cluster decides what is done next.
+"""Carries out a plan wave by wave, or rolls it back, or cancels it; the state of the cluster decides what is done next.
 
 Each step can be repeated: what is already as planned stays unchanged, so that an execution that was interrupted, or
 whose calls were answered too late, continues by looking at the cluster.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pipelines.errors import KafkaPlacementError
@@ -22,7 +23,8 @@ from pipelines.live.kafka_changes import NOT_IN_PROGRESS, UNKNOWN_PARTITION, Kaf
 from pipelines.live.kafka_connection import KafkaFault, Key
 from udfs.plurals import count_of
 
-_ELECTIONS = 5  # attempts, as a preferred leader may come back in sync only now
+_ATTEMPTS = 5  # of elections, and of restoring an order
+_CONFIRMATIONS = 3  # further looks before a partition counts as deleted, or as changed by another tool
 
 
 class ExecutionStopped(KafkaPlacementError):
@@ -56,74 +58,89 @@ class PlanExecutor:
     say: Callable[[str], None]
     pause: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
-    _gone: set[Key] = field(default_factory=set)
+    _left_out: set[Key] = field(default_factory=set)  # deleted partitions, and those that cannot be rolled back
+    _seen_live: set[int] = field(default_factory=set)  # brokers that were live at some moment of this execution
     _max_under_replicated: int = 0
+    _has_changed: bool = False
 
     def __post_init__(self) -> None:
-        self._throttle = ReplicationThrottle(self.connection, self.journal, self.say)
+        self._throttle = ReplicationThrottle(self.connection, self.journal, self.say, self.pause)
 
     def execute(self, direction: Direction) -> None:
-        """Carry out all waves in a direction, and elect preferred leaders. Raises: ExecutionStopped, KafkaFault."""
-        view = self._look()
-        limit = self.options.max_under_replicated
-        self._max_under_replicated = len(view.list_under_replicated()) if limit is None else limit
-        self._clean_up(view)
-        for wave in self.steps.list_waves(direction):
-            self._execute_wave(wave, direction)
-        self._elect(direction)
+        """Carry out all waves in a direction, and elect preferred leaders. Raises: ExecutionStopped."""
+        with self._explain_faults():
+            view = self._look()
+            limit = self.options.max_under_replicated
+            self._max_under_replicated = len(view.list_under_replicated()) if limit is None else limit
+            if direction is Direction.ROLLBACK:
+                self._leave_out_irreversible(view)
+            self._restore_order()  # if a cancellation was interrupted
+            if not view.reassignments.keys() & self.steps.partitions.keys():
+                self._clean_up(view)  # else the copies that are under way would run without a throttle
+            for wave in self.steps.list_waves(direction):
+                self._execute_wave(wave, direction)
+            self._clean_up(self._look())
+            if self._has_changed or direction is Direction.APPLY:
+                self._elect(direction)
         self._finish("complete" if direction is Direction.APPLY else "rolled back")
 
     def cancel(self) -> None:
         """Cancel the reassignments that are under way, and restore the order of the replicas that they began with."""
-        view = self._look()
-        moving = {
-            key: self._find_origin(key, view)
-            for key, move in view.reassignments.items()
-            if key in self.steps.partitions and self.steps.partitions[key].find(move.target) is not None
-        }
-        self.say(f"cancelling {count_of(len(moving), 'reassignment')}" if moving else "no reassignment is under way")
-        if moving:
-            self.journal.write(log.CANCEL, partitions=_list_keys(moving), origins=_list_origins(moving))
-            rejected = self.connection.alter_reassignments(dict.fromkeys(moving))
-            lost = {key: error for key, error in rejected.items() if error not in (NOT_IN_PROGRESS, UNKNOWN_PARTITION)}
+        with self._explain_faults():
+            view = self._look()
+            moving = {
+                key: self._find_origin(key, view)
+                for key, move in view.reassignments.items()
+                if key in self.steps.partitions and self.steps.partitions[key].find(move.target) is not None
+            }
+            self.say(
+                f"cancelling {count_of(len(moving), 'reassignment')}" if moving else "no reassignment is under way"
+            )
+            lost: dict[Key, str] = {}
+            if moving:
+                self.journal.write(log.CANCEL, partitions=_list_keys(moving), origins=_list_origins(moving))
+                rejected = self.connection.alter_reassignments(dict.fromkeys(moving))
+                harmless = (NOT_IN_PROGRESS, UNKNOWN_PARTITION)
+                lost = {key: error for key, error in rejected.items() if error not in harmless}
+                self._wait_until_none({key: ids for key, ids in moving.items() if key not in lost})
+            self._restore_order()
             if lost:
-                problem = f"{name_partitions(lost)}: Kafka cannot cancel this reassignment ({_name_errors(lost)})"
-                remedy = "Start its original brokers again, or let it finish"
-                raise ExecutionStopped(f"{problem}. {remedy}")
-            self._wait_until_none(moving)
-        self._restore_order()
-        self._clean_up(self._look())
+                self._stop(
+                    f"{name_partitions(lost)}: Kafka cannot cancel this reassignment ({_name_errors(lost)}). Start its "
+                    "original brokers again, or let it finish",
+                    self._look(),
+                )
+            self._clean_up(self._look())
         self._finish("cancelled")
 
     def _execute_wave(self, wave: int, direction: Direction) -> None:
-        targets = self.steps.find_targets(wave, direction)
-        places = self._find_places(self._look(), targets)
-        if all(place in (Place.DONE, Place.GONE) for place in places.values()):
-            return
+        targets = {k: one for k, one in self.steps.find_targets(wave, direction).items() if k not in self._left_out}
+        view, places = self._find_places(self._look(), targets)
         todo = {key: targets[key] for key, place in places.items() if place in (Place.PENDING, Place.MOVING)}
+        if not todo:
+            return
+        self._has_changed = True
         self.say(f"wave {wave} of {self.steps.waves}: {count_of(len(todo), 'partition')}")
         self.journal.write(log.WAVE, wave=wave, direction=direction, partitions=len(todo))
         progress = CopyProgress(self.connection, self._select_lists(todo), self.clock)
-        is_throttled = False
+        is_throttled = Place.MOVING in places.values() and self._set_throttle(wave, todo, view)
         rejections = Counter[Key]()
         printed = self.clock()
         while True:
-            view = self._wait_while_unhealthy(wave)
-            places = self._find_places(view, targets)
+            view, places = self._find_places(self._wait_while_unhealthy(wave), targets)
             pending = {key: targets[key] for key, place in places.items() if place is Place.PENDING}
-            moving = [key for key, place in places.items() if place is Place.MOVING]
-            if not pending and not moving:
+            if not pending and Place.MOVING not in places.values():
                 break
-            if not is_throttled:
-                self._set_throttle(wave, todo, view)
-                is_throttled = True
-            if pending:
+            self._check_brokers(wave, pending, view)
+            is_throttled = is_throttled or self._set_throttle(wave, todo, view)
+            if pending and is_throttled:
                 self._submit(wave, pending, view, rejections)
             if self.clock() - printed >= self.options.progress_s:
                 printed = self.clock()
                 done = sum(place is Place.DONE for key, place in places.items() if key in todo)
                 self.say(f"  {done} of {count_of(len(todo), 'partition')} done{progress.describe()}")
             self.pause(self.options.interval_s)
+        progress.describe()
         self._clean_up(view)
         self.journal.write(log.WAVE_DONE, wave=wave, direction=direction, copied_bytes=progress.copied_bytes)
 
@@ -134,22 +151,34 @@ class PlanExecutor:
             key: (partitions[key].lists[one.before], partitions[key].lists[one.after]) for key, one in targets.items()
         }
 
-    def _set_throttle(self, wave: int, targets: Mapping[Key, WaveTarget], view: ClusterView) -> None:
+    def _set_throttle(self, wave: int, targets: Mapping[Key, WaveTarget], view: ClusterView) -> bool:
+        """Throttle a wave. Return whether that succeeded: if a broker fails just now, the next look says so."""
         rate = self.options.throttle_bytes_per_s
         if rate is None:
-            return
+            return True
         lists = self._select_lists(targets)
         before = {key: one for key, (one, _) in lists.items()}
         after = {key: one for key, (_, one) in lists.items()}
-        self._throttle.set(wave, rate, before, after, view.live_brokers)
+        try:
+            self._throttle.apply(wave, rate, before, after, view.live_brokers)
+        except KafkaFault as error:
+            if error.is_denied:
+                raise
+            self.say(f"  the throttle is not set yet: {error.problem}")
+            return False
+        return True
+
+    def _check_brokers(self, wave: int, pending: Mapping[Key, WaveTarget], view: ClusterView) -> None:
+        """Check that the brokers that a wave moves to are live. Raises: ExecutionStopped."""
+        lists = (self.steps.partitions[key].lists[target.after] for key, target in pending.items())
+        if down := sorted({broker for one in lists for broker in one} - view.live_brokers):
+            self._stop(f"brokers {', '.join(map(str, down))}, which wave {wave} needs, are down or fenced", view)
 
     def _submit(
         self, wave: int, pending: Mapping[Key, WaveTarget], view: ClusterView, rejections: Counter[Key]
     ) -> None:
         """Reassign partitions. A call without an answer is not repeated here: the next look at the cluster decides."""
         lists = {key: self.steps.partitions[key].lists[target.after] for key, target in pending.items()}
-        if down := sorted({broker for one in lists.values() for broker in one} - view.live_brokers):
-            self._stop(f"brokers {', '.join(map(str, down))}, which wave {wave} needs, are down or fenced", view)
         self.journal.write(log.ALTER, wave=wave, partitions=_list_keys(lists))
         try:
             rejected = self.connection.alter_reassignments(lists)
@@ -163,23 +192,42 @@ class PlanExecutor:
             if reason != UNKNOWN_PARTITION and rejections[key] > 1:
                 self._stop(f"Kafka rejects the reassignment of {name_partitions([key])}: {reason}", view)
 
-    def _find_places(self, view: ClusterView, targets: Mapping[Key, WaveTarget]) -> dict[Key, Place]:
-        """Return where the partitions of a wave are. Raises: ExecutionStopped if one was changed by another tool."""
-        places = {}
-        for key, target in targets.items():
-            partition, known = view.partitions.get(key), self.topic_ids.get(key[0])
-            if partition is not None and known and view.topic_ids.get(key[0]) not in (None, known):
-                partition = None  # another topic of the same name
-            places[key] = self.steps.find_place(key, target, partition, view.reassignments.get(key))
-        gone = {key for key, place in places.items() if place is Place.GONE} - self._gone
+    def _find_places(
+        self, view: ClusterView, targets: Mapping[Key, WaveTarget]
+    ) -> tuple[ClusterView, dict[Key, Place]]:
+        """Return where the partitions of a wave are. Raises: ExecutionStopped if another tool has changed one.
+
+        Metadata may be stale: a partition counts as deleted or changed if several looks, at other brokers, agree.
+        """
+        for _ in range(_CONFIRMATIONS):
+            places = self._read_places(view, targets)
+            odd = {key for key, place in places.items() if place in (Place.GONE, Place.CHANGED)} - self._left_out
+            if not odd:
+                return view, places
+            self.pause(self.options.interval_s)
+            self.connection.close()
+            view = self._look()
+        places = self._read_places(view, targets)
+        gone = {key for key, place in places.items() if place is Place.GONE} - self._left_out
         if gone:
-            self._gone |= gone
+            self._left_out |= gone
             topics = sorted({topic for topic, _ in gone})
             self.say(f"warning: deleted meanwhile, and left out: {', '.join(topics[:5])}")
         if changed := [key for key, place in places.items() if place is Place.CHANGED]:
-            key = changed[0]
-            now = list(view.partitions[key].replicas)
+            now = list(view.partitions[changed[0]].replicas)
             self._stop(f"{name_partitions(changed)}: changed by another tool (now {now})", view)
+        return view, places
+
+    def _read_places(self, view: ClusterView, targets: Mapping[Key, WaveTarget]) -> dict[Key, Place]:
+        places = {}
+        for key, target in targets.items():
+            partition, known = view.partitions.get(key), self.topic_ids.get(key[0])
+            if key[0] in view.unreadable_topics or (partition is None and key in view.reassignments):
+                places[key] = Place.MOVING  # it exists, so a later look will show it
+                continue
+            if partition is not None and known and view.topic_ids.get(key[0]) not in (None, known):
+                partition = None  # another topic of the same name
+            places[key] = self.steps.find_place(key, target, partition, view.reassignments.get(key))
         return places
 
     def _wait_while_unhealthy(self, wave: int) -> ClusterView:
@@ -204,7 +252,7 @@ class PlanExecutor:
         if foreign := self.steps.list_foreign(view.reassignments):
             return f"another tool reassigns {name_partitions(foreign)}"
         needed = {broker for steps in self.steps.partitions.values() for one in steps.lists for broker in one}
-        if down := sorted(needed & self._began_with - view.live_brokers):
+        if down := sorted(needed & self._seen_live - view.live_brokers):
             return f"{'broker' if len(down) == 1 else 'brokers'} {', '.join(map(str, down))} failed"
         under = len(view.list_under_replicated())
         if under > self._max_under_replicated:
@@ -223,24 +271,34 @@ class PlanExecutor:
                 self.say(f"  the cluster does not answer: {error.problem}")
                 self.pause(self.options.interval_s)
                 continue
-            self._began_with = getattr(self, "_began_with", view.live_brokers) | view.live_brokers
+            self._seen_live |= view.live_brokers
             return view
 
+    def _leave_out_irreversible(self, view: ClusterView) -> None:
+        """Leave out partitions whose earlier replicas are on brokers that are down: Kafka takes no such list."""
+        left_out = {
+            key for key, steps in self.steps.partitions.items() if not view.live_brokers.issuperset(steps.lists[0])
+        }
+        if left_out:
+            count = count_of(len(left_out), "partition")
+            self.say(f"warning: {count} cannot be rolled back, as brokers are down: {name_partitions(left_out)}")
+            self._left_out |= left_out
+
     def _elect(self, direction: Direction) -> None:
-        keys = [key for key in self.elections if key not in self._gone]
+        keys = [key for key in self.elections if key not in self._left_out]
         if direction is Direction.ROLLBACK:
-            keys = [key for key in self.steps.partitions if key not in self._gone]
+            keys = [key for key in self.steps.partitions if key not in self._left_out]
         if not keys:
             return
         self.journal.write(log.ELECT, partitions=_list_keys(keys))
         failed: dict[Key, str] = {}
-        for attempt in range(_ELECTIONS):
+        for attempt in range(_ATTEMPTS):
             if attempt:
                 self.pause(self.options.interval_s)
             try:
                 failed = self.connection.elect_preferred_leaders(keys)
             except KafkaFault as error:
-                if error.is_denied or attempt == _ELECTIONS - 1:
+                if error.is_denied or attempt == _ATTEMPTS - 1:
                     raise
                 continue
             keys = [key for key in failed if failed[key] != UNKNOWN_PARTITION]
@@ -249,11 +307,11 @@ class PlanExecutor:
         self.say(f"warning: no preferred leader was elected for {name_partitions(keys)} ({_name_errors(failed)})")
 
     def _find_origin(self, key: Key, view: ClusterView) -> tuple[int, ...]:
-        """Return the list of a partition that is being reassigned, from before its reassignment."""
-        move = view.reassignments[key]
-        origin = set(move.replicas) - set(move.adding)
-        lists = self.steps.partitions[key].lists
-        return next((one for one in lists if set(one) == origin), tuple(r for r in move.replicas if r in origin))
+        """Return the list of a partition from before its reassignment: if possible, a neighbour of its target."""
+        move, steps = view.reassignments[key], self.steps.partitions[key]
+        origin, index = set(move.replicas) - set(move.adding), steps.find(move.target) or 0
+        neighbours = [*steps.lists[max(index - 1, 0) : index], *steps.lists[index + 1 : index + 2], *steps.lists]
+        return next((one for one in neighbours if set(one) == origin), tuple(r for r in move.replicas if r in origin))
 
     def _wait_until_none(self, keys: Mapping[Key, Sequence[int]]) -> None:
         began = self.clock()
@@ -266,14 +324,11 @@ class PlanExecutor:
             self.pause(self.options.interval_s)
 
     def _restore_order(self) -> None:
-        """Restore the order of replicas, which Kafka loses when it cancels: of every cancellation that was begun."""
-        origins = {
-            (topic, partition): tuple(replicas)
-            for entry in self.journal.entries
-            if entry["event"] == log.CANCEL
-            for topic, partition, replicas in entry["origins"]
-        }
-        for _ in range(_ELECTIONS):
+        """Restore the order of replicas, which Kafka loses when it cancels: of cancellations that have not ended."""
+        origins = self.journal.find_cancelled_lists()
+        if not origins:
+            return
+        for attempt in range(_ATTEMPTS + 1):
             view = self._look()
             wrong = {
                 key: replicas
@@ -284,39 +339,58 @@ class PlanExecutor:
                 and set(now.replicas) == set(replicas)
             }
             if not wrong:
+                self.journal.write(log.RESTORE_ORDER, partitions=[])  # nothing is left to restore
                 return
+            if attempt == _ATTEMPTS:
+                self._stop(f"{name_partitions(wrong)}: the order of the replicas could not be restored", view)
             self.journal.write(log.RESTORE_ORDER, partitions=_list_keys(wrong))
-            self.connection.alter_reassignments(wrong)
+            try:
+                self.connection.alter_reassignments(wrong)
+            except KafkaFault as error:
+                if error.is_denied:
+                    raise
             self.pause(self.options.interval_s)
-        self._stop(f"{name_partitions(wrong)}: the order of the replicas could not be restored", view)
 
     def _clean_up(self, view: ClusterView) -> None:
         """Remove the throttles of waves that are over; brokers that are down keep theirs until the next attempt."""
-        if missing := self._throttle.restore():
+        if missing := self._throttle.restore(view.live_brokers):
             names = ", ".join(map(str, missing))
-            self.say(f"warning: the throttle of brokers {names} could not be removed: they do not answer")
+            self.say(
+                f"warning: the throttle of brokers {names} was not removed: they do not answer, or do not allow it"
+            )
 
     def _finish(self, outcome: str) -> None:
         outstanding = self.journal.find_earlier_configs()
-        gone = len(self._gone)
-        self.journal.write(
-            log.END, outcome=outcome, deleted_partitions=gone, throttled_brokers=sorted(outstanding.brokers)
-        )
+        left_out, brokers = len(self._left_out), sorted(outstanding.brokers)
+        self.journal.write(log.END, outcome=outcome, partitions_left_out=left_out, throttled_brokers=brokers)
         if outstanding:
-            names = [f"broker {id_}" for id_ in sorted(outstanding.brokers)]
-            names += [f"topic {name}" for name in sorted(outstanding.topics)]
+            names = [f"broker {id_}" for id_ in brokers] + [f"topic {name}" for name in sorted(outstanding.topics)]
             raise ExecutionStopped(
                 f"{outcome}, but a throttle remains on {', '.join(names[:10])}. Repeat the command when they can be "
                 "changed again: it removes the throttle"
             )
 
+    @contextmanager
+    def _explain_faults(self) -> Iterator[None]:
+        """Say what a fault of the cluster leaves behind."""
+        try:
+            yield
+        except KafkaFault as error:
+            raise ExecutionStopped(
+                f"{error} {self._describe_throttles()}Reassignments of the plan may still be under way. Repeat the "
+                "command to continue, or use --cancel or --rollback"
+            ) from error
+
     def _stop(self, problem: str, view: ClusterView) -> None:
         own = [key for key in view.reassignments if key in self.steps.partitions]
-        under_way = f" {count_of(len(own), 'reassignment')} of the plan is still under way." if own else ""
-        throttled = " Throttles are still set." if self.journal.find_earlier_configs() else ""
+        under_way = f" {count_of(len(own), 'reassignment')} of the plan under way." if own else ""
         raise ExecutionStopped(
-            f"{problem}.{under_way}{throttled} Repeat the command to continue, or use --cancel or --rollback"
+            f"{problem}.{under_way} {self._describe_throttles()}Repeat the command to continue, or use --cancel or "
+            "--rollback"
         )
+
+    def _describe_throttles(self) -> str:
+        return "Throttles are still set. " if self.journal.find_earlier_configs() else ""
 
 
 def _list_keys(keys: Mapping[Key, object] | Sequence[Key]) -> list[list[str | int]]:

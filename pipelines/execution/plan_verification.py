@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipelines.execution.cluster_view import ClusterView
+from pipelines.execution.journal import EarlierConfigs
 from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replication_throttle import RATES, REPLICAS
 from pipelines.live.kafka_changes import KafkaAdmin
@@ -31,29 +32,20 @@ class Verification:
     @property
     def is_applied(self) -> bool:
         """Whether the plan is carried out, and nothing of its execution is left."""
-        return self.done == self.planned and self._is_settled
+        return self.done + len(self.gone) == self.planned and self._is_settled
 
     @property
     def is_rolled_back(self) -> bool:
         """Whether the cluster is as before the plan, and nothing of its execution is left."""
-        return self.not_begun == self.planned and self._is_settled
+        return self.not_begun + len(self.gone) == self.planned and self._is_settled
 
     @property
     def _is_settled(self) -> bool:
         return not (self.moving or self.throttled_brokers or self.throttled_topics or self.unanswered_brokers)
 
 
-def verify_plan(
-    connection: KafkaAdmin,
-    steps: PlanWaves,
-    view: ClusterView,
-    *,
-    own_throttles: tuple[Sequence[int], Sequence[str]] | None = None,
-) -> Verification:
-    """Compare a cluster with a plan.
-
-    own_throttles: brokers and topics whose throttle was there before the plan, which is none of its leftovers.
-    """
+def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, restored: EarlierConfigs) -> Verification:
+    """Compare a cluster with a plan. restored: configs that were there before its throttles, and are back since."""
     counts = {"done": 0, "not_begun": 0}
     differing, gone, not_preferred = [], [], []
     for key, one in sorted(steps.partitions.items()):
@@ -70,12 +62,11 @@ def verify_plan(
             differing.append(key)
         if partition.leader != partition.replicas[0]:
             not_preferred.append(key)
-    brokers = sorted({id_ for one in steps.partitions.values() for lists in one.lists for id_ in lists})
-    earlier_brokers, earlier_topics = own_throttles or ((), ())
+    involved = {id_ for one in steps.partitions.values() for lists in one.lists for id_ in lists}
     throttled, unanswered = [], []
-    for broker in brokers:
+    for broker in sorted(involved & view.live_brokers):
         try:
-            if connection.describe_own_broker_configs(broker, RATES) and broker not in earlier_brokers:
+            if connection.describe_own_broker_configs(broker, RATES) != _without_nulls(restored.brokers.get(broker)):
                 throttled.append(broker)
         except KafkaFault:
             unanswered.append(broker)
@@ -92,6 +83,10 @@ def verify_plan(
         tuple(not_preferred),
         tuple(sorted(under & steps.partitions.keys())),
         tuple(throttled),
-        tuple(name for name in topics if configs.get(name) and name not in earlier_topics),
+        tuple(name for name in topics if configs.get(name, {}) != _without_nulls(restored.topics.get(name))),
         tuple(unanswered),
     )
+
+
+def _without_nulls(configs: Mapping[str, str | None] | None) -> dict[str, str]:
+    return {key: value for key, value in (configs or {}).items() if value is not None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.errors import SourceError
@@ -37,6 +37,10 @@ def check_identity(plan: StoredPlan, view: ClusterView, servers: str) -> None:
     if plan.kafka_cluster_id and cluster_id and plan.kafka_cluster_id != cluster_id:
         problem = f"this is cluster {cluster_id}, but the plan is for cluster {plan.kafka_cluster_id}"
         raise SourceError(servers, problem, "Name a broker of that cluster, or make a plan for this one")
+
+
+def check_topics(plan: StoredPlan, view: ClusterView, servers: str) -> None:
+    """Check that the topics are those that the plan was made for. Raises: SourceError."""
     for topic, topic_id in plan.topic_ids.items():
         if view.topic_ids.get(topic) not in (None, topic_id):
             problem = (
@@ -57,8 +61,7 @@ def find_problems(
         count = count_of(len(foreign), "partition")
         problems.append(f"{count} are being reassigned beside the plan ({name_partitions(foreign)}). Wait for them")
     fenced = {broker.id for broker in view.state.brokers if broker.is_fenced}
-    rest = _list_rest(steps, view)
-    needed = {broker for lists in rest.values() for one in lists for broker in one}
+    needed = {broker for one in _list_next_lists(steps, view) for broker in one}
     if down := sorted(needed - view.live_brokers):
         states = ", ".join(f"{broker} ({'fenced' if broker in fenced else 'not registered'})" for broker in down)
         problems.append(f"brokers that the rest of the plan needs are down: {states}. Start them, or make a new plan")
@@ -83,6 +86,16 @@ def list_work(
     return work
 
 
+def _list_next_lists(steps: PlanWaves, view: ClusterView) -> Iterator[tuple[int, ...]]:
+    """Yield the lists that partitions still have to get."""
+    for key, one in steps.partitions.items():
+        if (partition := view.partitions.get(key)) is not None:
+            move = view.reassignments.get(key)
+            index = one.find(partition.replicas if move is None else move.target)
+            if index is not None:
+                yield from one.lists[index + (move is None) :]
+
+
 def _list_rest(
     steps: PlanWaves, view: ClusterView, wave: int | None = None
 ) -> dict[Key, tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -96,7 +109,7 @@ def _list_rest(
         index = one.find(partition.replicas if move is None else move.target)
         if index is None:
             continue
-        index -= move is not None
+        index = max(0, index - (move is not None))
         if wave is None and index < len(one.waves):
             rest[key] = (one.lists[index], one.lists[-1])
         elif wave in one.waves and (number := one.waves.index(wave)) >= index:
@@ -128,10 +141,17 @@ def _find_full_disks(
 ) -> list[str]:
     """Return a sentence for each broker whose disk has no room for what the rest of the plan copies to it."""
     sizes = _measure_partitions(log_dirs)
+    present = {
+        (broker, (topic["name"], one["partition_index"])): one["partition_size"]
+        for broker, dirs in log_dirs.items()
+        for log_dir in dirs
+        for topic in log_dir["topics"]
+        for one in topic["partitions"]
+    }
     added: dict[int, int] = {}
     for key, (before, after) in _list_rest(steps, view).items():
         for broker in set(after) - set(before):
-            added[broker] = added.get(broker, 0) + sizes.get(key, 0)
+            added[broker] = added.get(broker, 0) + sizes.get(key, 0) - present.get((broker, key), 0)
     problems = []
     for broker, count in sorted(added.items()):
         room = measure_disk(log_dirs.get(broker, ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pipelines.execution.journal import THROTTLE, UNTHROTTLE, Journal
@@ -17,18 +18,26 @@ from pipelines.plan_files.kafka_json import (
 )
 
 RATES, REPLICAS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+_ATTEMPTS, _PAUSE_S = 5, 1.0  # to restore a config
 _MAX_VALUE = 30_000  # characters of a config: a record of the metadata log has to hold it
 
 
 class ReplicationThrottle:
     """Sets and removes throttles on a cluster; the journal knows what has to be restored."""
 
-    def __init__(self, connection: KafkaAdmin, journal: Journal, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        connection: KafkaAdmin,
+        journal: Journal,
+        say: Callable[[str], None],
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._connection = connection
         self._journal = journal
         self._say = say
+        self._pause = pause
 
-    def set(
+    def apply(
         self,
         wave: int,
         rate: int,
@@ -67,24 +76,49 @@ class ReplicationThrottle:
         for broker in brokers:
             self._connection.alter_broker_configs(broker, dict.fromkeys(RATES, str(rate)))
 
-    def restore(self) -> list[int]:
-        """Restore the configs that throttles have replaced. Returns: brokers that did not answer, which keep theirs."""
+    def restore(self, live: set[int]) -> list[int]:
+        """Restore the configs that throttles have replaced. live: brokers that are asked repeatedly.
+
+        Returns: brokers that did not answer, or do not allow it: they keep their throttle.
+        """
         earlier = self._journal.find_earlier_configs()
         if not earlier:
             return []
-        rejected = self._connection.alter_topic_configs(earlier.topics) if earlier.topics else {}
+        rejected = self._restore_topics(earlier.topics)
         unchanged = {name for name, error in rejected.items() if UNKNOWN_PARTITION not in error}
         for name in sorted(unchanged):
             self._say(f"warning: the throttle of topic {name} was not removed: {rejected[name]}")
-        brokers, missing = [], []
-        for broker, configs in sorted(earlier.brokers.items()):
+        missing = [
+            broker
+            for broker, configs in sorted(earlier.brokers.items())
+            if not self._restore_broker(broker, configs, _ATTEMPTS if broker in live else 1)
+        ]
+        restored = sorted(set(earlier.brokers) - set(missing))
+        self._journal.write(UNTHROTTLE, brokers=restored, topics=sorted(set(earlier.topics) - unchanged))
+        return missing
+
+    def _restore_topics(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+        """Restore the configs of topics. Returns: Kafka's error by topic."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._connection.alter_topic_configs(topics) if topics else {}
+            except KafkaFault as error:
+                if error.is_denied or attempt == _ATTEMPTS - 1:
+                    return dict.fromkeys(topics, error.problem)
+            self._pause(_PAUSE_S)
+        raise AssertionError("unreachable")
+
+    def _restore_broker(self, broker: int, configs: Mapping[str, str | None], attempts: int) -> bool:
+        for attempt in range(attempts):
             try:
                 self._connection.alter_broker_configs(broker, configs)
-                brokers.append(broker)
-            except KafkaFault:
-                missing.append(broker)
-        self._journal.write(UNTHROTTLE, brokers=brokers, topics=sorted(set(earlier.topics) - unchanged))
-        return missing
+            except KafkaFault as error:
+                if error.is_denied or attempt == attempts - 1:
+                    return False
+                self._pause(_PAUSE_S)
+            else:
+                return True
+        return False
 
 
 def _shorten(text: str) -> str:

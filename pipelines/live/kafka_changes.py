@@ -59,6 +59,9 @@ class KafkaAdmin(KafkaConnection):
                 topics[topic].append(partition)
             call = methodcaller("elect_leaders", _PREFERRED, dict(topics), raise_errors=False)
             answer = self._change("the election", call)
+            top_level = errors.for_code(getattr(answer, "error_code", 0))
+            if top_level not in _NOTHING_TO_DO:
+                return dict.fromkeys(partitions, _name_error(top_level))
             for result in answer.replica_election_results:
                 for one in result.partition_result:
                     error = errors.for_code(one.error_code)

@@ -202,11 +202,10 @@ class KafkaConnection:
 
     def describe_broker(self, broker: int) -> dict[str, str]:
         """Describe the configs of a broker that are not Kafka's defaults, and that matter to placement."""
-        return {
-            key: entry["value"]
-            for key, entry in self._describe_broker(broker, _BROKER_CONFIGS).items()
-            if _is_set(entry) and entry["value"] is not None
-        }
+        entries = self._describe_broker(broker, _BROKER_CONFIGS)
+        if not entries:  # the library does not say that the user may not read them
+            raise _make_denied(self.servers, f"the configs of broker {broker}", "an empty answer")
+        return {key: entry["value"] for key, entry in entries.items() if _is_set(entry) and entry["value"] is not None}
 
     def describe_own_broker_configs(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
         """Describe configs that are set for one broker dynamically, and not for all brokers or in its file."""
@@ -230,6 +229,9 @@ class KafkaConnection:
         dirs: list[dict[str, Any]] = next((answer["log_dirs"] for answer in answers if answer["broker"] == broker), [])
         if not dirs:
             raise _make_denied(self.servers, what, "an empty answer")
+        for log_dir in dirs:
+            code = log_dir.get("error_code", 0)
+            log_dir["error"] = describe_error(errors.for_code(code)()) if code else None
         return dirs
 
     def list_reassignments(self) -> Reassignments:
