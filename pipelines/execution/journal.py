@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pipelines.errors import SourceError
+from pipelines.live.kafka_connection import Key
 
 JOURNAL = "execution.jsonl"
 BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DONE, PAUSE, END = (
@@ -125,6 +126,16 @@ class Journal:
                 for topic in entry["topics"]:
                     earlier.topics.pop(topic, None)
         return earlier
+
+
+def list_keys(keys: Iterable[Key]) -> list[list[str | int]]:
+    """List partitions as entries of the journal have them."""
+    return [[topic, partition] for topic, partition in sorted(keys)]
+
+
+def list_origins(moving: Mapping[Key, Sequence[int]]) -> list[list[object]]:
+    """List partitions with the replicas that they had, as entries of the journal have them."""
+    return [[topic, partition, list(replicas)] for (topic, partition), replicas in sorted(moving.items())]
 
 
 def _add_earlier(earlier: EarlierConfigs, entry: Mapping[str, Any]) -> None:

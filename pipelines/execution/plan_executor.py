@@ -16,7 +16,7 @@ from pipelines.errors import KafkaPlacementError
 from pipelines.execution import journal as log
 from pipelines.execution.cluster_view import ClusterView, name_partitions, view_cluster
 from pipelines.execution.copy_progress import CopyProgress
-from pipelines.execution.journal import Journal
+from pipelines.execution.journal import Journal, list_keys, list_origins
 from pipelines.execution.plan_waves import Direction, Place, PlanWaves, WaveTarget
 from pipelines.execution.replication_throttle import ReplicationThrottle
 from pipelines.live.kafka_changes import NOT_IN_PROGRESS, UNKNOWN_PARTITION, KafkaAdmin
@@ -98,7 +98,7 @@ class PlanExecutor:
             )
             lost: dict[Key, str] = {}
             if moving:
-                self.journal.write(log.CANCEL, partitions=_list_keys(moving), origins=_list_origins(moving))
+                self.journal.write(log.CANCEL, partitions=list_keys(moving), origins=list_origins(moving))
                 rejected = self.connection.alter_reassignments(dict.fromkeys(moving))
                 harmless = (NOT_IN_PROGRESS, UNKNOWN_PARTITION)
                 lost = {key: error for key, error in rejected.items() if error not in harmless}
@@ -179,7 +179,7 @@ class PlanExecutor:
     ) -> None:
         """Reassign partitions. A call without an answer is not repeated here: the next look at the cluster decides."""
         lists = {key: self.steps.partitions[key].lists[target.after] for key, target in pending.items()}
-        self.journal.write(log.ALTER, wave=wave, partitions=_list_keys(lists))
+        self.journal.write(log.ALTER, wave=wave, partitions=list_keys(lists))
         try:
             rejected = self.connection.alter_reassignments(lists)
         except KafkaFault as error:
@@ -290,7 +290,7 @@ class PlanExecutor:
             keys = [key for key in self.steps.partitions if key not in self._left_out]
         if not keys:
             return
-        self.journal.write(log.ELECT, partitions=_list_keys(keys))
+        self.journal.write(log.ELECT, partitions=list_keys(keys))
         failed: dict[Key, str] = {}
         for attempt in range(_ATTEMPTS):
             if attempt:
@@ -343,7 +343,7 @@ class PlanExecutor:
                 return
             if attempt == _ATTEMPTS:
                 self._stop(f"{name_partitions(wrong)}: the order of the replicas could not be restored", view)
-            self.journal.write(log.RESTORE_ORDER, partitions=_list_keys(wrong))
+            self.journal.write(log.RESTORE_ORDER, partitions=list_keys(wrong))
             try:
                 self.connection.alter_reassignments(wrong)
             except KafkaFault as error:
@@ -391,14 +391,6 @@ class PlanExecutor:
 
     def _describe_throttles(self) -> str:
         return "Throttles are still set. " if self.journal.find_earlier_configs() else ""
-
-
-def _list_keys(keys: Mapping[Key, object] | Sequence[Key]) -> list[list[str | int]]:
-    return [[topic, partition] for topic, partition in sorted(keys)]
-
-
-def _list_origins(moving: Mapping[Key, Sequence[int]]) -> list[list[object]]:
-    return [[topic, partition, list(replicas)] for (topic, partition), replicas in sorted(moving.items())]
 
 
 def _name_errors(errors: Mapping[Key, str]) -> str:

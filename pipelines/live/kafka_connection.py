@@ -41,15 +41,10 @@ _ELR_FEATURE = "eligible.leader.replicas.version"
 # Between attempts: in all longer than broker.session.timeout.ms, as brokers may name a failed one as controller.
 _PAUSES_S = (0.5, 1.0, 2.0, 3.0, 4.0)
 _CHUNK = 500  # topics or partitions in a request
-_DENIED = (
-    errors.TopicAuthorizationFailedError,
-    errors.ClusterAuthorizationFailedError,
-    errors.GroupAuthorizationFailedError,
-)
+_DENIED = (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError)
 _UNSUPPORTED = (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError)
-_LOGGER = logging.getLogger("kafka")
 # The library logs its settings, which contain passwords, at the level DEBUG, and each attempt to connect as a warning.
-_LOGGER.setLevel(logging.CRITICAL)
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _T = TypeVar("_T")
 
