@@ -153,6 +153,7 @@ FIRST = (
     "tests/e2e/test_run.py",
     "tests/e2e/",
     "tests/where_it_runs/",
+    "tests/live/",
     "tests/spark/",
     "tests/jobs/",
     "tests/oracle/",
