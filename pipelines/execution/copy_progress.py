@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
+from pipelines.execution.replica_sizes import list_replica_sizes
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.quantities import format_bytes, format_duration
@@ -31,17 +33,11 @@ class CopyProgress:
         brokers |= {broker for key, added in self._added.items() if added for broker in self._sources[key]}
         if not brokers:
             return ""
-        sizes: dict[tuple[int, Key], int] = {}
+        log_dirs = {}
         for broker in sorted(brokers):
-            try:
-                dirs = self._connection.describe_log_dirs(broker)
-            except KafkaFault:
-                continue
-            for log_dir in dirs:
-                for topic in log_dir["topics"]:
-                    for one in topic["partitions"]:
-                        if not one["is_future_key"]:
-                            sizes[broker, (topic["name"], one["partition_index"])] = one["partition_size"]
+            with suppress(KafkaFault):
+                log_dirs[broker] = self._connection.describe_log_dirs(broker)
+        sizes = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(log_dirs) if not one.is_future}
         total = copied = 0
         for key, added in self._added.items():
             size = max((sizes.get((broker, key), 0) for broker in (*self._sources[key], *added)), default=0)

@@ -25,7 +25,7 @@ BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DON
 
 @dataclass
 class EarlierConfigs:
-    """Configs as they were before the throttles of an execution, where these are not removed yet.
+    """Configs as they were before the throttles of an execution.
 
     Values are None where a config was not set.
     """
@@ -103,7 +103,15 @@ class Journal:
 
     def find_restored_configs(self) -> EarlierConfigs:
         """Find the configs that were there before throttles, and that are restored since."""
-        restored, outstanding = EarlierConfigs(), EarlierConfigs()
+        return self._split_earlier_configs()[1]
+
+    def find_earlier_configs(self) -> EarlierConfigs:
+        """Find the configs that throttles have replaced, and that are not restored yet."""
+        return self._split_earlier_configs()[0]
+
+    def _split_earlier_configs(self) -> tuple[EarlierConfigs, EarlierConfigs]:
+        """Return the configs that throttles have replaced: those that are not restored yet, and those that are."""
+        outstanding, restored = EarlierConfigs(), EarlierConfigs()
         for entry in self.entries:
             if entry["event"] == THROTTLE:
                 _add_earlier(outstanding, entry)
@@ -112,20 +120,7 @@ class Journal:
                     restored.brokers[broker] = outstanding.brokers.pop(broker, {})
                 for topic in entry["topics"]:
                     restored.topics[topic] = outstanding.topics.pop(topic, {})
-        return restored
-
-    def find_earlier_configs(self) -> EarlierConfigs:
-        """Find the configs that throttles have replaced, and that are not restored yet."""
-        earlier = EarlierConfigs()
-        for entry in self.entries:
-            if entry["event"] == THROTTLE:
-                _add_earlier(earlier, entry)
-            elif entry["event"] == UNTHROTTLE:
-                for broker in entry["brokers"]:
-                    earlier.brokers.pop(broker, None)
-                for topic in entry["topics"]:
-                    earlier.topics.pop(topic, None)
-        return earlier
+        return outstanding, restored
 
 
 def list_keys(keys: Iterable[Key]) -> list[list[str | int]]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import ClusterView, name_partitions
 from pipelines.execution.plan_waves import PlanWaves
+from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import Key
 from pipelines.plan_files.plan_reader import StoredPlan
 from udfs.plurals import count_of
@@ -49,9 +50,7 @@ def check_topics(plan: StoredPlan, view: ClusterView, servers: str) -> None:
             raise SourceError(servers, problem, "Make a new plan")
 
 
-def find_problems(
-    steps: PlanWaves, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]], permissions: Sequence[str]
-) -> list[str]:
+def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permissions: Sequence[str]) -> list[str]:
     """Return what forbids to carry out a plan, as sentences. permissions: those that the user lacks."""
     problems = []
     if permissions:
@@ -68,9 +67,7 @@ def find_problems(
     return problems + _find_full_disks(steps, view, log_dirs)
 
 
-def list_work(
-    steps: PlanWaves, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]
-) -> list[WaveWork]:
+def list_work(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[WaveWork]:
     """List what each wave has still to do."""
     sizes = _measure_partitions(log_dirs)
     work = []
@@ -117,15 +114,11 @@ def _list_rest(
     return rest
 
 
-def _measure_partitions(log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]) -> dict[Key, int]:
+def _measure_partitions(log_dirs: LogDirs) -> dict[Key, int]:
     """Return the size of the largest replica of each partition, in bytes."""
     sizes: dict[Key, int] = {}
-    for dirs in log_dirs.values():
-        for log_dir in dirs:
-            for topic in log_dir["topics"]:
-                for one in topic["partitions"]:
-                    key = (topic["name"], one["partition_index"])
-                    sizes[key] = max(sizes.get(key, 0), one["partition_size"])
+    for one in list_replica_sizes(log_dirs):
+        sizes[one.key] = max(sizes.get(one.key, 0), one.size_bytes)
     return sizes
 
 
@@ -136,18 +129,10 @@ def measure_disk(log_dirs: Sequence[Mapping[str, Any]]) -> DiskRoom:
     return DiskRoom(sum(usable), sum(total)) if is_known else DiskRoom(None, None)
 
 
-def _find_full_disks(
-    steps: PlanWaves, view: ClusterView, log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]
-) -> list[str]:
+def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[str]:
     """Return a sentence for each broker whose disk has no room for what the rest of the plan copies to it."""
     sizes = _measure_partitions(log_dirs)
-    present = {
-        (broker, (topic["name"], one["partition_index"])): one["partition_size"]
-        for broker, dirs in log_dirs.items()
-        for log_dir in dirs
-        for topic in log_dir["topics"]
-        for one in topic["partitions"]
-    }
+    present = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(log_dirs)}
     added: dict[int, int] = {}
     for key, (before, after) in _list_rest(steps, view).items():
         for broker in set(after) - set(before):
