@@ -6,12 +6,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from pipelines.live.cluster_reader import get_assignments
+from pipelines.live.cluster_layout import read_layout
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import ClusterDescription, KafkaFault, Key, LivePartition, Reassignments
-
-_READS = 8
-_PAUSE_S = 0.5
 
 
 class ClusterView(NamedTuple):
@@ -41,25 +38,21 @@ class ClusterView(NamedTuple):
 
 
 def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.sleep) -> ClusterView:
-    """Read reassignments first, then the metadata, which is stale right after one ends; until two reads agree.
+    """Read a cluster until two reads agree.
 
-    Raises: KafkaFault if the cluster does not answer, or if its brokers keep to disagree.
+    Raises: KafkaFault if the cluster does not answer, if its brokers keep to disagree, or if an ACL is missing.
     """
-    before = None
-    for attempt in range(_READS):
-        if attempt:
-            pause(_PAUSE_S)
-        reassignments = connection.list_reassignments()
-        state = connection.describe_cluster()
-        topics, unreadable = connection.describe_topics()
-        shape = (state, get_assignments(topics), reassignments, unreadable)
-        if shape == before:
-            partitions = {(topic.name, one.partition): one for topic in topics for one in topic.partitions}
-            ids = {topic.name: topic.topic_id for topic in topics}
-            return ClusterView(state, partitions, ids, reassignments, frozenset(unreadable))
-        before = shape
-    problem = f"brokers, partitions or reassignments differed between {_READS} reads"
-    raise KafkaFault(connection.servers, problem, "Wait until the changes that are under way have settled")
+    layout = read_layout(connection, pause)
+    if layout.reassignments is None:
+        problem = "ongoing reassignments were not listed: an ACL is missing"
+        raise KafkaFault(connection.servers, problem, "Grant Describe on the cluster", is_denied=True)
+    return ClusterView(
+        layout.state,
+        {(topic.name, one.partition): one for topic in layout.topics for one in topic.partitions},
+        {topic.name: topic.topic_id for topic in layout.topics},
+        layout.reassignments,
+        frozenset(layout.unreadable_topics),
+    )
 
 
 def name_partitions(keys: Iterable[Key], limit: int = 3) -> str:

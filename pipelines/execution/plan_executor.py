@@ -18,12 +18,16 @@ from pipelines.execution.cluster_view import ClusterView, name_partitions, view_
 from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import Journal, list_keys, list_origins
 from pipelines.execution.plan_waves import Direction, Place, PlanWaves, WaveTarget
+from pipelines.execution.preferred_elections import elect_preferred_leaders
 from pipelines.execution.replication_throttle import ReplicationThrottle
 from pipelines.live.kafka_changes import NOT_IN_PROGRESS, UNKNOWN_PARTITION, KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.live.pauses import growing_pauses
 from udfs.plurals import count_of
 
-_ATTEMPTS = 5  # of elections, and of restoring an order
+_ATTEMPTS = 5  # of restoring an order
+_REJECTIONS = 3  # of a partition's reassignment, which may be rejected only while brokers disagree
+_FIRST_PAUSE_S = 0.25  # before the next look at a cluster that has just changed
 _CONFIRMATIONS = 3  # further looks before a partition counts as deleted, or as changed by another tool
 
 
@@ -38,7 +42,7 @@ class ExecutionOptions:
     throttle_bytes_per_s: int | None = None  # None = no throttle
     max_under_replicated: int | None = None  # partitions; None = as many as when the execution begins
     max_pause_s: float = 3600.0  # a longer pause ends the execution
-    interval_s: float = 2.0  # between two looks at the cluster
+    interval_s: float = 2.0  # the longest time between two looks at the cluster
     progress_s: float = 15.0  # between two lines on the progress of a wave
 
 
@@ -126,7 +130,7 @@ class PlanExecutor:
         is_throttled = Place.MOVING in places.values() and self._set_throttle(wave, todo, view)
         rejections = Counter[Key]()
         printed = self.clock()
-        while True:
+        for pause_s in growing_pauses(_FIRST_PAUSE_S, self.options.interval_s):
             view, places = self._find_places(self._wait_while_unhealthy(wave), targets)
             pending = {key: targets[key] for key, place in places.items() if place is Place.PENDING}
             if not pending and Place.MOVING not in places.values():
@@ -139,7 +143,7 @@ class PlanExecutor:
                 printed = self.clock()
                 done = sum(place is Place.DONE for key, place in places.items() if key in todo)
                 self.say(f"  {done} of {count_of(len(todo), 'partition')} done{progress.describe()}")
-            self.pause(self.options.interval_s)
+            self.pause(pause_s)
         progress.describe()
         self._clean_up(view)
         self.journal.write(log.WAVE_DONE, wave=wave, direction=direction, copied_bytes=progress.copied_bytes)
@@ -189,7 +193,7 @@ class PlanExecutor:
             return
         for key, reason in rejected.items():
             rejections[key] += 1
-            if reason != UNKNOWN_PARTITION and rejections[key] > 1:
+            if reason != UNKNOWN_PARTITION and rejections[key] > _REJECTIONS:
                 self._stop(f"Kafka rejects the reassignment of {name_partitions([key])}: {reason}", view)
 
     def _find_places(
@@ -291,20 +295,9 @@ class PlanExecutor:
         if not keys:
             return
         self.journal.write(log.ELECT, partitions=list_keys(keys))
-        failed: dict[Key, str] = {}
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                self.pause(self.options.interval_s)
-            try:
-                failed = self.connection.elect_preferred_leaders(keys)
-            except KafkaFault as error:
-                if error.is_denied or attempt == _ATTEMPTS - 1:
-                    raise
-                continue
-            keys = [key for key in failed if failed[key] != UNKNOWN_PARTITION]
-            if not keys:
-                return
-        self.say(f"warning: no preferred leader was elected for {name_partitions(keys)} ({_name_errors(failed)})")
+        if failed := elect_preferred_leaders(self.connection, keys, self.pause):
+            names = f"{name_partitions(failed)} ({_name_errors(failed)})"
+            self.say(f"warning: no preferred leader was elected for {names}")
 
     def _find_origin(self, key: Key, view: ClusterView) -> tuple[int, ...]:
         """Return the list of a partition from before its reassignment: if possible, a neighbour of its target."""
@@ -315,19 +308,20 @@ class PlanExecutor:
 
     def _wait_until_none(self, keys: Mapping[Key, Sequence[int]]) -> None:
         began = self.clock()
-        while True:
+        for pause_s in growing_pauses(_FIRST_PAUSE_S, self.options.interval_s):
             view = self._look()
             if not (rest := keys.keys() & view.reassignments.keys()):
                 return
             if self.clock() - began > self.options.max_pause_s:
                 self._stop(f"{name_partitions(rest)}: still being reassigned after the cancellation", view)
-            self.pause(self.options.interval_s)
+            self.pause(pause_s)
 
     def _restore_order(self) -> None:
         """Restore the order of replicas, which Kafka loses when it cancels: of cancellations that have not ended."""
         origins = self.journal.find_cancelled_lists()
         if not origins:
             return
+        pauses = growing_pauses(_FIRST_PAUSE_S, self.options.interval_s)
         for attempt in range(_ATTEMPTS + 1):
             view = self._look()
             wrong = {
@@ -349,7 +343,7 @@ class PlanExecutor:
             except KafkaFault as error:
                 if error.is_denied:
                     raise
-            self.pause(self.options.interval_s)
+            self.pause(next(pauses))
 
     def _clean_up(self, view: ClusterView) -> None:
         """Remove the throttles of waves that are over; brokers that are down keep theirs until the next attempt."""

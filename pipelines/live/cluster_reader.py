@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from pipelines.live import tool_output
+from pipelines.live.cluster_layout import read_layout
 from pipelines.live.kafka_connection import (
     FAILURE_CONFIGS,
-    Assignments,
     ClusterDescription,
     KafkaConnection,
     KafkaFault,
@@ -26,24 +26,8 @@ from pipelines.live.kafka_connection import (
 )
 from udfs.plurals import count_of
 
-_READS = 8  # until two in a row agree
-_PAUSE_S = 1.0
 _MAX_NAMED = 5  # topics that a sentence names
 _T = TypeVar("_T")
-
-
-class _Layout(NamedTuple):
-    """What must agree between two reads: leaders and ISRs may change at any time, replicas and brokers seldom do."""
-
-    state: ClusterDescription
-    topics: tuple[LiveTopic, ...]
-    unreadable_topics: tuple[str, ...]
-    reassignments: Reassignments | None
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """Return brokers, partitions and replicas."""
-        return (self.state, get_assignments(self.topics), self.unreadable_topics, self.reassignments)
 
 
 @dataclass(frozen=True)
@@ -87,7 +71,7 @@ def read_cluster(
 
     offsets: also read log end offsets. Raises: KafkaFault if the cluster does not answer, or changes all the time.
     """
-    layout = _read_until_stable(connection, pause)
+    layout = read_layout(connection, pause)
     problems: list[str] = []
     if layout.reassignments is None:
         problems.append("ongoing reassignments are not known: listing them needs Describe on the cluster")
@@ -124,11 +108,6 @@ def read_cluster(
     )
 
 
-def get_assignments(topics: Iterable[LiveTopic]) -> Assignments:
-    """Return {(topic, partition): replicas in their order}."""
-    return {(topic.name, one.partition): one.replicas for topic in topics for one in topic.partitions}
-
-
 def _try(problems: list[str], read: Callable[[], _T], default: _T) -> _T:
     """Return what a call reads; note why it is missing if it cannot be read."""
     try:
@@ -144,30 +123,3 @@ def _name_topics(names: Iterable[str]) -> str:
     named = sorted(names)
     more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
     return f"{count_of(len(named), 'topic')} ({', '.join(named[:_MAX_NAMED])}{more})"
-
-
-def _read_until_stable(connection: KafkaConnection, pause: Callable[[float], None]) -> _Layout:
-    """Read brokers, topics and reassignments until two reads in a row agree: brokers may lag behind each other."""
-    before = None
-    for attempt in range(_READS):
-        if attempt > 1:
-            pause(_PAUSE_S)
-        now = _read_layout(connection)
-        if before is not None and now.shape == before.shape:
-            return now
-        before = now
-    problem = f"brokers, partitions or replicas differed between {_READS} reads, {_PAUSE_S:g} s apart"
-    raise KafkaFault(connection.servers, problem, "Wait until the changes that are under way have settled")
-
-
-def _read_layout(connection: KafkaConnection) -> _Layout:
-    # Reassignments first: metadata is stale right after one ends.
-    try:
-        reassignments: Reassignments | None = connection.list_reassignments()
-    except KafkaFault as error:
-        if not error.is_denied:
-            raise
-        reassignments = None
-    state = connection.describe_cluster()
-    topics, unreadable = connection.describe_topics()
-    return _Layout(state, topics, unreadable, reassignments)

@@ -23,14 +23,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient
+from kafka.errors import InvalidReplicationAssignmentError
 
 from pipelines.setup.jars import JarFolder, parse_jars
 from pipelines.setup.java import check_java
 
 JARS = Path(__file__).with_name("jars.toml")
+NEWEST = "kafka_4_1"
 _JARS_FOLDER = Path(sys.prefix, "share", "kafka-placement", "kafka-jars")
 _REMEDY = "Run `make test` with a connection to Maven Central"
 
@@ -65,6 +68,9 @@ _COMMON = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "queued.max.requests": "100",
+    # Small fetches: a throttle only holds back the next one.
+    "replica.fetch.max.bytes": "65536",
+    "replica.fetch.response.max.bytes": "131072",
 }
 
 
@@ -79,6 +85,23 @@ def find_class_path(version: str) -> str:
     with (_JARS_FOLDER / ".lock").open("w") as lock:  # several test processes may need them
         fcntl.flock(lock, fcntl.LOCK_EX)
         return os.pathsep.join(map(str, jars.fetch_missing()))
+
+
+@cache
+def find_class_archive(version: str) -> Path:
+    """Return an archive of the classes that a broker loads, which halves its start; a broker makes it as it stops."""
+    archive = _JARS_FOLDER / f"{version}.jsa"
+    find_class_path(version)
+    with (_JARS_FOLDER / ".lock").open("w") as lock, TemporaryDirectory() as folder:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not archive.exists():
+            part = Path(folder, "classes.jsa")
+            recorded = KafkaCluster(Path(folder, "cluster"), version, brokers=1, racks=0)
+            recorded.start((f"-XX:ArchiveClassesAtExit={part}",))
+            recorded.nodes[1].stop()
+            recorded.stop()
+            shutil.move(part, archive)
+    return archive
 
 
 def find_free_ports(count: int) -> list[int]:
@@ -151,15 +174,18 @@ class Node:
         """What it has printed."""
         return (self.folder / "out.log").read_text(errors="replace")
 
-    def start(self, class_path: str, main: Sequence[str] = ("kafka.Kafka", "server.properties")) -> None:
-        """Start it; wait_for_brokers says when it is ready. main: the class, and its file of settings."""
+    def start(
+        self, class_path: str, options: Sequence[str] = (), main: Sequence[str] = ("kafka.Kafka", "server.properties")
+    ) -> None:
+        """Start it; wait_for_brokers says when it is ready. options: of Java. main: the class, and its settings."""
         with (self.folder / "out.log").open("ab") as out:
             logging = (
                 f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",
                 "-Dzookeeper.admin.enableServer=false",
             )
+            java = (check_java().executable, f"-Xmx{self.heap_mb}m", *_JAVA_OPTIONS, *options)
             self.process = subprocess.Popen(
-                [check_java().executable, f"-Xmx{self.heap_mb}m", *_JAVA_OPTIONS, *logging, "-cp", class_path, *main],
+                [*java, *logging, "-cp", class_path, *main],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -190,7 +216,7 @@ class KafkaCluster:
     """A KRaft cluster of a controller and brokers 1 to n, in racks r1, r2, ... in turn."""
 
     folder: Path
-    version: str = "kafka_4_1"
+    version: str = NEWEST
     brokers: int = 3
     racks: int = 3
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -198,6 +224,7 @@ class KafkaCluster:
     secure: bool = False  # whether brokers also listen with SASL_SSL; `settings` say how
     cluster_id: str = field(default_factory=make_kafka_uuid)
     nodes: dict[int, Node] = field(default_factory=dict)
+    options: Sequence[str] = ()  # of Java
 
     @property
     def bootstrap(self) -> str:
@@ -209,8 +236,9 @@ class KafkaCluster:
         """host:port of the first broker, with SASL_SSL."""
         return f"127.0.0.1:{self.nodes[1].secure_port}"
 
-    def start(self) -> KafkaCluster:
-        """Start all nodes, and wait until all brokers have registered."""
+    def start(self, options: Sequence[str] | None = None) -> KafkaCluster:
+        """Start all nodes, and wait until all brokers have registered. options: of Java, instead of the usual ones."""
+        self.options = self._list_options() if options is None else options
         ports = find_free_ports(self.brokers + 1)
         controller = f"{CONTROLLER_ID}@127.0.0.1:{ports[0]}"
         for id_, port in zip((CONTROLLER_ID, *range(1, self.brokers + 1)), ports, strict=True):
@@ -221,15 +249,19 @@ class KafkaCluster:
             self.nodes[id_] = node
         self._format_controller()
         for node in self.nodes.values():
-            node.start(find_class_path(self.version))
+            node.start(find_class_path(self.version), self.options)
         self.wait_for_brokers(range(1, self.brokers + 1))
         return self
+
+    def _list_options(self) -> tuple[str, ...]:
+        """Return Java's options that make the version start fast, if it is started often enough."""
+        return (f"-XX:SharedArchiveFile={find_class_archive(self.version)}",) if self.version == NEWEST else ()
 
     def restart(self, id_: int) -> None:
         """Start a broker that was killed, and wait until it is ready."""
         node = self.nodes[id_]
         (node.folder / "out.log").write_text("")
-        node.start(find_class_path(self.version))
+        node.start(find_class_path(self.version), self.options)
         self.wait_for_brokers([id_])
 
     def stop(self) -> None:
@@ -285,9 +317,17 @@ class KafkaCluster:
         admin.close()
 
     def add_partition(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Add the next partition to a topic."""
+        """Add the next partition to a topic; wait if it is being moved, as its replicas are more than usual then."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap.split(","))
-        admin.create_partitions({topic: {"count": partition + 1, "assignments": [list(replicas)]}})
+
+        def is_added() -> bool:
+            try:
+                admin.create_partitions({topic: {"count": partition + 1, "assignments": [list(replicas)]}})
+            except InvalidReplicationAssignmentError:
+                return False
+            return True
+
+        wait_until(is_added, f"topic {topic} does not grow")
         admin.close()
 
     def _write_files(self, node: Node, controller: str) -> None:
@@ -351,8 +391,9 @@ class KafkaCluster:
 class ZooKeeperCluster(KafkaCluster):
     """A cluster of Kafka 2.8 with ZooKeeper, which is its node 100."""
 
-    def start(self) -> KafkaCluster:
-        """Start all nodes, and wait until all brokers have started."""
+    def start(self, options: Sequence[str] | None = None) -> KafkaCluster:
+        """Start all nodes, and wait until all brokers have started. options: of Java."""
+        self.options = options or ()
         ports = find_free_ports(self.brokers + 1)
         zookeeper = Node(CONTROLLER_ID, ports[0], self.folder / str(CONTROLLER_ID))
         zookeeper.folder.mkdir(parents=True)
@@ -364,7 +405,9 @@ class ZooKeeperCluster(KafkaCluster):
         )
         (zookeeper.folder / "zoo.cfg").write_text("".join(f"{line}\n" for line in lines))
         self.nodes[CONTROLLER_ID] = zookeeper
-        zookeeper.start(find_class_path(self.version), ("org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"))
+        zookeeper.start(
+            find_class_path(self.version), main=("org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg")
+        )
         for id_, port in zip(range(1, self.brokers + 1), ports[1:], strict=True):
             rack = f"r{(id_ - 1) % self.racks + 1}" if self.racks else None
             node = self.nodes[id_] = Node(id_, port, self.folder / str(id_), rack)

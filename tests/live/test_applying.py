@@ -31,8 +31,8 @@ from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
 _RECORD = bytes(10_000)
-_RECORDS = 200  # of a partition: 2 MB
-_SLOW, _SLOWER = "1MB", "300kB"  # throttles of plans that are interrupted
+_RECORDS = 50  # of a partition: 500 kB
+_SLOW, _SLOWER = "1MB", "200kB"  # throttles of plans that are interrupted
 Lists = dict[tuple[str, int], tuple[int, ...]]
 
 
