@@ -149,7 +149,7 @@ def _act(
         if journal := application.describe_journal():
             print_line(f"journal: {journal}")
         _print(_render_preview(preview, options))
-        return 0 if preview.progress.may_execute and not preview.problems else EXIT_INPUT
+        return EXIT_INPUT if preview.problems else 0
     if mode is _Mode.EXECUTE:
         if not application.execute(options, defaults):
             print_line("The plan is applied already: nothing to do.")
@@ -186,8 +186,9 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
         yield "  no partition has to be reassigned"
     for problem in preview.problems:
         yield f"  problem: {problem}"
-    if not preview.problems and preview.progress.may_execute:
-        yield "Nothing was changed. Add --execute to carry it out."
+    if not preview.problems:
+        rest = "wait for what is under way, and to carry out the rest" if preview.is_under_way else "carry it out"
+        yield f"Nothing was changed. Add --execute to {rest}."
 
 
 def _render_verification(verification: Verification) -> Iterator[str]:

@@ -16,9 +16,9 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_moment, parse_report
 from pipelines.cli.run_summary import SUMMARY_STAGE, describe_older_snapshots, print_details, print_summary
 from pipelines.cli.source_arguments import CommandConfigsOption, SourcesArgument, open_sources
-from pipelines.cli.text_format import print_line, print_message, print_warning
+from pipelines.cli.text_format import format_count, print_line, print_message, print_warning
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
-from pipelines.errors import EXIT_ALERT, SettingsError, StoreError
+from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError, StoreError
 from pipelines.ingest.sources import SnapshotKey
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def run(
     from pipelines.stages.plan_requests import list_possible_goals
     from pipelines.stages.stage_registry import steps_between
 
-    result = open_sources(sources, command_configs)
+    result, unreachable = open_sources(sources, command_configs)
     try:
         steps = steps_between(first, last)
         is_complete = SUMMARY_STAGE in steps
@@ -145,6 +145,9 @@ def run(
     print_line(f"Finished in {monotonic() - began:.0f} s.")
     if rules and is_complete:
         _raise_alerts(store, context.snapshots, rules, settings.alerts, verdicts)
+    if unreachable:
+        print_message(f"{format_count(unreachable, 'cluster')} could not be read, see above")
+        raise typer.Exit(EXIT_INPUT)
 
 
 def _add_custom_failures(settings: Settings, texts: Sequence[str]) -> Settings:

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.option_values import parse_place
-from pipelines.cli.text_format import format_count, print_message
+from pipelines.cli.text_format import format_count, print_error, print_message
+from pipelines.errors import KafkaPlacementError, SourceError
 from pipelines.ingest.sources import Source, check_names, find_source, is_live
 
 _HELP = "client.properties as for Kafka's own tools, to connect to kafka:// sources"
@@ -87,14 +88,28 @@ def save_live_cluster(
     return replace(source, options=" ".join(map(shlex.quote, words)))
 
 
-def open_sources(arguments: Sequence[str], command_config: Sequence[str] | None = None) -> list[Source]:
-    """Return the sources of all arguments. Raises: SourceError if two are of one cluster."""
+def open_sources(arguments: Sequence[str], command_config: Sequence[str] | None = None) -> tuple[list[Source], int]:
+    """Return the sources of all arguments, and how many running clusters were left out as they do not answer.
+
+    An error message names each of these. Raises: KafkaPlacementError if no source is left, or if two are of one
+    cluster.
+    """
     _check_use(arguments, command_config)
-    sources = [
-        open_source(argument, command_config) if is_live(argument) else find_source(argument) for argument in arguments
-    ]
+    sources, faults = [], []
+    for argument in arguments:
+        if not is_live(argument):
+            sources.append(find_source(argument))
+            continue
+        try:
+            sources.append(open_source(argument, command_config))
+        except SourceError as fault:
+            faults.append(str(fault))
+    if faults and not sources:
+        raise KafkaPlacementError(*faults)
+    for text in faults:
+        print_error([f"{text}. This cluster is left out of the run"])
     check_names(sources)
-    return sources
+    return sources, len(faults)
 
 
 def save_live_sources(arguments: Sequence[str], command_config: str | None) -> list[str]:

@@ -38,6 +38,11 @@ class PlanPreview(NamedTuple):
     work: list[WaveWork]
     problems: list[str]
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether partitions of the plan are being reassigned."""
+        return self.progress.status is PlanStatus.IN_FLIGHT
+
 
 @dataclass
 class PlanApplication:
@@ -69,27 +74,29 @@ class PlanApplication:
         throttles = options.throttle_bytes_per_s is not None
         missing = self.connection.list_missing_permissions(topics, configs=throttles)
         work = list_work(self.steps, view, reading.log_dirs)
-        return PlanPreview(progress, work, find_problems(self.steps, view, reading.log_dirs, missing))
+        problems = find_problems(self.steps, view, reading.log_dirs, missing)
+        begun = self.journal.last_begin
+        if begun is not None and self._is_open and begun["direction"] == Direction.ROLLBACK:
+            problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
+        if not self._is_open and progress.status is PlanStatus.CHANGED:
+            problems.append("the cluster has changed since the plan was made; apply without --execute shows how")
+        return PlanPreview(progress, work, problems)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether an execution has not ended."""
+        return self.journal.last_begin is not None and self.journal.last_end is None
 
     def execute(self, options: ExecutionOptions, defaults: TopicDefaults) -> bool:
         """Carry out the plan, or the rest of it. Returns: whether there was anything to do.
 
         Raises: SettingsError if it must not be executed now; ExecutionStopped if it cannot go on.
         """
-        begun = self.journal.last_begin
-        is_open = self.journal.last_end is None and begun is not None
-        if is_open and begun is not None and begun["direction"] == Direction.ROLLBACK:
-            raise SettingsError(
-                f"{self.folder}: a rollback of this plan has not ended. End it first, with --rollback or --cancel"
-            )
         preview = self.preview(options, defaults)
-        problems = list(preview.problems)
-        if not is_open and preview.progress.status is PlanStatus.CHANGED:
-            problems.append("the cluster has changed since the plan was made; apply without --execute shows how")
-        if problems:
-            raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in problems))
+        if preview.problems:
+            raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in preview.problems))
         is_done = preview.progress.status is PlanStatus.DONE and not self._list_pending_elections(preview)
-        if is_done and not is_open and not self.journal.find_earlier_configs():
+        if is_done and not self._is_open and not self.journal.find_earlier_configs():
             return False
         with self._locked():
             self._executor(Direction.APPLY, options).execute(Direction.APPLY)
@@ -104,7 +111,7 @@ class PlanApplication:
         """Describe an execution that has not ended, and throttles that are left; None without either."""
         begun, outstanding = self.journal.last_begin, self.journal.find_earlier_configs()
         parts = []
-        if begun is not None and self.journal.last_end is None:
+        if begun is not None and self._is_open:
             parts.append(f"{begun['direction']} began at {begun['at']} and has not ended")
         if outstanding:
             names = [f"broker {id_}" for id_ in sorted(outstanding.brokers)] + sorted(outstanding.topics)

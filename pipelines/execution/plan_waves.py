@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from pipelines.errors import SettingsError
 from pipelines.live.kafka_connection import Key, LivePartition, OngoingReassignment, Reassignments
 from pipelines.plan_files.plan_reader import StoredPlan
 
@@ -57,7 +58,10 @@ class PlanWaves:
 
     @classmethod
     def of_plan(cls, plan: StoredPlan) -> PlanWaves:
-        """Return the steps of a stored plan."""
+        """Return the steps of a stored plan. Raises: SettingsError if one has the same list twice."""
+        for key, change in plan.changes.items():
+            if len({*map(tuple, change.lists)}) < len(change.lists):  # where a partition is would be ambiguous
+                raise SettingsError(f"the plan gives {key[0]}-{key[1]} the same replicas twice. Make a new plan")
         partitions = {
             key: PartitionSteps(tuple(map(tuple, change.lists)), tuple(wave for wave, _ in change.steps))
             for key, change in plan.changes.items()

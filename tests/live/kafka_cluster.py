@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.errors import InvalidReplicationAssignmentError
 
@@ -309,6 +309,15 @@ class KafkaCluster:
         }
         admin.create_topics(requests, timeout_ms=30_000)
         admin.close()
+
+    def produce(self, records: Mapping[tuple[str, int], int], size_bytes: int = 10_000) -> None:
+        """Write so many records to each partition."""
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap.split(","), acks="all", linger_ms=20)
+        for (topic, partition), count in records.items():
+            for _ in range(count):
+                producer.send(topic, bytes(size_bytes), partition=partition)
+        producer.flush()
+        producer.close()
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic."""

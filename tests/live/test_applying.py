@@ -30,21 +30,14 @@ from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
-_RECORD = bytes(10_000)
-_RECORDS = 50  # of a partition: 500 kB
 _SLOW, _SLOWER = "1MB", "200kB"  # throttles of plans that are interrupted
 Lists = dict[tuple[str, int], tuple[int, ...]]
 
 
 @pytest.fixture(scope="module")
 def filled(cluster: KafkaCluster) -> KafkaCluster:
-    """The cluster with records in the topic `hot`, so that copies take time."""
-    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap.split(","), acks="all", linger_ms=20)
-    for partition in TOPICS["hot"][0]:
-        for _ in range(_RECORDS):
-            producer.send("hot", _RECORD, partition=partition)
-    producer.flush()
-    producer.close()
+    """The cluster with 500 kB in each partition of the topic `hot`, so that copies take time."""
+    cluster.produce({("hot", partition): 50 for partition in TOPICS["hot"][0]})
     return cluster
 
 
@@ -152,7 +145,8 @@ def test_plan_is_applied_and_rolled_back(
     assert "nothing to do" in _apply(filled, plan, "--execute")
     assert (plan / JOURNAL).read_bytes() == journal
     assert "as planned" in _apply(filled, plan, "--verify")
-    assert "as before the plan" in _apply(filled, plan, "--rollback")
+    assert "as before the plan" in _apply(filled, plan, "--rollback", "--throttle", "none")
+    assert sum(entry["event"] == "throttle" for entry in Journal.open(plan).entries) == journal.count(b'"throttle",')
     view = view_cluster(admin)
     assert _get_lists(view) == original
     assert all(one.leader == one.replicas[0] for one in view.partitions.values())
@@ -183,6 +177,14 @@ def test_killed_executor_continues(
     process.wait()
     with (plan / JOURNAL).open("ab") as file:
         file.write(b'{"at":"2026-')  # as if it was killed while it wrote
+    if direction == "--execute":
+        text = _apply(filled, plan)
+        assert "journal: apply began at" in text
+        assert "Add --execute to wait for what is under way, and to carry out the rest." in text
+    else:
+        text = _apply(filled, plan, code=1)
+        assert "journal: rollback began at" in text
+        assert "problem: a rollback of this plan has not ended. End it first, with --rollback or --cancel" in text
     assert admin.list_reassignments()
     _apply(filled, plan, direction, "--throttle", "50MB")
     expected = _get_planned(plan, original) if direction == "--execute" else original
@@ -192,6 +194,7 @@ def test_killed_executor_continues(
 
 def test_cancel_restores_the_order(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
     plan = _make_plan(filled, tmp_path)
+    admin.alter_broker_configs(3, {LEADER_RATE: "77000000"})
     process = _start(filled, plan, "--execute", "--throttle", _SLOWER)
     _wait_until_moving(admin)
     process.send_signal(signal.SIGKILL)
@@ -203,6 +206,8 @@ def test_cancel_restores_the_order(filled: KafkaCluster, admin: KafkaAdmin, orig
     lists = _get_lists(view_cluster(admin))
     assert all(list(lists[key]) in changes[key].lists for key in changes)
     assert {key: lists[key] for key in moving} == {key: original[key] for key in moving}
+    assert admin.describe_own_broker_configs(3, (LEADER_RATE, FOLLOWER_RATE)) == {LEADER_RATE: "77000000"}
+    admin.alter_broker_configs(3, {LEADER_RATE: None})
     _check_no_throttle(admin)
     _apply(filled, plan, "--rollback")
     assert _get_lists(view_cluster(admin)) == original
@@ -221,12 +226,39 @@ def test_foreign_reassignment_is_noticed(
     assert _get_lists(view_cluster(admin))["clicks", 4] == original["clicks", 4]
 
 
+def test_foreign_reassignment_pauses_the_plan(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    """Another tool moves a partition beside the plan, slowly; a second execution is refused meanwhile."""
+    plan = _make_plan(filled, tmp_path)
+    filled.create_topics({"other": ({0: [2]}, {LEADER_REPLICAS: "*", FOLLOWER_REPLICAS: "*"})})
+    filled.produce({("other", 0): 20})
+    process = _start(filled, plan, "--execute", "--throttle", _SLOW)
+    _wait_until_moving(admin)
+    admin.alter_broker_configs(2, {LEADER_RATE: "1000"})
+    admin.alter_reassignments({("other", 0): [3]})
+    assert "is applying a plan to cluster" in _apply(filled, plan, "--rollback", code=1)
+    reason = "another tool reassigns other-0"
+    wait_until(lambda: any(e.get("reason") == reason for e in Journal.open(plan).entries), "the plan was not paused")
+    assert process.poll() is None
+    admin.alter_broker_configs(2, {LEADER_RATE: None})
+    _finish(process)
+    assert _get_lists(view_cluster(admin)) == _get_planned(plan, original) | {("other", 0): (3,)}
+    filled.delete_topic("other")
+    _check_no_throttle(admin)
+
+
 def test_changed_cluster_is_refused(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
     plan = _make_plan(filled, tmp_path)
     key = next(iter(read_plan(plan).changes))
     admin.alter_reassignments({key: list(reversed(original[key]))})
     wait_until(lambda: _get_lists(view_cluster(admin))[key] != original[key], "the order has not changed")
     assert "has changed" in _apply(filled, plan, "--execute", code=1)
+    filled.delete_topic(key[0])
+    wait_until(lambda: key not in view_cluster(admin).partitions, "the topic was not deleted")
+    filled.create_topics({key[0]: TOPICS[key[0]]})
+    wait_until(lambda: key in view_cluster(admin).partitions, "the topic was not created")
+    assert "was deleted and created again" in _apply(filled, plan, "--execute", code=1)
     assert not (plan / JOURNAL).exists()
 
 
@@ -292,6 +324,7 @@ def test_throttle_of_a_failed_broker_is_removed_later(
     process.wait()
     filled.nodes[5].kill()
     wait_until(lambda: 5 not in view_cluster(admin).live_brokers, "broker 5 is still live")
+    assert "5 (fenced)" in _apply(filled, plan, code=1)
     assert "a throttle remains on broker 5" in _apply(filled, plan, "--cancel", code=1)
     filled.restart(5)
     assert admin.describe_own_broker_configs(5, (LEADER_RATE,)) != {}

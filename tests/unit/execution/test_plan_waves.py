@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from pipelines.errors import SettingsError
 from pipelines.execution.plan_waves import Direction, PartitionSteps, Place, PlanWaves
 from pipelines.live.kafka_connection import LivePartition, OngoingReassignment
+from pipelines.plan_files.plan_reader import PlannedChange
 
 _KEY = ("t", 0)
 _STEPS = PlanWaves({_KEY: PartitionSteps(((1, 2), (1, 3), (4, 3)), (1, 3))}, 3)
@@ -62,3 +67,10 @@ def test_waves_are_in_the_order_of_the_direction() -> None:
     assert _STEPS.list_waves(Direction.APPLY) == [1, 2, 3]
     assert _STEPS.list_waves(Direction.ROLLBACK) == [3, 2, 1]
     assert _STEPS.find_targets(2, Direction.APPLY) == {}
+
+
+def test_partition_that_returns_to_earlier_replicas_is_rejected() -> None:
+    change = PlannedChange([1, 2], ((1, [1, 3]), (2, [1, 2])))
+    plan: Any = SimpleNamespace(changes={_KEY: change}, wave_files=("wave-1.json", "wave-2.json"))
+    with pytest.raises(SettingsError, match="gives t-0 the same replicas twice"):
+        PlanWaves.of_plan(plan)
