@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import typer.main
 
-from pipelines.alerts.thresholds import parse_thresholds
+from pipelines.alerts.run_alerts import parse_alerts
 from pipelines.cli import app, entry
-from pipelines.stages.scheme_comparison_stage import METRICS
+from pipelines.config.settings import load_settings
 from tests.jobs.bundle import InvalidBundle, check_job, load_bundle, resolve
 
 ROOT = Path(__file__).parents[2]
@@ -128,7 +128,7 @@ def test_wheel_tasks_call_the_command(name: str, task: dict[str, Any]) -> None:
     sub = command.get_command(context, words[0])
     subcontext = sub.make_context(words[0], words[1:], parent=context)
     if subcontext.params.get("alert"):
-        assert parse_thresholds(subcontext.params["alert"], METRICS, ())
+        assert parse_alerts(subcontext.params["alert"], load_settings([]).alerts, ())
 
 
 def test_files_of_the_jobs_exist() -> None:
