@@ -43,11 +43,11 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-class _Entry(BaseModel):
+class _ConfigEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
-class MetricName(_Entry):
+class MetricName(_ConfigEntry):
     """A metric that gives a load. labels, without: labels that its series must have, and must not have."""
 
     exporter: str
@@ -80,14 +80,14 @@ class MetricName(_Entry):
         )
 
 
-class BrokerLabel(_Entry):
+class BrokerLabel(_ConfigEntry):
     """A label that names a broker. pattern: matches the whole label, with the group `id` or `host`."""
 
     label: str
     pattern: Annotated[str, AfterValidator(lambda text: _compile(text).pattern)]
 
 
-class MetricNames(_Entry):
+class MetricNames(_ConfigEntry):
     """All metrics that are read, in order of preference; and the labels of brokers."""
 
     names: tuple[MetricName, ...]
