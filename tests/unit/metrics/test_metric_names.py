@@ -7,7 +7,8 @@ import pytest
 from pipelines.config.settings_text import read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
-from pipelines.metrics.metric_names import MetricNames, Quantity, parse_metric_names
+from pipelines.metrics.metric_files import read_series
+from pipelines.metrics.metric_names import MetricKind, MetricNames, Quantity, parse_metric_names
 from tests.docs.pages import ROOT
 
 _PLAIN, _RAW = "kafka_server_brokertopicmetrics_bytesin_total", "kafka_server_BrokerTopicMetrics_Count"
@@ -83,3 +84,22 @@ def test_broker_of_a_series(names: MetricNames, labels: dict[str, str], broker: 
     hosts = {1: "kafka-a.example.com", 2: "shared.example.com", 3: "shared.example.com", 4: None}
     matcher = BrokerMatcher(names.brokers, [KnownBroker(*item) for item in hosts.items()])
     assert matcher.find(labels) == broker
+
+
+@pytest.mark.parametrize("folder", ["jmx-exporter-with-rules", "jmx-exporter-without-rules"])
+def test_recorded_exporters(names: MetricNames, folder: str) -> None:
+    """20 records of 10,072 bytes each were written to two partitions, led by brokers 1 and 3, between two scrapes."""
+    increase: dict[tuple[Quantity, int, str | None], float] = {}
+    for broker in (1, 2, 3):
+        files = {str(ROOT / "data_samples" / "metrics" / folder / f"broker-{broker}-{m}.txt"): 10.0 * m for m in (1, 2)}
+        series = read_series(files)
+        for i, labels in enumerate(series.labels):
+            if (index := names.find(labels)) is not None and names.names[index].kind is MetricKind.COUNTER:
+                first, last = series.values[series.offsets[i]], series.values[series.offsets[i + 1] - 1]
+                increase[names.names[index].quantity, broker, labels.get("topic")] = last - first
+    written = 20 * 10_072
+    of_brokers = [increase[Quantity.BROKER_BYTES_IN, broker, None] for broker in (1, 2, 3)]
+    assert of_brokers == [written, 0, written]
+    assert increase[Quantity.BYTES_IN, 1, "orders"] == written
+    assert increase[Quantity.BYTES_IN, 2, "un-clean_1.x"] == 0
+    assert increase[Quantity.BYTES_OUT, 1, "orders"] == 0
