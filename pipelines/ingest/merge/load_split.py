@@ -13,10 +13,10 @@ Bools = npt.NDArray[np.bool_]
 
 
 class PartitionLoads(NamedTuple):
-    """Loads of partitions. rate: float64 (p), NaN = unknown. is_measured: whether its share is that of what was appended: bool (p)."""
+    """Loads of partitions (p)."""
 
-    rate: Floats
-    is_measured: Bools
+    rate: Floats  # float64; NaN = unknown
+    is_measured: Bools  # whether its share is that of what was appended
 
 
 def split_loads(

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.metrics.load_split import PartitionLoads, split_loads
+from pipelines.ingest.merge.load_split import PartitionLoads, split_loads
 
 
 def _split(partitions: list[tuple[int, int, float]], loads: dict[tuple[int, int], float]) -> PartitionLoads:
