@@ -31,6 +31,7 @@ NAMES = {
     "metadata-shell": "metadata-shell",
     "topic-configs": "topic-configs",
     "strimzi-topics": "strimzi-topics",
+    "loads": "topic-loads",
     "rpk": "rpk",
     "broker-api-versions": "broker-api-versions",
     "cluster-endpoints": "cluster-endpoints",
