@@ -26,6 +26,7 @@ from pipelines.ingest.formats import (
     rpk,
     shell_commands,
     strimzi_topics,
+    topic_loads,
     zookeeper_cli,
     zookeeper_json,
 )
@@ -54,7 +55,7 @@ FORMATS: dict[str, Format] = {
             module.FORMAT
             for module in (kcat, broker_api_versions, cluster_endpoints, java_descriptions, cruise_control_table, rpk)
         ),
-        *(kafka_configs.FORMAT, metadata_shell.FORMAT, strimzi_topics.FORMAT),
+        *(kafka_configs.FORMAT, metadata_shell.FORMAT, strimzi_topics.FORMAT, topic_loads.FORMAT),
         shell_commands.FORMAT,  # no line of data can be a command or an error
         # An answer or a plan of this program has keys of the others.
         *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, reassignment_status.FORMAT, REASSIGNMENT),

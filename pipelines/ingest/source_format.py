@@ -40,6 +40,8 @@ class FactKind(StrEnum):
     BROKER_REMOVED = "broker_removed"  # KRaft log: unregistered
     REPLICA = "replica"  # one replica's log on one broker: size, lag, offsets
     OFFSET = "offset"  # a partition's log end offset
+    LOAD = "load"  # what one broker transfers of a topic
+    APPENDED = "appended"  # records that were appended to a partition while its topic's loads were measured
     IGNORED = "ignored"  # says nothing that we use; `reasons` has its one reason
     REJECTED = "rejected"  # cannot be understood: quarantined, with `reasons`
 
@@ -92,8 +94,9 @@ FACTS = pa.schema(
         ("caps_min_isr", pa.bool_()),  # whether it runs Kafka 3.7 or later, see TopicDefaults; null: not shown
         ("draining", pa.bool_()),  # true: the broker is to be emptied (a model's `removed`)
         ("size_bytes", pa.int64()),
-        ("bytes_in_per_s", pa.float64()),  # TOPIC: sum over its partitions; PARTITION: of the partition
+        ("bytes_in_per_s", pa.float64()),  # TOPIC: sum over its partitions; LOAD: those that a broker leads
         ("bytes_out_per_s", pa.float64()),
+        ("records", pa.int64()),  # APPENDED
         ("offset_lag", pa.int64()),  # messages
         ("log_end_offset", pa.int64()),
         ("high_watermark", pa.int64()),

@@ -225,6 +225,7 @@ class KafkaCluster:
     cluster_id: str = field(default_factory=make_kafka_uuid)
     nodes: dict[int, Node] = field(default_factory=dict)
     options: Sequence[str] = ()  # of Java
+    own_options: Callable[[int], Sequence[str]] = lambda _: ()  # of one node's Java, by its id
 
     @property
     def bootstrap(self) -> str:
@@ -249,7 +250,7 @@ class KafkaCluster:
             self.nodes[id_] = node
         self._format_controller()
         for node in self.nodes.values():
-            node.start(find_class_path(self.version), self.options)
+            node.start(find_class_path(self.version), (*self.options, *self.own_options(node.id)))
         self.wait_for_brokers(range(1, self.brokers + 1))
         return self
 
@@ -261,7 +262,7 @@ class KafkaCluster:
         """Start a broker that was killed, and wait until it is ready."""
         node = self.nodes[id_]
         (node.folder / "out.log").write_text("")
-        node.start(find_class_path(self.version), self.options)
+        node.start(find_class_path(self.version), (*self.options, *self.own_options(id_)))
         self.wait_for_brokers([id_])
 
     def stop(self) -> None:

@@ -11,6 +11,7 @@ from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
+from pipelines.ingest.merge.load_merge import share_loads
 from pipelines.ingest.merge.log_merge import find_unlisted_partitions, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
 from pipelines.ingest.merge.registration_listings import find_disputed, find_missing
@@ -44,7 +45,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     partitions = topic_merge.add_listed_partitions(partitions, declared, listed_topics)
     partitions = partitions.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     partitions, stray_logs = merge_logs(shard, partitions)
-    partitions = topic_merge.share_topic_loads(partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
+    partitions = share_loads(shard, partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
     declared |= find_unlisted_partitions(shard, partitions, declared)
     unheaded = topic_merge.find_without_topic_line(shard, declared)
     defaults = topic_merge.merge_defaults(shard)

@@ -19,6 +19,13 @@ LOADS = (
     column("bytes_in_per_s", DOUBLE, "bytes per second that producers write; null = unknown"),
     column("bytes_out_per_s", DOUBLE, "bytes per second that consumers fetch; null = unknown"),
 )
+LOAD_SOURCE = column(
+    "load_source",
+    TEXT,
+    "how its bytes per second are known: partition = a source shows them; offsets, even = its share of what its leader "
+    "transfers of the topic, by the records appended or the same for all; topic = the same share of the topic's; "
+    "null = unknown",
+)
 LOG_COLUMNS = (
     column("size_bytes", LONG, "size of its log, bytes; null = unknown"),
     column("offset_lag", LONG, "messages behind the high watermark or log end, as kafka-log-dirs shows it"),
@@ -50,6 +57,7 @@ PARTITIONS = pa.schema(
         column("observers", INTS, "Confluent: replicas that join the ISR only if promoted; null = not shown"),
         column("offline_replicas", INTS, "replicas on offline brokers or log directories; null = not shown"),
         *LOADS,
+        LOAD_SOURCE,
         column("logs", pa.list_(LOG), "log of each replica, in the order of `replicas`; null = no log is known"),
         column("source", TEXT, "file that shows it"),
         column("line_number", LONG, "line in that file"),

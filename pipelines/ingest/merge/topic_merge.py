@@ -18,7 +18,7 @@ from pipelines.ingest.merge.entities import LOADS, TOPICS
 from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.columns import is_valid, to_array, to_codes, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_codes, to_lists, to_numpy
 from udfs.arrow.ragged import row_of
 from udfs.plurals import count_of
 
@@ -145,23 +145,6 @@ def find_without_topic_line(shard: ShardFacts, declared: Declared) -> set[str]:
 
 def _has_topic_line(fields: dict[str, Any]) -> bool:
     return any(fields.get(column) is not None for column in _TOPIC_LINE)
-
-
-def share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
-    """Divide the loads of topics evenly among their partitions, where a partition's own load is unknown."""
-    topic_code, names = to_codes(partitions["topic"])
-    topics = [declared.get(topic, {}) for topic in names.to_pylist()]
-    visible = np.bincount(topic_code[topic_code >= 0], minlength=len(topics))
-    counts = np.array([max(topic.get("partition_count") or 0, n) for topic, n in zip(topics, visible, strict=True)])
-    for name in LOAD_FIELDS:
-        totals = np.array([np.nan if (total := topic.get(name)) is None else total for topic in topics])
-        if np.isnan(totals).all():
-            continue
-        even = (totals / counts)[topic_code]
-        values = np.nan_to_num(np.round(even)).astype(np.int64) if name == "size_bytes" else even
-        column = pc.coalesce(to_array(partitions[name]), pa.array(values, mask=np.isnan(even)))
-        partitions = partitions.set_column(partitions.schema.get_field_index(name), name, column)
-    return partitions
 
 
 def describe_topics(

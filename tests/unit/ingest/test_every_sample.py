@@ -31,6 +31,7 @@ NAMES = {
     "metadata-shell": "metadata-shell",
     "topic-configs": "topic-configs",
     "strimzi-topics": "strimzi-topics",
+    "loads": "topic-loads",
     "rpk": "rpk",
     "broker-api-versions": "broker-api-versions",
     "cluster-endpoints": "cluster-endpoints",
@@ -62,7 +63,12 @@ REJECTED = {
     "topics-no-partitions.csv": "line 1: no column partitions",
     "replication-offset-checkpoint": "does not show which broker",
 }
-FILES = [p for p in sorted(SAMPLES.rglob("*")) if p.is_file() and p.suffix != ".md" and p.parent.name != "pastes"]
+NO_SOURCES = ("pastes", "metrics")
+FILES = [
+    path
+    for path in sorted(SAMPLES.rglob("*"))
+    if path.is_file() and path.suffix != ".md" and not set(NO_SOURCES) & set(path.parts)
+]
 READ = [p for p in FILES if not (p.parent == BAD_DIR and p.name in REJECTED)]
 
 

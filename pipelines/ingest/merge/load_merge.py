@@ -1,0 +1,101 @@
+"""Gives partitions their loads: their own, their share of what a broker transfers of the topic, or of the topic's."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.ingest.merge.entities import LOAD_SOURCE
+from pipelines.ingest.merge.load_split import split_loads
+from pipelines.ingest.merge.shard_facts import ShardFacts
+from pipelines.ingest.merge.topic_merge import LOAD_FIELDS, Declared
+from pipelines.ingest.source_format import FactKind
+from udfs.arrow.columns import is_valid, to_array, to_codes, to_lists, to_numpy
+
+_RATES = ("bytes_in_per_s", "bytes_out_per_s")
+_SOURCES = pa.array([None, "partition", "offsets", "even", "topic"])  # of LOAD_SOURCE, by code
+_UNKNOWN, _OWN, _OFFSETS, _EVEN, _TOPIC = range(5)
+
+
+def share_loads(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> pa.Table:
+    """Complete the loads of partitions (sorted by topic and partition), and append LOAD_SOURCE."""
+    is_own = _has_rate(partitions)
+    partitions, source = _share_broker_loads(shard, partitions)
+    source[is_own] = _OWN
+    partitions = _share_topic_loads(partitions, declared)
+    source[(source == _UNKNOWN) & _has_rate(partitions)] = _TOPIC
+    return partitions.append_column(LOAD_SOURCE.name, _SOURCES.take(pa.array(source)))
+
+
+def _has_rate(partitions: pa.Table) -> npt.NDArray[np.bool_]:
+    rate_in, rate_out = (is_valid(partitions[name]) for name in _RATES)
+    return rate_in | rate_out
+
+
+def _share_broker_loads(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int8]]:
+    """Divide what brokers transfer of topics among the partitions that they lead. Return also codes of _SOURCES (p)."""
+    loads = shard.select(FactKind.LOAD)
+    source = np.full(partitions.num_rows, _UNKNOWN, dtype=np.int8)
+    if not loads.num_rows:
+        return partitions, source
+    topic, names = to_codes(partitions["topic"])
+    load_topic = pc.index_in(loads["topic"].combine_chunks(), value_set=names)
+    usable = is_valid(load_topic)
+    load_topic = to_numpy(load_topic, -1).astype(np.int64)
+    load_broker = to_numpy(loads["broker_id"]).astype(np.int64)
+    appended = _find_appended(shard, topic, names, to_numpy(partitions["partition"]).astype(np.int64))
+    leader = _find_leaders(partitions)
+    for name in _RATES:
+        rate = to_numpy(loads[name], np.nan).astype(np.float64)
+        rows = usable & ~np.isnan(rate)
+        key, at = np.unique(load_topic[rows] << np.int64(32) | load_broker[rows], return_inverse=True)
+        sums = np.bincount(at, rate[rows], len(key)).astype(np.float64)
+        split = split_loads(topic, leader, appended, key >> np.int64(32), key & np.int64(0xFFFFFFFF), sums)
+        shared = np.isnan(to_numpy(partitions[name], np.nan).astype(np.float64)) & ~np.isnan(split.rate)
+        source[shared] = np.where(split.is_measured, _OFFSETS, _EVEN)[shared]
+        column = pc.coalesce(to_array(partitions[name]), pa.array(split.rate, mask=np.isnan(split.rate)))
+        partitions = partitions.set_column(partitions.schema.get_field_index(name), name, column)
+    return partitions, source
+
+
+def _find_leaders(partitions: pa.Table) -> npt.NDArray[np.int64]:
+    """Return the leader of each partition, else its first replica where no source shows leaders; -1 = none."""
+    leader = to_numpy(partitions["leader"], -1).astype(np.int64)
+    replicas = to_lists(partitions["replicas"])
+    infer = ~is_valid(partitions["leader"]) & (replicas.lengths > 0)
+    leader[infer] = replicas.values[replicas.offsets[:-1][infer]]
+    return leader
+
+
+def _find_appended(
+    shard: ShardFacts, topic: npt.NDArray[np.int64], names: pa.Array, partition: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """Return the records that were appended to each partition, NaN = unknown."""
+    facts = shard.select(FactKind.APPENDED)
+    appended = np.full(len(topic), np.nan)
+    code = to_numpy(pc.index_in(facts["topic"].combine_chunks(), value_set=names), -1).astype(np.int64)
+    key = code << np.int64(32) | to_numpy(facts["partition"]).astype(np.int64)
+    own_key = topic.astype(np.int64) << np.int64(32) | partition
+    order = np.argsort(own_key)
+    place = np.searchsorted(own_key[order], key)
+    usable = (code >= 0) & (place < len(order))
+    usable[usable] = own_key[order][place[usable]] == key[usable]
+    appended[order[place[usable]]] = to_numpy(facts["records"]).astype(np.float64)[usable]
+    return appended
+
+
+def _share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
+    """Divide the loads of topics evenly among their partitions, where a partition's own load is unknown."""
+    topic_code, names = to_codes(partitions["topic"])
+    topics = [declared.get(topic, {}) for topic in names.to_pylist()]
+    visible = np.bincount(topic_code[topic_code >= 0], minlength=len(topics))
+    counts = np.array([max(topic.get("partition_count") or 0, n) for topic, n in zip(topics, visible, strict=True)])
+    for name in LOAD_FIELDS:
+        totals = np.array([np.nan if (total := topic.get(name)) is None else total for topic in topics])
+        if np.isnan(totals).all():
+            continue
+        even = (totals / counts)[topic_code]
+        values = np.nan_to_num(np.round(even)).astype(np.int64) if name == "size_bytes" else even
+        column = pc.coalesce(to_array(partitions[name]), pa.array(values, mask=np.isnan(even)))
+        partitions = partitions.set_column(partitions.schema.get_field_index(name), name, column)
+    return partitions

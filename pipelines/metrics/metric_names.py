@@ -1,0 +1,109 @@
+"""Which metrics give which loads, and how their series name brokers: conf/metrics.toml, or a file like it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+
+from pipelines.config.settings_text import parse_toml
+from pipelines.errors import SettingsError
+
+NAME = "__name__"  # the label that Prometheus gives the name of a metric
+
+
+class Quantity(StrEnum):
+    """What a metric measures."""
+
+    BYTES_IN = "bytes_in"  # of a topic on a broker
+    BYTES_OUT = "bytes_out"
+    BROKER_BYTES_IN = "broker_bytes_in"  # of a broker, all topics
+    BROKER_BYTES_OUT = "broker_bytes_out"
+    SIZE = "size"  # of a replica
+
+
+class MetricKind(StrEnum):
+    """How the values of a metric are to be read."""
+
+    COUNTER = "counter"  # bytes since the start of the broker
+    RATE = "rate"  # bytes per second
+    GAUGE = "gauge"  # bytes
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from error
+    if compiled.groupindex.keys() not in ({"id"}, {"host"}):
+        raise ValueError("needs one named group, (?P<id>...) or (?P<host>...)")
+    return compiled
+
+
+class _ConfigEntry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class MetricName(_ConfigEntry):
+    """A metric that gives a load. labels, without: labels that its series must have, and must not have."""
+
+    exporter: str
+    quantity: Quantity
+    metric: str
+    kind: MetricKind
+    labels: Mapping[str, str] = {}
+    without: tuple[str, ...] = ()
+    topic: str | None = None
+    partition: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> MetricName:
+        is_of_broker = self.quantity in (Quantity.BROKER_BYTES_IN, Quantity.BROKER_BYTES_OUT)
+        if is_of_broker != (self.topic is None):
+            raise ValueError(f"{self.quantity} {'has no' if is_of_broker else 'needs the'} label of the topic")
+        if (self.quantity is Quantity.SIZE) != (self.partition is not None):
+            raise ValueError("size, and nothing else, needs the label of the partition")
+        if (self.quantity is Quantity.SIZE) != (self.kind is MetricKind.GAUGE):
+            raise ValueError("size, and nothing else, is a gauge")
+        return self
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Return whether a series is one of this metric."""
+        return (
+            labels.get(NAME) == self.metric
+            and all(labels.get(name) == value for name, value in self.labels.items())
+            and not any(labels.get(name) for name in self.without)  # an empty label is none
+            and all(labels.get(name) for name in (self.topic, self.partition) if name is not None)
+        )
+
+
+class BrokerLabel(_ConfigEntry):
+    """A label that names a broker. pattern: matches the whole label, with the group `id` or `host`."""
+
+    label: str
+    pattern: Annotated[str, AfterValidator(lambda text: _compile(text).pattern)]
+
+
+class MetricNames(_ConfigEntry):
+    """All metrics that are read, in order of preference; and the labels of brokers."""
+
+    names: tuple[MetricName, ...]
+    brokers: tuple[BrokerLabel, ...]
+
+    def find(self, labels: Mapping[str, str]) -> int | None:
+        """Return the index of the first entry that a series matches, or None."""
+        return next((index for index, one in enumerate(self.names) if one.matches(labels)), None)
+
+
+def parse_metric_names(text: str, origin: str) -> MetricNames:
+    """Parse a file like conf/metrics.toml. Raises: SettingsError with the entry and what is wrong with it."""
+    try:
+        return MetricNames(**parse_toml(text, origin))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])
+        problem = first["msg"].removeprefix("Value error, ")
+        raise SettingsError(f"{origin}: {place}: {problem}. See conf/metrics.toml for examples") from error

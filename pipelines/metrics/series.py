@@ -1,0 +1,134 @@
+"""Time series as flat arrays, and what their values say about rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from udfs.arrow.ragged import row_of
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Labels = Mapping[str, str]
+
+_GAP = 3.0  # an interval is a gap if it is longer than this many times the usual one
+_P95 = 0.95
+
+
+@dataclass(frozen=True)
+class SeriesSet:
+    """Series with their samples; series i has the samples offsets[i] to offsets[i + 1], by rising time."""
+
+    labels: tuple[Labels, ...]  # (n), with the name of the metric in __name__
+    offsets: Ints  # int64 (n + 1)
+    times_s: Floats  # float64 (m), seconds since 1970
+    values: Floats  # float64 (m)
+
+    @classmethod
+    def of_samples(cls, labels: Sequence[Labels], times_s: Sequence[Floats], values: Sequence[Floats]) -> SeriesSet:
+        """Return series from parts: parts with the same labels are one series. Of samples at one time, the last counts.
+
+        Samples that are no numbers, which mark the end of a series in Prometheus, are left out.
+        """
+        numbers: dict[frozenset[tuple[str, str]], int] = {}
+        unique: list[Labels] = []
+        for one in labels:
+            if numbers.setdefault(frozenset(one.items()), len(numbers)) == len(unique):
+                unique.append(one)
+        part = [numbers[frozenset(one.items())] for one in labels]
+        row = np.repeat(np.array(part, dtype=np.int64), [len(one) for one in times_s])
+        time, value = (np.concatenate([np.empty(0), *parts]) for parts in (times_s, values))
+        usable = np.isfinite(value) & np.isfinite(time)
+        row, time, value = row[usable], time[usable], value[usable]
+        order = np.lexsort((time, row))
+        row, time, value = row[order], time[order], value[order]
+        is_last = np.r_[(row[1:] != row[:-1]) | (time[1:] != time[:-1]), np.ones(min(len(row), 1), dtype=np.bool_)]
+        row, time, value = row[is_last], time[is_last], value[is_last]
+        offsets = np.searchsorted(row, np.arange(len(unique) + 1)).astype(np.int64)
+        return cls(tuple(unique), offsets, time, value)
+
+    def select(self, begin_s: float, end_s: float) -> SeriesSet:
+        """Return the samples from one moment to another, both included."""
+        inside = (self.times_s >= begin_s) & (self.times_s <= end_s)
+        offsets = np.r_[0, np.cumsum(inside)][self.offsets].astype(np.int64)
+        return SeriesSet(self.labels, offsets, self.times_s[inside], self.values[inside])
+
+
+@dataclass(frozen=True)
+class RateStatistics:
+    """Rates of series (n) over the time that their samples cover; NaN = too few samples."""
+
+    mean: Floats  # per second
+    p95: Floats  # per second: the rate is at most this in 95 % of the time
+    peak: Floats  # per second: the highest rate between two samples
+    observed_s: Floats  # from the first sample to the last
+    resets: Ints  # how often a counter began again
+    gaps: Ints  # intervals without samples, over three times as long as usual
+
+
+def summarise_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_]) -> RateStatistics:
+    """Return the rates of counters, and of series that are rates. is_counter: bool (n).
+
+    A counter that falls has begun again at 0. Its increase over a gap is known, so a gap has the mean rate over it. A
+    rate counts for the time since the sample before; one sample of a rate counts as all of the time.
+    """
+    n = len(series.labels)
+    sample_row = row_of(series.offsets)
+    follows = np.r_[False, sample_row[1:] == sample_row[:-1]][: len(sample_row)]
+    end = np.flatnonzero(follows)
+    row = sample_row[end]
+    seconds = series.times_s[end] - series.times_s[end - 1]
+    increase = series.values[end] - series.values[end - 1]
+    is_reset = is_counter[row] & (increase < 0)
+    increase = np.where(is_reset, series.values[end], increase)
+    rate = np.where(is_counter[row], increase / seconds, series.values[end])
+
+    single = np.flatnonzero((np.diff(series.offsets) == 1) & ~is_counter)
+    row, rate, weight = (
+        np.r_[row, single],
+        np.r_[rate, series.values[series.offsets[single]]],
+        np.r_[seconds, np.ones(len(single))],
+    )
+    order = np.lexsort((rate, row))
+    row, rate, weight = row[order], rate[order], weight[order]
+    total = np.bincount(row, weight, n).astype(np.float64)  # of nothing, bincount counts integers
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(row, rate * weight, n) / total
+    gaps = np.bincount(sample_row[end], _is_gap(sample_row[end], seconds, n), n).astype(np.int64)
+    return RateStatistics(
+        np.where(total > 0, mean, np.nan),
+        _find_quantile(row, rate, weight, total, _P95),
+        _find_quantile(row, rate, weight, total, 1.0),
+        np.bincount(sample_row[end], seconds, n).astype(np.float64),
+        np.bincount(sample_row[end], is_reset, n).astype(np.int64),
+        gaps,
+    )
+
+
+def _is_gap(row: Ints, seconds: Floats, n: int) -> npt.NDArray[np.bool_]:
+    """Return which intervals are gaps: bool (k). row, seconds: series of each interval, and its length."""
+    counts = np.bincount(row, minlength=n)
+    begins = np.cumsum(counts) - counts
+    usual = np.full(n, np.inf)
+    present = counts > 0
+    usual[present] = seconds[np.lexsort((seconds, row))][(begins + (counts - 1) // 2)[present]]  # the lower median
+    return np.asarray(seconds > _GAP * usual[row], dtype=np.bool_)
+
+
+def _find_quantile(row: Ints, rate: Floats, weight: Floats, total: Floats, quantile: float) -> Floats:
+    """Return the lowest rate that rates reach or stay below in this part of the time. row, rate: sorted."""
+    quantiles = np.full(len(total), np.nan)
+    if not len(row):
+        return quantiles
+    counts = np.bincount(row, minlength=len(total))
+    begins = np.cumsum(counts) - counts
+    before = np.r_[0.0, np.cumsum(weight)]
+    share = (before[1:] - before[begins[row]]) / total[row]
+    is_enough = share >= quantile - 1e-9
+    first = np.r_[True, row[1:] != row[:-1]] | ~np.r_[False, is_enough[:-1]]
+    chosen = np.flatnonzero(is_enough & first)
+    quantiles[row[chosen]] = rate[chosen]
+    return quantiles

@@ -1,0 +1,105 @@
+"""conf/metrics.toml, and which series its entries select."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipelines.config.settings_text import read_settings_file
+from pipelines.errors import SettingsError
+from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
+from pipelines.metrics.metric_files import read_series
+from pipelines.metrics.metric_names import MetricKind, MetricNames, Quantity, parse_metric_names
+from tests.docs.pages import ROOT
+
+_PLAIN, _RAW = "kafka_server_brokertopicmetrics_bytesin_total", "kafka_server_BrokerTopicMetrics_Count"
+_BAD = """
+[[names]]
+exporter = "x"
+quantity = "bytes_in"
+metric = "m"
+kind = "counter"
+"""
+
+
+@pytest.fixture(scope="module")
+def names() -> MetricNames:
+    """The names that the program comes with."""
+    return parse_metric_names(read_settings_file(str(ROOT / "conf" / "metrics.toml")), "conf/metrics.toml")
+
+
+@pytest.mark.parametrize(
+    ("labels", "quantity"),
+    [
+        ({"__name__": _PLAIN, "topic": "t", "instance": "b1:7071"}, Quantity.BYTES_IN),
+        ({"__name__": _PLAIN, "instance": "b1:7071"}, Quantity.BROKER_BYTES_IN),
+        ({"__name__": _PLAIN, "topic": ""}, Quantity.BROKER_BYTES_IN),
+        ({"__name__": _RAW, "name": "BytesOutPerSec", "topic": "t"}, Quantity.BYTES_OUT),
+        ({"__name__": _RAW, "name": "BytesOutPerSec"}, Quantity.BROKER_BYTES_OUT),
+        ({"__name__": _RAW, "name": "MessagesInPerSec", "topic": "t"}, None),
+        ({"__name__": "kafka_log_log_size", "topic": "t", "partition": "3"}, Quantity.SIZE),
+        ({"__name__": "kafka_log_log_size", "topic": "t"}, None),
+        ({}, None),
+    ],
+)
+def test_series_is_recognised(names: MetricNames, labels: dict[str, str], quantity: Quantity | None) -> None:
+    index = names.find(labels)
+    assert (None if index is None else names.names[index].quantity) == quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (_BAD, "names.1: bytes_in needs the label of the topic"),
+        (_BAD + 'topic = "t"\npartition = "p"\n', "names.1: size, and nothing else, needs the label of the partition"),
+        (_BAD + 'topic = "t"\nlabel = {}\n', "names.1.label: Extra inputs are not permitted"),
+        ('names = []\n[[brokers]]\nlabel = "x"\npattern = "([0-9]+)"', "brokers.1.pattern: needs one named group"),
+        ('names = []\n[[brokers]]\nlabel = "x"\npattern = "("', "brokers.1.pattern: is no regular expression"),
+    ],
+)
+def test_wrong_entry_is_named(text: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_metric_names(
+            text if "brokers" in text else text + "\n[[brokers]]\nlabel='b'\npattern='(?P<id>.)'", "my.toml"
+        )
+    assert str(caught.value).startswith(f"my.toml: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("labels", "broker"),
+    [
+        ({"broker_id": "2"}, 2),
+        ({"broker_id": "7"}, None),
+        ({"broker_id": "9" * 30}, None),
+        ({"broker_id": "7", "instance": "kafka-a.example.com:7071"}, 1),
+        ({"kubernetes_pod_name": "my-cluster-kafka-3"}, 3),
+        ({"instance": "b-2.prod.abc.c2.kafka.eu-west-1.amazonaws.com:11001"}, 2),
+        ({"instance": "KAFKA-A.example.com:7071"}, 1),
+        ({"instance": "kafka-a.example.com"}, 1),
+        ({"instance": "shared.example.com:7071"}, None),  # of two brokers
+        ({"instance": "other.example.com:7071"}, None),
+        ({}, None),
+    ],
+)
+def test_broker_of_a_series(names: MetricNames, labels: dict[str, str], broker: int | None) -> None:
+    hosts = {1: "kafka-a.example.com", 2: "shared.example.com", 3: "shared.example.com", 4: None}
+    matcher = BrokerMatcher(names.brokers, [KnownBroker(*item) for item in hosts.items()])
+    assert matcher.find(labels) == broker
+
+
+@pytest.mark.parametrize("folder", ["jmx-exporter-with-rules", "jmx-exporter-without-rules"])
+def test_recorded_exporters(names: MetricNames, folder: str) -> None:
+    """20 records of 10,072 bytes each were written to two partitions, led by brokers 1 and 3, between two scrapes."""
+    increase: dict[tuple[Quantity, int, str | None], float] = {}
+    for broker in (1, 2, 3):
+        files = {str(ROOT / "data_samples" / "metrics" / folder / f"broker-{broker}-{m}.txt"): 10.0 * m for m in (1, 2)}
+        series = read_series(files)
+        for i, labels in enumerate(series.labels):
+            if (index := names.find(labels)) is not None and names.names[index].kind is MetricKind.COUNTER:
+                first, last = series.values[series.offsets[i]], series.values[series.offsets[i + 1] - 1]
+                increase[names.names[index].quantity, broker, labels.get("topic")] = last - first
+    written = 20 * 10_072
+    of_brokers = [increase[Quantity.BROKER_BYTES_IN, broker, None] for broker in (1, 2, 3)]
+    assert of_brokers == [written, 0, written]
+    assert increase[Quantity.BYTES_IN, 1, "orders"] == written
+    assert increase[Quantity.BYTES_IN, 2, "un-clean_1.x"] == 0
+    assert increase[Quantity.BYTES_OUT, 1, "orders"] == 0

@@ -1,0 +1,98 @@
+"""Rates from samples: resets, gaps, quantiles by time, and what cannot be known."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipelines.metrics.series import RateStatistics, SeriesSet, summarise_rates
+
+
+def _series(*samples: list[tuple[float, float]]) -> SeriesSet:
+    times = [np.array([time for time, _ in one]) for one in samples]
+    values = [np.array([value for _, value in one]) for one in samples]
+    return SeriesSet.of_samples([{"n": str(i)} for i in range(len(samples))], times, values)
+
+
+def _summarise(*samples: list[tuple[float, float]], counter: bool = True) -> RateStatistics:
+    return summarise_rates(_series(*samples), np.full(len(samples), counter))
+
+
+def test_counter_with_a_reset() -> None:
+    rates = _summarise([(0, 1000), (10, 1100), (20, 1300), (30, 50), (40, 150)])
+    assert rates.mean.tolist() == [(100 + 200 + 50 + 100) / 40]
+    assert rates.peak.tolist() == [20]
+    assert rates.resets.tolist() == [1]
+    assert rates.observed_s.tolist() == [40]
+
+
+def test_increase_over_a_gap_is_counted() -> None:
+    rates = _summarise([(0, 0), (10, 100), (20, 200), (120, 1200), (130, 1300)])
+    assert rates.mean.tolist() == [10]
+    assert rates.gaps.tolist() == [1]
+
+
+def test_p95_is_weighted_by_time() -> None:
+    steps = [(10 * i, 10.0 * i) for i in range(96)]  # 95 intervals of 1/s
+    steps += [(950 + 10 * i, 950 + 1000.0 * i) for i in range(1, 6)]  # 5 intervals of 100/s
+    rates = _summarise(steps)
+    assert rates.p95.tolist() == [1]
+    assert rates.peak.tolist() == [100]
+    assert _summarise([*steps, (1010, 6950)]).p95.tolist() == [100]
+
+
+def test_one_sample_of_a_counter_tells_no_rate() -> None:
+    rates = _summarise([(0, 5)], [(0, 1), (10, 2)], [])
+    assert [math.isnan(value) for value in rates.mean.tolist()] == [True, False, True]
+    assert [math.isnan(value) for value in rates.peak.tolist()] == [True, False, True]
+
+
+def test_one_sample_of_a_rate_is_the_rate() -> None:
+    rates = _summarise([(0, 5)], [(0, 1), (10, 3), (30, 6)], counter=False)
+    assert rates.mean.tolist() == [5, (3 * 10 + 6 * 20) / 30]
+    assert rates.p95.tolist() == [5, 6]
+
+
+def test_parts_of_a_series_are_joined_and_stale_samples_left_out() -> None:
+    parts = [np.array([20.0, 30.0]), np.array([0.0, 20.0])]
+    values = [np.array([7.0, math.nan]), np.array([5.0, 6.0])]
+    series = SeriesSet.of_samples([{"a": "1"}, {"a": "1"}], parts, values)
+    assert len(series.labels) == 1
+    assert series.times_s.tolist() == [0, 20]
+    assert series.values.tolist() == [5, 6]
+
+
+def test_window_cuts_samples() -> None:
+    series = _series([(0, 1), (10, 2), (20, 3)], [(30, 1)], [(5, 9)])
+    cut = series.select(5, 20)
+    assert cut.offsets.tolist() == [0, 2, 2, 3]
+    assert cut.values.tolist() == [2, 3, 9]
+
+
+def test_nothing_is_nothing() -> None:
+    rates = summarise_rates(SeriesSet.of_samples([], [], []), np.zeros(0, dtype=np.bool_))
+    assert len(rates.mean) == len(rates.p95) == len(rates.gaps) == 0
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 1000)), max_size=8), max_size=5))
+def test_statistics_are_those_of_a_loop(samples: list[list[tuple[int, int]]]) -> None:
+    series = [sorted(dict(one).items()) for one in samples]
+    rates = _summarise(*[[(float(t), float(v)) for t, v in one] for one in series])
+    for i, one in enumerate(series):
+        steps = [(t1 - t0, (v1 - v0 if v1 >= v0 else v1) / (t1 - t0)) for (t0, v0), (t1, v1) in pairwise(one)]
+        if not steps:
+            assert math.isnan(rates.mean[i])
+            continue
+        total = sum(weight for weight, _ in steps)
+        assert math.isclose(rates.mean[i], sum(weight * rate for weight, rate in steps) / total, abs_tol=1e-9)
+        assert rates.peak[i] == max(rate for _, rate in steps)
+        reached, below = 0.0, sorted(steps, key=lambda step: step[1])
+        for weight, rate in below:
+            reached += weight
+            if reached >= 0.95 * total - 1e-6:
+                assert math.isclose(rates.p95[i], rate)
+                break
