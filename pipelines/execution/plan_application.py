@@ -139,6 +139,10 @@ class PlanApplication:
         if begun is not None and begun["kafka_cluster_id"] not in (None, view.state.cluster_id):
             problem = f"this is cluster {view.state.cluster_id}, but the journal is of {begun['kafka_cluster_id']}"
             raise SourceError(self.connection.servers, problem, "Name a broker of that cluster")
+        missing = {topic for topic, _ in self.steps.partitions} - view.topic_ids.keys()
+        if hidden := self.connection.list_hidden_topics(sorted(missing)):
+            problem = f"the user may not describe topics of the plan, which look deleted: {', '.join(hidden[:5])}"
+            raise SourceError(self.connection.servers, problem, "Grant the user Describe on them")
         self._cluster_id = view.state.cluster_id
         return view
 
