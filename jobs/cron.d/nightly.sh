@@ -25,10 +25,12 @@ shopt -s nullglob
 sources=("$DATA"/sources/*)
 clients=()
 if [ -f "$DATA/clusters.txt" ]; then
-  while read -r line; do
-    [[ -z $line || $line == \#* ]] || sources+=("$line")
+  clusters=0
+  while read -r line || [ -n "$line" ]; do # the last line may have no newline
+    [[ -z $line || $line == \#* ]] || { sources+=("$line"); clusters=1; }
   done < "$DATA/clusters.txt"
   for file in "$DATA"/clients/*.properties; do
+    [ $clusters = 1 ] || break # the command rejects properties that nothing uses
     name=$(basename "$file" .properties)
     [ "$name" = default ] && clients+=(--command-config "$file") || clients+=(--command-config "$name=$file")
   done

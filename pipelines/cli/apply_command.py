@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.app import app, examples
-from pipelines.cli.common_options import WarehouseOption
-from pipelines.cli.option_values import parse_path, parse_server, whole_number
+from pipelines.cli.option_values import parse_path, parse_place, parse_server, whole_number
 from pipelines.cli.source_arguments import CommandConfigOption
 from pipelines.cli.text_format import format_count, print_line
 from pipelines.errors import EXIT_INPUT
@@ -76,7 +75,15 @@ def apply(
             help="Seconds after which a pause ends the command.", metavar="SECONDS", parser=whole_number(1, 10**7)
         ),
     ] = 3600,
-    warehouse: WarehouseOption = None,
+    warehouse: Annotated[
+        str | None,
+        typer.Option(
+            help="Also write the journal to the tables in this folder.",
+            metavar="DIR",
+            show_default="not written",
+            parser=parse_place,
+        ),
+    ] = None,
 ) -> None:
     """Carry out a plan on its running cluster; without one of --execute, --rollback, --cancel and --verify, preview it.
 
@@ -102,10 +109,8 @@ def apply(
         try:
             code = _act(application, mode, options, defaults, plan)
         except KeyboardInterrupt:
-            print_line(
-                "interrupted: reassignments that are under way continue, and throttles stay until they are done."
-            )
-            print_line("Repeat the command to continue, or use --cancel or --rollback.")
+            print_line("interrupted: reassignments that are under way continue, and throttles stay set after them.")
+            print_line("Repeat the command to continue and to remove the throttles, or use --cancel or --rollback.")
             code = EXIT_INTERRUPTED
     if warehouse is not None:
         _write_history(application, warehouse)

@@ -24,7 +24,6 @@ from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.live.cluster_reader import read_cluster
 from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.live.kafka_connection import Key
 from pipelines.plan_files.plan_check import PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
@@ -95,17 +94,12 @@ class PlanApplication:
         preview = self.preview(options, defaults)
         if preview.problems:
             raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in preview.problems))
-        is_done = preview.progress.status is PlanStatus.DONE and not self._list_pending_elections(preview)
+        is_done = preview.progress.status is PlanStatus.DONE and not preview.progress.pending_elections
         if is_done and not self._is_open and not self.journal.find_earlier_configs():
             return False
         with self._locked():
             self._executor(Direction.APPLY, options).execute(Direction.APPLY)
         return True
-
-    def _list_pending_elections(self, preview: PlanPreview) -> list[Key]:
-        """List the partitions of election.json that their preferred leader does not lead."""
-        pending = {(one.topic, one.partition) for one in preview.progress.pending_elections}
-        return [key for key in self.plan.election if key in pending]
 
     def describe_journal(self) -> str | None:
         """Describe an execution that has not ended, and throttles that are left; None without either."""
@@ -145,6 +139,10 @@ class PlanApplication:
         if begun is not None and begun["kafka_cluster_id"] not in (None, view.state.cluster_id):
             problem = f"this is cluster {view.state.cluster_id}, but the journal is of {begun['kafka_cluster_id']}"
             raise SourceError(self.connection.servers, problem, "Name a broker of that cluster")
+        missing = {topic for topic, _ in self.steps.partitions} - view.topic_ids.keys()
+        if hidden := self.connection.list_hidden_topics(sorted(missing)):
+            problem = f"the user may not describe topics of the plan, which look deleted: {', '.join(hidden[:5])}"
+            raise SourceError(self.connection.servers, problem, "Grant the user Describe on them")
         self._cluster_id = view.state.cluster_id
         return view
 

@@ -289,9 +289,9 @@ class PlanExecutor:
             self._left_out |= left_out
 
     def _elect(self, direction: Direction) -> None:
-        keys = [key for key in self.elections if key not in self._left_out]
-        if direction is Direction.ROLLBACK:
-            keys = [key for key in self.steps.partitions if key not in self._left_out]
+        # A broker that failed meanwhile no longer leads partitions whose election the plan did not foresee.
+        planned = self.elections if direction is Direction.APPLY else ()
+        keys = [key for key in dict.fromkeys((*planned, *self.steps.partitions)) if key not in self._left_out]
         if not keys:
             return
         self.journal.write(log.ELECT, partitions=list_keys(keys))

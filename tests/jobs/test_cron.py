@@ -121,6 +121,19 @@ def test_running_clusters(tmp_path: Path) -> None:
     assert (tmp_path / "password").read_text() == "a b$c"
 
 
+@pytest.mark.parametrize("text", ["us=kafka://c1:9092\n", "us=kafka://c1:9092", "# none\n"])
+def test_every_line_of_clusters_counts(tmp_path: Path, text: str) -> None:
+    """The last line may have no newline, and properties without a running cluster are not passed on."""
+    write_sources(tmp_path)
+    (tmp_path / "clusters.txt").write_text(text)
+    (tmp_path / "clients").mkdir()
+    (tmp_path / "clients" / "default.properties").touch()
+    done = run_script(tmp_path, make_environment(tmp_path, 'printf "%s\n" "$@" > args'))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    arguments = (tmp_path / "args").read_text().splitlines()
+    assert ("us=kafka://c1:9092" in arguments) == ("--command-config" in arguments) == text.startswith("us")
+
+
 @pytest.mark.slow
 @pytest.mark.e2e
 def test_with_the_command_itself(small_run: SmallRun, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def _make_certificates(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A broker with TLS, passwords and ACLs. ann may do everything; bob may describe; both have the topic t."""
+    """A broker with TLS, passwords and ACLs. ann may do everything; bob may describe t, not `hidden`."""
     folder = tmp_path_factory.mktemp("secure")
     _make_certificates(folder)
     users = " ".join(f'user_{name}="{password}"' for name, password in _PASSWORDS.items())
@@ -49,12 +49,13 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     running = KafkaCluster(folder / "cluster", brokers=2, settings=settings, secure=True)
     try:
         running.start()
-        running.create_topics({"t": ({0: [1, 2], 1: [1, 2], 2: [1, 2], 3: [2, 1]}, {})})
+        hidden = ({0: [1, 2], 1: [1, 2]}, {})
+        running.create_topics({"t": ({0: [1, 2], 1: [1, 2], 2: [1, 2], 3: [2, 1]}, {}), "hidden": hidden})
         admin = KafkaAdminClient(bootstrap_servers=running.bootstrap.split(","))
         places = (ResourcePattern(ResourceType.CLUSTER, "kafka-cluster"), ResourcePattern(ResourceType.TOPIC, "t"))
         admin.create_acls([ACL("User:bob", "*", what, ACLPermissionType.ALLOW, at) for at in places for what in _READ])
         admin.close()
-        running.wait_until_settled(4)
+        running.wait_until_settled(6)
         yield running
     finally:
         running.stop()
@@ -124,3 +125,12 @@ def test_user_who_may_not_alter(secure: KafkaCluster, tmp_path: Path) -> None:
     with KafkaAdmin(secure.bootstrap, ClientProperties()) as admin:
         assert view_cluster(admin).partitions["t", 0].replicas == (1, 2)
         assert admin.list_reassignments() == {}
+
+
+def test_topic_that_the_user_may_not_describe_is_not_taken_as_deleted(secure: KafkaCluster, tmp_path: Path) -> None:
+    plan, properties = str(tmp_path / "plan"), str(_write_properties(tmp_path, secure, "bob"))
+    call("plan", f"prod=kafka://{secure.bootstrap}", "--goal", "leaders", "--ignore-topics", "t", "--out", plan)
+    arguments = ("apply", plan, "--bootstrap-server", secure.secure_bootstrap, "--command-config", properties)
+    for mode in ("--verify", "--rollback", "--cancel", "--execute"):
+        text = call(*arguments, mode, code=1).stderr
+        assert "may not describe topics of the plan, which look deleted: hidden" in text

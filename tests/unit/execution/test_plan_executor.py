@@ -43,6 +43,7 @@ class _Cluster:
         self.hidden_looks = 0  # how many looks do not show the topic
         self.stale_lists: list[tuple[int, ...]] = []  # what the next looks show instead
         self.calls: list[str] = []
+        self.elected: list[Key] = []
 
     def close(self) -> None:
         pass
@@ -99,6 +100,7 @@ class _Cluster:
 
     def elect_preferred_leaders(self, partitions: Sequence[Key]) -> dict[Key, str]:
         self._call("elect")
+        self.elected += partitions
         return {}
 
     def describe_topic_configs(self, topics: Sequence[str], keys: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -254,6 +256,15 @@ def test_ended_cancellations_restore_no_order(tmp_path: Path) -> None:
     journal.write(END, outcome="cancelled")
     _make_executor(cluster, tmp_path).cancel()
     assert cluster.lists[_KEY] == (2, 1)
+
+
+def test_partitions_whose_election_the_plan_did_not_foresee_are_elected(tmp_path: Path) -> None:
+    """A broker that failed for a moment has lost its leaders."""
+    cluster = _Cluster()
+    executor = _make_executor(cluster, tmp_path)
+    executor.elections = []
+    executor.execute(Direction.APPLY)
+    assert cluster.elected == [_KEY]
 
 
 def test_rollback_without_anything_to_do_elects_nothing(tmp_path: Path) -> None:
