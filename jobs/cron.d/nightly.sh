@@ -52,7 +52,7 @@ case $code in
   0) ;;
   4) echo "A threshold is crossed. Report: $DATA/report.html" ;;
   2) echo "A table has a fault: this run wrote nothing to gold." ;;
-  *) echo "The run failed with exit code $code. Log: $log" ;;
+  *) echo "The run ended with exit code $code; messages below say what failed. Log: $log" ;;
 esac
 cat "$log.err" # warnings too
 find "$DATA/log" -name '*.log*' -mtime +30 -delete

@@ -120,17 +120,18 @@ def apply(
 def _write_history(application: PlanApplication, warehouse: str) -> None:
     """Write what the waves took to gold.plan_executions."""
     from pipelines.cli.common_options import open_store, read_settings
-    from pipelines.execution.execution_history import SNAPSHOT_DIGITS, list_wave_executions
+    from pipelines.execution.execution_history import get_plan_id, get_snapshot, list_wave_executions
     from pipelines.execution.journal import Journal
-    from pipelines.ingest.sources import SnapshotKey
     from pipelines.spark.arrow_frames import create_frame
     from pipelines.tables.execution_tables import PLAN_EXECUTIONS
 
     plan = application.plan
     rows = list_wave_executions(Journal.open(application.folder), plan)
     store = open_store(read_settings(None, None, warehouse), small=True, writing=True)
-    key = SnapshotKey(plan.cluster, plan.sha256[:SNAPSHOT_DIGITS])
-    store.replace(PLAN_EXECUTIONS, create_frame(store.spark, rows, PLAN_EXECUTIONS.schema), [key])
+    key, names = get_snapshot(plan), PLAN_EXECUTIONS.column_names
+    others = store.read_rows(PLAN_EXECUTIONS.name, [key], names) if store.exists(PLAN_EXECUTIONS.name) else []
+    all_rows = [tuple(row[name] for name in names) for row in others if row["plan_id"] != get_plan_id(plan)] + rows
+    store.replace(PLAN_EXECUTIONS, create_frame(store.spark, all_rows, PLAN_EXECUTIONS.schema), [key])
     print_line(f"{PLAN_EXECUTIONS.name}: {format_count(len(rows), 'row')} of this plan")
 
 
@@ -189,6 +190,10 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
             yield f"  wave {work.wave}: {format_count(work.partitions, 'partition')}{copies}"
     if not any(work.partitions for work in preview.work):
         yield "  no partition has to be reassigned"
+    if preview.throttled_brokers:
+        ids = ", ".join(map(str, preview.throttled_brokers))
+        yield f"  warning: brokers {ids} have a throttle of another tool, or of a journal that is lost"
+        yield "    it is replaced while a wave runs, and then set again; remove it first if it was left behind"
     for problem in preview.problems:
         yield f"  problem: {problem}"
     if not preview.problems:
@@ -197,8 +202,10 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
 
 
 def _render_verification(verification: Verification) -> Iterator[str]:
-    partitions = format_count(verification.planned, "partition")
-    if verification.is_applied:
+    partitions = format_count(verification.planned - len(verification.gone), "partition")
+    if verification.planned == len(verification.gone):
+        yield "no partition of the plan is left: its topics were deleted"
+    elif verification.is_applied:
         yield f"as planned: {partitions}, in the order of the plan; no throttle is left"
     elif verification.is_rolled_back:
         yield f"as before the plan: {partitions}; no throttle is left"
@@ -218,6 +225,9 @@ def _render_verification(verification: Verification) -> Iterator[str]:
         yield f"  throttled brokers: {', '.join(map(str, verification.throttled_brokers))}"
     if verification.throttled_topics:
         yield f"  throttled topics: {', '.join(verification.throttled_topics[:5])}"
+    if verification.restored_brokers:
+        ids = ", ".join(map(str, verification.restored_brokers))
+        yield f"  throttles that were set before this plan are set again on brokers {ids}"
     if verification.unanswered_brokers:
         ids = ", ".join(map(str, verification.unanswered_brokers))
         yield f"  brokers that did not answer, so that their throttles are not known: {ids}"

@@ -1,6 +1,8 @@
 """The command `plan`."""
 
+import shlex
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -24,6 +26,7 @@ from pipelines.cli.option_values import parse_path, whole_number
 from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, Infeasible, SettingsError, SourceError
+from pipelines.ingest.sources import is_live
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
 _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
@@ -185,7 +188,18 @@ def plan(
     for warning in list_warnings(created):
         print_warning(warning)
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
+    if is_live(source) and out is not None and not printed:
+        lines = chain(lines, [f"  or: {_name_apply_command(source, command_config, out)}"])
     common_options.write_answer(json_file, build_answer(created), lines)
+
+
+def _name_apply_command(source: str, command_config: str | None, out: Path) -> str:
+    """Return the command that carries out a plan for a running cluster."""
+    from pipelines.live.live_sources import parse_address
+
+    words = ["kafka-placement", "apply", str(out), "--bootstrap-server", parse_address(source).servers]
+    words += ["--command-config", command_config] if command_config else []
+    return f"{shlex.join(words)}    # shows what it would do; --execute does it"
 
 
 def _list_other_options(context: typer.Context) -> dict[str, tuple[str, ...]]:

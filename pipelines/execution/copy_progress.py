@@ -25,7 +25,18 @@ class CopyProgress:
         self._sources = {key: before for key, (before, _) in lists.items()}
         self._clock = clock
         self._began: tuple[float, int] | None = None  # time, bytes
-        self.copied_bytes: int | None = None
+        self._bytes_before = 0
+        self._bytes_now: int | None = None
+
+    @property
+    def copied_bytes(self) -> int | None:
+        """Bytes that were copied since `resume`, or in all, when they were last looked at; None = never."""
+        return None if self._bytes_now is None else max(0, self._bytes_now - self._bytes_before)
+
+    def resume(self) -> None:
+        """Count only what is copied from now on."""
+        self.describe()
+        self._bytes_before = self._bytes_now or 0
 
     def describe(self) -> str:
         """Describe bytes and time left, as the end of a sentence; empty if brokers do not show their logs."""
@@ -45,7 +56,7 @@ class CopyProgress:
             copied += sum(min(size, sizes.get((broker, key), 0)) for broker in added)
         if not total:
             return ""
-        self.copied_bytes = copied
+        self._bytes_now = copied
         now = self._clock()
         text = f", {format_bytes(copied)} of {format_bytes(total)} copied"
         if self._began is None:

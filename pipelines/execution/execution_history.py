@@ -8,9 +8,21 @@ from typing import Any
 
 from pipelines.execution import journal as journal_events
 from pipelines.execution.journal import Journal
+from pipelines.execution.plan_waves import Direction
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.plan_files.plan_reader import StoredPlan
 
-SNAPSHOT_DIGITS = 16  # as snapshot ids have
+_DIGITS = 16  # of the ids, as snapshot ids have
+
+
+def get_snapshot(plan: StoredPlan) -> SnapshotKey:
+    """Return the cluster and the digest of its assignment before the plan: where the rows of a plan are."""
+    return SnapshotKey(plan.cluster, plan.sha256[:_DIGITS])
+
+
+def get_plan_id(plan: StoredPlan) -> str:
+    """Return what distinguishes the plans for one assignment."""
+    return plan.plan_sha256[:_DIGITS]
 
 
 def list_wave_executions(journal: Journal, plan: StoredPlan) -> list[tuple[Any, ...]]:
@@ -27,12 +39,13 @@ def list_wave_executions(journal: Journal, plan: StoredPlan) -> list[tuple[Any, 
                 rows[-1]["pauses"] += 1
             case journal_events.WAVE_DONE if rows:
                 rows[-1] |= _end_row(entry, rows[-1]["started_at"])
-    return [(plan.cluster, plan.sha256[:SNAPSHOT_DIGITS], *row.values()) for row in rows]
+    key = get_snapshot(plan)
+    return [(key.cluster_id, key.snapshot_id, get_plan_id(plan), *row.values()) for row in rows]
 
 
 def _start_row(entry: Mapping[str, Any], execution: int, rate: int | None, plan: StoredPlan) -> dict[str, Any]:
     """Return a row of a wave that has not ended; its keys are in the order of the table's columns."""
-    estimate = plan.estimates[entry["wave"] - 1]
+    estimate = plan.estimates[entry["wave"] - 1] if entry["direction"] == Direction.APPLY else None
     return {
         "execution": execution,
         "wave": entry["wave"],
@@ -43,8 +56,8 @@ def _start_row(entry: Mapping[str, Any], execution: int, rate: int | None, plan:
         "partitions": entry["partitions"],
         "pauses": 0,
         "throttle_bytes_per_s": rate,
-        "estimated_bytes": estimate.copied_bytes,
-        "estimated_s": estimate.seconds,
+        "estimated_bytes": estimate and estimate.copied_bytes,
+        "estimated_s": estimate and estimate.seconds,
         "copied_bytes": None,
         "actual_s": None,
     }

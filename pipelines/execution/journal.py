@@ -22,6 +22,16 @@ BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DON
     "end",
 )
 
+_KEYS = {  # that entries need, beside the time and the event
+    BEGIN: ("direction", "kafka_cluster_id", "throttle_bytes_per_s"),
+    WAVE: ("wave", "direction", "partitions"),
+    THROTTLE: ("earlier_brokers", "earlier_topics"),
+    UNTHROTTLE: ("brokers", "topics"),
+    CANCEL: ("origins",),
+    RESTORE_ORDER: ("partitions",),
+    WAVE_DONE: ("copied_bytes",),
+}
+
 
 @dataclass
 class EarlierConfigs:
@@ -151,6 +161,8 @@ def _read_entries(path: Path, data: bytes) -> Iterator[dict[str, Any]]:
             entry = json.loads(line)
             if not isinstance(entry, dict) or not isinstance(entry.get("event"), str):
                 raise ValueError("no entry")
+            if missing := {"at", *_KEYS.get(entry["event"], ())} - entry.keys():
+                raise ValueError(f"without {missing}")
         except ValueError as error:
             remedy = "Restore it from a backup: it says which throttles have to be removed"
             raise SourceError(str(path), "this line is damaged", remedy, number) from error

@@ -36,6 +36,7 @@ class PlanPreview(NamedTuple):
     progress: PlanProgress
     work: list[WaveWork]
     problems: list[str]
+    throttled_brokers: tuple[int, ...]  # with a throttle that the journal does not know
 
     @property
     def is_under_way(self) -> bool:
@@ -79,7 +80,10 @@ class PlanApplication:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
         if not self._is_open and progress.status is PlanStatus.CHANGED:
             problems.append("the cluster has changed since the plan was made; apply without --execute shows how")
-        return PlanPreview(progress, work, problems)
+        verification = verify_plan(self.connection, self.steps, view, self.journal.find_restored_configs())
+        own = self.journal.find_earlier_configs().brokers
+        throttled = (*verification.throttled_brokers, *verification.restored_brokers)
+        return PlanPreview(progress, work, problems, tuple(sorted(set(throttled) - own.keys())))
 
     @property
     def _is_open(self) -> bool:

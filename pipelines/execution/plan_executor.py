@@ -127,7 +127,10 @@ class PlanExecutor:
         self.say(f"wave {wave} of {self.steps.waves}: {count_of(len(todo), 'partition')}")
         self.journal.write(log.WAVE, wave=wave, direction=direction, partitions=len(todo))
         progress = CopyProgress(self.connection, self._select_lists(todo), self.clock)
-        is_throttled = Place.MOVING in places.values() and self._set_throttle(wave, todo, view)
+        is_throttled = False
+        if Place.MOVING in places.values():  # of an execution that was interrupted
+            is_throttled = self._set_throttle(wave, todo, view)
+            progress.resume()
         rejections = Counter[Key]()
         printed = self.clock()
         for pause_s in growing_pauses(_FIRST_PAUSE_S, self.options.interval_s):
@@ -281,7 +284,11 @@ class PlanExecutor:
     def _leave_out_irreversible(self, view: ClusterView) -> None:
         """Leave out partitions whose earlier replicas are on brokers that are down: Kafka takes no such list."""
         left_out = {
-            key for key, steps in self.steps.partitions.items() if not view.live_brokers.issuperset(steps.lists[0])
+            key
+            for key, steps in self.steps.partitions.items()
+            if not view.live_brokers.issuperset(steps.lists[0])
+            and (partition := view.partitions.get(key)) is not None
+            and partition.replicas != steps.lists[0]
         }
         if left_out:
             count = count_of(len(left_out), "partition")

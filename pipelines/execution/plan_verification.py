@@ -28,6 +28,7 @@ class Verification:
     throttled_brokers: tuple[int, ...]
     throttled_topics: tuple[str, ...]
     unanswered_brokers: tuple[int, ...]  # whose throttles are not known
+    restored_brokers: tuple[int, ...] = ()  # with a throttle that was there before the plan's
 
     @property
     def is_applied(self) -> bool:
@@ -45,7 +46,10 @@ class Verification:
 
 
 def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, restored: EarlierConfigs) -> Verification:
-    """Compare a cluster with a plan. restored: configs that were there before its throttles, and are back since."""
+    """Compare a cluster with a plan. restored: configs that were there before its throttles, and are back since.
+
+    Such a config may have been removed since, but a config with another value is one that was left behind.
+    """
     counts = {"done": 0, "not_begun": 0}
     differing, gone, not_preferred = [], [], []
     for key, one in sorted(steps.partitions.items()):
@@ -63,13 +67,13 @@ def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, res
         if partition.leader != partition.replicas[0]:
             not_preferred.append(key)
     involved = {id_ for one in steps.partitions.values() for lists in one.lists for id_ in lists}
-    throttled, unanswered = [], []
+    rates, unanswered = {}, []
     for broker in sorted(involved & view.live_brokers):
         try:
-            if connection.describe_own_broker_configs(broker, RATES) != _without_nulls(restored.brokers.get(broker)):
-                throttled.append(broker)
+            rates[broker] = connection.describe_own_broker_configs(broker, RATES)
         except KafkaFault:
             unanswered.append(broker)
+    throttled = [broker for broker, configs in rates.items() if _is_left(configs, restored.brokers.get(broker))]
     topics = sorted({topic for topic, _ in steps.partitions} & view.topic_ids.keys())
     configs = connection.describe_topic_configs(topics, REPLICAS)
     under = set(view.list_under_replicated())
@@ -83,10 +87,12 @@ def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, res
         tuple(not_preferred),
         tuple(sorted(under & steps.partitions.keys())),
         tuple(throttled),
-        tuple(name for name in topics if configs.get(name, {}) != _without_nulls(restored.topics.get(name))),
+        tuple(name for name in topics if _is_left(configs.get(name, {}), restored.topics.get(name))),
         tuple(unanswered),
+        tuple(broker for broker, configs in rates.items() if configs and broker not in throttled),
     )
 
 
-def _without_nulls(configs: Mapping[str, str | None] | None) -> dict[str, str]:
-    return {key: value for key, value in (configs or {}).items() if value is not None}
+def _is_left(configs: Mapping[str, str | None], restored: Mapping[str, str | None] | None) -> bool:
+    """Return whether one of these throttles is not what was there before the plan."""
+    return any((restored or {}).get(key) != value for key, value in configs.items())

@@ -13,6 +13,7 @@ from pipelines.ingest.sources import Source
 from pipelines.live.client_properties import ClientProperties, read_client_properties
 from pipelines.live.cluster_reader import ClusterReading, read_cluster
 from pipelines.live.kafka_connection import KafkaConnection
+from pipelines.warehouse_urls import redact_urls
 
 _LIVE = re.compile(r"(?:(?P<name>[^=]*)=)?kafka://(?P<servers>.*)", re.S)
 _SERVER = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
@@ -31,7 +32,7 @@ def parse_address(argument: str) -> LiveAddress:
     servers = [server.strip() for server in match["servers"].rstrip("/").split(",")] if match else []
     if match is None or not all(map(_SERVER.fullmatch, servers)):
         problem = "is not the address of a running cluster"
-        raise SourceError(argument, problem, "Write it as in kafka://b1:9092,b2:9092")
+        raise SourceError(redact_urls(argument), problem, "Write it as in kafka://b1:9092,b2:9092")
     if match["name"] is not None and not match["name"].strip():
         raise SourceError(argument, "the cluster's name before '=' is empty", "Write NAME=kafka://host:port")
     return LiveAddress(match["name"], ",".join(servers))

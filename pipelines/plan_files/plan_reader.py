@@ -1,5 +1,6 @@
 """Read a plan's folder, and check that its files are complete and agree. Errors name file, line and value."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -135,6 +136,7 @@ class StoredPlan:
     # Names of the waves' files. sha256, cluster, live_brokers, draining_brokers: Of the cluster before the plan.
     wave_files: tuple[str, ...]
     sha256: str
+    plan_sha256: str  # of plan.json
     cluster: str
     live_brokers: frozenset[int]
     draining_brokers: frozenset[int]
@@ -191,6 +193,7 @@ def read_plan(directory: Path) -> StoredPlan:
     return StoredPlan(
         tuple(wave.file for wave in plan.waves),
         before.sha256,
+        hashlib.sha256(text.encode()).hexdigest(),
         before.cluster,
         live,
         frozenset(before.draining_brokers),

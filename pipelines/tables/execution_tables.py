@@ -9,6 +9,7 @@ PLAN_EXECUTIONS = Table(
     (
         column("cluster_id", TEXT, "name of the cluster", required=True),
         column("snapshot_id", TEXT, "digest of the assignment that the plan was made for", required=True),
+        column("plan_id", TEXT, "digest of the plan, that is, of its plan.json", required=True),
         column(
             "execution", INT, "number of the call of apply, in the order of the plan's journal, from 1", required=True
         ),
@@ -20,12 +21,16 @@ PLAN_EXECUTIONS = Table(
         column("partitions", LONG, "partitions that were not yet done when it started", required=True),
         column("pauses", INT, "how often it was paused", required=True),
         column("throttle_bytes_per_s", DOUBLE, "bytes per second of a broker, each way; null = no throttle"),
-        column("estimated_bytes", LONG, "bytes that the plan copies in this wave; null = no sizes known"),
-        column("estimated_s", DOUBLE, "seconds that the plan estimated for this wave; null = no sizes known"),
-        column("copied_bytes", LONG, "bytes that were copied when progress was last looked at; null = never"),
+        column("estimated_bytes", LONG, "bytes that the plan copies in this wave; null = unknown, or a rollback"),
+        column(
+            "estimated_s",
+            DOUBLE,
+            "seconds that the plan estimated for this wave, with the plan's throttle; null = unknown, or a rollback",
+        ),
+        column("copied_bytes", LONG, "bytes that this call copied, when progress was last looked at; null = never"),
         column("actual_s", DOUBLE, "seconds from start to end; null if it has not ended"),
     ),
-    keys=("cluster_id", "snapshot_id", "execution", "wave"),
+    keys=("cluster_id", "snapshot_id", "plan_id", "execution", "wave"),
     partition_by=("cluster_id",),
     expectations=(
         Between("execution", 1),

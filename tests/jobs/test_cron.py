@@ -60,10 +60,10 @@ def test_cron_accepts_the_table() -> None:
     ("code", "message"),
     [
         (0, ""),
-        (1, "The run failed with exit code 1."),
+        (1, "The run ended with exit code 1;"),
         (2, "A table has a fault"),
         (4, "A threshold is crossed."),
-        (64, "The run failed with exit code 64."),
+        (64, "The run ended with exit code 64;"),
     ],
 )
 def test_only_problems_are_mailed(tmp_path: Path, code: int, message: str) -> None:

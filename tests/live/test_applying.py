@@ -126,7 +126,7 @@ def _wait_until_moving(admin: KafkaAdmin) -> None:
 def test_preview_changes_nothing(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
     plan = _make_plan(filled, tmp_path)
     text = _apply(filled, plan)
-    assert "Nothing was changed. Add --execute" in text
+    assert "Nothing was changed. Add --execute to carry it out." in text
     assert "to copy" in text
     assert _get_lists(view_cluster(admin)) == original
     assert not (plan / JOURNAL).exists()
@@ -159,7 +159,8 @@ def test_earlier_throttles_are_restored(
     plan = _make_plan(filled, tmp_path)
     admin.alter_broker_configs(3, {LEADER_RATE: "77000000"})
     admin.alter_topic_configs({"hot": {LEADER_REPLICAS: "0:1,0:2"}})
-    _apply(filled, plan, "--execute")
+    assert "brokers 3 have a throttle of another tool" in _apply(filled, plan)
+    assert "throttles that were set before this plan are set again on brokers 3" in _apply(filled, plan, "--execute")
     assert admin.describe_own_broker_configs(3, (LEADER_RATE, FOLLOWER_RATE)) == {LEADER_RATE: "77000000"}
     assert admin.describe_topic_configs(["hot"], (LEADER_REPLICAS,)) == {"hot": {LEADER_REPLICAS: "0:1,0:2"}}
 
@@ -401,11 +402,11 @@ def test_topic_is_deleted_and_another_grows(
     process = _start(filled, plan, "--execute", "--throttle", _SLOW)
     _wait_until_moving(admin)
     filled.delete_topic("doomed")
-    filled.add_partition("single", 2, [3])
+    filled.add_partition("orders", 24, [2, 3, 5])
     out = _finish(process)
     assert "deleted meanwhile, and left out: doomed" in out
     lists = _get_lists(view_cluster(admin))
-    assert lists.pop(("single", 2)) == (3,)
+    assert lists.pop(("orders", 24)) == (2, 3, 5)
     planned = _get_planned(plan, original)
     assert lists == {key: ids for key, ids in planned.items() if key[0] != "doomed"}
     _check_no_throttle(admin)

@@ -107,6 +107,20 @@ def test_tls_mismatch(secure: KafkaCluster, tmp_path: Path) -> None:
     assert "its listener has this security.protocol" in text
 
 
+def test_unknown_certificate_authority(secure: KafkaCluster, tmp_path: Path) -> None:
+    _make_certificates(tmp_path)
+    properties = _write_properties(tmp_path, secure, "bob")
+    own = secure.folder.parent / "ca.pem"
+    properties.write_text(properties.read_text().replace(str(own), str(tmp_path / "ca.pem")))
+    assert "certificate" in _fail(secure.secure_bootstrap, "--command-config", str(properties))
+
+
+def test_certificate_of_another_host(secure: KafkaCluster, tmp_path: Path) -> None:
+    properties = _write_properties(tmp_path, secure, "bob")
+    servers = secure.secure_bootstrap.replace("127.0.0.1", "localhost")
+    assert "certificate" in _fail(servers, "--command-config", str(properties))
+
+
 def test_unreachable_host(tmp_path: Path) -> None:
     plain = tmp_path / "plain.properties"
     plain.write_text(_TIMEOUTS)

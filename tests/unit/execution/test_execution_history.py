@@ -20,7 +20,7 @@ def test_waves_of_a_journal(tmp_path: Path) -> None:
     call("plan", "prod.txt", "--goal", "leaders", "--out", "plan", folder=tmp_path)
     plan, journal = read_plan(tmp_path / "plan"), Journal.open(tmp_path / "plan")
     for rate in (1_000, None):
-        journal.write("begin", direction="apply", throttle_bytes_per_s=rate)
+        journal.write("begin", direction="apply", kafka_cluster_id=None, throttle_bytes_per_s=rate)
         journal.write("wave", wave=1, direction="apply", partitions=2)
     journal.write("pause", wave=1, reason="broker 1 failed")
     journal.write("wave-done", wave=1, direction="apply", copied_bytes=70)
@@ -39,3 +39,15 @@ def test_waves_of_a_journal(tmp_path: Path) -> None:
     assert (second["execution"], second["outcome"], second["pauses"], second["copied_bytes"]) == (2, "complete", 1, 70)
     assert second["actual_s"] == (second["ended_at"] - second["started_at"]).total_seconds() >= 0
     assert second["snapshot_id"] == plan.sha256[:16]
+    assert second["plan_id"] == plan.plan_sha256[:16] != second["snapshot_id"]
+    assert second["estimated_bytes"] == plan.estimates[0].copied_bytes
+
+
+def test_rollback_has_no_estimate(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(DESCRIBE)
+    call("plan", "prod.txt", "--goal", "leaders", "--out", "plan", folder=tmp_path)
+    plan, journal = read_plan(tmp_path / "plan"), Journal.open(tmp_path / "plan")
+    journal.write("begin", direction="rollback", kafka_cluster_id=None, throttle_bytes_per_s=None)
+    journal.write("wave", wave=1, direction="rollback", partitions=2)
+    (row,) = (dict(zip(PLAN_EXECUTIONS.column_names, row, strict=True)) for row in list_wave_executions(journal, plan))
+    assert (row["direction"], row["estimated_bytes"], row["estimated_s"]) == ("rollback", None, None)

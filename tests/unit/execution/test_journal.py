@@ -19,7 +19,7 @@ def _throttle(journal: Journal, rate: int, earlier: str | None) -> None:
 
 def test_entries_are_read_again(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
-    journal.write("begin", direction="apply")
+    journal.write("begin", direction="apply", kafka_cluster_id=None, throttle_bytes_per_s=None)
     journal.write("end", outcome="complete")
     again = Journal.open(tmp_path)
     assert [entry["event"] for entry in again.entries] == ["begin", "end"]
@@ -28,7 +28,7 @@ def test_entries_are_read_again(tmp_path: Path) -> None:
 
 
 def test_torn_last_line_is_cut_off(tmp_path: Path) -> None:
-    Journal.open(tmp_path).write("begin", direction="apply")
+    Journal.open(tmp_path).write("begin", direction="apply", kafka_cluster_id=None, throttle_bytes_per_s=None)
     with (tmp_path / JOURNAL).open("a") as file:
         file.write('{"at":"2026-11-')
     journal = Journal.open(tmp_path)
@@ -38,8 +38,9 @@ def test_torn_last_line_is_cut_off(tmp_path: Path) -> None:
     assert [entry["event"] for entry in Journal.open(tmp_path).entries] == ["begin", "end"]
 
 
-def test_damaged_line_is_named(tmp_path: Path) -> None:
-    (tmp_path / JOURNAL).write_text('{"event":"begin"}\nnonsense\n{"event":"end"}\n')
+@pytest.mark.parametrize("line", ["nonsense", "[]", '{"event":"end"}', '{"at":"x","event":"throttle","wave":1}'])
+def test_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / JOURNAL).write_text(f'{{"at":"x","event":"end"}}\n{line}\n{{"at":"x","event":"end"}}\n')
     with pytest.raises(SourceError, match="line 2: this line is damaged"):
         Journal.open(tmp_path)
 

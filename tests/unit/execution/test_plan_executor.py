@@ -236,8 +236,12 @@ def test_earlier_rate_is_back_after_a_crash_and_a_resume(tmp_path: Path) -> None
     restored = Journal.open(tmp_path).find_restored_configs()
     view = _make_executor(cluster, tmp_path)._look()
     assert verify_plan(cluster, _STEPS, view, restored).throttled_brokers == ()  # type: ignore[arg-type]
+    assert verify_plan(cluster, _STEPS, view, restored).restored_brokers == (1,)  # type: ignore[arg-type]
     cluster.rates[2] = {LEADER_RATE: "5"}
     assert verify_plan(cluster, _STEPS, view, restored).throttled_brokers == (2,)  # type: ignore[arg-type]
+    cluster.rates = {}  # whoever set the earlier throttle has removed it
+    verification = verify_plan(cluster, _STEPS, view, restored)  # type: ignore[arg-type]
+    assert verification.throttled_brokers == verification.restored_brokers == ()
 
 
 def test_interrupted_cancellation_is_finished_before_the_plan_goes_on(tmp_path: Path) -> None:
@@ -279,6 +283,10 @@ def test_rollback_leaves_out_what_was_on_failed_brokers(tmp_path: Path) -> None:
     _make_executor(cluster, tmp_path, lines.append).execute(Direction.ROLLBACK)
     assert cluster.lists[_KEY] == (4, 3)
     assert any("cannot be rolled back, as brokers are down: t-0" in line for line in lines)
+    cluster.lists[_KEY] = (1, 2)  # rolled back already
+    lines.clear()
+    _make_executor(cluster, tmp_path, lines.append).execute(Direction.ROLLBACK)
+    assert lines == []
 
 
 def test_fault_says_what_is_left(tmp_path: Path) -> None:
