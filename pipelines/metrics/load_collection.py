@@ -136,11 +136,11 @@ def _compare_totals(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
 
 def _describe_origin(labels: Labels, names: MetricNames) -> str:
     """Describe what a series says of its broker."""
-    shown = [f"{one.label}={labels[one.label]}" for one in names.brokers if labels.get(one.label)]
-    return shown[0] if shown else "without a label of its broker"
+    texts = (f"{one.label}={labels[one.label]}" for one in names.brokers if labels.get(one.label))
+    return next(texts, "without a label of its broker")
 
 
 def _name(texts: Iterable[str], count: int) -> str:
-    shown = list(texts)[:_MAX_NAMED]
-    more = f" and {count - len(shown)} more" if count > len(shown) else ""
-    return f"{', '.join(shown)}{more}"
+    first = list(texts)[:_MAX_NAMED]
+    more = f" and {count - len(first)} more" if count > len(first) else ""
+    return f"{', '.join(first)}{more}"
