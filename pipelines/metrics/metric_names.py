@@ -23,6 +23,7 @@ class Quantity(StrEnum):
     BROKER_BYTES_IN = "broker_bytes_in"  # of a broker, all topics
     BROKER_BYTES_OUT = "broker_bytes_out"
     SIZE = "size"  # of a replica
+    LOG_END_OFFSET = "log_end_offset"  # of a replica
 
 
 class MetricKind(StrEnum):
@@ -30,7 +31,7 @@ class MetricKind(StrEnum):
 
     COUNTER = "counter"  # bytes since the start of the broker
     RATE = "rate"  # bytes per second
-    GAUGE = "gauge"  # bytes
+    GAUGE = "gauge"  # bytes, or an offset
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
@@ -62,12 +63,13 @@ class MetricName(_ConfigEntry):
     @model_validator(mode="after")
     def _check(self) -> MetricName:
         is_of_broker = self.quantity in (Quantity.BROKER_BYTES_IN, Quantity.BROKER_BYTES_OUT)
+        is_of_replica = self.quantity in (Quantity.SIZE, Quantity.LOG_END_OFFSET)
         if is_of_broker != (self.topic is None):
             raise ValueError(f"{self.quantity} {'has no' if is_of_broker else 'needs the'} label of the topic")
-        if (self.quantity is Quantity.SIZE) != (self.partition is not None):
-            raise ValueError("size, and nothing else, needs the label of the partition")
-        if (self.quantity is Quantity.SIZE) != (self.kind is MetricKind.GAUGE):
-            raise ValueError("size, and nothing else, is a gauge")
+        if is_of_replica != (self.partition is not None):
+            raise ValueError(f"{self.quantity} {'needs the' if is_of_replica else 'has no'} label of the partition")
+        if is_of_replica != (self.kind is MetricKind.GAUGE):
+            raise ValueError(f"{self.quantity} is {'a gauge' if is_of_replica else 'no gauge'}")
         return self
 
     def matches(self, labels: Mapping[str, str]) -> bool:

@@ -57,6 +57,33 @@ class SeriesSet:
         return SeriesSet(self.labels, offsets, self.times_s[inside], self.values[inside])
 
 
+def begin_at_zero(series: SeriesSet, is_counter: npt.NDArray[np.bool_], target: Ints) -> SeriesSet:
+    """Give counters that appear later than others of their target a first sample of 0, at the scrape before.
+
+    A broker counts a topic only from its first record on. is_counter: bool (n). target: what was scraped: int64 (n).
+    """
+    first = series.offsets[:-1]
+    counts = np.diff(series.offsets)
+    candidates = np.flatnonzero(is_counter & (counts > 0))
+    sample_target = target[row_of(series.offsets)]
+    added, times = [], []
+    for one in np.unique(target[candidates]):
+        own = candidates[target[candidates] == one]
+        scrapes = np.unique(series.times_s[sample_target == one])
+        before = np.searchsorted(scrapes, series.times_s[first[own]]) - 1
+        is_late = before >= 0
+        added.append(own[is_late])
+        times.append(scrapes[before[is_late]])
+    if not added:
+        return series
+    rows = np.concatenate(added)
+    order = np.argsort(rows)
+    rows, at = rows[order], np.concatenate(times)[order]
+    place = first[rows]
+    offsets = series.offsets + np.r_[0, np.cumsum(np.isin(np.arange(len(counts)), rows))]
+    return SeriesSet(series.labels, offsets, np.insert(series.times_s, place, at), np.insert(series.values, place, 0.0))
+
+
 @dataclass(frozen=True)
 class RateStatistics:
     """Rates of series (n) over the time that their samples cover; NaN = too few samples."""

@@ -11,8 +11,8 @@ _UNKNOWN = "-"
 _LOAD = re.compile(r"load (\S++) on broker ([^\s:]++): (\S++) B/s in, (\S++) B/s out")
 _APPENDED = re.compile(r"appended to (\S++) partition ([^\s:]++): (\S++) records")
 _HEADER = re.compile(r"loads from (.+)")
-_WARNING = re.compile(r"loads lack (.+)")
-_ANY = re.compile(r"load \S+ on broker |appended to \S+ partition |loads (?:from|lack) ")
+_PROBLEM = re.compile(r"problem of the loads: (.+)")
+_ANY = re.compile(r"load \S+ on broker |appended to \S+ partition |loads from |problem of the loads: ")
 
 
 class TopicLoad(NamedTuple):
@@ -33,12 +33,12 @@ class AppendedRecords(NamedTuple):
 
 
 def print_loads(
-    header: str, loads: Iterable[TopicLoad], appended: Iterable[AppendedRecords], missing: Iterable[str]
+    header: str, loads: Iterable[TopicLoad], appended: Iterable[AppendedRecords], problems: Iterable[str]
 ) -> Iterator[str]:
-    """Yield the lines of a file. header: where the loads are from; missing: what is not known, as in "topic t"."""
+    """Yield the lines of a file. header: where the loads are from; problems: sentences on what they lack."""
     yield f"loads from {header}"
-    for text in missing:
-        yield f"loads lack {text}"
+    for text in problems:
+        yield f"problem of the loads: {text}"
     for load in loads:
         rate_in, rate_out = map(_print_rate, (load.bytes_in_per_s, load.bytes_out_per_s))
         yield f"load {load.topic} on broker {load.broker}: {rate_in} B/s in, {rate_out} B/s out"
@@ -70,8 +70,8 @@ def _parse_line(_context: str | None, raw: str) -> list[Fact]:
         records = as_int(match[3], "records", 0, INT64)
         partition = as_partition(match[2], "partition")
         return [(FactKind.APPENDED, {"topic": as_topic(match[1], "topic"), "partition": partition, "records": records})]
-    if match := _WARNING.fullmatch(line):
-        return ignore("what the metrics lack", f"the metrics lack {match[1]}")
+    if match := _PROBLEM.fullmatch(line):
+        return ignore("problem", f"metrics: {match[1]}")
     if _HEADER.fullmatch(line):
         return ignore("header")
     raise unparsable(f"{quote(line)} is no line of loads")

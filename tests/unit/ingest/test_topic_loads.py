@@ -23,7 +23,7 @@ _APPENDED = [AppendedRecords("orders", 0, 30), AppendedRecords("orders", 2, 10),
 
 def _load(folder: Path, **others: str) -> Snapshot:
     (folder / "topics.txt").write_text(_TOPICS)
-    lines = print_loads("prometheus=http://p:9090, p95 of 7 days", _LOADS, _APPENDED, ["broker 3"])
+    lines = print_loads("prometheus=http://p:9090, p95 of 7 days", _LOADS, _APPENDED, ["no series of broker 3"])
     (folder / "loads.txt").write_text("".join(f"{line}\n" for line in lines))
     for name, text in others.items():
         (folder / f"{name}.csv").write_text(text)
@@ -45,7 +45,7 @@ def test_printed_loads_are_divided_among_partitions(tmp_path: Path) -> None:
         ("orders", 3, None, None, None),
         ("quiet", 0, None, None, None),  # without metrics: unknown, not 0
     ]
-    assert [row["warning"] for row in snapshot.warnings.to_pylist()] == ["the metrics lack broker 3"]
+    assert [row["warning"] for row in snapshot.warnings.to_pylist()] == ["metrics: no series of broker 3"]
 
 
 def test_loads_of_topics_fill_what_metrics_lack(tmp_path: Path) -> None:

@@ -38,6 +38,11 @@ def names() -> MetricNames:
         ({"__name__": _RAW, "name": "MessagesInPerSec", "topic": "t"}, None),
         ({"__name__": "kafka_log_log_size", "topic": "t", "partition": "3"}, Quantity.SIZE),
         ({"__name__": "kafka_log_log_size", "topic": "t"}, None),
+        ({"__name__": "kafka_log_log_logendoffset", "topic": "t", "partition": "3"}, Quantity.LOG_END_OFFSET),
+        (
+            {"__name__": "kafka_log_Log_Value", "name": "LogEndOffset", "topic": "t", "partition": "3"},
+            Quantity.LOG_END_OFFSET,
+        ),
         ({}, None),
     ],
 )
@@ -50,7 +55,7 @@ def test_series_is_recognised(names: MetricNames, labels: dict[str, str], quanti
     ("text", "problem"),
     [
         (_BAD, "names.1: bytes_in needs the label of the topic"),
-        (_BAD + 'topic = "t"\npartition = "p"\n', "names.1: size, and nothing else, needs the label of the partition"),
+        (_BAD + 'topic = "t"\npartition = "p"\n', "names.1: bytes_in has no label of the partition"),
         (_BAD + 'topic = "t"\nlabel = {}\n', "names.1.label: Extra inputs are not permitted"),
         ('names = []\n[[brokers]]\nlabel = "x"\npattern = "([0-9]+)"', "brokers.1.pattern: needs one named group"),
         ('names = []\n[[brokers]]\nlabel = "x"\npattern = "("', "brokers.1.pattern: is no regular expression"),

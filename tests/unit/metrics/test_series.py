@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.metrics.series import RateStatistics, SeriesSet, summarise_rates
+from pipelines.metrics.series import RateStatistics, SeriesSet, begin_at_zero, summarise_rates
 
 
 def _series(*samples: list[tuple[float, float]]) -> SeriesSet:
@@ -64,6 +64,16 @@ def test_parts_of_a_series_are_joined_and_stale_samples_left_out() -> None:
     assert len(series.labels) == 1
     assert series.times_s.tolist() == [0, 20]
     assert series.values.tolist() == [5, 6]
+
+
+def test_counter_that_appears_later_begins_at_zero_at_the_scrape_before() -> None:
+    series = _series([(0, 5), (10, 6)], [(10, 40), (20, 50)], [(0, 7), (20, 9)], [(20, 3)], [(20, 8)])
+    is_counter = np.array([True, True, True, False, True])
+    begun = begin_at_zero(series, is_counter, np.array([0, 0, 0, 0, 1]))
+    assert begun.offsets.tolist() == [0, 2, 5, 7, 8, 9]
+    assert begun.times_s[2:5].tolist() == [0, 10, 20]
+    assert begun.values[2:5].tolist() == [0, 40, 50]
+    assert begin_at_zero(begun, is_counter, np.zeros(5, dtype=np.int64)).offsets.tolist() == [0, 2, 5, 7, 8, 10]
 
 
 def test_window_cuts_samples() -> None:

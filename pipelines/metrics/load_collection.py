@@ -1,0 +1,146 @@
+"""From measured series to what each broker transfers of each topic, and what is not known."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pipelines.ingest.formats.topic_loads import AppendedRecords, TopicLoad
+from pipelines.metrics.broker_matching import BrokerMatcher
+from pipelines.metrics.metric_names import MetricNames, Quantity
+from pipelines.metrics.series import Labels
+from udfs.plurals import count_of
+
+_RATES = (Quantity.BYTES_IN, Quantity.BYTES_OUT)
+_TOTALS = {Quantity.BROKER_BYTES_IN: Quantity.BYTES_IN, Quantity.BROKER_BYTES_OUT: Quantity.BYTES_OUT}
+_TOLERANCE = 0.02  # by which topics may differ from the total of their broker
+_MAX_NAMED = 5
+
+
+class MeasuredSeries(NamedTuple):
+    """One series, as one number: a rate per second, a size, or the growth of an offset; None = too few samples."""
+
+    labels: Labels
+    value: float | None
+    samples: int
+    resets: int = 0  # how often its counter began again
+    gaps: int = 0  # intervals without samples
+
+
+@dataclass
+class CollectedLoads:
+    """Loads, and sentences on what they lack."""
+
+    loads: list[TopicLoad] = field(default_factory=list)
+    appended: list[AppendedRecords] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+_Key = tuple[Quantity, int, str, int]  # broker, topic (empty for a total), partition (-1 for a rate)
+
+
+def collect_loads(
+    series: Iterable[MeasuredSeries], names: MetricNames, matcher: BrokerMatcher, brokers: Collection[int]
+) -> CollectedLoads:
+    """Collect the loads of a cluster. brokers: its ids; those without series are named, and so is whatever is odd.
+
+    Where several metrics show a load, the first of `names` counts; of several series of one metric, the one with the
+    most samples, as they are scrapes of one broker by two jobs.
+    """
+    chosen: dict[_Key, tuple[int, MeasuredSeries]] = {}
+    unmatched, twice = Counter[str](), 0
+    for one in series:
+        entry = names.find(one.labels)
+        if entry is None:
+            continue
+        name = names.names[entry]
+        broker = matcher.find(one.labels)
+        if broker is None:
+            unmatched[_describe_origin(one.labels, names)] += 1
+            continue
+        topic = one.labels[name.topic] if name.topic else ""
+        partition = int(one.labels[name.partition]) if name.partition else -1
+        key = (name.quantity, broker, topic, partition)
+        known = chosen.get(key)
+        twice += known is not None and known[0] == entry
+        if known is None or (entry, -one.samples) < (known[0], -known[1].samples):
+            chosen[key] = (entry, one)
+    out = CollectedLoads()
+    measured = {key: one for key, (_, one) in chosen.items()}
+    _add_loads(out, measured)
+    _add_appended(out, measured)
+    out.problems += _list_problems(measured, brokers, unmatched, twice)
+    return out
+
+
+def _add_loads(out: CollectedLoads, measured: Mapping[_Key, MeasuredSeries]) -> None:
+    rates: dict[tuple[str, int], dict[Quantity, float | None]] = defaultdict(dict)
+    for (quantity, broker, topic, _), one in measured.items():
+        if quantity in _RATES:
+            rates[topic, broker][quantity] = one.value
+    out.loads += [
+        TopicLoad(topic, broker, values.get(Quantity.BYTES_IN), values.get(Quantity.BYTES_OUT))
+        for (topic, broker), values in sorted(rates.items())
+        if any(value is not None for value in values.values())
+    ]
+
+
+def _add_appended(out: CollectedLoads, measured: Mapping[_Key, MeasuredSeries]) -> None:
+    """Add the growth of partitions: the most that any replica shows, as followers may lag."""
+    growth: dict[tuple[str, int], float] = {}
+    for (quantity, _, topic, partition), one in measured.items():
+        if quantity is Quantity.LOG_END_OFFSET and one.value is not None and one.value >= 0:
+            growth[topic, partition] = max(growth.get((topic, partition), 0.0), one.value)
+    out.appended += [AppendedRecords(*key, round(value)) for key, value in sorted(growth.items())]
+
+
+def _list_problems(
+    measured: Mapping[_Key, MeasuredSeries], brokers: Collection[int], unmatched: Mapping[str, int], twice: int
+) -> Iterator[str]:
+    """Yield what the loads lack, and what is odd about their series."""
+    seen = {broker for quantity, broker, _, _ in measured if quantity in _RATES or quantity in _TOTALS}
+    if silent := sorted(set(brokers) - seen):
+        yield f"no series of {'broker' if len(silent) == 1 else 'brokers'} {_name(map(str, silent), len(silent))}"
+    if unmatched:
+        yield f"{sum(unmatched.values()):,} series name no broker of the cluster: {_name(unmatched, len(unmatched))}"
+    if twice:
+        yield f"{twice:,} series are there twice: those with more samples are used"
+    few = [
+        f"{topic} on broker {broker}"
+        for (quantity, broker, topic, _), one in sorted(measured.items())
+        if quantity in _RATES and one.value is None
+    ]
+    if few:
+        yield f"too few samples to know the rates of {_name(few, len(few))}"
+    totals = [one for (quantity, *_), one in measured.items() if quantity in _TOTALS]
+    if resets := sum(one.resets for one in totals):
+        yield f"counters began again {count_of(resets, 'time')}: what was counted just before is lost"
+    if gaps := sum(one.gaps for one in totals):
+        yield f"{count_of(gaps, 'gap')} without samples: the mean rate over each is used"
+    yield from _compare_totals(measured)
+
+
+def _compare_totals(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
+    """Yield brokers whose topics do not add up to what the broker itself counts."""
+    sums: dict[tuple[Quantity, int], float] = defaultdict(float)
+    for (quantity, broker, _, _), one in measured.items():
+        sums[quantity, broker] += one.value or 0.0
+    for total, part in _TOTALS.items():
+        for (quantity, broker), value in sorted(sums.items()):
+            missing = value - sums.get((part, broker), 0.0)
+            if quantity is total and value > 0 and abs(missing) > _TOLERANCE * value:
+                yield f"{missing / value:.0%} of the {part.replace('_', ' ')} of broker {broker} belong to no topic"
+
+
+def _describe_origin(labels: Labels, names: MetricNames) -> str:
+    """Describe what a series says of its broker."""
+    texts = (f"{one.label}={labels[one.label]}" for one in names.brokers if labels.get(one.label))
+    return next(texts, "without a label of its broker")
+
+
+def _name(texts: Iterable[str], count: int) -> str:
+    first = list(texts)[:_MAX_NAMED]
+    more = f" and {count - len(first)} more" if count > len(first) else ""
+    return f"{', '.join(first)}{more}"
