@@ -1,4 +1,6 @@
-"""Count things in English: a noun or a verb, in the singular or the plural."""
+"""Count and list things in English: a noun or a verb, in the singular or the plural; the first of many names."""
+
+from collections.abc import Iterable
 
 
 def count_of(number: int, noun: str) -> str:
@@ -14,3 +16,9 @@ def it_or_them(number: int) -> str:
 def is_or_are(number: int) -> str:
     """Return the verb for so many things: 1 partition is, 2 partitions are."""
     return "is" if number == 1 else "are"
+
+
+def join_names(names: Iterable[object], limit: int = 8) -> str:
+    """Join the first `limit` names: 1, 2 and 7 more."""
+    texts = [str(name) for name in names]
+    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")

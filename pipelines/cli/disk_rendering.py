@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pipelines.cli.text_format import format_bytes
 from pipelines.plan_files.plan_creation import CreatedPlan
-from udfs.planning.cluster_model import join_names
+from udfs.plurals import join_names
 
 
 def render_disk_growth(plan: CreatedPlan) -> Iterator[str]:

@@ -20,11 +20,12 @@ from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.verdict.judgement import UNEVEN_RATIO
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
 from udfs.planning import certificates
-from udfs.planning.cluster_model import ClusterModel, join_names
+from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import select_target_brokers
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
+from udfs.plurals import join_names
 
 _LISTED_ITEMS = 10  # of each kind
 _EXPLANATIONS = {

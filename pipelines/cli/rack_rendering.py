@@ -8,9 +8,9 @@ from pipelines.cli.plan_command_line import PlanCommandLine
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, join_names
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason
 from udfs.planning.constraints import build_rules, find_rack_violations
-from udfs.plurals import is_or_are
+from udfs.plurals import is_or_are, join_names
 
 _FACTOR = 3  # that the command sets, if there are as many brokers
 

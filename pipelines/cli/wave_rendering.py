@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from pipelines.cli.text_format import format_bytes, format_count, format_duration
-from udfs.planning.cluster_model import ClusterModel, Ints, join_names
+from udfs.planning.cluster_model import ClusterModel, Ints
 from udfs.planning.plan_execution import PlanExecution
 from udfs.planning.wave_health import NEVER, WaveHealth, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import WaveLimit, WaveLimits, WaveReport
+from udfs.plurals import join_names
 
 _LISTED = 6  # partitions by name
 _BROKERS = 12  # of those that can restart after the same wave

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pipelines.live.cluster_layout import read_layout
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import ClusterDescription, KafkaFault, Key, LivePartition, Reassignments
+from udfs.plurals import join_names
 
 
 class ClusterView(NamedTuple):
@@ -57,6 +58,4 @@ def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.s
 
 def name_partitions(keys: Iterable[Key], limit: int = 3) -> str:
     """Name the first partitions, and how many more there are."""
-    names = [f"{topic}-{partition}" for topic, partition in sorted(keys)]
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"{', '.join(names[:limit])}{more}"
+    return join_names((f"{topic}-{partition}" for topic, partition in sorted(keys)), limit)

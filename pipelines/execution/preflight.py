@@ -11,7 +11,7 @@ from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import Key
 from pipelines.plan_files.plan_reader import StoredPlan
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 _RESERVE = 0.05  # of a disk's bytes, which a plan leaves free
 
@@ -54,8 +54,7 @@ def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permis
     """Return what forbids to carry out a plan, as sentences. permissions: those that the user lacks."""
     problems = []
     if permissions:
-        listed = ", ".join(permissions[:5]) + (f" and {len(permissions) - 5} more" if len(permissions) > 5 else "")
-        problems.append(f"the user lacks permissions: {listed}. Grant them with kafka-acls")
+        problems.append(f"the user lacks permissions: {join_names(permissions, 5)}. Grant them with kafka-acls")
     if foreign := steps.list_foreign(view.reassignments):
         count = count_of(len(foreign), "partition")
         problems.append(f"{count} are being reassigned beside the plan ({name_partitions(foreign)}). Wait for them")

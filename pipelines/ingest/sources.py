@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import SourceError
+from udfs.plurals import join_names
 
 _MAX_SKIPPED = 6  # skipped entries that a warning names
 
@@ -53,8 +54,7 @@ class Source:
         """What the user should know before trusting the answer."""
         if not self.skipped:
             return []
-        more = f" and {len(self.skipped) - _MAX_SKIPPED} more" if len(self.skipped) > _MAX_SKIPPED else ""
-        names = ", ".join(self.skipped[:_MAX_SKIPPED]) + more
+        names = join_names(self.skipped, _MAX_SKIPPED)
         return [f"{self.files[0].parent}: ignored, because only files directly in the folder are read: {names}"]
 
 

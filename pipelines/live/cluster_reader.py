@@ -24,7 +24,7 @@ from pipelines.live.kafka_connection import (
     UnsupportedCall,
     split_chunks,
 )
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 _MAX_NAMED = 5  # topics that a sentence names
 _T = TypeVar("_T")
@@ -121,5 +121,4 @@ def _try(problems: list[str], read: Callable[[], _T], default: _T) -> _T:
 
 def _name_topics(names: Iterable[str]) -> str:
     named = sorted(names)
-    more = f" and {len(named) - _MAX_NAMED} more" if len(named) > _MAX_NAMED else ""
-    return f"{count_of(len(named), 'topic')} ({', '.join(named[:_MAX_NAMED])}{more})"
+    return f"{count_of(len(named), 'topic')} ({join_names(named, _MAX_NAMED)})"

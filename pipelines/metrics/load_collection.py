@@ -11,7 +11,7 @@ from pipelines.ingest.formats.topic_loads import AppendedRecords, TopicLoad
 from pipelines.metrics.broker_matching import BrokerMatcher
 from pipelines.metrics.metric_names import MetricNames, Quantity
 from pipelines.metrics.series import Labels
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 _RATES = (Quantity.BYTES_IN, Quantity.BYTES_OUT)
 _TOTALS = {Quantity.BROKER_BYTES_IN: Quantity.BYTES_IN, Quantity.BROKER_BYTES_OUT: Quantity.BYTES_OUT}
@@ -102,9 +102,9 @@ def _list_problems(
     """Yield what the loads lack, and what is odd about their series."""
     seen = {broker for quantity, broker, _, _ in measured if quantity in _RATES or quantity in _TOTALS}
     if silent := sorted(set(brokers) - seen):
-        yield f"no series of {'broker' if len(silent) == 1 else 'brokers'} {_name(map(str, silent), len(silent))}"
+        yield f"no series of {'broker' if len(silent) == 1 else 'brokers'} {join_names(silent, _MAX_NAMED)}"
     if unmatched:
-        yield f"{sum(unmatched.values()):,} series name no broker of the cluster: {_name(unmatched, len(unmatched))}"
+        yield f"{sum(unmatched.values()):,} series name no broker of the cluster: {join_names(unmatched, _MAX_NAMED)}"
     if twice:
         yield f"{twice:,} series are there twice: those with more samples are used"
     few = [
@@ -113,7 +113,7 @@ def _list_problems(
         if quantity in _RATES and one.value is None
     ]
     if few:
-        yield f"too few samples to know the rates of {_name(few, len(few))}"
+        yield f"too few samples to know the rates of {join_names(few, _MAX_NAMED)}"
     totals = [one for (quantity, *_), one in measured.items() if quantity in _TOTALS]
     if resets := sum(one.resets for one in totals):
         yield f"counters began again {count_of(resets, 'time')}: what was counted just before is lost"
@@ -138,9 +138,3 @@ def _describe_origin(labels: Labels, names: MetricNames) -> str:
     """Describe what a series says of its broker."""
     texts = (f"{one.label}={labels[one.label]}" for one in names.brokers if labels.get(one.label))
     return next(texts, "without a label of its broker")
-
-
-def _name(texts: Iterable[str], count: int) -> str:
-    first = list(texts)[:_MAX_NAMED]
-    more = f" and {count - len(first)} more" if count > len(first) else ""
-    return f"{', '.join(first)}{more}"

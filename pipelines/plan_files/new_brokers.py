@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from pipelines.errors import SettingsError
 from pipelines.ingest.snapshot_reader import Snapshot
-from udfs.planning.cluster_model import join_names
 from udfs.planning.plan_request import PlanRequest
+from udfs.plurals import join_names
 
 ADDED = "named in --add-brokers"  # reason why a broker counts as live
 UNKNOWN_RACK = "RACK"  # where a proposal cannot name the rack

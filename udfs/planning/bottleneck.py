@@ -4,13 +4,13 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true, row_of
 from udfs.json_answers import json_inline, json_object
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment, join_names
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.constraints import EVEN_GOALS, Rules, build_rules, select_target_brokers
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.plan_execution import PlanExecution
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import IN, OUT, measure_copy_loads
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 _MIN_RATIO = 2.0  # of the busiest broker's bytes over an even distribution; below it, movement is not concentrated
 _MIN_SECONDS = 60.0  # shorter copies need no explanation

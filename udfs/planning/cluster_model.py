@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from udfs.arrow.columns import to_flags
 from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.certificates import Certificate
+from udfs.plurals import join_names
 
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -346,12 +347,6 @@ def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 def _array(column: pa.ChunkedArray | pa.Array, missing: int | float | bool) -> npt.NDArray[Any]:
     array = _combine(column)
     return np.asarray(pc.fill_null(array, pa.scalar(missing, array.type)).to_numpy(zero_copy_only=False))
-
-
-def join_names(names: Iterable[object], limit: int = 8) -> str:
-    """Join the first `limit` names: 1, 2 and 7 more."""
-    texts = [str(name) for name in names]
-    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
 
 
 def promote_replicas(offsets: Ints, replicas: Int32s, chosen: Ints, position: int) -> Int32s:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, row_of
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints, ReplicaLists, join_names
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints, ReplicaLists
 from udfs.planning.plan_request import PlanRequest
+from udfs.plurals import join_names
 
 COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair")
 # Goals that even out the whole cluster. The others change only partitions that they concern.

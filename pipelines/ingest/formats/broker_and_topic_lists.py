@@ -14,7 +14,7 @@ from pipelines.ingest.formats.json_documents import TEXT, parse_elements, read_e
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
 from pipelines.quoted_values import escape_invisible
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 _MAX_HEADER = 2_000  # characters
 _MAX_UNUSED = 10  # columns that the reason of a header names
@@ -194,9 +194,8 @@ def _describe_header(line: str, columns: ListColumns) -> str:
     unused = [cell for cell in _split_cells(line, _find_delimiter(line)) if cell and columns.find(cell) is None]
     if not unused:
         return _HEADER
-    names = ", ".join(escape_invisible(name) for name in unused[:_MAX_UNUSED])
-    more = f" and {len(unused) - _MAX_UNUSED} more" if len(unused) > _MAX_UNUSED else ""
-    return f"{_HEADER}; {'column' if len(unused) == 1 else 'columns'} not read: {names}{more}"
+    names = join_names(map(escape_invisible, unused), _MAX_UNUSED)
+    return f"{_HEADER}; {'column' if len(unused) == 1 else 'columns'} not read: {names}"
 
 
 def _read_cells(context: str, raw: str, columns: ListColumns) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.checked_values import JsonObject, as_int, as_object, quote
 from pipelines.ingest.source_format import Fact, FactKind, ignore
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 _NO_DIRS = "broker_dead"  # instead of the log directories of a broker that is down
 _VERBOSE = "get kafka_cluster_state?verbose=true"
@@ -43,9 +43,8 @@ def describe_offline_dirs(offline_dirs: Iterable[tuple[int, object]]) -> str | N
     ]
     if not named:
         return None
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     subject = "a log directory is" if len(named) == 1 else "log directories are"
-    return f"{subject} offline, with all replicas there: {', '.join(named[:_NAMED])}{more}"
+    return f"{subject} offline, with all replicas there: {join_names(named, _NAMED)}"
 
 
 def find_counts_state(counts: ReplicaCounts) -> bool | None:

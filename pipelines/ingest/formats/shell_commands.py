@@ -27,6 +27,7 @@ from pipelines.ingest.formats.partition_filters import (
 from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, PROSE, classify_noise, split_lines
+from udfs.plurals import join_names
 
 ERROR = "error of a command"
 # A line of kafka-topics --list.
@@ -188,8 +189,7 @@ def _describe_topics(topics: dict[str, str]) -> str:
     names = list(topics)
     is_pattern = any(not name.replace("-", "").replace(".", "").replace("_", "").isalnum() for name in names)
     if len(names) > 1:
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        return f"the commands show only the topics {', '.join(names[:5])}{more}: no answer covers the others"
+        return f"the commands show only the topics {join_names(names, 5)}: no answer covers the others"
     what = "shows only some topics" if is_pattern else "shows one topic"
     return f"{topics[names[0]]} {what}: no answer covers the others"
 
@@ -225,10 +225,7 @@ def _describe_errors(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
 
 def _describe_leaderless(topics: Sequence[str]) -> str:
     """Return the warning of a client's error; topics: those that it names."""
-    more = f" and {len(topics) - _MAX_TOPICS} more" if len(topics) > _MAX_TOPICS else ""
-    of_topics = (
-        f" of {'topic' if len(topics) == 1 else 'topics'} {', '.join(topics[:_MAX_TOPICS])}{more}" if topics else ""
-    )
+    of_topics = f" of {'topic' if len(topics) == 1 else 'topics'} {join_names(topics, _MAX_TOPICS)}" if topics else ""
     return (
         f"a client found a partition{of_topics} without a leader, offline or just created: "
         "check that the listing is of the same time"
