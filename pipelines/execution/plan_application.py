@@ -17,7 +17,7 @@ from pipelines.execution.cluster_view import ClusterView, view_cluster
 from pipelines.execution.execution_lock import lock_cluster
 from pipelines.execution.journal import BEGIN, Journal
 from pipelines.execution.plan_executor import ExecutionOptions, PlanExecutor
-from pipelines.execution.plan_verification import Verification, verify_plan
+from pipelines.execution.plan_verification import Verification, read_rates, verify_plan
 from pipelines.execution.plan_waves import Direction, PlanWaves
 from pipelines.execution.preflight import WaveWork, check_identity, check_topics, find_problems, list_work
 from pipelines.ingest.snapshot_reader import load_snapshot
@@ -80,10 +80,10 @@ class PlanApplication:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
         if not self._is_open and progress.status is PlanStatus.CHANGED:
             problems.append("the cluster has changed since the plan was made; apply without --execute shows how")
-        verification = verify_plan(self.connection, self.steps, view, self.journal.find_restored_configs())
+        rates, _ = read_rates(self.connection, self.steps, view)
         own = self.journal.find_earlier_configs().brokers
-        throttled = (*verification.throttled_brokers, *verification.restored_brokers)
-        return PlanPreview(progress, work, problems, tuple(sorted(set(throttled) - own.keys())))
+        throttled = tuple(broker for broker, configs in rates.items() if configs and broker not in own)
+        return PlanPreview(progress, work, problems, throttled)
 
     @property
     def _is_open(self) -> bool:

@@ -66,13 +66,7 @@ def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, res
             differing.append(key)
         if partition.leader != partition.replicas[0]:
             not_preferred.append(key)
-    involved = {id_ for one in steps.partitions.values() for lists in one.lists for id_ in lists}
-    rates, unanswered = {}, []
-    for broker in sorted(involved & view.live_brokers):
-        try:
-            rates[broker] = connection.describe_own_broker_configs(broker, RATES)
-        except KafkaFault:
-            unanswered.append(broker)
+    rates, unanswered = read_rates(connection, steps, view)
     throttled = [broker for broker, configs in rates.items() if _is_left(configs, restored.brokers.get(broker))]
     topics = sorted({topic for topic, _ in steps.partitions} & view.topic_ids.keys())
     configs = connection.describe_topic_configs(topics, REPLICAS)
@@ -91,6 +85,21 @@ def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, res
         tuple(unanswered),
         tuple(broker for broker, configs in rates.items() if configs and broker not in throttled),
     )
+
+
+def read_rates(
+    connection: KafkaAdmin, steps: PlanWaves, view: ClusterView
+) -> tuple[dict[int, Mapping[str, str | None]], list[int]]:
+    """Return the rates of throttles that are set on the plan's live brokers, and the brokers that do not answer."""
+    involved = {id_ for one in steps.partitions.values() for lists in one.lists for id_ in lists}
+    rates: dict[int, Mapping[str, str | None]] = {}
+    unanswered = []
+    for broker in sorted(involved & view.live_brokers):
+        try:
+            rates[broker] = connection.describe_own_broker_configs(broker, RATES)
+        except KafkaFault:
+            unanswered.append(broker)
+    return rates, unanswered
 
 
 def _is_left(configs: Mapping[str, str | None], restored: Mapping[str, str | None] | None) -> bool:
