@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import AfterValidator, ValidationError, model_validator
 
+from pipelines.config.setting_types import SettingsSection
 from pipelines.config.settings_text import parse_toml
 from pipelines.errors import SettingsError
 
@@ -44,11 +45,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return compiled
 
 
-class _ConfigEntry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-
-class MetricName(_ConfigEntry):
+class MetricName(SettingsSection):
     """A metric that gives a load. labels, without: labels that its series must have, and must not have."""
 
     exporter: str
@@ -82,14 +79,14 @@ class MetricName(_ConfigEntry):
         )
 
 
-class BrokerLabel(_ConfigEntry):
+class BrokerLabel(SettingsSection):
     """A label that names a broker. pattern: matches the whole label, with the group `id` or `host`."""
 
     label: str
     pattern: Annotated[str, AfterValidator(lambda text: _compile(text).pattern)]
 
 
-class MetricNames(_ConfigEntry):
+class MetricNames(SettingsSection):
     """All metrics that are read, in order of preference; and the labels of brokers."""
 
     names: tuple[MetricName, ...]

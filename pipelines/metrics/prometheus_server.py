@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import requests
 
@@ -94,7 +93,7 @@ class PrometheusServer:
 
 def _write_selector(name: MetricName, labels: Mapping[str, str]) -> str:
     """Write the selector of a metric's series."""
-    matchers = [f"{key}={_quote(value)}" for key, value in {**labels, **name.labels}.items()]
+    matchers = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in {**labels, **name.labels}.items()]
     matchers += [f'{key}=""' for key in name.without]
     matchers += [f'{key}!=""' for key in (name.topic, name.partition) if key is not None]
     return f"{name.metric}{{{','.join(matchers)}}}"
@@ -111,7 +110,3 @@ def _write_query(name: MetricName, selector: str, window: Window, statistic: Loa
     if statistic is LoadStatistic.MEAN:
         return f"rate({selector}{length})"
     return f"{_OVER_TIME[statistic]}rate({selector}[{window.step_s}s])[{window.length_s}s:{window.step_s}s])"
-
-
-def _quote(value: Any) -> str:
-    return '"' + re.sub(r'(["\\])', r"\\\1", str(value)).replace("\n", "\\n") + '"'

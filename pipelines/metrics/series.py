@@ -34,11 +34,8 @@ class SeriesSet:
         Samples that are no numbers, which mark the end of a series in Prometheus, are left out.
         """
         numbers: dict[frozenset[tuple[str, str]], int] = {}
-        unique: list[Labels] = []
-        for one in labels:
-            if numbers.setdefault(frozenset(one.items()), len(numbers)) == len(unique):
-                unique.append(one)
-        part = [numbers[frozenset(one.items())] for one in labels]
+        part = [numbers.setdefault(frozenset(one.items()), len(numbers)) for one in labels]
+        unique = tuple(dict(zip(part, labels, strict=True)).values())
         row = np.repeat(np.array(part, dtype=np.int64), [len(one) for one in times_s])
         time, value = (np.concatenate([np.empty(0), *parts]) for parts in (times_s, values))
         usable = np.isfinite(value) & np.isfinite(time)
@@ -48,7 +45,7 @@ class SeriesSet:
         is_last = np.r_[(row[1:] != row[:-1]) | (time[1:] != time[:-1]), np.ones(min(len(row), 1), dtype=np.bool_)]
         row, time, value = row[is_last], time[is_last], value[is_last]
         offsets = np.searchsorted(row, np.arange(len(unique) + 1)).astype(np.int64)
-        return cls(tuple(unique), offsets, time, value)
+        return cls(unique, offsets, time, value)
 
     def select(self, begin_s: float, end_s: float) -> SeriesSet:
         """Return the samples from one moment to another, both included."""
@@ -80,7 +77,7 @@ def begin_at_zero(series: SeriesSet, is_counter: npt.NDArray[np.bool_], target: 
     order = np.argsort(rows)
     rows, at = rows[order], np.concatenate(times)[order]
     place = first[rows]
-    offsets = series.offsets + np.r_[0, np.cumsum(np.isin(np.arange(len(counts)), rows))]
+    offsets = series.offsets + np.r_[0, np.cumsum(np.bincount(rows, minlength=len(counts)))]
     return SeriesSet(series.labels, offsets, np.insert(series.times_s, place, at), np.insert(series.values, place, 0.0))
 
 

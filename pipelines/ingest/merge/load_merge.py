@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.merge.entities import LOAD_SOURCE
 from pipelines.ingest.merge.load_split import split_loads
+from pipelines.ingest.merge.log_merge import find_partitions
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS, Declared
 from pipelines.ingest.source_format import FactKind
@@ -43,14 +44,12 @@ def _share_broker_loads(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Tab
     usable = is_valid(load_topic)
     load_topic = to_numpy(load_topic, -1).astype(np.int64)
     load_broker = to_numpy(loads["broker_id"]).astype(np.int64)
-    appended = _find_appended(shard, topic, names, to_numpy(partitions["partition"]).astype(np.int64))
+    appended = _find_appended(shard, partitions)
     leader = _find_leaders(partitions)
     for name in _RATES:
         rate = to_numpy(loads[name], np.nan).astype(np.float64)
         rows = usable & ~np.isnan(rate)
-        key, at = np.unique(load_topic[rows] << np.int64(32) | load_broker[rows], return_inverse=True)
-        sums = np.bincount(at, rate[rows], len(key)).astype(np.float64)
-        split = split_loads(topic, leader, appended, key >> np.int64(32), key & np.int64(0xFFFFFFFF), sums)
+        split = split_loads(topic, leader, appended, load_topic[rows], load_broker[rows], rate[rows])
         shared = np.isnan(to_numpy(partitions[name], np.nan).astype(np.float64)) & ~np.isnan(split.rate)
         source[shared] = np.where(split.is_measured, _OFFSETS, _EVEN)[shared]
         column = pc.coalesce(to_array(partitions[name]), pa.array(split.rate, mask=np.isnan(split.rate)))
@@ -67,20 +66,13 @@ def _find_leaders(partitions: pa.Table) -> npt.NDArray[np.int64]:
     return leader
 
 
-def _find_appended(
-    shard: ShardFacts, topic: npt.NDArray[np.int64], names: pa.Array, partition: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float64]:
+def _find_appended(shard: ShardFacts, partitions: pa.Table) -> npt.NDArray[np.float64]:
     """Return the records that were appended to each partition, NaN = unknown."""
     facts = shard.select(FactKind.APPENDED)
-    appended = np.full(len(topic), np.nan)
-    code = to_numpy(pc.index_in(facts["topic"].combine_chunks(), value_set=names), -1).astype(np.int64)
-    key = code << np.int64(32) | to_numpy(facts["partition"]).astype(np.int64)
-    own_key = topic.astype(np.int64) << np.int64(32) | partition
-    order = np.argsort(own_key)
-    place = np.searchsorted(own_key[order], key)
-    usable = (code >= 0) & (place < len(order))
-    usable[usable] = own_key[order][place[usable]] == key[usable]
-    appended[order[place[usable]]] = to_numpy(facts["records"]).astype(np.float64)[usable]
+    rows = find_partitions(partitions, facts)
+    appended = np.full(partitions.num_rows, np.nan)
+    known = rows < len(appended)
+    appended[rows[known]] = to_numpy(facts["records"]).astype(np.float64)[known]
     return appended
 
 

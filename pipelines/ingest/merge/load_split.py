@@ -32,7 +32,7 @@ def split_loads(
         leader: Its leader, -1 = none: int64 (p).
         appended: Records that were appended to it, NaN = unknown: float64 (p).
         load_topic: Topic of each load: int64 (n).
-        load_broker: Its broker: int64 (n). A pair of topic and broker occurs once.
+        load_broker: Its broker: int64 (n). Loads of the same topic and broker are summed up.
         load: Bytes per second: float64 (n).
     """
     has_leader = leader >= 0
@@ -41,11 +41,7 @@ def split_loads(
     load_key = load_topic * span + load_broker
     leads = np.isin(load_key, own_key)
     by_leader = _split(own_key, appended, load_key[leads], load[leads])
-    topics = int(max(topic.max(initial=-1), load_topic.max(initial=-1))) + 1
-    moved, is_moved = np.zeros(topics), np.zeros(topics, dtype=np.bool_)
-    np.add.at(moved, load_topic[~leads], load[~leads])
-    is_moved[load_topic[~leads]] = True
-    by_topic = _split(np.where(has_leader, topic, -1), appended, np.flatnonzero(is_moved), moved[is_moved])
+    by_topic = _split(np.where(has_leader, topic, -1), appended, load_topic[~leads], load[~leads])
     both = np.stack([by_leader.rate, by_topic.rate])
     known = ~np.isnan(both)
     rate = np.where(known.any(axis=0), np.nansum(both, axis=0), np.nan)
@@ -55,15 +51,13 @@ def split_loads(
 
 
 def _split(key: Ints, appended: Floats, load_key: Ints, load: Floats) -> PartitionLoads:
-    """Divide each load among the partitions with its key. key: int64 (p), -1 = none. load_key: distinct."""
+    """Divide each load among the partitions with its key. key: int64 (p), -1 = none."""
     unique, group = np.unique(key, return_inverse=True)
+    usable = np.isin(load_key, unique)
+    place = np.searchsorted(unique, load_key[usable])
     value = np.full(len(unique), np.nan)
-    place = np.searchsorted(unique, load_key)
-    usable = place < len(unique)
-    usable[usable] = unique[place[usable]] == load_key[usable]
-    value[place[usable]] = load[usable]
-    if len(unique) and unique[0] == -1:
-        value[0] = np.nan
+    value[place] = 0
+    np.add.at(value, place, load[usable])
     count = np.bincount(group, minlength=len(unique))
     total = np.bincount(group, appended, len(unique)).astype(np.float64)  # NaN if one is unknown
     is_measured = (total > 0)[group]

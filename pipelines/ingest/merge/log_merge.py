@@ -30,7 +30,7 @@ def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Ta
     if not logs.num_rows and not offsets.num_rows:
         no_logs = pa.nulls(partitions.num_rows, pa.list_(LOG))
         return partitions.append_column("logs", no_logs), STRAY_LOGS.empty_table()
-    rows = _find_partitions(partitions, pa.concat_tables([logs, offsets]))
+    rows = find_partitions(partitions, pa.concat_tables([logs, offsets]))
     keys = _build_log_keys(rows[: logs.num_rows], to_numpy(logs["broker_id"]), to_flags(logs["is_future"]))
     merged = merge_by_key(logs, keys, _LOG_FIELDS)
     _report_conflicts(shard, logs, merged)
@@ -95,7 +95,7 @@ def _count_partitions(rows: pa.Table) -> dict[str, int]:
     return {row["topic"]: row["partition_max"] + 1 for row in highest.to_pylist()}
 
 
-def _find_partitions(partitions: pa.Table, facts: pa.Table) -> Ints:
+def find_partitions(partitions: pa.Table, facts: pa.Table) -> Ints:
     """Return the row in `partitions` of each fact's partition; those of unknown partitions are numbered after them."""
     n = partitions.num_rows
     topic_code, _ = to_codes(pa.chunked_array([to_array(partitions["topic"]), to_array(facts["topic"])]))

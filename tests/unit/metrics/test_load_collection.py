@@ -5,23 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.config.settings_text import read_settings_file
 from pipelines.ingest.formats.topic_loads import AppendedRecords, TopicLoad
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, MeasuredSeries, collect_loads
 from pipelines.metrics.metric_files import read_series
-from pipelines.metrics.metric_names import MetricNames, parse_metric_names
+from pipelines.metrics.metric_names import MetricNames
 from pipelines.metrics.series import begin_at_zero, summarise_rates
 from tests.docs.pages import ROOT
 
 _IN = "kafka_server_brokertopicmetrics_bytesin_total"
 _END = "kafka_log_log_logendoffset"
-
-
-@pytest.fixture(scope="module")
-def names() -> MetricNames:
-    """The names that the program comes with."""
-    return parse_metric_names(read_settings_file(str(ROOT / "conf" / "metrics.toml")), "conf/metrics.toml")
 
 
 def _series(metric: str, value: float | None, samples: int = 10, **labels: str) -> MeasuredSeries:

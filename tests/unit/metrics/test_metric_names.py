@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.config.settings_text import read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.metric_files import read_series
@@ -19,12 +18,6 @@ quantity = "bytes_in"
 metric = "m"
 kind = "counter"
 """
-
-
-@pytest.fixture(scope="module")
-def names() -> MetricNames:
-    """The names that the program comes with."""
-    return parse_metric_names(read_settings_file(str(ROOT / "conf" / "metrics.toml")), "conf/metrics.toml")
 
 
 @pytest.mark.parametrize(

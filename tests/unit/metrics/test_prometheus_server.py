@@ -10,11 +10,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from pipelines.config.settings_text import read_settings_file
 from pipelines.errors import SourceError
-from pipelines.metrics.metric_names import MetricNames, parse_metric_names
+from pipelines.metrics.metric_names import MetricNames
 from pipelines.metrics.prometheus_server import LoadStatistic, PrometheusServer, Window
-from tests.docs.pages import ROOT
 
 _WINDOW = Window(1_000.0, 600, 60)
 _IN = "kafka_server_brokertopicmetrics_bytesin_total"
@@ -60,12 +58,6 @@ def server() -> Iterator[_Server]:
     running.shutdown()
     thread.join()
     running.server_close()
-
-
-@pytest.fixture(scope="module")
-def names() -> MetricNames:
-    """The names that the program comes with."""
-    return parse_metric_names(read_settings_file(str(ROOT / "conf" / "metrics.toml")), "conf/metrics.toml")
 
 
 def _connect(server: _Server) -> PrometheusServer:
