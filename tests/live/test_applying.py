@@ -123,6 +123,14 @@ def _wait_until_moving(admin: KafkaAdmin) -> None:
     wait_until(lambda: bool(admin.list_reassignments()), "nothing is being reassigned")
 
 
+def _kill_while_moving(cluster: KafkaCluster, admin: KafkaAdmin, plan: Path, direction: str) -> None:
+    """Apply a plan slowly, and kill the process as soon as partitions move."""
+    process = _start(cluster, plan, direction, "--throttle", _SLOWER)
+    _wait_until_moving(admin)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
 def test_preview_changes_nothing(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
     plan = _make_plan(filled, tmp_path)
     text = _apply(filled, plan)
@@ -172,10 +180,7 @@ def test_killed_executor_continues(
     plan = _make_plan(filled, tmp_path)
     if direction == "--rollback":
         _apply(filled, plan, "--execute")
-    process = _start(filled, plan, direction, "--throttle", _SLOWER)
-    _wait_until_moving(admin)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    _kill_while_moving(filled, admin, plan, direction)
     with (plan / JOURNAL).open("ab") as file:
         file.write(b'{"at":"2026-')  # as if it was killed while it wrote
     if direction == "--execute":
@@ -196,10 +201,7 @@ def test_killed_executor_continues(
 def test_cancel_restores_the_order(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
     plan = _make_plan(filled, tmp_path)
     admin.alter_broker_configs(3, {LEADER_RATE: "77000000"})
-    process = _start(filled, plan, "--execute", "--throttle", _SLOWER)
-    _wait_until_moving(admin)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    _kill_while_moving(filled, admin, plan, "--execute")
     changes = read_plan(plan).changes
     moving = {key for key in admin.list_reassignments() if key[0] == "hot"}  # the others are empty, and so done at once
     assert moving
@@ -319,10 +321,7 @@ def test_throttle_of_a_failed_broker_is_removed_later(
     filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
 ) -> None:
     plan = _make_plan(filled, tmp_path)
-    process = _start(filled, plan, "--execute", "--throttle", _SLOWER)
-    _wait_until_moving(admin)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    _kill_while_moving(filled, admin, plan, "--execute")
     filled.nodes[5].kill()
     wait_until(lambda: 5 not in view_cluster(admin).live_brokers, "broker 5 is still live")
     assert "5 (fenced)" in _apply(filled, plan, code=1)
