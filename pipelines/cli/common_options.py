@@ -21,10 +21,12 @@ from pipelines.cli.option_values import (
     parse_server,
 )
 from pipelines.cli.text_format import format_count, print_line, print_message, print_warning
+from pipelines.config.metrics_settings import print_window
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import Source
 from pipelines.logging_setup import LogLevel, configure_logging
+from pipelines.metrics.metrics_origin import hide_secrets
 from udfs.json_answers import to_json
 from udfs.plurals import is_or_are
 
@@ -194,6 +196,8 @@ class StateOptions(NamedTuple):
     settings: Sequence[str] | None = None
     format_name: str | None = None
     command_config: str | None = None
+    metrics: Sequence[str] | None = None
+    window: int | None = None
 
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with brokers back, and then after the plans, and say so."""
@@ -209,6 +213,8 @@ class StateOptions(NamedTuple):
             "--set": self.settings or (),
             "--format": [self.format_name] if self.format_name else [],
             "--command-config": [self.command_config] if self.command_config else [],
+            "--metrics": [hide_secrets(text) for text in self.metrics or ()],
+            "--window": [print_window(self.window)] if self.window else [],
         }
         words = [source, *(str(word) for option, texts in values.items() for text in texts for word in (option, text))]
         return " ".join(map(shlex.quote, words))

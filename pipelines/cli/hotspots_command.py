@@ -10,7 +10,14 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import decimal_number, whole_number
-from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
+from pipelines.cli.source_arguments import (
+    CommandConfigOption,
+    MetricsOption,
+    MetricsRequest,
+    SourceArgument,
+    WindowOption,
+    open_source,
+)
 from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES, is_computed
@@ -48,6 +55,8 @@ def hotspots(
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
     command_config: CommandConfigOption = None,
+    metrics: MetricsOption = None,
+    window: WindowOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
     ignored: common.IgnoreTopicsOption = None,
@@ -60,8 +69,9 @@ def hotspots(
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    state = common.StateOptions(returned, after, ignored, conf, options, format_name)
-    snapshot = state.apply(common.read_snapshot(open_source(source, command_config), format_name, settings))
+    state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
+    opened = open_source(source, command_config, MetricsRequest.of_options(metrics, window, settings))
+    snapshot = state.apply(common.read_snapshot(opened, format_name, settings))
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)

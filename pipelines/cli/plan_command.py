@@ -23,10 +23,19 @@ from pipelines.cli.common_options import (
     ignore_topics_option,
 )
 from pipelines.cli.option_values import parse_path, whole_number
-from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
+from pipelines.cli.source_arguments import (
+    CommandConfigOption,
+    MetricsOption,
+    MetricsRequest,
+    SourceArgument,
+    WindowOption,
+    open_source,
+)
 from pipelines.cli.text_format import print_message, print_warning
+from pipelines.config.metrics_settings import print_window
 from pipelines.errors import EXIT_INPUT, Infeasible, SettingsError, SourceError
 from pipelines.ingest.sources import is_live
+from pipelines.metrics.metrics_origin import hide_secrets
 
 _GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
 _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
@@ -111,6 +120,8 @@ def plan(
     json_file: JsonOption = None,
     format_name: FormatOption = None,
     command_config: CommandConfigOption = None,
+    metrics: MetricsOption = None,
+    window: WindowOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
     ignored: Annotated[list[str] | None, ignore_topics_option("A plan leaves them as they are.")] = None,
@@ -139,6 +150,7 @@ def plan(
 
     settings = common_options.read_settings(conf, options, ignored=ignored)
     defaults, state = settings.topics.defaults, StateOptions(returned, after)
+    loads = MetricsRequest.of_options(metrics, window, settings)
     written = PlanOptions(**{name: context.params[name] for name in PlanOptions.__dataclass_fields__})
     try:
         new_brokers = parse_new_brokers(add_brokers)
@@ -148,7 +160,8 @@ def plan(
         others = [*(option for option in written.written if option != _ADD), *["--out"] * (out is not None)]
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
-        snapshot = state.apply(common_options.read_snapshot(open_source(source, command_config), format_name, settings))
+        opened = open_source(source, command_config, loads)
+        snapshot = state.apply(common_options.read_snapshot(opened, format_name, settings))
         common_options.print_findings(snapshot)
         common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
         stored_plan = read_plan(check)
@@ -165,7 +178,7 @@ def plan(
         request, limits = parse_request(written, settings), parse_limits(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file
         raise typer.BadParameter(str(error)) from error
-    snapshot = common_options.read_snapshot(open_source(source, command_config), format_name, settings)
+    snapshot = common_options.read_snapshot(open_source(source, command_config, loads), format_name, settings)
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
     snapshot = state.apply(snapshot)
@@ -211,4 +224,6 @@ def _list_other_options(context: typer.Context) -> dict[str, tuple[str, ...]]:
     }
     repeated = {"--after": "after", "--set": "options", "--ignore-topics": "ignored"}
     values = {option: tuple(map(str, context.params[name] or ())) for option, name in repeated.items()}
+    values["--metrics"] = tuple(map(hide_secrets, context.params["metrics"] or ()))
+    values["--window"] = (print_window(context.params["window"]),) if context.params["window"] else ()
     return {**written, **{option: texts for option, texts in values.items() if texts}}

@@ -15,7 +15,14 @@ from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_moment, parse_report
 from pipelines.cli.run_summary import SUMMARY_STAGE, describe_older_snapshots, print_details, print_summary
-from pipelines.cli.source_arguments import CommandConfigsOption, SourcesArgument, open_sources
+from pipelines.cli.source_arguments import (
+    CommandConfigsOption,
+    MetricsOption,
+    MetricsRequest,
+    SourcesArgument,
+    WindowOption,
+    open_sources,
+)
 from pipelines.cli.text_format import format_count, print_line, print_message, print_warning
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError, StoreError
@@ -46,6 +53,8 @@ def run(
     ignored: common.IgnoreTopicsOption = None,
     format_name: common.FormatOption = None,
     command_configs: CommandConfigsOption = None,
+    metrics: MetricsOption = None,
+    window: WindowOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
     as_of: Annotated[
@@ -97,7 +106,9 @@ def run(
     from pipelines.stages.plan_requests import list_possible_goals
     from pipelines.stages.stage_registry import steps_between
 
-    result, unreachable = open_sources(sources, command_configs)
+    result, unreachable = open_sources(
+        sources, command_configs, MetricsRequest.of_options(metrics, window, settings, as_of)
+    )
     try:
         steps = steps_between(first, last)
         is_complete = SUMMARY_STAGE in steps

@@ -9,8 +9,15 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.app import app, examples
+from pipelines.cli.common_options import ConfOption, SetOption, read_settings
 from pipelines.cli.option_values import parse_path, parse_place
-from pipelines.cli.source_arguments import CommandConfigOption, save_live_cluster
+from pipelines.cli.source_arguments import (
+    CommandConfigOption,
+    MetricsOption,
+    MetricsRequest,
+    WindowOption,
+    save_live_cluster,
+)
 from pipelines.cli.text_format import print_line
 from pipelines.errors import SettingsError
 from pipelines.whole_files import create_folder
@@ -30,14 +37,19 @@ def snapshot(
         Path, typer.Option(help="Folder for the files: a new or empty one.", metavar="DIR", parser=parse_path)
     ],
     command_config: CommandConfigOption = None,
+    metrics: MetricsOption = None,
+    window: WindowOption = None,
+    conf: ConfOption = None,
+    options: SetOption = None,
     offsets: Annotated[bool, typer.Option("--offsets", help="Also read log end offsets, which takes longer.")] = False,
 ) -> None:
     """Save what a running cluster shows as the files that Kafka's own tools print, which every command reads."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SettingsError(f"--out {out}: it exists and is not an empty folder. Name another one")
+    loads = MetricsRequest.of_options(metrics, window, read_settings(conf, options))
     try:
         with create_folder(out.absolute()) as folder:
-            written = save_live_cluster(source, command_config, folder, offsets=offsets)
+            written = save_live_cluster(source, command_config, folder, loads, offsets=offsets)
             names = [file.name for file in written.files]
     except OSError as error:
         raise SettingsError(f"--out {out}: cannot be written: {error.strerror}. Name another folder") from error

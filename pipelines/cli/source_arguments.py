@@ -1,20 +1,27 @@
-"""SOURCE arguments: files of a cluster, or a running cluster, which is read when its command begins."""
+"""SOURCE arguments: files of a cluster, or a running cluster, which is read when its command begins; and its loads."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from pipelines.cli.option_values import parse_place
 from pipelines.cli.text_format import format_count, print_error, print_message
+from pipelines.config.metrics_settings import MetricsSettings, parse_duration, print_window
+from pipelines.config.settings import Settings
 from pipelines.errors import KafkaPlacementError, SourceError
 from pipelines.ingest.sources import Source, check_names, find_source, is_live
+from pipelines.metrics.metrics_origin import find_unused, hide_secrets, select_origin
+
+if TYPE_CHECKING:
+    from pipelines.metrics.broker_matching import KnownBroker
 
 _HELP = "client.properties as for Kafka's own tools, to connect to kafka:// sources"
 SourceArgument = Annotated[
@@ -47,25 +54,119 @@ CommandConfigsOption = Annotated[
         parser=parse_place,
     ),
 ]
+MetricsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics",
+        help="Loads of topics: prometheus=URL, or a file or folder of scrapes, query results or CSV; repeat it for "
+        "clusters by name.",
+        metavar="[NAME=]METRICS",
+        show_default="those that the source shows",
+        parser=parse_place,
+    ),
+]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(
+        help="Time before now whose loads count, as in 7d or 12h.",
+        metavar="TIME",
+        show_default="metrics.window",
+        parser=parse_duration,
+    ),
+]
+_MAX_READ_TWICE = 256_000_000  # bytes of files whose brokers are looked up before the loads are read
 # Deleted when the process ends: Spark reads the files until then.
 _FOLDERS: list[TemporaryDirectory[str]] = []
 
 
-def open_source(argument: str, command_config: str | Sequence[str] | None = None) -> Source:
+class MetricsRequest(NamedTuple):
+    """What --metrics asks for. texts: its values as written; end: of the window, in UTC."""
+
+    texts: Sequence[str]
+    settings: MetricsSettings
+    end: datetime
+
+    @classmethod
+    def of_options(
+        cls, texts: Sequence[str] | None, window: int | None, settings: Settings, end: datetime | None = None
+    ) -> MetricsRequest:
+        """Return the request of options. window: seconds, None = that of the settings; end: None = now."""
+        if window is not None and not texts:
+            raise typer.BadParameter("--window is for --metrics: name metrics, as in --metrics prometheus=http://...")
+        own = settings.metrics if window is None else settings.metrics.model_copy(update={"window": window})
+        return cls(texts or (), own, end or datetime.now(UTC))
+
+    def check_names(self, clusters: Sequence[str]) -> None:
+        """Raise typer.BadParameter if metrics are for a cluster that is not among these."""
+        if unused := find_unused(self.texts, clusters):
+            these = ", ".join(clusters)
+            raise typer.BadParameter(f"--metrics {unused[0]}: no source is named so; the clusters are {these}")
+
+    def add_loads(self, source: Source, folder: Path | None, brokers: Sequence[KnownBroker] | None = None) -> Source:
+        """Return a source with the loads of its cluster as one more file.
+
+        folder: of that file, None = a temporary one; brokers: of the cluster, None = those that the source shows.
+        """
+        if not self.texts:
+            return source
+        from pipelines.metrics.load_reading import FILE_NAME, read_loads
+
+        origin = select_origin(self.texts, source.cluster_id)
+        if origin is None:
+            return source
+        known = _find_brokers(source) if brokers is None else brokers
+        lines = read_loads(origin, self.settings, source.cluster_id, known, self.end)
+        file = (folder or _create_folder()) / FILE_NAME
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        print_message(f"read {lines[0].removeprefix('loads from ')}: {format_count(len(lines) - 1, 'line')} of loads")
+        options = shlex.join(word for text in self.texts for word in ("--metrics", hide_secrets(text)))
+        return replace(
+            source,
+            files=(*source.files, file),
+            address=source.name_place(),
+            options=f"{source.options} {options} --window {print_window(self.settings.window)}".lstrip(),
+        )
+
+
+def _create_folder() -> Path:
+    """Create a folder that lasts as long as the process."""
+    folder = TemporaryDirectory(prefix="kafka-placement-")
+    _FOLDERS.append(folder)
+    return Path(folder.name)
+
+
+def _find_brokers(source: Source) -> Sequence[KnownBroker] | None:
+    """Return the brokers of files that may be live; None if the files are too large to be read twice."""
+    from pipelines.ingest.snapshot_reader import load_snapshot
+    from pipelines.metrics.broker_matching import KnownBroker
+
+    if source.size_bytes > _MAX_READ_TWICE:
+        return None
+    brokers = load_snapshot(source).brokers.select(["broker_id", "host", "live"]).to_pylist()
+    return [KnownBroker(row["broker_id"], row["host"]) for row in brokers if row["live"] is not False]
+
+
+def open_source(
+    argument: str, command_config: str | Sequence[str] | None = None, metrics: MetricsRequest | None = None
+) -> Source:
     """Return the source of an argument; a running cluster is read now, and what it did not answer becomes warnings.
 
     command_config: FILE or NAME=FILE, as written. Raises: SourceError; SettingsError for a wrong file of properties.
     """
-    if not is_live(argument):
-        _check_use([argument], command_config)
-        return find_source(argument)
-    folder = TemporaryDirectory(prefix="kafka-placement-")
-    _FOLDERS.append(folder)
-    return save_live_cluster(argument, command_config, Path(folder.name, "cluster"))
+    if is_live(argument):
+        return save_live_cluster(argument, command_config, _create_folder() / "cluster", metrics)
+    _check_use([argument], command_config)
+    source = find_source(argument)
+    return source if metrics is None else metrics.add_loads(source, None)
 
 
 def save_live_cluster(
-    argument: str, command_config: str | Sequence[str] | None, folder: Path, *, offsets: bool = False
+    argument: str,
+    command_config: str | Sequence[str] | None,
+    folder: Path,
+    metrics: MetricsRequest | None = None,
+    *,
+    offsets: bool = False,
 ) -> Source:
     """Read a running cluster now, write what it shows to a folder, and say so. offsets: also of all logs.
 
@@ -85,11 +186,18 @@ def save_live_cluster(
     listed = ", ".join(format_count(count, noun) for noun, count in counts.items())
     print_message(f"read {argument}: {listed}" + ("" if reading.elrs is not None else "; the cluster has no ELRs"))
     words = [word for text in texts for word in ("--command-config", text)]
-    return replace(source, options=" ".join(map(shlex.quote, words)))
+    source = replace(source, options=shlex.join(words))
+    if metrics is None:
+        return source
+    from pipelines.metrics.broker_matching import KnownBroker
+
+    return metrics.add_loads(source, folder, [KnownBroker(broker.id, broker.host) for broker in reading.state.brokers])
 
 
-def open_sources(arguments: Sequence[str], command_config: Sequence[str] | None = None) -> tuple[list[Source], int]:
-    """Return the sources of all arguments, and how many running clusters were left out as they do not answer.
+def open_sources(
+    arguments: Sequence[str], command_config: Sequence[str] | None, metrics: MetricsRequest
+) -> tuple[list[Source], int]:
+    """Return the sources of all arguments, and how many were left out as a cluster or its metrics do not answer.
 
     An error message names each of these. Raises: KafkaPlacementError if no source is left, or if two are of one
     cluster.
@@ -97,11 +205,11 @@ def open_sources(arguments: Sequence[str], command_config: Sequence[str] | None 
     _check_use(arguments, command_config)
     sources, faults = [], []
     for argument in arguments:
-        if not is_live(argument):
+        if not is_live(argument) and not metrics.texts:
             sources.append(find_source(argument))
             continue
         try:
-            sources.append(open_source(argument, command_config))
+            sources.append(open_source(argument, command_config if is_live(argument) else None, metrics))
         except SourceError as fault:
             faults.append(str(fault))
     if faults and not sources:
@@ -109,6 +217,8 @@ def open_sources(arguments: Sequence[str], command_config: Sequence[str] | None 
     for text in faults:
         print_error([f"{text}. This cluster is left out of the run"])
     check_names(sources)
+    if not faults:
+        metrics.check_names([source.cluster_id for source in sources])
     return sources, len(faults)
 
 

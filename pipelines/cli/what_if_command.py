@@ -16,7 +16,14 @@ from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.option_values import parse_place
 from pipelines.cli.prediction_check import check_prediction, format_check
 from pipelines.cli.restart_order import format_restart_order
-from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
+from pipelines.cli.source_arguments import (
+    CommandConfigOption,
+    MetricsOption,
+    MetricsRequest,
+    SourceArgument,
+    WindowOption,
+    open_source,
+)
 from pipelines.cli.text_format import format_count, print_message
 from pipelines.cli.verdict_rendering import format_findings
 from udfs.plurals import is_or_are
@@ -58,6 +65,8 @@ def what_if(
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
     command_config: CommandConfigOption = None,
+    metrics: MetricsOption = None,
+    window: WindowOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,
     ignored: common.IgnoreTopicsOption = None,
@@ -67,8 +76,9 @@ def what_if(
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common.read_settings(conf, options, ignored=ignored)
-    state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config)
-    snapshot = state.apply(common.read_snapshot(open_source(source, command_config), format_name, settings))
+    state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
+    opened = open_source(source, command_config, MetricsRequest.of_options(metrics, window, settings))
+    snapshot = state.apply(common.read_snapshot(opened, format_name, settings))
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     if actual is not None and fail is None:
         raise typer.BadParameter("--actual needs --fail: which brokers failed between the two sources?")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_origin
 from pydantic import AfterValidator, Field, ValidationError
 
 from pipelines.config.alert_settings import AlertSettings
+from pipelines.config.metrics_settings import MetricsSettings
 from pipelines.config.setting_types import NOT_UTF8, Bytes, Number, SettingsSection, Text, Whole
 from pipelines.config.settings_text import parse_toml, parse_value, read_settings_file
 from pipelines.errors import SettingsError
@@ -188,6 +189,7 @@ class Settings(SettingsSection):
     hotspots: HotspotSettings
     failures: FailureSettings
     durability: DurabilitySettings
+    metrics: MetricsSettings
     capacity: CapacitySettings
     plans: PlanSettings
     alerts: AlertSettings

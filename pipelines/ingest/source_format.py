@@ -40,7 +40,8 @@ class FactKind(StrEnum):
     BROKER_REMOVED = "broker_removed"  # KRaft log: unregistered
     REPLICA = "replica"  # one replica's log on one broker: size, lag, offsets
     OFFSET = "offset"  # a partition's log end offset
-    LOAD = "load"  # what one broker transfers of a topic
+    LOAD = "load"  # what one broker transfers of a topic, or of all; or what is transferred of a partition
+    REPLICA_SIZE = "replica_size"  # the bytes of one replica, as metrics show it
     APPENDED = "appended"  # records that were appended to a partition while its topic's loads were measured
     IGNORED = "ignored"  # says nothing that we use; `reasons` has its one reason
     REJECTED = "rejected"  # cannot be understood: quarantined, with `reasons`
@@ -96,6 +97,9 @@ FACTS = pa.schema(
         ("size_bytes", pa.int64()),
         ("bytes_in_per_s", pa.float64()),  # TOPIC: sum over its partitions; LOAD: those that a broker leads
         ("bytes_out_per_s", pa.float64()),
+        *(
+            (f"bytes_{way}_{name}_per_s", pa.float64()) for way in ("in", "out") for name in ("mean", "p95", "peak")
+        ),  # LOAD
         ("records", pa.int64()),  # APPENDED
         ("offset_lag", pa.int64()),  # messages
         ("log_end_offset", pa.int64()),

@@ -29,7 +29,7 @@ class Source:
     cluster_id: str
     files: tuple[Path, ...]  # sorted
     skipped: tuple[str, ...] = ()  # other entries of its folder, such as sub-folders, without hidden ones
-    address: str | None = None  # of a running cluster, as written: NAME=kafka://host:9092
+    address: str | None = None  # how a command names it if not by its files, as in NAME=kafka://host:9092
     options: str = ""  # that a command needs to read it, quoted for a shell
 
     @property
@@ -40,14 +40,18 @@ class Source:
     @property
     def argument(self) -> str:
         """The source as an argument of a command in any folder, with the options to read it, quoted for a shell."""
+        return f"{shlex.quote(self.name_place())} {self.options}".rstrip()
+
+    def name_place(self) -> str:
+        """Return its address, or NAME=PATH for a command in any folder; without the name that the path gives it."""
         if self.address is not None:
-            return f"{shlex.quote(self.address)} {self.options}".rstrip()
+            return self.address
         path = self.files[0].absolute()
         if is_folder := len(self.files) > 1 or bool(self.skipped):
             path = path.parent
         text = os.fsencode(path).decode("utf-8", "backslashreplace")
         is_default = self.cluster_id == (path.name if is_folder else path.stem)
-        return shlex.quote(text if is_default else f"{self.cluster_id}={text}")
+        return text if is_default else f"{self.cluster_id}={text}"
 
     @property
     def warnings(self) -> list[str]:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from pipelines.metrics.metric_names import BrokerLabel
 
+_MAX_ID = 2**31 - 1
+
 
 class KnownBroker(NamedTuple):
     """A broker of the cluster; host: None = not known."""
@@ -20,12 +22,13 @@ class KnownBroker(NamedTuple):
 class BrokerMatcher:
     """Finds brokers by the labels of series. Hosts that several brokers share name none of them."""
 
-    def __init__(self, labels: Sequence[BrokerLabel], brokers: Iterable[KnownBroker]) -> None:
+    def __init__(self, labels: Sequence[BrokerLabel], brokers: Iterable[KnownBroker] | None) -> None:
+        """Prepare the patterns. brokers: all of the cluster; None = not known: every id is one of them, and no host."""
         self._patterns = [(one.label, re.compile(one.pattern)) for one in labels]
-        brokers = list(brokers)
-        self._ids = {broker.id for broker in brokers}
-        uses = Counter(broker.host.lower() for broker in brokers if broker.host)
-        self._by_host = {broker.host.lower(): broker.id for broker in brokers if broker.host}
+        known = list(brokers or ())
+        self._ids = None if brokers is None else {broker.id for broker in known}
+        uses = Counter(broker.host.lower() for broker in known if broker.host)
+        self._by_host = {broker.host.lower(): broker.id for broker in known if broker.host}
         self._shared = {host for host, count in uses.items() if count > 1}
 
     def find(self, labels: Mapping[str, str]) -> int | None:
@@ -41,8 +44,9 @@ class BrokerMatcher:
         return None
 
     def _find_id(self, text: str) -> int | None:
-        number = int(text) if len(text) <= 10 else -1
-        return number if number in self._ids else None
+        number = int(text) if len(text) <= 10 else _MAX_ID + 1
+        is_known = number <= _MAX_ID if self._ids is None else number in self._ids
+        return number if is_known else None
 
     def _find_host(self, host: str) -> int | None:
         return None if host.lower() in self._shared else self._by_host.get(host.lower())

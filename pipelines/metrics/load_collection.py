@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipelines.ingest.formats.topic_loads import AppendedRecords, TopicLoad
+from pipelines.ingest.formats.topic_loads import NO_RATES, AppendedRecords, Load, ReplicaSize, TopicLoad, WindowRates
 from pipelines.metrics.broker_matching import BrokerMatcher
 from pipelines.metrics.metric_names import MetricNames, Quantity
 from pipelines.metrics.series import Labels
@@ -20,11 +20,12 @@ _MAX_NAMED = 5
 
 
 class MeasuredSeries(NamedTuple):
-    """One series, as one number: a rate per second, a size, or the growth of an offset; None = too few samples."""
+    """One series: its rates per second, or the value of a gauge: a size, or the growth of an offset; None = unknown."""
 
     labels: Labels
+    rates: WindowRates
     value: float | None
-    samples: int
+    samples: int  # a rate needs two
     resets: int = 0  # how often its counter began again
     gaps: int = 0  # intervals without samples
 
@@ -33,8 +34,7 @@ class MeasuredSeries(NamedTuple):
 class CollectedLoads:
     """Loads, and sentences on what they lack."""
 
-    loads: list[TopicLoad] = field(default_factory=list)
-    appended: list[AppendedRecords] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -50,7 +50,7 @@ def collect_loads(
     most samples, as they are scrapes of one broker by two jobs.
     """
     chosen: dict[_Key, tuple[int, MeasuredSeries]] = {}
-    unmatched, twice = Counter[str](), 0
+    unmatched, twice, differing = Counter[str](), 0, set[str]()
     for one in series:
         entry = names.find(one.labels)
         if entry is None:
@@ -64,40 +64,51 @@ def collect_loads(
         partition = int(one.labels[name.partition]) if name.partition else -1
         key = (name.quantity, broker, topic, partition)
         known = chosen.get(key)
-        twice += known is not None and known[0] == entry
+        if known is not None and known[0] == entry:
+            twice += 1
+            differing |= {label for label, _ in known[1].labels.items() ^ one.labels.items()}
         if known is None or (entry, -one.samples) < (known[0], -known[1].samples):
             chosen[key] = (entry, one)
     out = CollectedLoads()
     measured = {key: one for key, (_, one) in chosen.items()}
-    _add_loads(out, measured)
-    _add_appended(out, measured)
-    out.problems += _list_problems(measured, brokers, unmatched, twice)
+    out.loads += [*_list_topic_loads(measured), *_list_sizes(measured), *_list_appended(measured)]
+    if twice:
+        values = join_names(sorted(differing), _MAX_NAMED)
+        out.problems.append(
+            f"{twice:,} series are there twice, with other values of {values}: those with more samples are used. "
+            "If they are of other clusters, set metrics.cluster_label or metrics.labels"
+        )
+    out.problems += _list_problems(measured, brokers, unmatched)
     return out
 
 
-def _add_loads(out: CollectedLoads, measured: Mapping[_Key, MeasuredSeries]) -> None:
-    rates: dict[tuple[str, int], dict[Quantity, float | None]] = defaultdict(dict)
+def _list_topic_loads(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[TopicLoad]:
+    """Yield what brokers transfer, the totals of brokers first."""
+    rates: dict[tuple[str, int], dict[Quantity, WindowRates]] = defaultdict(dict)
     for (quantity, broker, topic, _), one in measured.items():
-        if quantity in _RATES:
-            rates[topic, broker][quantity] = one.value
-    out.loads += [
-        TopicLoad(topic, broker, values.get(Quantity.BYTES_IN), values.get(Quantity.BYTES_OUT))
-        for (topic, broker), values in sorted(rates.items())
-        if any(value is not None for value in values.values())
-    ]
+        if (way := _TOTALS.get(quantity, quantity)) in _RATES and one.rates != NO_RATES:
+            rates[topic, broker][way] = one.rates
+    for (topic, broker), by_way in sorted(rates.items()):
+        yield TopicLoad(topic or None, broker, *(by_way.get(way, NO_RATES) for way in _RATES))
 
 
-def _add_appended(out: CollectedLoads, measured: Mapping[_Key, MeasuredSeries]) -> None:
-    """Add the growth of partitions: the most that any replica shows, as followers may lag."""
+def _list_sizes(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[ReplicaSize]:
+    for (quantity, broker, topic, partition), one in sorted(measured.items()):
+        if quantity is Quantity.SIZE and one.value is not None and one.value >= 0:
+            yield ReplicaSize(topic, partition, broker, round(one.value))
+
+
+def _list_appended(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[AppendedRecords]:
+    """Yield the growth of partitions: the most that any replica shows, as followers may lag."""
     growth: dict[tuple[str, int], float] = {}
     for (quantity, _, topic, partition), one in measured.items():
         if quantity is Quantity.LOG_END_OFFSET and one.value is not None and one.value >= 0:
             growth[topic, partition] = max(growth.get((topic, partition), 0.0), one.value)
-    out.appended += [AppendedRecords(*key, round(value)) for key, value in sorted(growth.items())]
+    yield from (AppendedRecords(*key, round(value)) for key, value in sorted(growth.items()))
 
 
 def _list_problems(
-    measured: Mapping[_Key, MeasuredSeries], brokers: Collection[int], unmatched: Mapping[str, int], twice: int
+    measured: Mapping[_Key, MeasuredSeries], brokers: Collection[int], unmatched: Mapping[str, int]
 ) -> Iterator[str]:
     """Yield what the loads lack, and what is odd about their series."""
     seen = {broker for quantity, broker, _, _ in measured if quantity in _RATES or quantity in _TOTALS}
@@ -105,13 +116,11 @@ def _list_problems(
         yield f"no series of {'broker' if len(silent) == 1 else 'brokers'} {join_names(silent, _MAX_NAMED)}"
     if unmatched:
         yield f"{sum(unmatched.values()):,} series name no broker of the cluster: {join_names(unmatched, _MAX_NAMED)}"
-    if twice:
-        yield f"{twice:,} series are there twice: those with more samples are used"
-    few = [
-        f"{topic} on broker {broker}"
+    few = {
+        f"{topic} on broker {broker}": None
         for (quantity, broker, topic, _), one in sorted(measured.items())
-        if quantity in _RATES and one.value is None
-    ]
+        if quantity in _RATES and one.rates == NO_RATES
+    }
     if few:
         yield f"too few samples to know the rates of {join_names(few, _MAX_NAMED)}"
     totals = [one for (quantity, *_), one in measured.items() if quantity in _TOTALS]
@@ -126,7 +135,7 @@ def _compare_totals(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
     """Yield brokers whose topics do not add up to what the broker itself counts."""
     sums: dict[tuple[Quantity, int], float] = defaultdict(float)
     for (quantity, broker, _, _), one in measured.items():
-        sums[quantity, broker] += one.value or 0.0
+        sums[quantity, broker] += one.rates.mean or 0.0
     for total, part in _TOTALS.items():
         for (quantity, broker), value in sorted(sums.items()):
             missing = value - sums.get((part, broker), 0.0)

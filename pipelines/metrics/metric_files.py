@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,22 +17,41 @@ from pipelines.metrics.series import SeriesSet
 _REMEDY = "Give what an exporter prints, or an answer of /api/v1/query or /api/v1/query_range"
 
 
-def read_series(files: Mapping[str, float], extra_labels: Mapping[str, str] | None = None) -> SeriesSet:
-    """Read the series of files, as one set. files: {path: time in seconds since 1970, for samples without a time}.
+class MetricsFile(NamedTuple):
+    """A file. time_s: seconds since 1970, of samples without a time; labels: added to series that lack them."""
 
-    extra_labels: added where a series has no such label, as the scrape of a broker does not name the broker.
+    path: Path
+    time_s: float
+    labels: Mapping[str, str]
+
+
+def read_series(files: Iterable[MetricsFile]) -> SeriesSet:
+    """Read the series of files, as one set.
+
     Raises: SourceError for a file that is neither text nor JSON of Prometheus.
     """
     labels: list[dict[str, str]] = []
     times, values = [], []
-    for path, time_s in files.items():
-        text = Path(path).read_text(encoding="utf-8")
-        read = _read_json(path, text) if text.lstrip().startswith("{") else _read_text(path, text, time_s)
+    for file in files:
+        path, text = str(file.path), read_text(file.path)
+        read = _read_json(path, text) if text.lstrip().startswith("{") else _read_text(path, text, file.time_s)
         for one, time, value in read:
-            labels.append({**(extra_labels or {}), **one})
+            labels.append({**file.labels, **one})
             times.append(np.asarray(time, dtype=np.float64))
             values.append(np.asarray(value, dtype=np.float64))
     return SeriesSet.of_samples(labels, times, values)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises: SourceError if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SourceError(
+            str(path), f"cannot be read ({error.strerror})", "Check the path and its permissions"
+        ) from None
+    except UnicodeDecodeError:
+        raise SourceError(str(path), "is not UTF-8", _REMEDY) from None
 
 
 _Sample = tuple[dict[str, str], list[float], list[float]]  # labels, times, values

@@ -69,6 +69,11 @@ class MetricName(SettingsSection):
             raise ValueError(f"{self.quantity} is {'a gauge' if is_of_replica else 'no gauge'}")
         return self
 
+    @property
+    def is_growth(self) -> bool:
+        """Whether its growth within the window counts, not its last value."""
+        return self.quantity is Quantity.LOG_END_OFFSET
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether a series is one of this metric."""
         return (

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 
 import requests
 
 from pipelines.errors import SourceError
+from pipelines.ingest.formats.topic_loads import NO_RATES, LoadStatistic, WindowRates
 from pipelines.metrics.load_collection import MeasuredSeries
-from pipelines.metrics.metric_names import NAME, MetricKind, MetricName, MetricNames, Quantity
+from pipelines.metrics.metric_names import NAME, MetricKind, MetricName, MetricNames
 from pipelines.warehouse_urls import redact_urls
 
 _TIMEOUT_S = 120
@@ -19,19 +19,13 @@ _QUERY = "/api/v1/query"
 _Result = dict[frozenset[tuple[str, str]], float]
 
 
-class LoadStatistic(StrEnum):
-    """Which of the rates within a window counts."""
-
-    MEAN = "mean"
-    P95 = "p95"
-    PEAK = "peak"
-
-
 _OVER_TIME = {
     LoadStatistic.MEAN: "avg_over_time(",
     LoadStatistic.P95: "quantile_over_time(0.95, ",
     LoadStatistic.PEAK: "max_over_time(",
 }
+# How a server rejects a query for which it would load too many samples at once.
+_TOO_MANY = "too many samples"
 
 
 @dataclass(frozen=True)
@@ -42,34 +36,82 @@ class Window:
     length_s: int
     step_s: int
 
+    @property
+    def length(self) -> str:
+        """The window, as a query names it."""
+        return f"[{self.length_s}s]"
+
 
 @dataclass(frozen=True)
 class PrometheusServer:
-    """A server. url: as in http://prometheus:9090, with user and password if it needs them; labels: of the cluster."""
+    """A server. url: as in http://prometheus:9090, with user and password if it needs them; labels: of the cluster.
+
+    headers: of requests, as a server with tokens or tenants needs them.
+    """
 
     url: str
     labels: Mapping[str, str]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
-    def measure(self, names: MetricNames, window: Window, statistic: LoadStatistic) -> Iterator[MeasuredSeries]:
+    def measure(self, names: MetricNames, window: Window) -> Iterator[MeasuredSeries]:
         """Yield every series of the metrics. Raises: SourceError if the server does not answer as needed."""
         with requests.Session() as session:
             for name in names.names:
-                selector = _write_selector(name, self.labels)
-                values = self._query(session, _write_query(name, selector, window, statistic), window)
-                if not values:
-                    continue
-                counts = self._query(session, f"count_over_time({selector}[{window.length_s}s])", window)
-                is_counter = name.kind is MetricKind.COUNTER
-                resets = self._query(session, f"resets({selector}[{window.length_s}s])", window) if is_counter else {}
-                for labels, count in counts.items():
-                    value, reset = values.get(labels), int(resets.get(labels, 0))
-                    yield MeasuredSeries({NAME: name.metric, **dict(labels)}, value, int(count), reset)
+                yield from self._measure_metric(session, name, window)
+
+    def find_first_sample(self, names: MetricNames, window: Window) -> float | None:
+        """Return when the first sample of any broker's total within the window is; None = there is none."""
+        totals = [one for one in names.names if one.topic is None]
+        with requests.Session() as session:
+            for name in totals:
+                times = f"timestamp({_write_selector(name, self.labels)})"
+                query = f"min(min_over_time({times}[{window.length_s}s:{window.step_s}s]))"
+                if first := self._query(session, query, window):
+                    return min(first.values())
+        return None
+
+    def _measure_metric(self, session: requests.Session, name: MetricName, window: Window) -> Iterator[MeasuredSeries]:
+        selector = _write_selector(name, self.labels)
+        counts = self._query(session, f"count_over_time({selector}{window.length})", window)
+        if not counts:
+            return
+        rates, values, resets = {}, _Result(), _Result()
+        if name.kind is MetricKind.GAUGE:
+            values = self._query(session, _write_gauge_query(name, selector, window), window)
+        else:
+            rates = {one: self._query_rates(session, name, window, one) for one in LoadStatistic}
+        if name.kind is MetricKind.COUNTER:
+            resets = self._query(session, f"resets({selector}{window.length})", window)
+        for labels, count in counts.items():
+            of_series = WindowRates(*(rates[one].get(labels) for one in LoadStatistic)) if rates else NO_RATES
+            known = {NAME: name.metric, **dict(labels)}
+            yield MeasuredSeries(known, of_series, values.get(labels), int(count), int(resets.get(labels, 0)))
+
+    def _query_rates(
+        self, session: requests.Session, name: MetricName, window: Window, statistic: LoadStatistic
+    ) -> _Result:
+        """Return the rate of each series; scrape target by scrape target, if all are too much for the server."""
+        selector = _write_selector(name, self.labels)
+        try:
+            return self._query(session, _write_rate_query(name, selector, window, statistic), window)
+        except SourceError as error:
+            if _TOO_MANY not in str(error):
+                raise
+        out: _Result = {}
+        groups = self._query(session, f"group by (job, instance) (last_over_time({selector}{window.length}))", window)
+        for group in groups:
+            of_target = _write_selector(name, {**self.labels, **dict(sorted(group))})
+            out |= self._query(session, _write_rate_query(name, of_target, window, statistic), window)
+        return out
 
     def _query(self, session: requests.Session, query: str, window: Window) -> _Result:
         """Return one number per series, by its labels without the name."""
         try:
             answer = session.post(
-                self.url.rstrip("/") + _QUERY, data={"query": query, "time": window.end_s}, timeout=_TIMEOUT_S
+                self.url.rstrip("/") + _QUERY,
+                data={"query": query, "time": window.end_s},
+                headers=dict(self.headers),
+                timeout=_TIMEOUT_S,
             )
             content = answer.json()
         except requests.exceptions.JSONDecodeError:
@@ -99,14 +141,15 @@ def _write_selector(name: MetricName, labels: Mapping[str, str]) -> str:
     return f"{name.metric}{{{','.join(matchers)}}}"
 
 
-def _write_query(name: MetricName, selector: str, window: Window, statistic: LoadStatistic) -> str:
-    """Write the query of the one value of each series."""
-    length = f"[{window.length_s}s]"
-    if name.partition is not None:
-        growth_or_last = "delta" if name.quantity is Quantity.LOG_END_OFFSET else "last_over_time"
-        return f"{growth_or_last}({selector}{length})"
+def _write_gauge_query(name: MetricName, selector: str, window: Window) -> str:
+    """Write the query of a gauge: how much an offset grew, or the last of other values."""
+    function = "delta" if name.is_growth else "last_over_time"
+    return f"{function}({selector}{window.length})"
+
+
+def _write_rate_query(name: MetricName, selector: str, window: Window, statistic: LoadStatistic) -> str:
     if name.kind is MetricKind.RATE:
-        return f"{_OVER_TIME[statistic]}{selector}{length})"
+        return f"{_OVER_TIME[statistic]}{selector}{window.length})"
     if statistic is LoadStatistic.MEAN:
-        return f"rate({selector}{length})"
+        return f"rate({selector}{window.length})"
     return f"{_OVER_TIME[statistic]}rate({selector}[{window.step_s}s])[{window.length_s}s:{window.step_s}s])"

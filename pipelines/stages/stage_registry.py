@@ -185,6 +185,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(_TOPICS, (_ENTITIES,), lambda t, c: silver_stages.topics(t[_ENTITIES], c.settings.topics.defaults)),
     Stage(_PARTITIONS, (_ENTITIES, BROKERS), _partitions),
     _plain_stage("silver.replicas", (_ENTITIES, BROKERS), silver_stages.replicas),
+    _plain_stage("silver.topic_loads", (_ENTITIES,), silver_stages.topic_loads),
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),

@@ -66,6 +66,22 @@ REPLICAS = Table(
     expectations=(Between("position", 0), Between("size_bytes", 0)),
 )
 
+TOPIC_LOADS = Table(
+    "silver.topic_loads",
+    "One row per topic and broker whose loads metrics show (see --metrics), and per broker over all topics.",
+    columns(*entities.TOPIC_LOADS),
+    keys=(),
+    expectations=(
+        Between("bytes_in_per_s", 0),
+        Between("bytes_out_per_s", 0),
+        NoRowWhere(
+            "peak_is_highest",
+            "bytes_in_peak_per_s < bytes_in_p95_per_s OR bytes_out_peak_per_s < bytes_out_p95_per_s",
+            "has a peak below its 95th percentile",
+        ),
+    ),
+)
+
 QUARANTINE = Table(
     "silver.quarantine",
     "One row per rejected record, with every reason. If only a part of a record is rejected, the rest is used.",

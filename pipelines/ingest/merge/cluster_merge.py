@@ -11,7 +11,7 @@ from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
-from pipelines.ingest.merge.load_merge import share_loads
+from pipelines.ingest.merge.load_merge import list_topic_loads, share_loads
 from pipelines.ingest.merge.log_merge import find_unlisted_partitions, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
 from pipelines.ingest.merge.registration_listings import find_disputed, find_missing
@@ -51,7 +51,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     defaults = topic_merge.merge_defaults(shard)
     topics = topic_merge.describe_topics(declared, partitions, unheaded, defaults, find_min_isr(shard))
     quarantine, outcomes = shard.count_outcomes()
-    others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard))
+    others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard), list_topic_loads(shard))
     return Entities(partitions, topics, registrations, stray_logs, *others)
 
 

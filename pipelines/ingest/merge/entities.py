@@ -71,6 +71,23 @@ STATE_INFERRED = column(
 )
 INFERRED_PARTITIONS = PARTITIONS.append(STATE_INFERRED)
 
+TOPIC_LOADS = pa.schema(
+    [
+        column("topic", TEXT, "topic name; null = all topics of the broker, as the broker itself counts them"),
+        BROKER_ID,
+        *(
+            column(f"bytes_{way}_{name}per_s", DOUBLE, f"bytes per second that {what}{text}; null = unknown")
+            for way, what in (("in", "producers write"), ("out", "consumers fetch"))
+            for name, text in (
+                ("", ": the one of the others that metrics.statistic chooses"),
+                ("mean_", ", mean over the window"),
+                ("p95_", ", which they do not exceed in 95 % of the window"),
+                ("peak_", ", the highest within the window"),
+            )
+        ),
+    ]
+)
+
 TOPICS = pa.schema(
     [
         TOPIC,
@@ -238,7 +255,19 @@ class Entities:
     outcomes: pa.Table
     usage: pa.Table
     warnings: pa.Table
+    topic_loads: pa.Table
 
 
-_SCHEMAS = (PARTITIONS, TOPICS, REGISTRATIONS, STRAY_LOGS, QUARANTINE, CONFLICTS, OUTCOMES, USAGE, WARNINGS)
+_SCHEMAS = (
+    PARTITIONS,
+    TOPICS,
+    REGISTRATIONS,
+    STRAY_LOGS,
+    QUARANTINE,
+    CONFLICTS,
+    OUTCOMES,
+    USAGE,
+    WARNINGS,
+    TOPIC_LOADS,
+)
 ENTITY_SCHEMAS = dict(zip(Entities.__dataclass_fields__, _SCHEMAS, strict=True))

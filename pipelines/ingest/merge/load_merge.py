@@ -5,13 +5,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.merge.entities import LOAD_SOURCE
+from pipelines.ingest.merge.entities import LOAD_SOURCE, TOPIC_LOADS
 from pipelines.ingest.merge.load_split import split_loads
 from pipelines.ingest.merge.log_merge import find_partitions
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS, Declared
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.columns import is_valid, to_array, to_codes, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, select_rows, to_array, to_codes, to_lists, to_numpy
 
 _RATES = ("bytes_in_per_s", "bytes_out_per_s")
 _SOURCES = pa.array([None, "partition", "offsets", "even", "topic"])  # of LOAD_SOURCE, by code
@@ -20,12 +20,50 @@ _UNKNOWN, _OWN, _OFFSETS, _EVEN, _TOPIC = range(5)
 
 def share_loads(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> pa.Table:
     """Complete the loads of partitions (sorted by topic and partition), and append LOAD_SOURCE."""
+    partitions = _add_partition_loads(shard, partitions)
     is_own = _has_rate(partitions)
     partitions, source = _share_broker_loads(shard, partitions)
     source[is_own] = _OWN
     partitions = _share_topic_loads(partitions, declared)
     source[(source == _UNKNOWN) & _has_rate(partitions)] = _TOPIC
     return partitions.append_column(LOAD_SOURCE.name, _SOURCES.take(pa.array(source)))
+
+
+def list_topic_loads(shard: ShardFacts) -> pa.Table:
+    """Return what metrics show of topics and brokers (schema TOPIC_LOADS); of two rows of one place, the first."""
+    loads = _select_broker_loads(shard, of_topics=False)
+    key = ["topic", "broker_id"]
+    first = loads.append_column("row", pa.array(np.arange(loads.num_rows))).group_by(key, use_threads=False)
+    rows = first.aggregate([("row", "min")])["row_min"]
+    return loads.select(TOPIC_LOADS.names).take(rows).cast(TOPIC_LOADS)
+
+
+def _select_broker_loads(shard: ShardFacts, of_topics: bool) -> pa.Table:
+    """Return the LOAD facts of brokers; of_topics: without those of all topics of a broker."""
+    loads = shard.select(FactKind.LOAD)
+    is_chosen = is_valid(loads["broker_id"])
+    return select_rows(loads, pa.array(is_chosen & is_valid(loads["topic"]) if of_topics else is_chosen))
+
+
+def _add_partition_loads(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
+    """Fill in the rates of LOAD facts of partitions, where no other source shows them."""
+    facts = shard.select(FactKind.LOAD)
+    facts = select_rows(facts, pc.is_valid(facts["partition"]))
+    if not facts.num_rows:
+        return partitions
+    rows = find_partitions(partitions, facts)
+    known = rows < partitions.num_rows
+    for name in _RATES:
+        rate = np.full(partitions.num_rows, np.nan)
+        rate[rows[known]] = to_numpy(facts[name], np.nan).astype(np.float64)[known]
+        partitions = _fill_rate(partitions, name, rate)
+    return partitions
+
+
+def _fill_rate(partitions: pa.Table, name: str, rate: npt.NDArray[np.float64]) -> pa.Table:
+    """Return the partitions with a rate (float64 (p), NaN = unknown) where theirs is null."""
+    column = pc.coalesce(to_array(partitions[name]), pa.array(rate, mask=np.isnan(rate)))
+    return partitions.set_column(partitions.schema.get_field_index(name), name, column)
 
 
 def _has_rate(partitions: pa.Table) -> npt.NDArray[np.bool_]:
@@ -35,7 +73,7 @@ def _has_rate(partitions: pa.Table) -> npt.NDArray[np.bool_]:
 
 def _share_broker_loads(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int8]]:
     """Divide what brokers transfer of topics among the partitions that they lead. Return also codes of _SOURCES (p)."""
-    loads = shard.select(FactKind.LOAD)
+    loads = _select_broker_loads(shard, of_topics=True)
     source = np.full(partitions.num_rows, _UNKNOWN, dtype=np.int8)
     if not loads.num_rows:
         return partitions, source
@@ -52,8 +90,7 @@ def _share_broker_loads(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Tab
         split = split_loads(topic, leader, appended, load_topic[rows], load_broker[rows], rate[rows])
         shared = np.isnan(to_numpy(partitions[name], np.nan).astype(np.float64)) & ~np.isnan(split.rate)
         source[shared] = np.where(split.is_measured, _OFFSETS, _EVEN)[shared]
-        column = pc.coalesce(to_array(partitions[name]), pa.array(split.rate, mask=np.isnan(split.rate)))
-        partitions = partitions.set_column(partitions.schema.get_field_index(name), name, column)
+        partitions = _fill_rate(partitions, name, split.rate)
     return partitions, source
 
 

@@ -26,7 +26,7 @@ def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Ta
 
     Stray logs (schema STRAY_LOGS) have no assigned replica: left over, or being moved between a broker's directories.
     """
-    logs, offsets = shard.select(FactKind.REPLICA), shard.select(FactKind.OFFSET)
+    logs, offsets = _select_logs(shard), shard.select(FactKind.OFFSET)
     if not logs.num_rows and not offsets.num_rows:
         no_logs = pa.nulls(partitions.num_rows, pa.list_(LOG))
         return partitions.append_column("logs", no_logs), STRAY_LOGS.empty_table()
@@ -67,6 +67,17 @@ def merge_logs(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, pa.Ta
     fields = [to_array(merged.table[name]).take(stray) for name in _LOG_FIELDS]
     log = pa.StructArray.from_arrays(fields, fields=list(LOG))
     return partitions, pa.Table.from_arrays([*places, log], schema=STRAY_LOGS)
+
+
+def _select_logs(shard: ShardFacts) -> pa.Table:
+    """Return the REPLICA facts, and REPLICA_SIZE facts of replicas and partitions that no REPLICA fact is about."""
+    logs, sizes = shard.select(FactKind.REPLICA), shard.select(FactKind.REPLICA_SIZE)
+    if not logs.num_rows or not sizes.num_rows:
+        return pa.concat_tables([logs, sizes])
+    key = ["topic", "partition", "broker_id"]
+    numbered = sizes.select(key).append_column("row", pa.array(np.arange(sizes.num_rows)))
+    rows = numbered.join(logs.select(key), key, join_type="left anti", use_threads=False)["row"]
+    return pa.concat_tables([logs, sizes.take(rows.take(pc.sort_indices(rows)))])
 
 
 def find_unlisted_partitions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> Declared:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipelines.ingest.formats.topic_loads import AppendedRecords, TopicLoad, print_loads
-from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
+from pipelines.ingest.format_registry import read_files
+from pipelines.ingest.formats.topic_loads import (
+    NO_RATES,
+    AppendedRecords,
+    LoadStatistic,
+    PlainLoad,
+    ReplicaSize,
+    TopicLoad,
+    WindowRates,
+    print_loads,
+)
+from pipelines.ingest.merge.cluster_merge import merge_facts
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts
 from pipelines.ingest.sources import find_source
 
 _TOPICS = """Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 4\tReplicationFactor: 2\tConfigs: \n
@@ -17,13 +28,24 @@ _TOPICS = """Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 4\t
 Topic: quiet\tTopicId: BBBBBBBBBBBBBBBBBBBBBB\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n
 \tTopic: quiet\tPartition: 0\tLeader: 3\tReplicas: 3\tIsr: 3
 """
-_LOADS = [TopicLoad("orders", 1, 400, 800.5), TopicLoad("orders", 2, 10, None), TopicLoad("deleted", 2, 5, 5)]
+
+
+def _window(p95: float) -> WindowRates:
+    return WindowRates(p95 / 2, p95, p95 * 2)
+
+
+_LOADS = [
+    TopicLoad(None, 1, _window(400), _window(800.5)),
+    TopicLoad("orders", 1, _window(400), _window(800.5)),
+    TopicLoad("orders", 2, _window(10), NO_RATES),
+    TopicLoad("deleted", 2, _window(5), _window(5)),
+]
 _APPENDED = [AppendedRecords("orders", 0, 30), AppendedRecords("orders", 2, 10), AppendedRecords("deleted", 9, 1)]
 
 
 def _load(folder: Path, **others: str) -> Snapshot:
     (folder / "topics.txt").write_text(_TOPICS)
-    lines = print_loads("prometheus=http://p:9090, p95 of 7 days", _LOADS, _APPENDED, ["no series of broker 3"])
+    lines = print_loads("files, 7d, p95", [*_LOADS, *_APPENDED], ["no series of broker 3"], LoadStatistic.P95)
     (folder / "loads.txt").write_text("".join(f"{line}\n" for line in lines))
     for name, text in others.items():
         (folder / f"{name}.csv").write_text(text)
@@ -62,18 +84,61 @@ def test_loads_of_topics_fill_what_metrics_lack(tmp_path: Path) -> None:
 def test_wrong_lines_are_quarantined_with_their_values(tmp_path: Path) -> None:
     (tmp_path / "topics.txt").write_text(_TOPICS)
     lines = [
-        "load orders on broker 1: -4 B/s in, 1 B/s out",
-        "load orders on broker x: 4 B/s in, 1 B/s out",
-        "load or/ders on broker 1: 4 B/s in, 1 B/s out",
-        "load orders on broker 1: 4 B/s in",
-        "appended to orders partition 0: many records",
+        "load of topic orders on broker 1: in -4 B/s, out 1 B/s",
+        "load of topic orders on broker x: in 4 B/s, out 1 B/s",
+        "load of topic or/ders on broker 1: in 4 B/s, out 1 B/s",
+        "load of topic orders on broker 1: in 4 B/s",
+        "appended to topic orders partition 0: many records",
+        "size of topic orders partition 0 on broker 1: 1.5 bytes",
     ]
     (tmp_path / "loads.txt").write_text("".join(f"{line}\n" for line in lines))
     rows = load_snapshot(find_source(f"prod={tmp_path}")).quarantined
     reasons = {row["line_number"]: row["reasons"][0] for row in rows}
-    assert reasons.keys() == {1, 2, 3, 4, 5}
-    assert "B/s in is" in reasons[1]
+    assert reasons.keys() == {1, 2, 3, 4, 5, 6}
+    assert "B/s is" in reasons[1]
     assert "broker is" in reasons[2]
     assert "or/ders" in reasons[3]
     assert "is no line of loads" in reasons[4]
     assert "records is" in reasons[5]
+    assert "bytes is" in reasons[6]
+
+
+def test_loads_of_places_and_sizes_fill_what_sources_lack(tmp_path: Path) -> None:
+    """A size of a replica is used unless kafka-log-dirs shows it too."""
+    (tmp_path / "topics.txt").write_text(_TOPICS)
+    logs = '{"partition":"orders-0","size":7,"offsetLag":0,"isFuture":false}'
+    answer = (
+        f'{{"version":1,"brokers":[{{"broker":1,"logDirs":[{{"logDir":"/d","error":null,"partitions":[{logs}]}}]}}]}}'
+    )
+    (tmp_path / "logs.txt").write_text(answer)
+    loads = [
+        PlainLoad("orders", None, 0, 5, 6),
+        PlainLoad("orders", 1, None, 40, 80),
+        *(ReplicaSize("orders", 0, broker, 9) for broker in (1, 2)),
+        ReplicaSize("orders", 1, 2, 11),
+    ]
+    text = "".join(f"{line}\n" for line in print_loads("x", loads, [], LoadStatistic.MEAN))
+    (tmp_path / "loads.txt").write_text(text)
+    snapshot = load_snapshot(find_source(f"prod={tmp_path}"))
+    assert snapshot.quarantined == []
+    assert snapshot.conflicts.num_rows == 0
+    assert _get_loads(snapshot)[:3] == [
+        ("orders", 0, 5, 6, "partition"),
+        ("orders", 1, None, None, None),
+        ("orders", 2, 20, 40, "even"),
+    ]
+    sizes = {(row["topic"], row["partition"]): row["size_bytes"] for row in snapshot.partitions.to_pylist()}
+    assert sizes == {("orders", 0): 7, ("orders", 1): 11, **{("orders", p): None for p in (2, 3)}, ("quiet", 0): None}
+    logs_of_first = snapshot.partitions["logs"][0].as_py()
+    assert [log["size_bytes"] for log in logs_of_first] == [7, 9]
+
+
+def test_measured_loads_are_kept_with_their_statistics(tmp_path: Path) -> None:
+    (tmp_path / "loads.txt").write_text(
+        "".join(f"{line}\n" for line in print_loads("x", _LOADS, [], LoadStatistic.PEAK))
+    )
+    facts = parse_facts(list(read_files(find_source(f"prod={tmp_path}"), None)))
+    rows = merge_facts(facts).topic_loads.to_pylist()
+    assert [(row["topic"], row["broker_id"]) for row in rows] == [(one.topic, one.broker) for one in _LOADS]
+    assert list(rows[0].values())[2:] == [800, 200, 400, 800, 1601, 400.25, 800.5, 1601]
+    assert list(rows[2].values())[2:] == [20, 5, 10, 20, None, None, None, None]

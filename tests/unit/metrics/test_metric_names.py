@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.errors import SettingsError
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
-from pipelines.metrics.metric_files import read_series
+from pipelines.metrics.metric_files import MetricsFile, read_series
 from pipelines.metrics.metric_names import MetricKind, MetricNames, Quantity, parse_metric_names
 from tests.docs.pages import ROOT
 
@@ -89,8 +89,8 @@ def test_recorded_exporters(names: MetricNames, folder: str) -> None:
     """20 records of 10,072 bytes each were written to two partitions, led by brokers 1 and 3, between two scrapes."""
     increase: dict[tuple[Quantity, int, str | None], float] = {}
     for broker in (1, 2, 3):
-        files = {str(ROOT / "data_samples" / "metrics" / folder / f"broker-{broker}-{m}.txt"): 10.0 * m for m in (1, 2)}
-        series = read_series(files)
+        scrapes = (ROOT / "data_samples" / "metrics" / folder / f"broker-{broker}-17642000{m}0.txt" for m in (0, 1))
+        series = read_series(MetricsFile(scrape, 10.0 * i, {}) for i, scrape in enumerate(scrapes))
         for i, labels in enumerate(series.labels):
             if (index := names.find(labels)) is not None and names.names[index].kind is MetricKind.COUNTER:
                 first, last = series.values[series.offsets[i]], series.values[series.offsets[i + 1] - 1]

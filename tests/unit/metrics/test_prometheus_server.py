@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qs
 
 import pytest
 
 from pipelines.errors import SourceError
+from pipelines.ingest.formats.topic_loads import NO_RATES, WindowRates
 from pipelines.metrics.metric_names import MetricNames
-from pipelines.metrics.prometheus_server import LoadStatistic, PrometheusServer, Window
+from pipelines.metrics.prometheus_server import PrometheusServer, Window
 
 _WINDOW = Window(1_000.0, 600, 60)
 _IN = "kafka_server_brokertopicmetrics_bytesin_total"
@@ -27,6 +29,8 @@ class _Server(HTTPServer):
         self.answers: dict[str, str] = {}
         self.queries: list[str] = []
         self.failure: tuple[int, str] | None = None
+        self.too_many: set[str] = set()  # queries that it rejects
+        self.tenants: set[str | None] = set()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -40,6 +44,10 @@ class _Handler(BaseHTTPRequestHandler):
         result = [series] if query in self.server.answers else []
         text = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
         code, text = self.server.failure or (200, text)
+        if query in self.server.too_many:
+            error = "query processing would load too many samples into memory in query execution"
+            code, text = 422, json.dumps({"status": "error", "error": error})
+        self.server.tenants.add(self.headers["X-Scope-OrgID"])
         self.send_response(code)
         self.end_headers()
         self.wfile.write(text.encode())
@@ -64,47 +72,74 @@ def _connect(server: _Server) -> PrometheusServer:
     return PrometheusServer(f"http://ann:s3cret@127.0.0.1:{server.server_port}/", {"cluster": "prod"})
 
 
-@pytest.mark.parametrize(
-    ("statistic", "query"),
-    [
-        (LoadStatistic.MEAN, f"rate({_TOPIC}[600s])"),
-        (LoadStatistic.P95, f"quantile_over_time(0.95, rate({_TOPIC}[60s])[600s:60s])"),
-        (LoadStatistic.PEAK, f"max_over_time(rate({_TOPIC}[60s])[600s:60s])"),
-    ],
-)
-def test_series_has_value_samples_and_resets(
-    server: _Server, names: MetricNames, statistic: LoadStatistic, query: str
-) -> None:
-    server.answers = {query: "12.5", f"count_over_time({_TOPIC}[600s])": "120", f"resets({_TOPIC}[600s])": "2"}
-    (one,) = _connect(server).measure(names, _WINDOW, statistic)
-    assert one == ({"__name__": _IN, "topic": "t", "broker_id": "1"}, 12.5, 120, 2, 0)
+def test_series_has_rates_samples_and_resets(server: _Server, names: MetricNames) -> None:
+    server.answers = {
+        f"rate({_TOPIC}[600s])": "12.5",
+        f"quantile_over_time(0.95, rate({_TOPIC}[60s])[600s:60s])": "20",
+        f"max_over_time(rate({_TOPIC}[60s])[600s:60s])": "30",
+        f"count_over_time({_TOPIC}[600s])": "120",
+        f"resets({_TOPIC}[600s])": "2",
+    }
+    (one,) = _connect(server).measure(names, _WINDOW)
+    labels = {"__name__": _IN, "topic": "t", "broker_id": "1"}
+    assert one == (labels, WindowRates(12.5, 20, 30), None, 120, 2, 0)
+
+
+def test_gauges_are_last_sizes_and_growths(server: _Server, names: MetricNames) -> None:
+    size, end = (f'kafka_log_log_{name}{{cluster="prod",topic!="",partition!=""}}' for name in ("size", "logendoffset"))
+    server.answers = {f"count_over_time({size}[600s])": "9", f"last_over_time({size}[600s])": "4000"}
+    server.answers |= {f"count_over_time({end}[600s])": "9", f"delta({end}[600s])": "70"}
+    measured = list(_connect(server).measure(names, _WINDOW))
+    assert [(one.labels["__name__"], one.rates, one.value) for one in measured] == [
+        ("kafka_log_log_size", NO_RATES, 4000),
+        ("kafka_log_log_logendoffset", NO_RATES, 70),
+    ]
 
 
 def test_labels_select_topics_totals_and_partitions(server: _Server, names: MetricNames) -> None:
-    assert list(_connect(server).measure(names, _WINDOW, LoadStatistic.MEAN)) == []
-    assert f'rate({_IN}{{cluster="prod",topic=""}}[600s])' in server.queries
-    assert 'delta(kafka_log_log_logendoffset{cluster="prod",topic!="",partition!=""}[600s])' in server.queries
-    assert 'last_over_time(kafka_log_log_size{cluster="prod",topic!="",partition!=""}[600s])' in server.queries
+    assert list(_connect(server).measure(names, _WINDOW)) == []
+    assert f'count_over_time({_IN}{{cluster="prod",topic=""}}[600s])' in server.queries
     raw = 'kafka_server_BrokerTopicMetrics_Count{cluster="prod",name="BytesInPerSec",topic!=""}'
-    assert f"rate({raw}[600s])" in server.queries
+    assert f"count_over_time({raw}[600s])" in server.queries
+
+
+def test_too_many_samples_are_asked_for_target_by_target(server: _Server, names: MetricNames) -> None:
+    """Prometheus limits the samples of one query, and large clusters have more."""
+    own = f'{_IN}{{cluster="prod",broker_id="1",topic="t",topic!=""}}'  # the server's one answer names its labels
+    server.too_many = {f"max_over_time(rate({_TOPIC}[60s])[600s:60s])"}
+    server.answers = {
+        f"count_over_time({_TOPIC}[600s])": "120",
+        f"group by (job, instance) (last_over_time({_TOPIC}[600s]))": "1",
+        f"max_over_time(rate({own}[60s])[600s:60s])": "30",
+    }
+    (one,) = _connect(server).measure(names, _WINDOW)
+    assert one.rates == WindowRates(None, None, 30)
+
+
+def test_headers_and_first_sample(server: _Server, names: MetricNames) -> None:
+    total = f'{_IN}{{cluster="prod",topic=""}}'
+    server.answers = {f"min(min_over_time(timestamp({total})[600s:60s]))": "700"}
+    connection = replace(_connect(server), headers={"X-Scope-OrgID": "team"})
+    assert connection.find_first_sample(names, _WINDOW) == 700
+    assert server.tenants == {"team"}
 
 
 @pytest.mark.parametrize(
     ("code", "text", "problem"),
     [
-        (422, '{"status":"error","error":"too many samples"}', "rejects a query with HTTP 422: too many samples"),
+        (422, '{"status":"error","error":"too long"}', "rejects a query with HTTP 422: too long"),
         (404, "<html>", "answers with HTTP 404 and no JSON"),
     ],
 )
 def test_failure_is_explained(server: _Server, names: MetricNames, code: int, text: str, problem: str) -> None:
     server.failure = (code, text)
     with pytest.raises(SourceError) as caught:
-        list(_connect(server).measure(names, _WINDOW, LoadStatistic.MEAN))
+        list(_connect(server).measure(names, _WINDOW))
     assert problem in str(caught.value)
     assert "s3cret" not in str(caught.value)
 
 
 def test_server_that_does_not_answer_is_named(names: MetricNames) -> None:
     with pytest.raises(SourceError) as caught:
-        list(PrometheusServer("http://127.0.0.1:9", {}).measure(names, _WINDOW, LoadStatistic.MEAN))
+        list(PrometheusServer("http://127.0.0.1:9", {}).measure(names, _WINDOW))
     assert str(caught.value).startswith("prometheus=http://127.0.0.1:9: does not answer (ConnectionError)")

@@ -1,0 +1,72 @@
+"""Loads from a CSV file, with the columns of silver.topic_loads, and of partitions."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.errors import SourceError
+from pipelines.ingest.formats.checked_values import (
+    INT32,
+    INT64,
+    BadValueError,
+    as_int,
+    as_number,
+    as_partition,
+    as_topic,
+    unparsable,
+)
+from pipelines.ingest.formats.topic_loads import Load, PlainLoad, ReplicaSize
+
+COLUMNS = ("topic", "broker_id", "partition", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
+_RATES = ("bytes_in_per_s", "bytes_out_per_s")
+_PLACES = "topic and broker_id, broker_id alone, or topic and partition"
+_REMEDY = f"Write a header with some of {', '.join(COLUMNS)}, and a row per {_PLACES}"
+
+
+def is_csv(text: str) -> bool:
+    """Return whether a text begins with a CSV header, and so is neither text nor JSON of Prometheus."""
+    names = {name.strip() for name in text.lstrip("\ufeff").partition("\n")[0].split(",")}
+    return len(names) > 1 and bool(names & {"topic", "broker_id"})
+
+
+def parse_csv(path: Path, text: str) -> Iterator[Load]:
+    """Yield the loads of a CSV file. Raises: SourceError with the line, the value and the remedy."""
+    reader = csv.reader(io.StringIO(text.lstrip("\ufeff")))
+    names = [name.strip() for name in next(reader)]
+    if unknown := [name for name in names if name not in COLUMNS]:
+        raise SourceError(f"{path}, line 1", f"there is no column {unknown[0]!r}", _REMEDY)
+    if len(set(names)) < len(names) or not set(names) & set(COLUMNS[3:]):
+        raise SourceError(f"{path}, line 1", "a column is there twice, or there are no loads", _REMEDY)
+    for cells in reader:
+        row = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
+        if not any(row.values()):
+            continue
+        try:
+            if len(cells) != len(names):
+                raise unparsable(f"has {len(cells)} cells, but the header has {len(names)}")
+            yield from _parse_row(row)
+        except BadValueError as error:
+            raise SourceError(
+                f"{path}, line {reader.line_num}", str(error).removeprefix("unparsable: "), _REMEDY
+            ) from None
+
+
+def _parse_row(row: dict[str, str]) -> Iterator[Load]:
+    topic = as_topic(row["topic"], "topic") if row.get("topic") else None
+    broker = as_int(row["broker_id"], "broker_id", 0, INT32) if row.get("broker_id") else None
+    partition = as_partition(row["partition"], "partition") if row.get("partition") else None
+    rate_in, rate_out = (as_number(row[name], name) if row.get(name) else None for name in _RATES)
+    has_rates = rate_in is not None or rate_out is not None
+    if row.get("size_bytes"):
+        size = as_int(row["size_bytes"], "size_bytes", 0, INT64)
+        if topic is None or broker is None or partition is None:
+            raise unparsable("size_bytes needs topic, partition and broker_id: it is the size of a replica")
+        yield ReplicaSize(topic, partition, broker, size)
+    if not has_rates:
+        return
+    if (topic is None and partition is not None) or (broker is None) == (partition is None):
+        raise unparsable(f"bytes per second are of {_PLACES}")
+    yield PlainLoad(topic, broker, partition, rate_in, rate_out)

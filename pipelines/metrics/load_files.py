@@ -1,0 +1,108 @@
+"""Loads from files: scrapes of exporters, answers of Prometheus, or CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.errors import SourceError
+from pipelines.ingest.formats.topic_loads import NO_RATES, Load, WindowRates
+from pipelines.metrics.load_collection import MeasuredSeries
+from pipelines.metrics.load_csv import is_csv, parse_csv
+from pipelines.metrics.metric_files import MetricsFile, read_series, read_text
+from pipelines.metrics.metric_names import MetricKind, MetricNames
+from pipelines.metrics.series import Floats, SeriesSet, begin_at_zero, summarise_rates
+
+# A scrape does not say which broker it is of, and when it was made. The name of its file may: broker-2-1764200000.prom
+_BROKER = re.compile(r"(?:.*[^0-9])?(?:broker|kafka|node)[-_]?(?P<id>[0-9]{1,10})(?:[^0-9].*)?", re.I)
+_BROKER_LABEL = "broker_id"
+_TIME = re.compile(r".*[^0-9](?P<seconds>1[0-9]{9})")  # seconds since 1970
+
+
+def list_files(path: Path) -> list[Path]:
+    """Return a file, or the files of a folder. Raises: SourceError for an empty folder."""
+    files = [path]
+    if path.is_dir():
+        files = sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith("."))
+    if not files:
+        raise SourceError(str(path), "the folder has no files", "Name a file, or a folder with files of metrics")
+    return files
+
+
+def read_csv_loads(files: Sequence[Path]) -> Iterator[Load]:
+    """Yield the loads of the CSV files among these."""
+    for path in files:
+        if is_csv(text := read_text(path)):
+            yield from parse_csv(path, text)
+
+
+def measure_files(
+    files: Sequence[Path], names: MetricNames, labels: Mapping[str, str], window_s: int
+) -> Iterator[MeasuredSeries]:
+    """Yield the series of the other files that have these labels, within the window before the last sample."""
+    scrapes = [path for path in files if not is_csv(read_text(path))]
+    series = read_series([MetricsFile(path, _find_time(path), _find_labels(path)) for path in scrapes])
+    series = _select_labels(series, names, labels)
+    end_s = float(series.times_s.max(initial=0))
+    series = series.select(end_s - window_s, end_s)
+    kinds = [None if (at := names.find(one)) is None else names.names[at].kind for one in series.labels]
+    is_counter = np.array([kind is MetricKind.COUNTER for kind in kinds], dtype=np.bool_)
+    series = begin_at_zero(series, is_counter, _number_targets(series))
+    rates = summarise_rates(series, is_counter)
+    first, last = _find_ends(series)
+    for row, (one, kind) in enumerate(zip(series.labels, kinds, strict=True)):
+        samples = int(series.offsets[row + 1] - series.offsets[row])
+        if not samples:
+            continue
+        if kind is MetricKind.GAUGE:
+            entry = names.names[names.find(one) or 0]
+            value = last[row] - first[row] if entry.is_growth else last[row]
+            known = samples > 1 or not entry.is_growth
+            yield MeasuredSeries(one, NO_RATES, float(value) if known else None, samples)
+        else:
+            numbers = (rates.mean[row], rates.p95[row], rates.peak[row])
+            of_window = WindowRates(*(None if np.isnan(number) else float(number) for number in numbers))
+            yield MeasuredSeries(one, of_window, None, samples, int(rates.resets[row]), int(rates.gaps[row]))
+
+
+def _find_time(path: Path) -> float:
+    """Return the time in the name of a file, else when it was written."""
+    match = _TIME.fullmatch(path.stem)
+    return float(match["seconds"]) if match else path.stat().st_mtime
+
+
+def _find_labels(path: Path) -> dict[str, str]:
+    match = _BROKER.fullmatch(path.stem)
+    return {_BROKER_LABEL: match["id"]} if match else {}
+
+
+def _select_labels(series: SeriesSet, names: MetricNames, labels: Mapping[str, str]) -> SeriesSet:
+    """Return the series of metrics that are read, with these labels."""
+    return series.take(
+        [
+            row
+            for row, one in enumerate(series.labels)
+            if names.find(one) is not None and all(one.get(name) == value for name, value in labels.items())
+        ]
+    )
+
+
+def _number_targets(series: SeriesSet) -> np.ndarray:
+    """Number what was scraped, by the labels of scrapes and brokers: int64 (n)."""
+    numbers: dict[tuple[str | None, ...], int] = {}
+    targets = [tuple(one.get(name) for name in ("job", "instance", _BROKER_LABEL)) for one in series.labels]
+    for target in targets:
+        numbers.setdefault(target, len(numbers))
+    return np.array([numbers[target] for target in targets], dtype=np.int64)
+
+
+def _find_ends(series: SeriesSet) -> tuple[Floats, Floats]:
+    """Return the first and the last value of each series; NaN without samples."""
+    has_samples = np.diff(series.offsets) > 0
+    first, last = np.full(len(has_samples), np.nan), np.full(len(has_samples), np.nan)
+    first[has_samples] = series.values[series.offsets[:-1][has_samples]]
+    last[has_samples] = series.values[series.offsets[1:][has_samples] - 1]
+    return first, last

@@ -1,0 +1,95 @@
+"""What --metrics names: a Prometheus server, or files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.errors import SettingsError, SourceError
+from pipelines.warehouse_urls import redact_urls
+
+_SERVER = re.compile(r"(?:(?P<name>[^=]*)=)?prometheus=(?P<url>.*)", re.S)
+_URL = re.compile(r"https?://[^\s/]+.*", re.S)
+_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class MetricsOrigin(NamedTuple):
+    """Where metrics are: the URL of a server, or a file or folder; one of the two is None."""
+
+    url: str | None
+    path: Path | None
+
+    def __str__(self) -> str:
+        """The origin without secrets."""
+        return str(self.path) if self.url is None else f"prometheus={redact_urls(self.url)}"
+
+
+def select_origin(texts: Sequence[str], cluster: str) -> MetricsOrigin | None:
+    """Return the origin for a cluster; None = there is none.
+
+    texts: values of --metrics, ORIGIN or NAME=ORIGIN; those that name the cluster come first.
+    Raises: SettingsError if two are for the cluster; SourceError if a file does not exist.
+    """
+    general, named = [], []
+    for text in texts:
+        name, place = _split_name(text)
+        if name is None:
+            general.append(place)
+        elif name == cluster:
+            named.append(place)
+    places = named or general
+    if len(places) > 1:
+        both = " and ".join(redact_urls(place) for place in places[:2])
+        raise SettingsError(f"--metrics: {both} are for the same cluster. Keep one of them")
+    return _parse_place(places[0]) if places else None
+
+
+def find_unused(texts: Sequence[str], clusters: Sequence[str]) -> list[str]:
+    """Return the values of --metrics that name a cluster which is not among these."""
+    return [redact_urls(text) for text in texts if (name := _split_name(text)[0]) is not None and name not in clusters]
+
+
+def fill_variables(text: str, what: str, environment: Mapping[str, str] | None = None) -> str:
+    """Replace each ${env:NAME} by the variable of the environment. Raises: SettingsError if there is none."""
+    environment = os.environ if environment is None else environment
+
+    def look_up(match: re.Match[str]) -> str:
+        if match[1] not in environment:
+            raise SettingsError(f"{what}: the environment has no variable {match[1]}. Set it: export {match[1]}=...")
+        return environment[match[1]]
+
+    return _VARIABLE.sub(look_up, text)
+
+
+def hide_secrets(text: str) -> str:
+    """Return a value of --metrics for people; one that names variables of the environment has no secret."""
+    return text if _VARIABLE.search(text) else redact_urls(text)
+
+
+def _split_name(text: str) -> tuple[str | None, str]:
+    """Return the cluster's name, None without one, and the place."""
+    if match := _SERVER.fullmatch(text):
+        return match["name"], f"prometheus={match['url']}"
+    name, separator, rest = text.partition("=")
+    return (None, text) if not separator or os.path.lexists(text) else (name, rest)
+
+
+def _parse_place(place: str) -> MetricsOrigin:
+    if place.startswith("prometheus="):
+        url = place.removeprefix("prometheus=")
+        if not _URL.fullmatch(url):
+            problem = "is not the URL of a Prometheus server"
+            raise SourceError(
+                redact_urls(f"prometheus={url}"), problem, "Write it as in prometheus=http://prometheus:9090"
+            )
+        return MetricsOrigin(url, None)
+    if "://" in place:
+        raise SourceError(redact_urls(place), "is not a file", "For a Prometheus server, write prometheus=http://...")
+    path = Path(place)
+    if not path.exists():
+        remedy = "Name a file, a folder, or a server as prometheus=http://prometheus:9090"
+        raise SourceError(place, "there is no such file or folder of metrics", remedy)
+    return MetricsOrigin(None, path)

@@ -1,0 +1,105 @@
+"""Loads from files: scrapes of two moments, ranges of samples, and CSV."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import SourceError
+from pipelines.ingest.formats.topic_loads import Load, PlainLoad, ReplicaSize, TopicLoad
+from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
+from pipelines.metrics.load_collection import CollectedLoads, collect_loads
+from pipelines.metrics.load_files import list_files, measure_files, read_csv_loads
+from pipelines.metrics.metric_names import MetricNames
+from tests.docs.pages import ROOT
+
+_WEEK = 604_800
+_IN = "kafka_server_brokertopicmetrics_bytesin_total"
+
+
+def _collect(names: MetricNames, path: Path, labels: dict[str, str] | None = None) -> CollectedLoads:
+    matcher = BrokerMatcher(names.brokers, [KnownBroker(id_, None) for id_ in (1, 2, 3)])
+    return collect_loads(measure_files(list_files(path), names, labels or {}, _WEEK), names, matcher, (1, 2, 3))
+
+
+@pytest.mark.parametrize("folder", ["jmx-exporter-with-rules", "jmx-exporter-without-rules"])
+def test_recorded_cluster(names: MetricNames, folder: str) -> None:
+    """20 records of 10,072 bytes each were written to two partitions within 10 seconds."""
+    collected = _collect(names, ROOT / "data_samples" / "metrics" / folder)
+    rates = {(one.topic, one.broker): one.bytes_in for one in collected.loads if isinstance(one, TopicLoad)}
+    assert {key: rate.mean for key, rate in rates.items() if rate.mean} == {
+        **{(None, broker): 20_144 for broker in (1, 3)},
+        **{("orders", broker): 20_144 for broker in (1, 3)},
+    }
+    assert rates["un-clean_1.x", 2].mean == 0
+    sizes = {(one.topic, one.partition, one.broker) for one in collected.loads if isinstance(one, ReplicaSize)}
+    assert {("orders", 0, 1), ("orders", 0, 2), ("un-clean_1.x", 0, 2)} <= sizes
+
+
+def test_range_is_reduced_to_its_window_and_labels(names: MetricNames, tmp_path: Path) -> None:
+    def series(cluster: str, *values: float) -> dict[str, object]:
+        metric = {"__name__": _IN, "topic": "t", "instance": "kafka-1:9404", "broker_id": "1", "cluster": cluster}
+        return {"metric": metric, "values": [[_WEEK * 10 + 60 * at, str(value)] for at, value in enumerate(values)]}
+
+    result = [series("prod", 0, 600, 1800, 1800), series("test", 0, 9e9, 9e9, 9e9)]
+    result[0]["values"].insert(0, [1.0, "5"])  # type: ignore[attr-defined]  # long before the window
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    (tmp_path / "range.json").write_text(json.dumps(answer))
+    (load,) = _collect(names, tmp_path, {"cluster": "prod"}).loads
+    assert isinstance(load, TopicLoad)
+    assert load.bytes_in == (10, 20, 20)
+
+
+def test_one_scrape_has_no_rates_of_counters(names: MetricNames, tmp_path: Path) -> None:
+    (tmp_path / "broker-1.prom").write_text(f'{_IN}{{topic="t"}} 10\n')
+    collected = _collect(names, tmp_path)
+    assert collected.loads == []
+    assert "too few samples to know the rates of t on broker 1" in collected.problems
+
+
+def _read_csv(tmp_path: Path, text: str) -> list[Load]:
+    file = tmp_path / "loads.csv"
+    file.write_text(text)
+    return list(read_csv_loads([file]))
+
+
+def test_csv_has_loads_of_topics_brokers_and_partitions(tmp_path: Path) -> None:
+    text = """\ufefftopic,broker_id,partition,bytes_in_per_s,bytes_out_per_s,size_bytes
+t,1,,40,80.5,
+,1,,100,,
+t,,3,5,6,
+
+t,2,3,,,900
+"""
+    assert _read_csv(tmp_path, text) == [
+        PlainLoad("t", 1, None, 40, 80.5),
+        PlainLoad(None, 1, None, 100, None),
+        PlainLoad("t", None, 3, 5, 6),
+        ReplicaSize("t", 3, 2, 900),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("topic,rate\nt,5\n", "line 1: there is no column 'rate'"),
+        ("topic,broker_id\nt,1\n", "line 1: a column is there twice, or there are no loads"),
+        ("topic,broker_id,bytes_in_per_s\nt,1,-5\n", "line 2: bytes_in_per_s is -5.0, expected"),
+        ("topic,broker_id,bytes_in_per_s\nt,x,5\n", 'line 2: broker_id is "x"'),
+        ("topic,broker_id,bytes_in_per_s\n\nt,1\n", "line 3: has 2 cells, but the header has 3"),
+        ("topic,bytes_in_per_s\nt,5\n", "line 2: bytes per second are of topic and broker_id"),
+        ("topic,broker_id,partition,bytes_in_per_s\nt,1,1,5\n", "line 2: bytes per second are of topic and broker_id"),
+        ("topic,broker_id,size_bytes\nt,1,5\n", "line 2: size_bytes needs topic, partition and broker_id"),
+    ],
+)
+def test_wrong_csv_is_named_by_its_line(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(SourceError) as caught:
+        _read_csv(tmp_path, text)
+    assert problem in str(caught.value)
+
+
+def test_folder_without_files(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="has no files"):
+        list_files(tmp_path)
