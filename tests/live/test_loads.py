@@ -1,0 +1,137 @@
+"""Loads of a real cluster from a real Prometheus, beside what producers wrote and consumers read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
+from pipelines.ingest.sources import find_source
+from tests.commands import call
+from tests.live.kafka_cluster import KafkaCluster, find_free_ports
+from tests.live.metrics_exporter import export_metrics, find_prometheus, run_prometheus
+
+pytestmark = [pytest.mark.slow, pytest.mark.live]
+
+_TOPICS = {
+    "orders": ({p: [p % 3 + 1, (p + 1) % 3 + 1] for p in range(6)}, {}),
+    "hot.x": ({0: [2, 3], 1: [2, 1]}, {}),
+    "quiet": ({0: [1, 3]}, {}),
+}
+_Key = tuple[str, int]
+# Records per second: each broker leads partitions of `orders` with different rates.
+_RATES: dict[_Key, int] = {("orders", 0): 40, ("orders", 3): 10, ("orders", 1): 20, ("orders", 2): 30, ("hot.x", 0): 25}
+_READERS = {"orders": 2, "hot.x": 1}  # consumers of every record
+_VALUE = 1_000  # bytes
+_WINDOW_S = 40
+_WARM_UP_S = 12  # until a whole window has steady rates
+
+
+@dataclass
+class Traffic:
+    """Producers and consumers of known rates; times of all records, by partition."""
+
+    cluster: KafkaCluster
+    written: dict[_Key, list[float]] = field(default_factory=lambda: defaultdict(list))
+    read: dict[_Key, list[float]] = field(default_factory=lambda: defaultdict(list))
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    def produce(self) -> None:
+        """Write records at the rates until it is over, each as a batch of its own."""
+        producer = KafkaProducer(bootstrap_servers=self.cluster.bootstrap.split(","), acks="all", batch_size=0)
+        began, count = time.time(), dict.fromkeys(_RATES, 0)
+        while not self.is_over.is_set():
+            for (topic, partition), rate in _RATES.items():
+                while count[topic, partition] < (time.time() - began) * rate:
+                    producer.send(topic, bytes(_VALUE), partition=partition)
+                    self.written[topic, partition].append(time.time())
+                    count[topic, partition] += 1
+            time.sleep(0.02)
+        producer.close()
+
+    def consume(self, topic: str) -> None:
+        """Read all records of a topic until it is over."""
+        consumer = KafkaConsumer(bootstrap_servers=self.cluster.bootstrap.split(","))
+        consumer.assign([TopicPartition(topic, p) for p in _TOPICS[topic][0]])
+        consumer.seek_to_beginning()
+        while not self.is_over.is_set():
+            for partition, records in consumer.poll(timeout_ms=200).items():
+                self.read[topic, partition.partition] += [time.time()] * len(records)
+        consumer.close()
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Snapshot, Traffic, float]]:
+    """A snapshot of three brokers with loads from Prometheus, the traffic, and when the window ended."""
+    executable = find_prometheus()
+    folder = tmp_path_factory.mktemp("loads")
+    ports = find_free_ports(3)
+    cluster = KafkaCluster(folder / "cluster", brokers=3, own_options=export_metrics(ports))
+    traffic = Traffic(cluster)
+    threads = [threading.Thread(target=traffic.produce)]
+    threads += [
+        threading.Thread(target=traffic.consume, args=[topic]) for topic, n in _READERS.items() for _ in range(n)
+    ]
+    try:
+        cluster.start()
+        cluster.create_topics(_TOPICS)
+        cluster.wait_until_settled(sum(len(assignments) for assignments, _ in _TOPICS.values()))
+        with run_prometheus(executable, folder, ports) as url:
+            for thread in threads:
+                thread.start()
+            time.sleep(_WARM_UP_S + _WINDOW_S)
+            end = time.time()
+            _save(cluster, url, folder / "prod")
+            yield load_snapshot(find_source(str(folder / "prod"))), traffic, end
+    finally:
+        traffic.is_over.set()
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(30)
+        cluster.stop()
+
+
+def _save(cluster: KafkaCluster, url: str, folder: Path) -> None:
+    settings = ("metrics.cluster_label=kafka_cluster", "metrics.step=10s", "metrics.statistic=mean")
+    arguments = ("--metrics", f"prometheus={url}", "--window", f"{_WINDOW_S}s", "--offsets", "--out", str(folder))
+    words = [word for setting in settings for word in ("--set", setting)]
+    call("snapshot", f"prod=kafka://{cluster.bootstrap}", *arguments, *words)
+
+
+def _count_bytes(times: dict[_Key, list[float]], snapshot: Snapshot, end: float) -> dict[_Key, float]:
+    """Return the bytes per second that were transferred of each partition within the window."""
+    sizes = {(row["topic"], row["partition"]): row["logs"][0] for row in snapshot.partitions.to_pylist() if row["logs"]}
+    rates = {}
+    for key, moments in times.items():
+        log = sizes[key]
+        record_bytes = log["size_bytes"] / log["log_end_offset"]
+        rates[key] = record_bytes * sum(end - _WINDOW_S <= moment < end for moment in moments) / _WINDOW_S
+    return rates
+
+
+@pytest.mark.parametrize("way", ["in", "out"])
+def test_rates_are_those_of_producers_and_consumers(measured: tuple[Snapshot, Traffic, float], way: str) -> None:
+    snapshot, traffic, end = measured
+    actual = _count_bytes(traffic.written if way == "in" else traffic.read, snapshot, end)
+    rows = snapshot.partitions.to_pylist()
+    rates = {(row["topic"], row["partition"]): row[f"bytes_{way}_per_s"] for row in rows}
+    print({key: (rates[key], rate) for key, rate in actual.items()})
+    assert {key for key, rate in rates.items() if rate} == actual.keys()
+    for key, rate in actual.items():
+        assert rates[key] == pytest.approx(rate, rel=0.05), key
+    assert sum(rate or 0 for rate in rates.values()) == pytest.approx(sum(actual.values()), rel=0.02)
+
+
+def test_shares_are_by_offsets_and_silence_is_not_zero(measured: tuple[Snapshot, Traffic, float]) -> None:
+    rows = {(row["topic"], row["partition"]): row for row in measured[0].partitions.to_pylist()}
+    assert {rows[key]["load_source"] for key in _RATES} == {"offsets"}
+    # No record was ever written to this topic, and brokers count topics from their first record on.
+    assert rows["quiet", 0]["bytes_in_per_s"] is None
+    assert rows["quiet", 0]["load_source"] is None
