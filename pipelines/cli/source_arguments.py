@@ -18,7 +18,7 @@ from pipelines.config.metrics_settings import MetricsSettings, parse_duration, p
 from pipelines.config.settings import Settings
 from pipelines.errors import KafkaPlacementError, SourceError
 from pipelines.ingest.sources import Source, check_names, find_source, is_live
-from pipelines.metrics.metrics_origin import find_unused, hide_secrets, select_origin
+from pipelines.metrics.metrics_origin import check_places, find_unused, hide_secrets, select_origin
 
 if TYPE_CHECKING:
     from pipelines.metrics.broker_matching import KnownBroker
@@ -90,7 +90,11 @@ class MetricsRequest(NamedTuple):
     def of_options(
         cls, texts: Sequence[str] | None, window: int | None, settings: Settings, end: datetime | None = None
     ) -> MetricsRequest:
-        """Return the request of options. window: seconds, None = that of the settings; end: None = now."""
+        """Return the request of options. window: seconds, None = that of the settings; end: None = now.
+
+        Raises: typer.BadParameter; SourceError if a file of metrics does not exist.
+        """
+        check_places(texts or ())
         if window is not None and not texts:
             raise typer.BadParameter("--window is for --metrics: name metrics, as in --metrics prometheus=http://...")
         own = settings.metrics if window is None else settings.metrics.model_copy(update={"window": window})

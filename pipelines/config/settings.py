@@ -340,6 +340,8 @@ def _describe_fault(error: Any) -> str:
             return "write a list"
         case "model_type" | "model_attributes_type":
             return "write a table of keys and values"
+        case "literal_error":
+            return f"write {limits['expected']}"
         case "missing":
             return "a value is missing"
         case "too_short" | "string_too_short":

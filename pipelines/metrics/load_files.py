@@ -10,9 +10,10 @@ import numpy as np
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import NO_RATES, Load, WindowRates
+from pipelines.ingest.text import read_text
 from pipelines.metrics.load_collection import MeasuredSeries
 from pipelines.metrics.load_csv import is_csv, parse_csv
-from pipelines.metrics.metric_files import MetricsFile, read_series, read_text
+from pipelines.metrics.metric_files import MetricsFile, read_series
 from pipelines.metrics.metric_names import MetricKind, MetricNames
 from pipelines.metrics.series import Floats, SeriesSet, begin_at_zero, summarise_rates
 

@@ -11,6 +11,7 @@ import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipelines.errors import SourceError
+from pipelines.ingest.text import read_text
 from pipelines.metrics.metric_names import NAME
 from pipelines.metrics.series import SeriesSet
 
@@ -40,18 +41,6 @@ def read_series(files: Iterable[MetricsFile]) -> SeriesSet:
             times.append(np.asarray(time, dtype=np.float64))
             values.append(np.asarray(value, dtype=np.float64))
     return SeriesSet.of_samples(labels, times, values)
-
-
-def read_text(path: Path) -> str:
-    """Return the text of a file. Raises: SourceError if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SourceError(
-            str(path), f"cannot be read ({error.strerror})", "Check the path and its permissions"
-        ) from None
-    except UnicodeDecodeError:
-        raise SourceError(str(path), "is not UTF-8", _REMEDY) from None
 
 
 _Sample = tuple[dict[str, str], list[float], list[float]]  # labels, times, values

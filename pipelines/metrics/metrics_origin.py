@@ -47,6 +47,12 @@ def select_origin(texts: Sequence[str], cluster: str) -> MetricsOrigin | None:
     return _parse_place(places[0]) if places else None
 
 
+def check_places(texts: Sequence[str]) -> None:
+    """Raise SourceError if a value of --metrics names no server and no file, before anything else takes time."""
+    for text in texts:
+        _parse_place(_split_name(text)[1])
+
+
 def find_unused(texts: Sequence[str], clusters: Sequence[str]) -> list[str]:
     """Return the values of --metrics that name a cluster which is not among these."""
     return [redact_urls(text) for text in texts if (name := _split_name(text)[0]) is not None and name not in clusters]

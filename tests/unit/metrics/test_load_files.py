@@ -38,6 +38,25 @@ def test_recorded_cluster(names: MetricNames, folder: str) -> None:
     assert {("orders", 0, 1), ("orders", 0, 2), ("un-clean_1.x", 0, 2)} <= sizes
 
 
+@pytest.mark.parametrize(
+    ("folder", "labels", "expected"),
+    [
+        ("strimzi-as-documented", {"strimzi_io_cluster": "my-cluster"}, [(0, 300, 600), (1, 150, 450), (2, 60, 0)]),
+        ("msk-as-documented", {}, [(1, 100, 200), (2, 200, 400), (3, 300, 600)]),
+    ],
+)
+def test_documented_names(
+    names: MetricNames, folder: str, labels: dict[str, str], expected: list[tuple[int, float, float]]
+) -> None:
+    ids = [broker for broker, *_ in expected]
+    matcher = BrokerMatcher(names.brokers, [KnownBroker(id_, None) for id_ in ids])
+    series = measure_files(list_files(ROOT / "data_samples" / "metrics" / folder), names, labels, _WEEK)
+    collected = collect_loads(series, names, matcher, ids)
+    rates = [one for one in collected.loads if isinstance(one, TopicLoad) and one.topic == "orders"]
+    assert [(one.broker, one.bytes_in.p95, one.bytes_out.p95) for one in rates] == expected
+    assert collected.problems == []
+
+
 def test_range_is_reduced_to_its_window_and_labels(names: MetricNames, tmp_path: Path) -> None:
     def series(cluster: str, *values: float) -> dict[str, object]:
         metric = {"__name__": _IN, "topic": "t", "instance": "kafka-1:9404", "broker_id": "1", "cluster": cluster}
