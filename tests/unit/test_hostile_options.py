@@ -153,6 +153,7 @@ REACH_SPARK = {
     "--throttle": "0 is a size",
     "--max-under-replicated": "0 is a number of partitions",
     "--command-config": "/dev/null is a file without properties",
+    "--metrics": "files are read once the cluster has answered",
 }
 
 
