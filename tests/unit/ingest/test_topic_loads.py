@@ -77,3 +77,28 @@ def test_wrong_lines_are_quarantined_with_their_values(tmp_path: Path) -> None:
     assert "or/ders" in reasons[3]
     assert "is no line of loads" in reasons[4]
     assert "records is" in reasons[5]
+
+
+def test_consumers_fetch_from_followers_too(tmp_path: Path) -> None:
+    loads = [TopicLoad("orders", 1, 400, 100), TopicLoad("orders", 2, 10, 20), TopicLoad("orders", 3, 0, 44)]
+    appended = [AppendedRecords("orders", 0, 30), AppendedRecords("orders", 1, 30), AppendedRecords("orders", 2, 10)]
+    (tmp_path / "topics.txt").write_text(_TOPICS)
+    (tmp_path / "loads.txt").write_text("\n".join(print_loads("p", loads, appended, [])) + "\n")
+    snapshot = load_snapshot(find_source(f"prod={tmp_path}"))
+    # Broker 3 leads no partition with a leader; it follows partitions 1 and 2.
+    outs = [row["bytes_out_per_s"] for row in snapshot.partitions.to_pylist()]
+    assert outs == [75, 53, 36, None, None]
+
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    (tmp_path / "brokers.txt").write_text(
+        "".join(
+            f"All configs for broker {id_} are:\n  replica.selector.class={selector} sensitive=false synonyms={{}}\n"
+            for id_ in (1, 2, 3)
+        )
+    )
+    snapshot = load_snapshot(find_source(f"prod={tmp_path}"))
+    assert snapshot.quarantined == []
+    # Broker 2 leads partition 1, and follows partition 0; producers still write to leaders only.
+    rows = snapshot.partitions.to_pylist()
+    assert [row["bytes_out_per_s"] for row in rows] == [85, 43, 36, None, None]
+    assert [row["bytes_in_per_s"] for row in rows[:3]] == [300, 10, 100]
