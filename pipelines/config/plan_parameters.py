@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pipelines.config.network_parameters import build_assumptions, build_prices
 from pipelines.config.settings import Settings
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.planning.plan_metrics import MetricOptions
@@ -37,4 +38,5 @@ def build_metric_options(settings: Settings) -> MetricOptions:
     """Build the options of a plan's metrics: as much work as the failure and durability stages may take."""
     durability = settings.durability
     effort = SearchEffort(durability.max_exact_steps, durability.monte_carlo_samples, settings.run.seed)
-    return MetricOptions(settings.failures.max_pairs, effort)
+    network, prices = build_assumptions(settings), build_prices(settings)
+    return MetricOptions(settings.failures.max_pairs, effort, network, prices)

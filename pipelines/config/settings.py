@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -123,6 +123,26 @@ class CapacitySettings(SettingsSection):
     file: Text
 
 
+_Shares = Annotated[dict[Text, Annotated[Number, Field(gt=0, le=_MAX_RATIO)]], Field(max_length=_MAX_ENTRIES)]
+
+
+class NetworkSettings(SettingsSection):
+    """[network]: where clients are, and which replicas consumers fetch from."""
+
+    follower_fetching: Literal["auto", "on", "off"]
+    consumer_zones: _Shares
+    producer_zones: _Shares
+
+
+class PriceSettings(SettingsSection):
+    """[prices]: what bytes that cross zones cost."""
+
+    cross_zone_sent_per_gb: Number = Field(ge=0, le=_MAX_RATIO)
+    cross_zone_received_per_gb: Number = Field(ge=0, le=_MAX_RATIO)
+    days_per_month: Number = Field(gt=0, le=31)
+    currency: Text
+
+
 RECOMMENDED = "recommended"
 
 
@@ -191,6 +211,8 @@ class Settings(SettingsSection):
     durability: DurabilitySettings
     metrics: MetricsSettings
     capacity: CapacitySettings
+    network: NetworkSettings
+    prices: PriceSettings
     plans: PlanSettings
     alerts: AlertSettings
     store: StoreSettings
@@ -338,7 +360,9 @@ def _describe_fault(error: Any) -> str:
             return NOT_UTF8
         case "tuple_type":
             return "write a list"
-        case "model_type" | "model_attributes_type":
+        case "literal_error":
+            return f"write one of {limits['expected']}"
+        case "model_type" | "model_attributes_type" | "dict_type":
             return "write a table of keys and values"
         case "literal_error":
             return f"write {limits['expected']}"

@@ -93,6 +93,7 @@ FACTS = pa.schema(
         ("fenced", pa.bool_()),
         ("controller", pa.bool_()),
         ("caps_min_isr", pa.bool_()),  # whether it runs Kafka 3.7 or later, see TopicDefaults; null: not shown
+        ("follower_fetching", pa.bool_()),  # whether consumers fetch from replicas in their rack; null: not shown
         ("draining", pa.bool_()),  # true: the broker is to be emptied (a model's `removed`)
         ("size_bytes", pa.int64()),
         ("bytes_in_per_s", pa.float64()),  # TOPIC: sum over its partitions; LOAD: those that a broker leads

@@ -23,6 +23,8 @@ from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.hotspots.hotspot_distribution import PlacementTrial
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.kernel_compiler import cache_folder
+from udfs.network.client_zones import NO_ASSUMPTIONS, locate_clients
+from udfs.network.traffic_sums import aggregate_network
 from udfs.origin.topic_origins import BROKERS, TOPICS, find_topic_origins
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA, SCHEMES
@@ -81,6 +83,7 @@ def compile_failures() -> None:
     placed = groups.place_shard(shard, SCHEMES[KAFKA], 0)
     for placement in (groups.group_observed(shard), groups.group_computed(shard, placed)):
         sums = finish_pairs(aggregate_placement(placement, 3, scenarios, pairs=True))
+        aggregate_network(placement.group, locate_clients(cluster, NO_ASSUMPTIONS), scenarios)
         groups.elect_after(placement.group, placement.group.broker == 0)
         topic_hotspots(placement, pa.array(["t"]), ids, 1.0)
     aggregate_seed(placed, 3)

@@ -40,6 +40,8 @@ _FIRST_SEEN_AT = column("first_seen_at", TIME, "when the cluster was first seen 
 _SEEN_AT = column("seen_at", TIME, "when the cluster was last seen in this state, before another one (UTC)")
 _OVER_MEAN = column("leaders_over_mean", DOUBLE, "leaders over the mean of the live brokers; 1 = the mean")
 
+_BETWEEN = "in another zone; null = racks or rates are unknown"
+
 VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
     "snapshots": (
         *_copy("gold.plans", "cluster_id", "snapshot_id"),
@@ -149,6 +151,16 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
             "gold.failure_summary",
             *("newly_offline_partitions", "under_min_isr_partitions", "worst_survivor", "worst_survivor_ratio"),
         ),
+    ),
+    "cross_zone_traffic": (
+        *_CLUSTER,
+        column("state", TEXT, "now, scheme (under a scheme), worst failure (from now), or plan (after it)"),
+        column("name", TEXT, "the scheme, the failure (as broker:2) or the goal of the plan; null = now"),
+        column("replication_bytes_per_s", DOUBLE, f"bytes per second from leaders to followers {_BETWEEN}"),
+        column("producers_bytes_per_s", DOUBLE, f"bytes per second from producers {_BETWEEN}"),
+        column("consumers_bytes_per_s", DOUBLE, f"bytes per second to consumers {_BETWEEN}"),
+        column("cross_zone_bytes_per_s", DOUBLE, "their sum; null = one of them is unknown"),
+        column("cost_per_month", DOUBLE, "their cost, in prices.currency; null = bytes or [prices] are unknown"),
     ),
     "plan_metrics": (
         *_copy("gold.plans", "cluster_id", "goal"),

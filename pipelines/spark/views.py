@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.network_view import CROSS_ZONE_TRAFFIC
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
@@ -275,7 +276,7 @@ FROM (
   FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
   WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'pair'
 ) WHERE place = 1
-
+{CROSS_ZONE_TRAFFIC}
 -- insights.plan_metrics: Every metric of each plan, one a row: its value now (before), after the plan, and the proven
 -- lower bound, null where none is proven; also what the plan copies and changes, with 0 before.
 SELECT cluster_id, goal, m.metric, m.before, m.after, m.lower_bound

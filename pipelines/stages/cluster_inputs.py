@@ -21,6 +21,7 @@ from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 _MAX_BYTES = 100_000_000  # of a capacity file
+_BROKER = ("broker_id", "rack", "live", "caps_min_isr", "follower_fetching")
 _COLUMNS = ("cluster", "broker_id", *RESOURCES)
 
 # Capacities (one per load, NaN = no limit) by cluster ("" = every cluster) and broker id.
@@ -28,9 +29,9 @@ Capacities = Mapping[tuple[str, int], list[float]]
 
 
 def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
-    """Collect brokers (broker_id, rack, live, caps_min_isr) of each snapshot, rising: for functions of workers."""
+    """Collect brokers (columns _BROKER) of each snapshot, rising by id: for functions of workers."""
     by_snapshot: dict[tuple[str, str], list[Row]] = {}
-    rows = brokers.select(*SNAPSHOT_KEY, "broker_id", "rack", "live", "caps_min_isr").collect()
+    rows = brokers.select(*SNAPSHOT_KEY, *_BROKER).collect()
     for row in sorted(rows, key=attrgetter("broker_id")):
         by_snapshot.setdefault((row.cluster_id, row.snapshot_id), []).append(row)
     return by_snapshot
@@ -59,7 +60,8 @@ def collect_clusters(
         ids, racks = tuple(row.broker_id for row in live), tuple(row.rack for row in live)
         unknown = tuple(row.broker_id for row in live if row.live is None)
         caps = defaults.adapt_to(row.caps_min_isr for row in live).cap_min_insync_replicas
-        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown, caps)
+        fetching = tuple(row.follower_fetching for row in live)
+        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown, caps, fetching)
 
     return {key: describe(key) for key in sorted({*known, *partitions})}
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from pipelines.config.network_parameters import build_assumptions, build_prices
 from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
 from pipelines.config.settings import RECOMMENDED, Settings
 from pipelines.errors import SettingsError
@@ -38,6 +39,7 @@ from udfs.failures.loads_before_failure import broker_load_rows
 from udfs.failures.scenarios import RandomSets
 from udfs.failures.scheme_distribution import distribution_rows
 from udfs.hotspots.hotspot_distribution import TrialOptions
+from udfs.network.traffic_rows import network_load_rows, zone_traffic_rows
 from udfs.placement.schemes import is_computed
 from udfs.placement.topic_placement import LiveBrokers
 
@@ -92,7 +94,8 @@ def select_aggregate_settings(settings: Settings) -> str:
     """Return the settings that determine internal.scheme_aggregates, as JSON."""
     hotspots, topics = {"hot_ratio": settings.hotspots.hot_ratio}, settings.topics.model_dump()
     schemes, failures = {"schemes": settings.run.schemes}, settings.failures.model_dump()
-    return _to_json(settings, schemes, topics=topics, hotspots=hotspots, failures=failures)
+    network = settings.network.model_dump()
+    return _to_json(settings, schemes, topics=topics, hotspots=hotspots, failures=failures, network=network)
 
 
 def select_plan_settings(settings: Settings) -> str:
@@ -100,7 +103,8 @@ def select_plan_settings(settings: Settings) -> str:
     topics = settings.topics.model_dump()
     failures, plans = {"max_pairs": settings.failures.max_pairs}, settings.plans.model_dump()
     durability = settings.durability.model_dump(include={"max_exact_steps", "monte_carlo_samples"})
-    return _to_json(settings, {}, topics=topics, failures=failures, durability=durability, plans=plans)
+    network = {"network": settings.network.model_dump(), "prices": settings.prices.model_dump()}
+    return _to_json(settings, {}, topics=topics, failures=failures, durability=durability, plans=plans, **network)
 
 
 def _partitions(t: Frames, c: Context) -> DataFrame:
@@ -118,6 +122,7 @@ def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
         random_sets=RandomSets(failures.random_failure_sizes, failures.random_sets, run.seed),
         max_pairs=failures.max_pairs,
         pair_loads=failures.pair_loads,
+        network=build_assumptions(context.settings),
     )
     clusters = collect_clusters(t[BROKERS], t[_TOPICS], failures.custom, topics.defaults)
     parameters = AggregationParameters(topics.defaults, clusters, plan, select_aggregate_settings(context.settings))
@@ -137,6 +142,13 @@ def _durability(context: Context) -> TableFunction:
     effort = SearchEffort(durability.max_exact_steps, durability.monte_carlo_samples, context.settings.run.seed)
     plan = DurabilityPlan(durability.failure_counts, effort)
     return arrow_functions.table_function_with_racks(lambda aggregates, racks: durability_rows(aggregates, racks, plan))
+
+
+def _zone_traffic(context: Context) -> TableFunction:
+    assumptions, prices = build_assumptions(context.settings), build_prices(context.settings)
+    return arrow_functions.table_function_with_racks(
+        lambda aggregates, racks: zone_traffic_rows(aggregates, racks, assumptions, prices)
+    )
 
 
 def _headroom_stage(table: Table, over_capacity: bool) -> Stage:
@@ -199,6 +211,8 @@ STAGES: tuple[Stage, ...] = (
     _headroom_stage(gold_tables.OVER_CAPACITY, over_capacity=True),
     _failure_stage(gold_tables.SCHEME_DISTRIBUTION, lambda c: arrow_functions.table_function(distribution_rows)),
     _failure_stage(gold_tables.BROKER_LOAD, lambda c: arrow_functions.table_function_with_racks(broker_load_rows)),
+    _failure_stage(gold_tables.NETWORK_LOAD, lambda c: arrow_functions.table_function_with_racks(network_load_rows)),
+    _failure_stage(gold_tables.ZONE_TRAFFIC, _zone_traffic),
     _failure_stage(
         gold_tables.LEADER_HOTSPOTS,
         lambda c: arrow_functions.hotspot_function(c.settings.hotspots.hot_ratio),

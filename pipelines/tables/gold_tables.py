@@ -12,6 +12,8 @@ from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.scheme_distribution import SCHEME_DISTRIBUTION_COLUMNS
 from udfs.hotspots.hotspot_distribution import DISTRIBUTION_COLUMNS
 from udfs.hotspots.hotspot_measures import HOTSPOT_COLUMNS
+from udfs.network.traffic_rows import NETWORK_LOAD_COLUMNS, SCENARIO_KINDS, TRAFFIC_KINDS, ZONE_TRAFFIC_COLUMNS
+from udfs.network.traffic_sums import MAX_ZONES
 from udfs.origin.topic_origins import ORIGIN_COLUMNS, ORIGIN_NAMES
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_rows import MOVE_COLUMNS, PLAN_COLUMNS
@@ -53,6 +55,41 @@ BROKER_LOAD = Table(
     partition_by=("cluster_id",),
 )
 
+NETWORK_LOAD = Table(
+    "gold.network_load",
+    "One row per scheme and live broker (scenario none), and per survivor of each failure of a broker, of a rack or of "
+    "custom brokers: what it receives and sends. See docs/network.md.",
+    columns(*NETWORK_LOAD_COLUMNS, scheme=True),
+    keys=(*_KEYS, "scenario", "broker_id"),
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "scheme", "scenario_kind", "broker_id"),
+    expectations=(
+        OneOf("scenario_kind", SCENARIO_KINDS),
+        *(Between(field.name, 0) for field in NETWORK_LOAD_COLUMNS if field.name.endswith("_per_s")),
+    ),
+)
+
+ZONE_TRAFFIC = Table(
+    "gold.zone_traffic",
+    "One row per scheme, scenario (none, or a failure), kind of traffic and two zones (racks) between which there is "
+    f"any. Clusters with more than {MAX_ZONES} zones have no rows of failures. Zones are null without racks. See "
+    "docs/network.md.",
+    columns(*ZONE_TRAFFIC_COLUMNS, scheme=True),
+    keys=(),
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "scheme", "scenario_kind", "traffic_kind"),
+    expectations=(
+        OneOf("scenario_kind", SCENARIO_KINDS),
+        OneOf("traffic_kind", TRAFFIC_KINDS),
+        Between("bytes_per_s", 0),
+        Between("cost_per_month", 0),
+        NoRowWhere(
+            "crosses_if_zones_differ",
+            "crosses_zones <> (from_zone <> to_zone)",
+            "has another value than its zones give",
+        ),
+    ),
+)
 
 LEADER_HOTSPOTS = Table(
     "gold.leader_hotspots",

@@ -22,7 +22,7 @@ SCRAPE_S = 2
 
 def export_metrics(ports: Sequence[int]) -> Callable[[int], Sequence[str]]:
     """Return the Java options of each broker 1 to n, by its id; its metrics are at the port with its number."""
-    agent = find_class_path("jmx_exporter")
+    agent = find_class_path("jmx_prometheus_javaagent")
 
     def list_options(broker: int) -> Sequence[str]:
         return () if broker == CONTROLLER_ID else (f"-javaagent:{agent}=127.0.0.1:{ports[broker - 1]}:{_RULES}",)

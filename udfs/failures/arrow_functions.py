@@ -19,12 +19,13 @@ from udfs.failures.required_headroom import headroom_rows
 from udfs.failures.scenarios import EMPTY_CLUSTER, Cluster, RandomSets, Scenarios, build_scenarios
 from udfs.failures.scheme_distribution import measure_seeds
 from udfs.hotspots.hotspot_measures import HOTSPOTS
+from udfs.network.client_zones import NetworkAssumptions, Racks, locate_clients
+from udfs.network.traffic_sums import aggregate_network
 from udfs.placement.schemes import OBSERVED, SCHEMES
 
 Clusters = Mapping[tuple[str, str], Cluster]  # by cluster_id and snapshot_id
 # For `applyInArrow` by cluster, snapshot and scheme: a row of internal.scheme_aggregates -> rows, keys in front.
 TableFunction = Callable[[pa.Table], pa.Table]
-Racks = tuple[str | None, ...]
 Limits = Mapping[tuple[str, str], npt.NDArray[np.float64]]  # capacities (n, loads) by cluster_id and snapshot_id
 
 _SNAPSHOT = (("cluster_id", TEXT), ("snapshot_id", TEXT))
@@ -47,6 +48,7 @@ class AggregationPlan(NamedTuple):
     random_sets: RandomSets
     max_pairs: int  # clusters with more pairs of brokers are aggregated without pairs
     pair_loads: bool  # whether to keep what loads of pairs are computed from
+    network: NetworkAssumptions
 
 
 def aggregate_shard(shard: TopicShard, number: int, plan: AggregationPlan) -> pa.Table:
@@ -54,12 +56,14 @@ def aggregate_shard(shard: TopicShard, number: int, plan: AggregationPlan) -> pa
     cluster = shard.cluster
     n = len(cluster.ids)
     scenarios = build_scenarios(shard.cluster_id, cluster, plan.random_sets)
+    clients = locate_clients(cluster, plan.network)
     rows = []
     for name in plan.schemes:
         scheme = SCHEMES[name]
         is_observed, seed = name == OBSERVED, plan.run_seed
         placement = group_observed(shard) if is_observed else group_computed(shard, place_shard(shard, scheme, seed))
         sums = partition_sums.aggregate_placement(placement, n, scenarios, pairs=n * (n - 1) // 2 <= plan.max_pairs)
+        sums |= aggregate_network(placement.group, clients, scenarios)
         if scheme.is_random:
             affordable = plan.max_placed_partitions // max(cluster.partitions, 1)
             seeds = min(plan.seeds, affordable, _MAX_CELLS // max(n, 1) ** 2)

@@ -35,6 +35,7 @@ class Cluster:
     partitions: int = 0  # of all its topics
     unknown: tuple[int, ...] = ()  # of ids: nothing shows whether they are live, so none is elected from an ELR
     caps_min_isr: bool = True  # whether min.insync.replicas counts only up to the number of replicas, see TopicDefaults
+    follower_fetching: tuple[bool | None, ...] = ()  # of each broker, see silver.brokers; empty = not known
 
 
 EMPTY_CLUSTER = Cluster((), ())  # of sources that show neither a topic nor a broker

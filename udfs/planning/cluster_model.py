@@ -106,6 +106,7 @@ class ClusterModel:
     in_sync: Flags | None = None  # bool (r), replicas in the ISR; None = all that are live
     counted_topics: Flags | None = None  # bool (t), whether the problems of a topic count; None = of all
     unsized_partitions: int = 0  # Partitions of unknown size, which count as 0 bytes
+    fetching: Flags | None = None  # bool (n), consumers of what it leads fetch from their rack; None = not known
 
     @property
     def brokers(self) -> int:
@@ -236,6 +237,7 @@ class ClusterModel:
             rack=np.append(self.rack, np.int32(rack)),
             live=np.append(self.live, True),
             draining=np.append(self.draining, False),
+            fetching=None if self.fetching is None else np.append(self.fetching, self.fetching.all()),
         )
 
 
@@ -336,7 +338,10 @@ def build_model(
     topics_of_rows, partition = (_array(column, 0).astype(np.int32) for column in (topic, placed["partition"]))
     entities = (cluster_id, broker_ids, rack, rack_names, live, draining, tuple(names.to_pylist()), topics_of_rows)
     lists = (*entities, partition, offsets, replicas)
-    state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count)
+    fetching = None
+    if "follower_fetching" in brokers.column_names:
+        fetching = to_flags(brokers["follower_fetching"])
+    state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, fetching)
     return ClusterModel(*lists, size, rate_in, rate_out, known, *state)
 
 

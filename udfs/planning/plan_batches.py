@@ -18,7 +18,7 @@ from udfs.planning.waves import WaveLimits
 
 _INTS = pa.list_(pa.int32())
 # Columns that a planner reads, without keys. No list is null.
-_FLAGS = ("live", "draining", "caps_min_isr")
+_FLAGS = ("live", "draining", "caps_min_isr", "follower_fetching")
 BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), *((name, pa.bool_()) for name in _FLAGS)])
 TOPICS = pa.schema([("topic", pa.string()), ("marked_for_deletion", pa.bool_()), ("min_insync_replicas", pa.int32())])
 PARTITIONS = pa.schema(

@@ -21,6 +21,9 @@ from udfs.failures.partition_sums import aggregate_placement, finish_pairs
 from udfs.failures.required_headroom import RESOURCES, headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
 from udfs.json_answers import json_key, json_object
+from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
+from udfs.network.cross_zone_traffic import CrossZoneTraffic, measure_cross_zone_traffic
+from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations
 from udfs.planning.elections import PreferredElections, find_current_leaders, lead_lists
@@ -40,6 +43,8 @@ class MetricOptions:
 
     max_pairs: int = 1_000_000  # Above this number of broker pairs, failures of two brokers are left out
     effort: SearchEffort = field(default_factory=lambda: SearchEffort(1_000_000, 20_000, 0))  # For loss probabilities
+    network: NetworkAssumptions = NO_ASSUMPTIONS
+    prices: CrossZonePrices = NO_PRICES
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,7 @@ class ClusterState:
     durability: LossRisk
     # Required headroom ratio by kind of failure (broker, rack) and resource
     headroom: dict[str, dict[str, float | None]]
+    cross_zone: CrossZoneTraffic
 
 
 @dataclass(frozen=True)
@@ -175,10 +181,13 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
     holds = np.bincount(model.replicas, minlength=model.brokers) > 0
     brokers = np.flatnonzero(model.live & (holds | ~model.draining))
     racks = tuple(model.rack_names[rack] if model.rack_names else None for rack in model.rack[brokers].tolist())
-    cluster, n = Cluster(tuple(model.ids(brokers)), racks, (), model.partitions), len(brokers)
+    fetching = () if model.fetching is None else tuple(model.fetching[brokers].tolist())
+    ids, n = tuple(model.ids(brokers)), len(brokers)
+    cluster = Cluster(ids, racks, partitions=model.partitions, follower_fetching=fetching)
     scenarios = build_scenarios(model.cluster_id, cluster, RandomSets())
     pairs = n * (n - 1) // 2 <= options.max_pairs
-    sums = finish_pairs(aggregate_placement(_placement(model, brokers), n, scenarios, pairs))
+    placement = _placement(model, brokers)
+    sums = finish_pairs(aggregate_placement(placement, n, scenarios, pairs))
     aggregates = SchemeAggregates(model.broker_ids[brokers], scenarios, sums)
     failure_counts = tuple(range(1, min(int(model.factor.max(initial=1)), MAX_FAILURES, n) + 1))
     plan = DurabilityPlan(failure_counts, options.effort)
@@ -199,7 +208,9 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
     )
     kinds: tuple[str, ...] = (ScenarioKind.BROKER, ScenarioKind.RACK)
     headroom = {kind: {resource: required.get((kind, resource)) for resource in RESOURCES} for kind in kinds}
-    return ClusterState(balance, FailureMetrics(n, *worst), risk, headroom)
+    rates_known = model.known[1:]
+    traffic = measure_cross_zone_traffic(placement.group, cluster, rates_known, options.network, options.prices)
+    return ClusterState(balance, FailureMetrics(n, *worst), risk, headroom, traffic)
 
 
 def measure_balance(model: ClusterModel, led: ClusterModel, leader: Ints) -> Balance:

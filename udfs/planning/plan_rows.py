@@ -118,6 +118,19 @@ METRICS = (
         )
         for resource, what in (("leaders", "leaders"), ("bytes_out_per_s", "bytes per second out"))
     ),
+    *(
+        Metric(
+            f"cross_zone_{kind}_bytes_per_s",
+            ("cross_zone", f"{kind}_bytes_per_s"),
+            f"bytes per second of {kind} between zones (racks); null = racks or rates are unknown",
+        )
+        for kind in ("replication", "producers", "consumers")
+    ),
+    Metric(
+        "cross_zone_cost_per_month",
+        ("cross_zone", "cost_per_month"),
+        "price of these bytes, in prices.currency; null = any of them, or [prices], is unknown",
+    ),
 )
 
 _GOAL = column("goal", TEXT, "goal of the plan, as in plans.goals: leaders, failover, balance, ...", required=True)

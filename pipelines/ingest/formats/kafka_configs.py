@@ -1,4 +1,4 @@
-"""`kafka-configs --describe`: the configs of topics, and what brokers set for all topics.
+"""`kafka-configs --describe`: the configs of topics, what brokers set for all topics, and their replica selector.
 
 Headers and config lines are as ConfigCommand prints them, of Kafka 0.9 to 4.1.
 """
@@ -6,7 +6,7 @@ Headers and config lines are as ConfigCommand prints them, of Kafka 0.9 to 4.1.
 import re
 from collections.abc import Iterable, Iterator
 
-from pipelines.ingest.formats.checked_values import as_topic, unparsable
+from pipelines.ingest.formats.checked_values import as_int, as_topic, unparsable
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import classify_noise, split_lines
@@ -25,9 +25,12 @@ _IN_CLUSTER = "in"  # the word behind `brokers` in the header of the default of 
 _SET_BY_BROKERS = re.compile(r"\bsynonyms=\{(?:STATIC|DYNAMIC|DYNAMIC_DEFAULT)_BROKER_CONFIG:")
 _SENSITIVE = " sensitive="
 _CONFIG = re.compile(_START + r"(?P<key>[a-zA-Z][a-zA-Z0-9._-]*+)=(?P<value>.*)", re.DOTALL)
-# Contexts of config lines; those of a topic have its name behind.
+# Contexts of config lines; those of a topic have its name behind, and those of one broker its id.
 _TOPIC, _BROKERS, _OTHER = "topic ", "brokers", "other"
 _NOT_USED = "output of kafka-configs: not used"
+_SELECTOR = "replica.selector.class"
+_LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
+_RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 MINIMUM, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
@@ -64,6 +67,8 @@ def _find_entity(header: re.Match[str]) -> str:
     if header["entity"] == "topic" and header["name"]:
         return _TOPIC + header["name"]
     is_default = header["name"] in (None, _IN_CLUSTER) or header["origin"] == "Default"
+    if header["entity"] == "broker" and (header["name"] or "").isdecimal():
+        return f"{_BROKERS} {header['name']}"
     return _BROKERS if header["entity"] == "broker" or (header["entity"] == "topic" and is_default) else _OTHER
 
 
@@ -98,7 +103,17 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
         known = [(key, value) for key, value in configs if value != "null"]  # Kafka hides passwords so
         topic = as_topic(context.removeprefix(_TOPIC), "topic")
         return [(FactKind.CONFIG, {"topic": topic, "configs": known})] if known else ignore(_NOT_USED)
-    return parse_defaults(configs) if context == _BROKERS else ignore(_NOT_USED)
+    if not context.startswith(_BROKERS):
+        return ignore(_NOT_USED)
+    selector = _parse_selector(context.removeprefix(_BROKERS).strip(), dict(configs).get(_SELECTOR))
+    return [*selector, *(fact for fact in parse_defaults(configs) if not selector or fact[0] != FactKind.IGNORED)]
+
+
+def _parse_selector(broker: str, value: str | None) -> list[Fact]:
+    """Return whether consumers fetch from replicas in their rack; another class than Kafka's may do either."""
+    if not broker or value not in ("", "null", _LEADER_ONLY, _RACK_AWARE):
+        return []
+    return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "follower_fetching": value == _RACK_AWARE})]
 
 
 FORMAT = Format("topic-configs", "kafka-configs --describe", Signature(line=_is_line), *(_parse_record, _read_records))

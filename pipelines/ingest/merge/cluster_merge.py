@@ -45,7 +45,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     partitions = topic_merge.add_listed_partitions(partitions, declared, listed_topics)
     partitions = partitions.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     partitions, stray_logs = merge_logs(shard, partitions)
-    partitions = share_loads(shard, partitions, declared).select(PARTITIONS.names).cast(PARTITIONS)
+    partitions = share_loads(shard, partitions, declared, registrations).select(PARTITIONS.names).cast(PARTITIONS)
     declared |= find_unlisted_partitions(shard, partitions, declared)
     unheaded = topic_merge.find_without_topic_line(shard, declared)
     defaults = topic_merge.merge_defaults(shard)

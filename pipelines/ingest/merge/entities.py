@@ -131,6 +131,12 @@ _CAPS = column(
     "runs Kafka 3.7 or later, where min.insync.replicas never counts as more than the number of replicas; null = no "
     "source shows it, and topics.cap_min_insync_replicas decides",
 )
+_FOLLOWER_FETCHING = column(
+    "follower_fetching",
+    FLAG,
+    "consumers with a client.rack fetch from an in-sync replica in their rack: its replica.selector.class is "
+    "Kafka's RackAwareReplicaSelector; null = no source shows it",
+)
 
 # What the sources declare of brokers.
 REGISTRATIONS = pa.schema(
@@ -150,6 +156,7 @@ REGISTRATIONS = pa.schema(
         column("controller", FLAG, "the active controller; null = not shown"),
         column("draining", FLAG, "to be drained; null = not shown"),
         _CAPS,
+        _FOLLOWER_FETCHING,
     ]
 )
 # What brokers do in the partitions of a shard; summed over all shards, it shows which brokers are live. Of the replicas
@@ -192,6 +199,7 @@ BROKERS = pa.schema(
         column("replicas", LONG, "replicas assigned to it", required=True),
         column("leaders", LONG, "partitions it leads", required=True),
         _CAPS,
+        _FOLLOWER_FETCHING,
     ]
 )
 

@@ -6,23 +6,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.entities import LOAD_SOURCE, TOPIC_LOADS
-from pipelines.ingest.merge.load_split import split_loads
+from pipelines.ingest.merge.load_split import ServedPartitions, TopicLoads, split_loads
 from pipelines.ingest.merge.log_merge import find_partitions
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS, Declared
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.columns import is_valid, select_rows, to_array, to_codes, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, select_rows, to_array, to_codes, to_flags, to_lists, to_numpy
+from udfs.arrow.ragged import is_in_segment, row_of
 
 _RATES = ("bytes_in_per_s", "bytes_out_per_s")
 _SOURCES = pa.array([None, "partition", "offsets", "even", "topic"])  # of LOAD_SOURCE, by code
 _UNKNOWN, _OWN, _OFFSETS, _EVEN, _TOPIC = range(5)
 
 
-def share_loads(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> pa.Table:
+def share_loads(shard: ShardFacts, partitions: pa.Table, declared: Declared, registrations: pa.Table) -> pa.Table:
     """Complete the loads of partitions (sorted by topic and partition), and append LOAD_SOURCE."""
     partitions = _add_partition_loads(shard, partitions)
     is_own = _has_rate(partitions)
-    partitions, source = _share_broker_loads(shard, partitions)
+    partitions, source = _share_broker_loads(shard, partitions, registrations)
     source[is_own] = _OWN
     partitions = _share_topic_loads(partitions, declared)
     source[(source == _UNKNOWN) & _has_rate(partitions)] = _TOPIC
@@ -71,8 +72,13 @@ def _has_rate(partitions: pa.Table) -> npt.NDArray[np.bool_]:
     return rate_in | rate_out
 
 
-def _share_broker_loads(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int8]]:
-    """Divide what brokers transfer of topics among the partitions that they lead. Return also codes of _SOURCES (p)."""
+def _share_broker_loads(
+    shard: ShardFacts, partitions: pa.Table, registrations: pa.Table
+) -> tuple[pa.Table, npt.NDArray[np.int8]]:
+    """Divide what brokers transfer of topics among the partitions that they serve. Return also codes of _SOURCES (p).
+
+    Producers write to leaders only. Consumers may fetch from in-sync followers too (KIP-392).
+    """
     loads = _select_broker_loads(shard, of_topics=True)
     source = np.full(partitions.num_rows, _UNKNOWN, dtype=np.int8)
     if not loads.num_rows:
@@ -84,14 +90,39 @@ def _share_broker_loads(shard: ShardFacts, partitions: pa.Table) -> tuple[pa.Tab
     load_broker = to_numpy(loads["broker_id"]).astype(np.int64)
     appended = _find_appended(shard, partitions)
     leader = _find_leaders(partitions)
-    for name in _RATES:
+    has_leader = leader >= 0
+    leaders = ServedPartitions(np.flatnonzero(has_leader), leader[has_leader])
+    served = ((leaders,), _find_served_to_consumers(partitions, leaders, registrations))
+    for name, lists in zip(_RATES, served, strict=True):
         rate = to_numpy(loads[name], np.nan).astype(np.float64)
         rows = usable & ~np.isnan(rate)
-        split = split_loads(topic, leader, appended, load_topic[rows], load_broker[rows], rate[rows])
+        topic_loads = TopicLoads(load_topic[rows], load_broker[rows], rate[rows])
+        split = split_loads(topic, has_leader, appended, lists, topic_loads)
         shared = np.isnan(to_numpy(partitions[name], np.nan).astype(np.float64)) & ~np.isnan(split.rate)
         source[shared] = np.where(split.is_measured, _OFFSETS, _EVEN)[shared]
         partitions = _fill_rate(partitions, name, split.rate)
     return partitions, source
+
+
+def _find_served_to_consumers(
+    partitions: pa.Table, leaders: ServedPartitions, registrations: pa.Table
+) -> tuple[ServedPartitions, ServedPartitions]:
+    """Find what each broker serves to consumers: what is certain of it, and else the partitions that it follows.
+
+    A broker serves what it leads. One with follower fetching also serves what it follows in sync; any other one that
+    leads no partition of a topic, but sends some of it, must have sent what it follows.
+    """
+    replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
+    row = row_of(replicas.offsets)
+    in_sync = ~isr.valid[row] | is_in_segment(replicas.values, replicas.offsets, isr.values, isr.offsets)
+    leader = np.full(partitions.num_rows, -1, dtype=np.int64)
+    leader[leaders.partition] = leaders.broker
+    follows = in_sync & (leader[row] >= 0) & (replicas.values != leader[row])
+    followers = ServedPartitions(row[follows], replicas.values[follows].astype(np.int64))
+    fetching = to_numpy(registrations["broker_id"])[to_flags(registrations["follower_fetching"])]
+    also = np.isin(followers.broker, fetching)
+    pairs = (np.concatenate([led, followed[also]]) for led, followed in zip(leaders, followers, strict=True))
+    return ServedPartitions(*pairs), followers
 
 
 def _find_leaders(partitions: pa.Table) -> npt.NDArray[np.int64]:

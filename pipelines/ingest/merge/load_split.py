@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,49 +20,73 @@ class PartitionLoads(NamedTuple):
     is_measured: Bools  # whether its share is that of what was appended
 
 
-def split_loads(
-    topic: Ints, leader: Ints, appended: Floats, load_topic: Ints, load_broker: Ints, load: Floats
-) -> PartitionLoads:
-    """Divide loads of topics on brokers among the partitions that a broker leads, by what was appended to each.
+class TopicLoads(NamedTuple):
+    """Loads of topics on brokers (n). Loads of the same topic and broker are summed up."""
 
-    A load of a broker that leads no partition of the topic (any more) is divided among all partitions of the topic that
-    have a leader. Where it is not known of all these partitions what was appended, or nothing was, they get the same.
+    topic: Ints  # int64, from 0
+    broker: Ints  # int64, ids
+    rate: Floats  # float64, bytes per second
+
+
+class ServedPartitions(NamedTuple):
+    """Pairs (s) of a partition and a broker that transfers its records."""
+
+    partition: Ints  # int64, index of the partition
+    broker: Ints  # int64, ids
+
+
+def split_loads(
+    topic: Ints, has_leader: Bools, appended: Floats, served: Sequence[ServedPartitions], loads: TopicLoads
+) -> PartitionLoads:
+    """Divide loads of topics on brokers among the partitions that a broker serves, by what was appended to each.
+
+    A load is divided among the partitions that its broker serves by the first list that has one of the topic. Where no
+    list has one (any more), it is divided among all partitions of the topic that have a leader. Where it is not known
+    of all these partitions what was appended, or nothing was, they get the same. So the rates of a topic's partitions
+    add up to its loads.
 
     Args:
         topic: Topic of each partition, from 0: int64 (p).
-        leader: Its leader, -1 = none: int64 (p).
+        has_leader: Whether it has a leader: bool (p).
         appended: Records that were appended to it, NaN = unknown: float64 (p).
-        load_topic: Topic of each load: int64 (n).
-        load_broker: Its broker: int64 (n). Loads of the same topic and broker are summed up.
-        load: Bytes per second: float64 (n).
+        served: What brokers serve; the first list wins.
+        loads: The loads to divide.
     """
-    has_leader = leader >= 0
-    span = int(max(leader.max(initial=0), load_broker.max(initial=0))) + 1
-    own_key = np.where(has_leader, topic * span + leader, -1)
-    load_key = load_topic * span + load_broker
-    leads = np.isin(load_key, own_key)
-    by_leader = _split(own_key, appended, load_key[leads], load[leads])
-    by_topic = _split(np.where(has_leader, topic, -1), appended, load_topic[~leads], load[~leads])
-    both = np.stack([by_leader.rate, by_topic.rate])
-    known = ~np.isnan(both)
-    rate = np.where(known.any(axis=0), np.nansum(both, axis=0), np.nan)
-    measured = np.stack([by_leader.is_measured, by_topic.is_measured])
+    brokers = [loads.broker, *(one.broker for one in served)]
+    span = max(int(ids.max(initial=0)) for ids in brokers) + 1
+    load_key = loads.topic * span + loads.broker
+    is_open = np.ones(len(load_key), dtype=np.bool_)
+    parts = list[PartitionLoads]()
+    for pairs in served:
+        key = topic[pairs.partition] * span + pairs.broker
+        chosen = is_open & np.isin(load_key, key)
+        is_open &= ~chosen
+        parts.append(_split(len(topic), pairs.partition, key, appended, load_key[chosen], loads.rate[chosen]))
+    rows = np.flatnonzero(has_leader)
+    parts.append(_split(len(topic), rows, topic[rows], appended, loads.topic[is_open], loads.rate[is_open]))
+    rates = np.stack([part.rate for part in parts])
+    known = ~np.isnan(rates)
+    rate = np.where(known.any(axis=0), np.nansum(rates, axis=0), np.nan)
+    measured = np.stack([part.is_measured for part in parts])
     is_measured = np.asarray(known.any(axis=0) & (measured | ~known).all(axis=0), dtype=np.bool_)
     return PartitionLoads(rate, is_measured)
 
 
-def _split(key: Ints, appended: Floats, load_key: Ints, load: Floats) -> PartitionLoads:
-    """Divide each load among the partitions with its key. key: int64 (p), -1 = none."""
+def _split(count: int, row: Ints, key: Ints, appended: Floats, load_key: Ints, load: Floats) -> PartitionLoads:
+    """Divide each load among the entries (s) with its key. row: partition of an entry, of `count`: int64 (s)."""
     unique, group = np.unique(key, return_inverse=True)
     usable = np.isin(load_key, unique)
     place = np.searchsorted(unique, load_key[usable])
     value = np.full(len(unique), np.nan)
     value[place] = 0
     np.add.at(value, place, load[usable])
-    count = np.bincount(group, minlength=len(unique))
-    total = np.bincount(group, appended, len(unique)).astype(np.float64)  # NaN if one is unknown
+    entries = np.bincount(group, minlength=len(unique))
+    total = np.bincount(group, appended[row], len(unique)).astype(np.float64)  # NaN if one is unknown
     is_measured = (total > 0)[group]
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(is_measured, appended / total[group], 1 / count[group])
+        share = np.where(is_measured, appended[row] / total[group], 1 / entries[group])
     rate = value[group] * share
-    return PartitionLoads(rate, is_measured & ~np.isnan(rate))
+    known = ~np.isnan(rate)
+    has_rate, is_even = (np.bincount(row[rows], minlength=count) > 0 for rows in (known, known & ~is_measured))
+    sums = np.bincount(row[known], rate[known], count)
+    return PartitionLoads(np.where(has_rate, sums, np.nan), has_rate & ~is_even)

@@ -9,6 +9,7 @@ from chispa import assert_approx_df_equality, assert_df_equality
 from pyspark.sql import SparkSession
 
 from tests.spark.stages.frames import CLOSE_ROWS, SAME_ROWS, Frames, expected_frame, run_stage, select_columns
+from udfs.network.traffic_rows import TRAFFIC_KINDS
 
 
 # The naive scheme places clicks-0 and orders-0 on 1, 2, orders-1 on 2, 3, and logs-0 on 1. No topic lists the loads of
@@ -32,6 +33,73 @@ def test_load_of_each_broker(spark: SparkSession, small_cluster: Frames) -> None
         expected_frame(spark, "gold.broker_load", columns, expected),
         **SAME_ROWS,
     )
+
+
+# Zones: broker 1 in a, brokers 2 and 3 in b. clicks-0 has no in-sync follower.
+@pytest.mark.stage("gold.network_load")
+def test_network_of_each_broker(spark: SparkSession, small_cluster: Frames) -> None:
+    columns = (
+        "scheme scenario_kind scenario broker_id rack producer_bytes_in_per_s replication_bytes_in_per_s "
+        "replication_bytes_out_per_s consumer_bytes_out_per_s network_bytes_in_per_s network_bytes_out_per_s"
+    )
+    expected = [
+        ("none", "none", 1, "a", 40.0, 0.0, 10.0, 80.0, 40.0, 90.0),  # leads clicks-0 and orders-0, which 2 follows
+        ("none", "none", 2, "b", 20.0, 10.0, 20.0, 40.0, 30.0, 60.0),  # leads orders-1, which 3 follows
+        ("none", "none", 3, "b", 40.0, 20.0, 0.0, 80.0, 60.0, 80.0),  # leads logs-0
+        ("broker", "broker:1", 2, "b", 30.0, 0.0, 20.0, 60.0, 30.0, 80.0),  # also leads orders-0
+        ("broker", "broker:1", 3, "b", 70.0, 20.0, 0.0, 140.0, 90.0, 140.0),  # also leads clicks-0
+        ("broker", "broker:2", 1, "a", 40.0, 0.0, 0.0, 80.0, 40.0, 80.0),
+        ("broker", "broker:2", 3, "b", 60.0, 0.0, 0.0, 120.0, 60.0, 120.0),  # also leads orders-1
+        ("broker", "broker:3", 1, "a", 40.0, 0.0, 10.0, 80.0, 40.0, 90.0),
+        ("broker", "broker:3", 2, "b", 20.0, 10.0, 0.0, 40.0, 30.0, 40.0),  # orders-1 has no follower
+        ("rack", "rack:a", 2, "b", 30.0, 0.0, 20.0, 60.0, 30.0, 80.0),
+        ("rack", "rack:a", 3, "b", 70.0, 20.0, 0.0, 140.0, 90.0, 140.0),
+        ("rack", "rack:b", 1, "a", 40.0, 0.0, 0.0, 80.0, 40.0, 80.0),
+        ("custom", "custom:1,2", 3, "b", 90.0, 0.0, 0.0, 180.0, 90.0, 180.0),  # all but orders-0
+    ]
+    loads = run_stage("gold.network_load", small_cluster)
+    assert_approx_df_equality(
+        select_columns(loads.where("scheme = 'observed'"), columns),
+        expected_frame(spark, "gold.network_load", columns, [("observed", *row) for row in expected]),
+        **CLOSE_ROWS,
+    )
+    assert loads.where("scheme = 'naive' AND network_bytes_out_per_s IS NOT NULL").count() == 0
+
+
+@pytest.mark.stage("gold.zone_traffic")
+def test_traffic_between_zones(spark: SparkSession, small_cluster: Frames) -> None:
+    """Half of the clients are in each zone; a GB that crosses zones costs 0.50 to send, and 0.25 to receive."""
+    columns = "scheme scenario_kind scenario traffic_kind from_zone to_zone bytes_per_s crosses_zones cost_per_month"
+    none = ("observed", "none", "none")
+    month = (0.5 + 0.25) * 30 * 86_400 / 1e9  # of a byte per second
+    rack_a = ("observed", "rack", "rack:a")
+    expected = [
+        (*none, "replication", "a", "b", 10.0, True, 10 * month),
+        (*none, "replication", "b", "b", 20.0, False, 0.0),
+        (*none, "producers", "a", "a", 20.0, False, 0.0),
+        (*none, "producers", "a", "b", 30.0, True, 30 * month),
+        (*none, "producers", "b", "a", 20.0, True, 20 * month),
+        (*none, "producers", "b", "b", 30.0, False, 0.0),
+        (*none, "consumers", "a", "a", 40.0, False, 0.0),
+        (*none, "consumers", "a", "b", 40.0, True, 40 * month),
+        (*none, "consumers", "b", "a", 60.0, True, 60 * month),
+        (*none, "consumers", "b", "b", 60.0, False, 0.0),
+        (*rack_a, "replication", "b", "b", 20.0, False, 0.0),
+        (*rack_a, "producers", "a", "b", 50.0, True, 50 * month),
+        (*rack_a, "producers", "b", "b", 50.0, False, 0.0),
+        (*rack_a, "consumers", "b", "a", 100.0, True, 100 * month),
+        (*rack_a, "consumers", "b", "b", 100.0, False, 0.0),
+    ]
+    settings = ("prices.cross_zone_sent_per_gb=0.5", "prices.cross_zone_received_per_gb=0.25")
+    actual = run_stage("gold.zone_traffic", small_cluster, *settings)
+    assert_approx_df_equality(
+        select_columns(actual.where("scheme = 'observed' AND scenario IN ('none', 'rack:a')"), columns),
+        expected_frame(spark, "gold.zone_traffic", columns, expected),
+        **CLOSE_ROWS,
+    )
+    naive = actual.where("scheme = 'naive' AND scenario = 'none'").drop("cluster_id", "snapshot_id", "scheme").collect()
+    unknown = (None,) * 5  # zones, bytes, whether they cross, cost
+    assert sorted(map(tuple, naive)) == [("none", "none", kind, *unknown) for kind in sorted(TRAFFIC_KINDS)]
 
 
 @pytest.mark.stage("gold.leader_hotspots")

@@ -80,6 +80,38 @@ def test_brokers_that_set_different_values_are_a_conflict(tmp_path: Path) -> Non
     assert snapshot.topics["min_insync_replicas"].to_pylist() == [3]
 
 
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (SELECTOR, True),
+        ("org.apache.kafka.common.replica.LeaderSelector", False),
+        ("null", False),  # Kafka's default: the leader
+        ("com.example.OwnSelector", None),
+    ],
+)
+def test_the_selector_of_a_broker_says_whether_consumers_fetch_from_followers(
+    value: str, expected: bool | None, tmp_path: Path
+) -> None:
+    config = f"All configs for broker 1 are:\n  replica.selector.class={value} sensitive=false synonyms={{}}\n"
+    (tmp_path / "paste.txt").write_text("\n".join([DESCRIBE, config]))
+    snapshot = load_snapshot(find_source(str(tmp_path / "paste.txt")))
+    brokers = {row["broker_id"]: row for row in snapshot.brokers.to_pylist()}
+    assert {id_: row["follower_fetching"] for id_, row in brokers.items()} == {1: expected, 2: None}
+    assert {row["live"] for row in brokers.values()} == {True}
+    assert snapshot.quarantined == []
+
+
+def test_a_line_of_all_configs_of_a_broker_has_selector_and_defaults() -> None:
+    line = f"Configs for broker 7 are min.insync.replicas=2,replica.selector.class={SELECTOR}\n"
+    assert parse(line) == [
+        {"kind": "broker", "broker_id": 7, "follower_fetching": True},
+        {"kind": "topic_defaults", "configs": [("min.insync.replicas", "2")]},
+    ]
+
+
 def test_log_levels_of_brokers_are_no_defaults() -> None:
     text = "All configs for broker-logger 1 are:\n  min.insync.replicas=3 sensitive=false synonyms={}\n"
     assert {row["kind"] for row in parse(text)} == {"ignored"}

@@ -9,19 +9,29 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.merge.load_split import PartitionLoads, split_loads
+from pipelines.ingest.merge.load_split import PartitionLoads, ServedPartitions, TopicLoads, split_loads
+
+Pairs = list[tuple[int, int]]  # of a partition's index and a broker
 
 
-def _split(partitions: list[tuple[int, int, float]], loads: dict[tuple[int, int], float]) -> PartitionLoads:
-    topic, leader, appended = zip(*partitions, strict=True) if partitions else ((), (), ())
+def _split(
+    partitions: list[tuple[int, int, float]], loads: dict[tuple[int, int], float], *others: Pairs
+) -> PartitionLoads:
+    """Split loads by (topic, broker) among partitions of (topic, leader, appended). others: served beside leaders."""
+    columns = zip(*partitions, strict=True) if partitions else ((), (), ())
+    topic, leader, appended = (np.array(column) for column in columns)
+    leaders = [(i, broker) for i, (_, broker, _) in enumerate(partitions) if broker >= 0]
     keys = list(loads)
     return split_loads(
-        np.array(topic, dtype=np.int64),
-        np.array(leader, dtype=np.int64),
-        np.array(appended, dtype=np.float64),
-        np.array([key[0] for key in keys], dtype=np.int64),
-        np.array([key[1] for key in keys], dtype=np.int64),
-        np.array(list(loads.values()), dtype=np.float64),
+        topic.astype(np.int64),
+        leader >= 0,
+        appended.astype(np.float64),
+        [ServedPartitions(*np.array(pairs, dtype=np.int64).reshape(-1, 2).T) for pairs in (leaders, *others)],
+        TopicLoads(
+            np.array([key[0] for key in keys], dtype=np.int64),
+            np.array([key[1] for key in keys], dtype=np.int64),
+            np.array(list(loads.values()), dtype=np.float64),
+        ),
     )
 
 
@@ -44,6 +54,19 @@ def test_load_of_a_former_leader_goes_to_the_whole_topic() -> None:
     assert math.isnan(split.rate[2])
 
 
+def test_what_a_follower_sends_goes_to_the_partitions_that_it_follows() -> None:
+    partitions = [(0, 1, 30), (0, 2, 10), (0, 2, 10), (0, 2, 10)]
+    split = _split(partitions, {(0, 1): 100, (0, 3): 60}, [(1, 3), (2, 3)])
+    assert split.rate[:3].tolist() == [100, 30, 30]
+    assert math.isnan(split.rate[3])
+
+
+def test_a_broker_that_leads_some_partitions_did_not_send_what_it_follows() -> None:
+    split = _split([(0, 1, 30), (0, 2, 10)], {(0, 1): 100}, [(1, 1)])
+    assert split.rate[0] == 100
+    assert math.isnan(split.rate[1])
+
+
 def test_nothing_is_split_into_nothing() -> None:
     assert len(_split([], {(0, 1): 5}).rate) == 0
     assert np.isnan(_split([(0, -1, 1)], {(0, 1): 5}).rate).all()
@@ -53,9 +76,15 @@ _PARTITION = st.tuples(st.integers(0, 3), st.integers(-1, 3), st.sampled_from([0
 _LOADS = st.dictionaries(st.tuples(st.integers(0, 4), st.integers(0, 4)), st.sampled_from([0.0, 1.0, 8.0]), max_size=8)
 
 
-@given(st.lists(_PARTITION, max_size=12), _LOADS)
-def test_the_sum_of_a_topic_is_its_load(partitions: list[Any], loads: dict[tuple[int, int], float]) -> None:
-    split = _split(partitions, loads)
+_FOLLOWED = st.lists(st.tuples(st.integers(0, 11), st.integers(0, 4)), max_size=9)
+
+
+@given(st.lists(_PARTITION, max_size=12), _LOADS, _FOLLOWED)
+def test_the_sum_of_a_topic_is_its_load(
+    partitions: list[Any], loads: dict[tuple[int, int], float], followed: Pairs
+) -> None:
+    known = sorted({(i, broker) for i, broker in followed if i < len(partitions) and partitions[i][1] >= 0})
+    split = _split(partitions, loads, known)
     for topic in range(5):
         has_leader = [t == topic and leader >= 0 for t, leader, _ in partitions]
         rates = split.rate[np.flatnonzero(has_leader)]

@@ -142,3 +142,31 @@ def test_measured_loads_are_kept_with_their_statistics(tmp_path: Path) -> None:
     assert [(row["topic"], row["broker_id"]) for row in rows] == [(one.topic, one.broker) for one in _LOADS]
     assert list(rows[0].values())[2:] == [800, 200, 400, 800, 1601, 400.25, 800.5, 1601]
     assert list(rows[2].values())[2:] == [20, 5, 10, 20, None, None, None, None]
+
+
+def test_consumers_fetch_from_followers_too(tmp_path: Path) -> None:
+    loads = [
+        PlainLoad("orders", broker, None, rate_in, rate_out)
+        for broker, rate_in, rate_out in ((1, 400, 100), (2, 10, 20), (3, 0, 44))
+    ]
+    appended = [AppendedRecords("orders", 0, 30), AppendedRecords("orders", 1, 30), AppendedRecords("orders", 2, 10)]
+    (tmp_path / "topics.txt").write_text(_TOPICS)
+    (tmp_path / "loads.txt").write_text("\n".join(print_loads("p", [*loads, *appended], [], LoadStatistic.P95)) + "\n")
+    snapshot = load_snapshot(find_source(f"prod={tmp_path}"))
+    # Broker 3 leads no partition with a leader; it follows partitions 1 and 2.
+    outs = [row["bytes_out_per_s"] for row in snapshot.partitions.to_pylist()]
+    assert outs == [75, 53, 36, None, None]
+
+    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    (tmp_path / "brokers.txt").write_text(
+        "".join(
+            f"All configs for broker {id_} are:\n  replica.selector.class={selector} sensitive=false synonyms={{}}\n"
+            for id_ in (1, 2, 3)
+        )
+    )
+    snapshot = load_snapshot(find_source(f"prod={tmp_path}"))
+    assert snapshot.quarantined == []
+    # Broker 2 leads partition 1, and follows partition 0; producers still write to leaders only.
+    rows = snapshot.partitions.to_pylist()
+    assert [row["bytes_out_per_s"] for row in rows] == [85, 43, 36, None, None]
+    assert [row["bytes_in_per_s"] for row in rows[:3]] == [300, 10, 100]

@@ -1,0 +1,48 @@
+"""The query of insights.cross_zone_traffic."""
+
+
+def _cross_zone(kind: str) -> str:
+    """Sum what crosses zones of a kind of traffic; null where a zone or a rate is unknown."""
+    rows = f"count_if(z.traffic_kind = '{kind}' AND z.crosses_zones IS NULL) = 0"
+    crosses = f"z.traffic_kind = '{kind}' AND z.crosses_zones"
+    return f"CASE WHEN {rows} THEN coalesce(sum(CASE WHEN {crosses} THEN z.bytes_per_s END), 0) END"
+
+
+CROSS_ZONE_TRAFFIC = f"""
+-- insights.cross_zone_traffic: Bytes per second between zones (racks), and their cost per month: now, under each
+-- scheme, after the failure with most of them, and after each plan. See docs/network.md.
+SELECT t.cluster_id,
+       CASE WHEN t.scenario <> 'none' THEN 'worst failure' WHEN t.scheme = 'observed' THEN 'now' ELSE 'scheme' END
+         AS state,
+       CASE WHEN t.scenario <> 'none' THEN t.scenario WHEN t.scheme <> 'observed' THEN t.scheme END AS name,
+       t.replication_bytes_per_s, t.producers_bytes_per_s, t.consumers_bytes_per_s, t.cross_zone_bytes_per_s,
+       t.cost_per_month
+FROM (
+  SELECT *, row_number() OVER (PARTITION BY cluster_id, scheme, scenario = 'none'
+    ORDER BY cross_zone_bytes_per_s DESC NULLS LAST, scenario) AS place
+  FROM (
+    SELECT cluster_id, scheme, scenario, replication_bytes_per_s, producers_bytes_per_s, consumers_bytes_per_s,
+           replication_bytes_per_s + producers_bytes_per_s + consumers_bytes_per_s AS cross_zone_bytes_per_s,
+           cost_per_month
+    FROM (
+      SELECT z.cluster_id, z.scheme, z.scenario,
+             {_cross_zone("replication")} AS replication_bytes_per_s,
+             {_cross_zone("producers")} AS producers_bytes_per_s,
+             {_cross_zone("consumers")} AS consumers_bytes_per_s,
+             CASE WHEN count_if(z.cost_per_month IS NULL) = 0 THEN sum(z.cost_per_month) END AS cost_per_month
+      FROM gold.zone_traffic z
+      JOIN insights.snapshots s ON z.cluster_id = s.cluster_id AND z.snapshot_id = s.snapshot_id
+      WHERE s.newest AND (z.scenario = 'none' OR z.scheme = 'observed')
+      GROUP BY z.cluster_id, z.scheme, z.scenario
+    )
+  )
+) t WHERE t.scenario = 'none' OR t.place = 1
+UNION ALL
+SELECT p.cluster_id, 'plan' AS state, p.goal AS name, p.cross_zone_replication_bytes_per_s_after,
+       p.cross_zone_producers_bytes_per_s_after, p.cross_zone_consumers_bytes_per_s_after,
+       p.cross_zone_replication_bytes_per_s_after + p.cross_zone_producers_bytes_per_s_after
+         + p.cross_zone_consumers_bytes_per_s_after,
+       p.cross_zone_cost_per_month_after
+FROM gold.plans p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+WHERE s.newest AND p.feasible
+"""

@@ -1,0 +1,1 @@
+"""Sums of network traffic over flat arrays of partitions."""

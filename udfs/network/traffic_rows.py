@@ -1,0 +1,173 @@
+"""gold.network_load and gold.zone_traffic: columns, and rows out of a cluster's aggregates under a scheme."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, TEXT, column, schema_of
+from udfs.failures.failure_outcomes import SchemeAggregates
+from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
+from udfs.failures.scenarios import ScenarioKind
+from udfs.network.client_zones import NetworkAssumptions, Racks, name_zones, number_racks_by_zone, share_clients
+from udfs.network.kernels.network_sums import (
+    CONSUMERS,
+    CONSUMERS_OUT,
+    PRODUCERS_IN,
+    REPLICATION,
+    REPLICATION_IN,
+    REPLICATION_OUT,
+)
+from udfs.network.traffic_sums import read_network, select_failures
+
+Floats = npt.NDArray[np.float64]
+
+NOW = "none"  # scenario and scenario_kind of the cluster without a failure
+SCENARIO_KINDS = (NOW, ScenarioKind.BROKER, ScenarioKind.RACK, ScenarioKind.CUSTOM)
+_SCENARIO = (
+    column("scenario_kind", TEXT, "none (before any failure), broker, rack, or custom (see failures.custom)", True),
+    column("scenario", TEXT, "what fails: none, broker:2, rack:east or custom:1,2,5", required=True),
+)
+_UNKNOWN = "partitions of unknown rate count as 0; null = no rate is known"
+
+
+def _rate(name: str, text: str) -> pa.Field:
+    return column(f"{name}_per_s", DOUBLE, f"bytes per second {text}; {_UNKNOWN}")
+
+
+NETWORK_LOAD_COLUMNS = (
+    *_SCENARIO,
+    column("broker_id", INT, "a live broker, or a survivor of the failure", required=True),
+    column("rack", TEXT, "its rack"),
+    _rate("producer_bytes_in", "that producers send to what it leads"),
+    _rate("replication_bytes_in", "that it fetches from the leaders of what it follows in sync"),
+    _rate("replication_bytes_out", "that it sends to in-sync followers of what it leads"),
+    _rate("consumer_bytes_out", "that it sends to consumers, of what it leads or follows"),
+    _rate("network_bytes_in", "that it receives: of producers and replication"),
+    _rate("network_bytes_out", "that it sends: replication and consumers"),
+)
+REPLICATION_KIND, PRODUCERS_KIND, CONSUMERS_KIND = TRAFFIC_KINDS = ("replication", "producers", "consumers")
+ZONE_TRAFFIC_COLUMNS = (
+    *_SCENARIO,
+    column("traffic_kind", TEXT, ", ".join(TRAFFIC_KINDS), required=True),
+    column("from_zone", TEXT, "zone (rack) that sends; null = unknown"),
+    column("to_zone", TEXT, "zone (rack) that receives; null = unknown"),
+    _rate("bytes", "from zone to zone"),
+    column("crosses_zones", FLAG, "the two zones differ; null = one of them is unknown"),
+    column(
+        "cost_per_month",
+        DOUBLE,
+        "price of crossing zones, in prices.currency; 0 within a zone; null = [prices] has no price, or zones or bytes "
+        "are unknown",
+    ),
+)
+_NETWORK_LOAD, _ZONE_TRAFFIC = schema_of(NETWORK_LOAD_COLUMNS), schema_of(ZONE_TRAFFIC_COLUMNS)
+_SECONDS_PER_DAY = 86_400
+_BYTES_PER_GB = 1e9
+
+
+class CrossZonePrices(NamedTuple):
+    """Prices of bytes that cross zones, in any currency; 0 for both = unknown."""
+
+    sent_per_gb: float = 0.0  # in the zone that sends
+    received_per_gb: float = 0.0  # in the zone that receives
+    days_per_month: float = 30.0
+
+    @property
+    def month_per_byte_per_s(self) -> float:
+        """The cost of one byte per second for a month; NaN = unknown."""
+        price = self.sent_per_gb + self.received_per_gb
+        return price * self.days_per_month * _SECONDS_PER_DAY / _BYTES_PER_GB if price else float("nan")
+
+
+NO_PRICES = CrossZonePrices()
+
+
+def _list_scenarios(aggregates: SchemeAggregates) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
+    """Yield kind, name and survivors (bool, n) of every state in the order of NetworkSums."""
+    n, scenarios = len(aggregates.ids), aggregates.scenarios
+    yield NOW, NOW, np.ones(n, dtype=np.bool_)
+    for i, id_ in enumerate(aggregates.ids.tolist()):
+        yield str(ScenarioKind.BROKER), f"{ScenarioKind.BROKER}:{id_}", np.arange(n) != i
+    members = scenarios.members(n)
+    for s in select_failures(scenarios).tolist():
+        yield str(scenarios.kind[s]), str(scenarios.name[s]), ~members[s]
+
+
+def network_load_rows(aggregates: SchemeAggregates, racks: Racks) -> pa.Table:
+    """Return a row of gold.network_load for each live broker now, and for each survivor of a failure."""
+    traffic = read_network(aggregates.sums).brokers
+    kinds, names, survivors = zip(*_list_scenarios(aggregates), strict=True)
+    state, broker = np.nonzero(np.stack(survivors))
+    at_state, rows = pa.array(state), traffic[state, broker]
+    knows_in, knows_out = aggregates.is_known[BYTES_IN], aggregates.is_known[BYTES_OUT]
+    rates = (
+        (rows[:, PRODUCERS_IN], knows_in),
+        (rows[:, REPLICATION_IN], knows_in),
+        (rows[:, REPLICATION_OUT], knows_in),
+        (rows[:, CONSUMERS_OUT], knows_out),
+        (rows[:, PRODUCERS_IN] + rows[:, REPLICATION_IN], knows_in),
+        (rows[:, REPLICATION_OUT] + rows[:, CONSUMERS_OUT], knows_in and knows_out),
+    )
+    columns = [
+        pa.array(kinds, TEXT).take(at_state),
+        pa.array(names, TEXT).take(at_state),
+        aggregates.ids[broker],
+        pa.array(racks, TEXT).take(pa.array(broker)),
+        *(pa.array(rate) if known else pa.nulls(len(rate), DOUBLE) for rate, known in rates),
+    ]
+    return pa.Table.from_arrays(columns, schema=_NETWORK_LOAD)
+
+
+def sum_producers(brokers: Floats, zone: npt.NDArray[np.int32], shares: Floats) -> Floats:
+    """Return bytes per second of producers: float64 (states, z, z), zone of the producer, zone of the leader.
+
+    brokers: as in NetworkSums; zone: int32 (n); shares: of producers by zone, float64 (z).
+    """
+    in_zone = zone[:, None] == np.arange(len(shares))
+    to_zone = np.einsum("sb,bz->sz", brokers[:, :, PRODUCERS_IN], in_zone.astype(np.float64))
+    return np.asarray(to_zone[:, None, :] * shares[:, None])
+
+
+def zone_traffic_rows(
+    aggregates: SchemeAggregates, racks: Racks, assumptions: NetworkAssumptions, prices: CrossZonePrices
+) -> pa.Table:
+    """Return the rows of gold.zone_traffic: one for each kind of traffic and two zones between which there is any.
+
+    A kind of unknown rate has one row per state, with nulls. Above MAX_ZONES zones, only the state now has rows.
+    """
+    zones, traffic = name_zones(racks, assumptions), read_network(aggregates.sums)
+    zone, shares = number_racks_by_zone(racks, zones), share_clients(racks, zones, assumptions.producer_zones)
+    scenarios = list(_list_scenarios(aggregates))[: len(traffic.zones)]
+    producers = sum_producers(traffic.brokers[: len(scenarios)], zone, shares)
+    by_kind = {
+        REPLICATION_KIND: (traffic.zones[:, REPLICATION], aggregates.is_known[BYTES_IN]),
+        PRODUCERS_KIND: (producers, aggregates.is_known[BYTES_IN]),
+        CONSUMERS_KIND: (traffic.zones[:, CONSUMERS], aggregates.is_known[BYTES_OUT]),
+    }
+    names = pa.array([*zones, None], TEXT)
+    kinds, titles = (pa.array([scenario[i] for scenario in scenarios], TEXT) for i in (0, 1))
+    parts = [_ZONE_TRAFFIC.empty_table()]
+    for kind, (rates, is_known) in by_kind.items():
+        if not is_known:
+            unknown = [pa.nulls(len(scenarios), field.type) for field in list(_ZONE_TRAFFIC)[3:]]
+            columns = [kinds, titles, pa.repeat(kind, len(scenarios)), *unknown]
+            parts.append(pa.Table.from_arrays(columns, schema=_ZONE_TRAFFIC))
+            continue
+        state, from_zone, to_zone = np.nonzero(rates)
+        rate, is_unknown = rates[state, from_zone, to_zone], np.maximum(from_zone, to_zone) == len(zones)
+        cost = np.where(from_zone == to_zone, 0.0, rate) * prices.month_per_byte_per_s
+        columns = [
+            kinds.take(pa.array(state)),
+            titles.take(pa.array(state)),
+            pa.repeat(kind, len(state)),
+            names.take(pa.array(from_zone)),
+            names.take(pa.array(to_zone)),
+            rate,
+            pa.array(from_zone != to_zone, mask=is_unknown),
+            pa.array(cost, mask=is_unknown | np.isnan(cost)),
+        ]
+        parts.append(pa.Table.from_arrays(columns, schema=_ZONE_TRAFFIC))
+    return pa.concat_tables(parts)
