@@ -37,7 +37,7 @@ from pipelines.errors import EXIT_INPUT, Infeasible, SettingsError, SourceError
 from pipelines.ingest.sources import is_live
 from pipelines.metrics.metrics_origin import hide_secrets
 
-_GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
+_GOALS = "leaders, failover, balance, drain, expand, replace, repair, rf or zones."
 _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
 _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."

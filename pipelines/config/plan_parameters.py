@@ -20,6 +20,7 @@ def build_request(settings: Settings, goal: str, copysets: bool = False, **field
         "priorities": (*plans.priorities, *last),
         "targets": Targets(**{name: getattr(plans, f"target_{name}") for name in Targets.__dataclass_fields__}),
         "seed": settings.run.seed,
+        "network": build_assumptions(settings),
     }
     return PlanRequest(goal, **{**from_settings, **fields})
 

@@ -364,8 +364,6 @@ def _describe_fault(error: Any) -> str:
             return f"write one of {limits['expected']}"
         case "model_type" | "model_attributes_type" | "dict_type":
             return "write a table of keys and values"
-        case "literal_error":
-            return f"write {limits['expected']}"
         case "missing":
             return "a value is missing"
         case "too_short" | "string_too_short":

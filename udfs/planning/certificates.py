@@ -6,6 +6,7 @@ from udfs.json_answers import json_inline, json_key, json_object
 from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
 
 BYTES_COPIED, REPLICAS_COPIED, LEADERS_CHANGED = "bytes copied", "replicas copied", "preferred leaders changed"
+ZONE_BYTES = "bytes per second between zones"
 WORST_SURVIVOR = "leaders of the worst survivor of a failure, over the mean"
 _QUANTITIES = {MIN_BYTES: BYTES_COPIED, MIN_MOVES: REPLICAS_COPIED, "all": BYTES_COPIED}
 
@@ -234,6 +235,25 @@ class BytesOutCertificate(Certificate):
         """Return the bounds, that of the goal first."""
         parts = (self.leaders, self.failover) if self.goal == "leaders" else (self.failover, self.leaders)
         return [proof for part in parts if part for proof in part.proofs]
+
+
+@json_object
+class ZoneCertificate(Certificate):
+    """Bytes per second between zones: before and after the plan, with a lower bound within the same limits."""
+
+    goal: str
+    value: float
+    before: float
+    lower_bound: float
+    gap: float
+    moves: int
+    bytes: float
+    changes: int
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bound of the bytes between zones."""
+        return [Proof(ZONE_BYTES, self.value, self.lower_bound, self.gap)]
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32
 from udfs.planning.plan_request import PlanRequest
 from udfs.plurals import join_names
 
-COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair")
+COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair", "zones")
 # Goals that even out the whole cluster. The others change only partitions that they concern.
-EVEN_GOALS = ("balance", "expand", "drain")
+EVEN_GOALS = ("balance", "expand", "drain", "zones")
 _LISTED = 20  # names in a message
 
 

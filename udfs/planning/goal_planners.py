@@ -20,6 +20,9 @@ from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, Plan
 from udfs.planning.rack_repairs import add_rack_repairs, add_violations_left, put_drain_first
 from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
+from udfs.planning.zones.zone_plan import plan_zones
+
+__all__ = ["make_plan", "plan_copies", "plan_order", "plan_zones"]
 
 
 def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from udfs.json_answers import json_key, json_object
+from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
 OBJECTIVES = (ALL, MIN_BYTES, MIN_MOVES)
@@ -60,5 +61,6 @@ class PlanRequest:
     keep_rack_violations: bool = False
     # Some of PRIORITIES, the most important first; the others have no target
     priorities: tuple[str, ...] = PRIORITIES[:-1]
+    network: NetworkAssumptions = NO_ASSUMPTIONS  # Where clients are, for the goal zones
     targets: Targets = field(default_factory=Targets)
     seed: int = 0  # Seed of randomized searches

@@ -1,0 +1,1 @@
+"""The goal zones: fewer bytes between zones, within the limits that all other loads keep to."""

@@ -1,0 +1,1 @@
+"""Search and sums of the goal zones over flat arrays."""

@@ -1,0 +1,180 @@
+"""Planner of the goal zones: fewer bytes between zones (racks), while no other load becomes more uneven than it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from udfs.arrow.ragged import row_of
+from udfs.network.client_zones import name_zones, share_clients
+from udfs.planning.annealing import search_task
+from udfs.planning.annealing.balance_plan import restore_list_order
+from udfs.planning.annealing.kernels.search_moves import Schedule, seed_random
+from udfs.planning.annealing.kernels.search_state import (
+    BrokerLimits,
+    CostWeights,
+    SearchState,
+    create_search,
+    create_state,
+)
+from udfs.planning.annealing.search_task import NO_LIMIT
+from udfs.planning.certificates import ZoneCertificate
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, ProposedAssignment
+from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, find_rack_violations
+from udfs.planning.plan_request import PlanRequest
+from udfs.planning.zones.kernels.zone_annealing import ZoneTraffic, anneal_zones, sum_partition_traffic
+from udfs.planning.zones.zone_bounds import ZoneBound
+
+PAYBACK_DAYS = 30  # a copy must save as many bytes between zones as it copies within this time
+_SECONDS_PER_DAY = 86_400
+_REASONS = ("to send fewer bytes between zones: another replica leads", "to send fewer bytes between zones")
+_EXCESS = 1e6  # cost of a unit beyond a limit, in units of what a partition carries: never worth it
+_CHANGE = 1e-4  # of what a partition carries: cost of another leader, or of a copy without bytes
+_PROPOSALS, _LEAST, _MOST = 300, 20_000, 20_000_000  # per partition, and in all
+_START, _END = 0.3, 1e-4  # temperatures, in units of what a partition carries
+_HEAVY_SHARE = 0.1  # of the partitions
+
+
+def plan_zones(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan the goal zones. Raise InfeasibleRequest if racks or rates are not known."""
+    if len(np.unique(model.rack[model.live])) < 2:
+        raise InfeasibleRequest(
+            ["it needs the rack of each live broker, and at least two racks: add a list of brokers"]
+        )
+    if not (model.known[1] or model.known[2]):
+        raise InfeasibleRequest(["its sources show no bytes per second: add them with --metrics"])
+    rules = build_rules(model, request)
+    return _ZonePlanner(model, rules, request).plan()
+
+
+def build_traffic(model: ClusterModel, request: PlanRequest) -> ZoneTraffic:
+    """Return what partitions carry, and where clients are, with the zones of model.rack_names."""
+    assumptions = request.network
+    racks = tuple(model.rack_names[rack] for rack in model.rack[model.live].tolist())
+    zones = name_zones(racks, assumptions)
+
+    def share(own: Mapping[str, float]) -> Floats:
+        of_zone = dict(zip(zones, share_clients(racks, zones, own).tolist(), strict=False))
+        return np.array([of_zone.get(name, 0.0) for name in model.rack_names])
+
+    fetches = np.zeros(model.brokers, dtype=np.bool_) if model.fetching is None else model.fetching.copy()
+    if assumptions.follower_fetching is not None:
+        fetches[:] = assumptions.follower_fetching
+    shares = share(assumptions.consumer_zones), share(assumptions.producer_zones)
+    return ZoneTraffic(*shares, fetches, model.rate_in, model.rate_out)
+
+
+class _ZonePlanner:
+    def __init__(self, model: ClusterModel, rules: Rules, request: PlanRequest) -> None:
+        self.model, self.rules, self.request = model, rules, request
+        self.traffic = build_traffic(model, request)
+        self.units = units = search_task.compute_units(model, rules)
+        cluster = search_task.build_cluster_arrays(model, rules, units, model.offsets, model.replicas)
+        # Racks that hold too many replicas of a partition keep them: repairing them is another goal.
+        violates = find_rack_violations(model, rules.rack_cap)
+        rack_limit = np.where(violates, np.int32(model.brokers), cluster.rack_limit).astype(np.int32)
+        self.cluster = cluster._replace(rack_limit=np.where(violates, rack_limit, cluster.rack_limit))
+        self.cluster = self.cluster._replace(can_change=self.cluster.can_change & ~violates)
+        limits = search_task.compute_limits(model, rules, units, request, self.cluster, request.targets.loose_bytes)
+        self.limits = _relax_limits(limits, create_state(self.cluster, limits, model.replicas), model.live)
+
+    def plan(self) -> ProposedAssignment:
+        model = self.model
+        now = self._sum_traffic(model.replicas)
+        state = self._search(now)
+        slots = state.slots if self._sum_traffic(state.slots).sum() < now.sum() else model.replicas
+        lists = restore_list_order(model, model.offsets, slots)
+        proposal = ProposedAssignment(model.offsets, lists, np.full(model.partitions, -1, dtype=np.int16), _REASONS)
+        changed = model.find_changed(proposal)
+        leads = model.with_lists(model.offsets, lists).preferred_leaders != model.preferred_leaders
+        reason = np.where(changed, np.where(leads, 0, 1), -1).astype(np.int16)
+        copied = model.find_copied(proposal)
+        after = self._sum_traffic(lists)
+        bound = self._bound(now)
+        certificate = ZoneCertificate(
+            goal="zones",
+            value=round(float(after.sum()), 3),
+            before=round(float(now.sum()), 3),
+            lower_bound=round(min(bound, float(after.sum())), 3),
+            gap=round(max(float(after.sum()) - bound, 0.0), 3),
+            moves=int(copied.sum()),
+            bytes=float(model.size[row_of(model.offsets)[copied]].sum()),
+            changes=int((leads & changed).sum()),
+        )
+        return replace(proposal, reason=reason, certificate=certificate)
+
+    def _sum_traffic(self, slots: Int32s) -> Floats:
+        """Return what each partition carries between zones: float64 (p), bytes per second."""
+        traffic = np.zeros(self.model.partitions)
+        sum_partition_traffic(self.cluster, self.traffic, slots, traffic)
+        return traffic
+
+    def _search(self, now: Floats) -> SearchState:
+        model, cluster = self.model, self.cluster
+        unit = float((model.rate_in + model.rate_out).mean()) or 1.0
+        traffic = self.traffic._replace(rate_in=model.rate_in / unit, rate_out=model.rate_out / unit)
+        copied = self.units.disk / (PAYBACK_DAYS * _SECONDS_PER_DAY) / unit
+        excess = np.full(model.brokers, _EXCESS)
+        weights = CostWeights(copied, _CHANGE, _CHANGE, _CHANGE / 2, _EXCESS, _EXCESS, excess, excess, *[_EXCESS] * 3)
+        state = create_state(cluster, self.limits, model.replicas)
+        search = create_search(cluster, self.limits, weights, state, seed_random(self.request.seed))
+        proposals = int(np.clip(_PROPOSALS * model.partitions, _LEAST, _MOST))
+        heavy = np.argsort(-now, kind="stable")[: max(int(_HEAVY_SHARE * model.partitions), 1)]
+        targets = np.flatnonzero(self.rules.receives).astype(np.int32)
+        for copies, share, start in ((False, 0.3, _START), (True, 0.7, _START / 3)):
+            schedule = Schedule(int(share * proposals), start, _END)
+            anneal_zones(search, traffic, heavy, targets, schedule, copies)
+        return state
+
+    def _bound(self, now: Floats) -> float:
+        """Return a lower bound of the bytes between zones, whatever plan is made within the limits."""
+        model, cluster, limits = self.model, self.cluster, self.limits
+        zones, free, row = len(model.rack_names), cluster.can_change, model.row
+        by_broker = (limits.max_leaders, limits.bytes_out, limits.max_replicas, limits.disk, limits.bytes_in)
+        room = np.column_stack(
+            [np.bincount(model.rack, np.where(model.live, limit, 0.0), zones) for limit in by_broker]
+        )
+        # Less what stays where it is.
+        first, fixed = model.replicas[model.offsets[:-1]], ~free
+        zone_of_leader, zone_of_replica, stays = model.rack[first[fixed]], model.rack[model.replicas], fixed[row]
+        loads = (None, cluster.bytes_out, None, cluster.disk, cluster.bytes_in)
+        for column, load in enumerate(loads):
+            if column < 2:
+                used = np.bincount(zone_of_leader, None if load is None else load[fixed], zones)
+            else:
+                used = np.bincount(zone_of_replica[stays], None if load is None else load[row[stays]], zones)
+            room[:, column] -= used
+        units = np.array([1.0, self.units.bytes_out, 1.0, 1.0, self.units.bytes_in])
+        left: Floats = np.where(room > NO_LIMIT / 2, np.inf, np.maximum(room, 0.0) * units).astype(np.float64)
+        bound = ZoneBound(self.traffic, model.factor, self.rules.rack_cap, left, cluster.disk)
+        return bound.compute(free, now)
+
+
+def _relax_limits(limits: BrokerLimits, state: SearchState, live: Flags) -> BrokerLimits:
+    """Return limits that the cluster keeps to as it is: what exceeds a target already may stay, and not grow."""
+
+    def raise_to(limit: Floats, load: Floats) -> Floats:
+        return np.maximum(limit, np.where(live, load[live].max(initial=0.0), load))
+
+    def lower_to(limit: Floats, load: Floats) -> Floats:
+        return np.minimum(limit, np.where(live, load[live].min(initial=np.inf), load))
+
+    worst, worst_out = state.takeovers.load.copy(), state.takeovers_bytes_out.load.copy()
+    np.fill_diagonal(worst, 0)
+    np.fill_diagonal(worst_out, 0.0)
+    survivors = float((state.leaders[:, None] + worst)[live][:, live].max(initial=0))
+    survivors_out = float((state.bytes_out[:, None] + worst_out)[live][:, live].max(initial=0.0))
+    replicas, leaders = state.replicas.astype(np.float64), state.leaders.astype(np.float64)
+    return limits._replace(
+        min_replicas=lower_to(limits.min_replicas, replicas),
+        max_replicas=raise_to(limits.max_replicas, replicas),
+        min_leaders=lower_to(limits.min_leaders, leaders),
+        max_leaders=raise_to(limits.max_leaders, leaders),
+        disk=raise_to(limits.disk, state.disk),
+        bytes_in=raise_to(limits.bytes_in, state.bytes_in),
+        bytes_out=raise_to(limits.bytes_out, state.bytes_out),
+        survivor_leaders=np.maximum(limits.survivor_leaders, survivors),
+        survivor_bytes_out=np.maximum(limits.survivor_bytes_out, survivors_out),
+    )
