@@ -19,6 +19,8 @@ from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, Plan
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.verdict.judgement import UNEVEN_RATIO
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
+from udfs.network.cross_zone_traffic import CrossZoneTraffic
+from udfs.network.traffic_rows import TRAFFIC_KINDS
 from udfs.planning import certificates
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import select_target_brokers
@@ -239,6 +241,7 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
     if has_racks:
         yield from compare("rack violations", (s.balance.rack_violations for s in states), None)
     yield from compare("copysets", (s.durability.copysets for s in states), None)
+    yield from _render_cross_zone(before.cross_zone, after.cross_zone)
     losses = [state.durability.loss_probability for state in states]
     counts = sorted({*losses[0], *losses[1]})
     # If a loss is certain, as with partitions of replication factor 1, it is so with more failures too.
@@ -251,6 +254,16 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
     if before.balance.brokers < before.failures.live_brokers:
         counted = f"{before.balance.brokers} of {before.failures.live_brokers} live brokers"
         yield f"  (the rows down to the worst survivor of a failure count only {counted}: those that stay)"
+
+
+def _render_cross_zone(before: CrossZoneTraffic, after: CrossZoneTraffic) -> Iterator[str]:
+    """Render what crosses zones, and what that costs, as far as it is known."""
+    for kind in TRAFFIC_KINDS:
+        old, new = (getattr(traffic, f"{kind}_bytes_per_s") for traffic in (before, after))
+        if old is not None and new is not None:
+            yield _row(f"between zones: {kind}", f"{format_bytes(old)}/s", "", f"{format_bytes(new)}/s", "")
+    if before.cost_per_month is not None and after.cost_per_month is not None:
+        yield _row("  cost per month", f"{before.cost_per_month:,.2f}", "", f"{after.cost_per_month:,.2f}", "")
 
 
 def _row(title: str, *cells: str) -> str:
