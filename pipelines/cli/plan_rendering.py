@@ -22,6 +22,7 @@ from udfs.hotspots.single_leader_topics import describe_single_leaders, find_sin
 from udfs.network.cross_zone_traffic import CrossZoneTraffic
 from udfs.network.traffic_rows import TRAFFIC_KINDS
 from udfs.planning import certificates
+from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import select_target_brokers
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
@@ -144,6 +145,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command, out)
+    yield from _render_broker_sets(certificate)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     for proof in certificate.proofs:
         if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
@@ -168,6 +170,14 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         names[at : at + len(waves)] = [f"{waves[0]} to {waves[-1]}"]
     yield f"    {', '.join(names)}"
     yield from _render_commands(summary, out, server)
+
+
+def _render_broker_sets(certificate: certificates.Certificate) -> Iterator[str]:
+    """Render what each broker set has, and the replicas of its topics on other brokers."""
+    for one in certificate.sets if isinstance(certificate, BrokerSetsCertificate) else ():
+        counts = f"{format_count(one.partitions, 'partition')} for {format_count(len(one.brokers), 'broker')}"
+        outside = f"; replicas on others: {one.outside_before:,} before, {one.outside:,} after"
+        yield f"  broker set {one.name}: {counts}{outside if one.outside_before else ''}"
 
 
 def _describe_goal(model: ClusterModel, request: PlanRequest) -> str:

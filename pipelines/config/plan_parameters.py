@@ -6,7 +6,7 @@ from pipelines.config.network_parameters import build_assumptions, build_prices
 from pipelines.config.settings import Settings
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.planning.plan_metrics import MetricOptions
-from udfs.planning.plan_request import COPYSETS, PlanRequest, Targets
+from udfs.planning.plan_request import COPYSETS, BrokerSet, PlanRequest, Targets
 from udfs.planning.waves import WaveLimits
 
 
@@ -21,6 +21,8 @@ def build_request(settings: Settings, goal: str, copysets: bool = False, **field
         "targets": Targets(**{name: getattr(plans, f"target_{name}") for name in Targets.__dataclass_fields__}),
         "seed": settings.run.seed,
         "network": build_assumptions(settings),
+        "broker_sets": tuple(BrokerSet(**one.model_dump()) for one in plans.broker_sets),
+        "soft_broker_sets": plans.broker_set_rule == "soft",
     }
     return PlanRequest(goal, **{**from_settings, **fields})
 

@@ -84,13 +84,13 @@ class HotspotSettings(SettingsSection):
     max_placed_topics: Whole = Field(ge=1, le=_MAX_WORK)
 
 
+BrokerIds = Annotated[tuple[Annotated[Whole, Field(ge=0, le=_MAX_BROKER_ID)], ...], AfterValidator(_check_distinct)]
+
+
 class CustomFailure(SettingsSection):
     """[[failures.custom]]: brokers that fail together."""
 
-    # Their ids
-    brokers: Annotated[
-        tuple[Annotated[Whole, Field(ge=0, le=_MAX_BROKER_ID)], ...], AfterValidator(_check_distinct)
-    ] = Field(min_length=1, max_length=_MAX_ENTRIES)
+    brokers: BrokerIds = Field(min_length=1, max_length=_MAX_ENTRIES)  # Their ids
     cluster: Text = ""  # The cluster; empty = every cluster that has all of these brokers
 
 
@@ -143,6 +143,15 @@ class PriceSettings(SettingsSection):
     currency: Text
 
 
+class BrokerSetSettings(SettingsSection):
+    """[[plans.broker_sets]]: brokers for some topics only."""
+
+    name: Text = Field(min_length=1)
+    brokers: BrokerIds = Field(min_length=1, max_length=_MAX_ENTRIES)
+    topics: tuple[Text, ...] = Field((), max_length=_MAX_ENTRIES)  # Patterns
+    cluster: Text = ""  # The cluster; empty = every cluster
+
+
 RECOMMENDED = "recommended"
 
 
@@ -179,6 +188,8 @@ class PlanSettings(SettingsSection):
     throttle_bytes_per_s: Bytes = Field(ge=1, le=_MAX_BYTES)
     wave_bytes_per_broker: Bytes = Field(ge=0, le=_MAX_BYTES)
     wave_moves_per_broker: Whole = Field(ge=0, le=_MAX_WORK)
+    broker_sets: tuple[BrokerSetSettings, ...] = Field((), max_length=_MAX_ENTRIES)
+    broker_set_rule: Literal["hard", "soft"]
 
 
 class StoreSettings(SettingsSection):

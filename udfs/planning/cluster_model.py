@@ -31,6 +31,7 @@ _EXPLANATIONS = (
     "none of its in-sync replicas is on a live broker",
     "it has a replica on a down broker, which Kafka's tools reject: repair it first",
     "its topic is ignored",
+    "a replica is outside of its broker set",
 )
 _EXPLANATIONS_OF_SEVERAL = (
     "",
@@ -40,6 +41,7 @@ _EXPLANATIONS_OF_SEVERAL = (
     "none of their in-sync replicas is on a live broker",
     "they have a replica on a down broker, which Kafka's tools reject: repair them first",
     "their topics are ignored",
+    "replicas are outside of their broker sets",
 )
 # Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
 MAX_REASONS = 30_000
@@ -55,6 +57,7 @@ class FreezeReason(IntEnum):
     OFFLINE = 4
     DOWN_REPLICA = 5
     IGNORED = 6
+    OUTSIDE_SET = 7
 
     @property
     def explanation(self) -> str:

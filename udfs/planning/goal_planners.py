@@ -6,6 +6,7 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true
 from udfs.planning.annealing.balance_plan import plan_balance
+from udfs.planning.broker_sets import plan_in_sets
 from udfs.planning.certificates import CopyCertificate
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import Rules, build_rules, find_staying_brokers, select_target_brokers
@@ -29,7 +30,8 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Make the best plan that the goal's planner finds. Raise InfeasibleRequest, or ValueError for a wrong request."""
     if request.goal not in GOALS:
         raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
-    return GOALS[request.goal].plan(freeze_partitions_on_down_brokers(model, request), request)
+    model, plan = freeze_partitions_on_down_brokers(model, request), GOALS[request.goal].plan
+    return plan_in_sets(model, request, make_plan) if request.broker_sets else plan(model, request)
 
 
 def freeze_partitions_on_down_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:

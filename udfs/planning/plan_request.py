@@ -32,6 +32,16 @@ class Targets:
 
 
 @dataclass(frozen=True)
+class BrokerSet:
+    """Brokers for some topics only."""
+
+    name: str
+    brokers: tuple[int, ...]  # Their ids
+    topics: tuple[str, ...] = ()  # Patterns of the topics, as in ml-*; empty = those that are there already
+    cluster: str = ""  # The cluster; empty = every cluster
+
+
+@dataclass(frozen=True)
 class PlanRequest:
     """One plan to make. Brokers are meant by their ids."""
 
@@ -61,6 +71,8 @@ class PlanRequest:
     keep_rack_violations: bool = False
     # Some of PRIORITIES, the most important first; the others have no target
     priorities: tuple[str, ...] = PRIORITIES[:-1]
+    broker_sets: tuple[BrokerSet, ...] = ()  # Each is planned by itself, and so are the brokers in none
+    soft_broker_sets: bool = False  # Whether partitions with a replica outside of their set may stay
     network: NetworkAssumptions = NO_ASSUMPTIONS  # Where clients are, for the goal zones
     targets: Targets = field(default_factory=Targets)
     seed: int = 0  # Seed of randomized searches

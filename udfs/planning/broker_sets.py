@@ -1,0 +1,239 @@
+"""Broker sets: topics whose replicas belong on some of the brokers. Each set is planned as a cluster of its own."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from udfs.arrow.ragged import any_true, offsets_of, position_of, row_of
+from udfs.json_answers import json_key, json_object
+from udfs.planning.certificates import Certificate, Proof
+from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Int32s, Ints, ProposedAssignment
+from udfs.planning.constraints import InfeasibleRequest
+from udfs.planning.plan_request import BrokerSet, PlanRequest
+
+Plan = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
+REST = "other brokers"  # the set of the brokers that are in no other
+_OF_PARTITIONS = ("topic", "partition", "size", "rate_in", "rate_out", "min_isr")  # fields of ClusterModel
+# Goals that also move replicas into the set of their topic.
+_GATHERING = ("balance", "expand", "drain")
+
+
+@json_object
+class SetCertificate:
+    """What is proven about the plan of one set. outside: replicas on brokers of another set, before and after it."""
+
+    name: str
+    brokers: list[int]
+    partitions: int
+    outside_before: int
+    outside: int
+    certificate: Certificate
+
+
+@json_object
+class BrokerSetsCertificate(Certificate):
+    """What is proven about the plan of each broker set."""
+
+    goal: str
+    sets: list[SetCertificate] = json_key("broker_sets")
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bounds of all sets, each with the name of its set."""
+        return [
+            replace(proof, quantity=f"{proof.quantity} (broker set {one.name})")
+            for one in self.sets
+            for proof in one.certificate.proofs
+        ]
+
+    @property
+    def relaxed_targets(self) -> list[str]:
+        """Return the targets that are relaxed in any set."""
+        return [f"{text} (broker set {one.name})" for one in self.sets for text in one.certificate.relaxed_targets]
+
+    @property
+    def missed_targets(self) -> list[str]:
+        """Return the targets that are missed in any set."""
+        return [f"{text} (broker set {one.name})" for one in self.sets for text in one.certificate.missed_targets]
+
+
+@dataclass(frozen=True)
+class SetMembers:
+    """Which set each broker and each partition of a model belongs to."""
+
+    names: tuple[str, ...]  # (s)
+    of_broker: Ints  # int64 (n)
+    of_partition: Ints  # int64 (p)
+
+
+def assign_sets(model: ClusterModel, sets: Sequence[BrokerSet]) -> SetMembers:
+    """Assign brokers and topics to sets. A topic that no pattern matches is of the set with most of its replicas.
+
+    Raise InfeasibleRequest if a broker or a topic is of two sets.
+    """
+    own = [one for one in sets if one.cluster in ("", model.cluster_id)]
+    names = (*(one.name for one in own), REST)
+    of_broker = np.full(model.brokers, len(own), dtype=np.int64)
+    of_topic = np.full(len(model.topic_names), -1, dtype=np.int64)
+    for number, one in enumerate(own):
+        members = np.isin(model.broker_ids, one.brokers)
+        matches = np.array([any(fnmatch.fnmatchcase(name, text) for text in one.topics) for name in model.topic_names])
+        for kind, known, chosen, labels in (
+            ("broker", of_broker < len(own), members, model.broker_ids),
+            ("topic", of_topic >= 0, matches.astype(np.bool_), np.array(model.topic_names)),
+        ):
+            if (both := known & chosen).any():
+                raise InfeasibleRequest([f"{kind} {labels[both][0]} is in two broker sets, one of which is {one.name}"])
+        of_broker[members] = number
+        of_topic[matches.astype(np.bool_)] = number
+    votes = np.zeros((len(of_topic), len(names)), dtype=np.int64)
+    np.add.at(votes, (model.topic[model.row], of_broker[model.replicas]), 1)
+    of_topic = np.where(of_topic >= 0, of_topic, votes.argmax(axis=1) if len(of_topic) else of_topic)
+    return SetMembers(names, of_broker, of_topic[model.topic])
+
+
+class _Part(NamedTuple):
+    """One set of a model as a model of its own. brokers, rows: their indices in the whole model."""
+
+    name: str
+    model: ClusterModel
+    brokers: Ints
+    rows: Ints
+    outsiders: tuple[int, ...]  # ids of brokers of other sets that hold replicas of its topics
+
+
+def plan_in_sets(model: ClusterModel, request: PlanRequest, plan: Plan) -> ProposedAssignment:
+    """Plan each set by itself, and put the plans together. plan: plans one model.
+
+    Where sets are hard, the goals balance, expand and drain also move replicas into the set of their topic; where they
+    are soft, partitions with such replicas stay as they are. Raise InfeasibleRequest if a set makes no sense.
+    """
+    members = assign_sets(model, request.broker_sets)
+    length, reason = model.factor, np.full(model.partitions, -1, dtype=np.int16)
+    parts, reasons, certificates = [], list[str](), []
+    budget = request
+    for number in range(len(members.names)):
+        rows = np.flatnonzero(members.of_partition == number)
+        if not len(rows):
+            continue
+        part = _select_part(model, members, number, rows, request.soft_broker_sets)
+        proposal = _plan_part(part, budget, plan)
+        copied = part.model.find_copied(proposal)
+        budget = _spend(budget, int(copied.sum()), float(part.model.size[row_of(proposal.offsets)[copied]].sum()))
+        length[rows] = np.diff(proposal.offsets)
+        parts.append((part, proposal))
+        reason[rows] = np.where(proposal.reason >= 0, proposal.reason + len(reasons), -1)
+        reasons += proposal.reasons
+        certificates.append(_certify(model, members, number, part, proposal))
+    offsets = offsets_of(length)
+    replicas = np.empty(offsets[-1], dtype=np.int32)
+    for part, proposal in parts:
+        row = part.rows[row_of(proposal.offsets)]
+        replicas[offsets[row] + position_of(proposal.offsets)] = part.brokers[proposal.replicas]
+    certificate = BrokerSetsCertificate(goal=request.goal, sets=certificates)
+    return ProposedAssignment(offsets, replicas, reason, tuple(reasons), certificate)
+
+
+def _certify(
+    model: ClusterModel, members: SetMembers, number: int, part: _Part, proposal: ProposedAssignment
+) -> SetCertificate:
+    def count_outside(replicas: Int32s) -> int:
+        return int((members.of_broker[part.brokers[replicas]] != number).sum())
+
+    return SetCertificate(
+        name=members.names[number],
+        brokers=model.ids(np.flatnonzero(members.of_broker == number)),
+        partitions=len(part.rows),
+        outside_before=count_outside(part.model.replicas),
+        outside=count_outside(proposal.replicas),
+        certificate=proposal.certificate,
+    )
+
+
+def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: Ints, soft: bool) -> _Part:
+    """Select the brokers and partitions of a set, and as brokers to be emptied those of others with such partitions."""
+    selected = np.zeros(model.partitions, dtype=np.bool_)
+    selected[rows] = True
+    slots = selected[model.row]
+    replicas, own = model.replicas[slots], members.of_broker == number
+    outside = np.zeros(model.brokers, dtype=np.bool_)
+    outside[replicas] = True
+    outside &= ~own
+    brokers = np.flatnonzero(own | outside)
+    place = np.full(model.brokers, -1, dtype=np.int32)
+    place[brokers] = np.arange(len(brokers), dtype=np.int32)
+    offsets = offsets_of(model.factor[rows])
+    frozen, draining, rack = model.frozen[rows].copy(), model.draining | outside, model.rack.copy()
+    if soft:
+        strays = any_true(outside[replicas], offsets) & (frozen == FREE)
+        frozen[strays] = FreezeReason.OUTSIDE_SET
+    if own.any():  # no rack counts that only others are in
+        rack[outside] = rack[np.flatnonzero(own)[0]]
+
+    def take(values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else values[slots]
+
+    leader = None if model.leader is None else np.where(model.leader >= 0, place[model.leader], -1)[rows]
+    source = take(model.source_replicas)
+    part = replace(
+        model,
+        **{name: getattr(model, name)[brokers] for name in ("broker_ids", "live")},
+        **{name: getattr(model, name)[rows] for name in _OF_PARTITIONS},
+        rack=rack[brokers],
+        draining=draining[brokers],
+        fetching=None if model.fetching is None else model.fetching[brokers],
+        offsets=offsets,
+        replicas=place[replicas],
+        frozen=frozen,
+        source_replicas=None if source is None else place[source],
+        leader=None if leader is None else leader.astype(np.int32),
+        in_sync=take(model.in_sync),
+    )
+    return _Part(members.names[number], part, brokers, rows, tuple(model.ids(np.flatnonzero(outside))))
+
+
+def _plan_part(part: _Part, request: PlanRequest, plan: Plan) -> ProposedAssignment:
+    """Plan one set: with what the request asks of its brokers, and of those of others with its partitions."""
+    model, known = part.model, set(part.model.broker_ids.tolist())
+    named = tuple(id_ for id_ in request.brokers if id_ in known)
+    replacements = tuple(pair for pair in request.replacements if pair[0] in known)
+    own_ids = known - {*part.outsiders}
+    for old, new in replacements:
+        if new not in own_ids:
+            topics = f"topics on broker {old} are of the broker set {part.name}, but broker {new} is not"
+            raise InfeasibleRequest([f"{topics}: choose one that is, or first plan --goal balance"])
+    own = replace(
+        request,
+        broker_sets=(),
+        brokers=named,
+        replacements=replacements,
+        exclude_brokers=tuple(id_ for id_ in request.exclude_brokers if id_ in known),
+        topics=tuple(name for name in request.topics if name in model.topic_names),
+    )
+    gathers = request.goal in _GATHERING and not request.soft_broker_sets and bool(part.outsiders)
+    if gathers:
+        emptied = named if request.goal == "drain" else ()
+        own = replace(own, goal="drain", brokers=tuple(sorted({*emptied, *part.outsiders})))
+    unchanged = ProposedAssignment(model.offsets, model.replicas, np.full(model.partitions, -1, dtype=np.int16), ())
+    is_empty = np.bincount(model.replicas, minlength=model.brokers) == 0
+    asks_nothing = {
+        "drain": not own.brokers and not model.draining.any(),
+        "expand": not own.brokers and not (is_empty & model.live & ~model.draining).any(),
+        "replace": not own.replacements,
+    }
+    return unchanged if not gathers and asks_nothing.get(own.goal, False) else plan(model, own)
+
+
+def _spend(request: PlanRequest, moves: int, bytes_: float) -> PlanRequest:
+    """Return the request with what the budget has left."""
+    left_bytes = None if request.max_bytes is None else max(int(request.max_bytes - bytes_), 0)
+    return replace(
+        request,
+        max_bytes=left_bytes,
+        max_moves=None if request.max_moves is None else max(request.max_moves - moves, 0),
+    )
