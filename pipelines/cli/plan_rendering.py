@@ -146,6 +146,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command, out)
     yield from _render_broker_sets(certificate)
+    yield from _render_rack_levels(certificate)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     for proof in certificate.proofs:
         if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
@@ -178,6 +179,17 @@ def _render_broker_sets(certificate: certificates.Certificate) -> Iterator[str]:
         counts = f"{format_count(one.partitions, 'partition')} for {format_count(len(one.brokers), 'broker')}"
         outside = f"; replicas on others: {one.outside_before:,} before, {one.outside:,} after"
         yield f"  broker set {one.name}: {counts}{outside if one.outside_before else ''}"
+
+
+def _render_rack_levels(certificate: certificates.Certificate) -> Iterator[str]:
+    """Render how many partitions share a rack within a zone, in each broker set."""
+    sets = certificate.sets if isinstance(certificate, BrokerSetsCertificate) else ()
+    for name, one in (("", certificate), *((f" (broker set {part.name})", part.certificate) for part in sets)):
+        if (change := one.rack_levels) is not None:
+            counts = (
+                f"{change.sharing_before:,} before, {change.sharing_after:,} after, at least {change.lower_bound:,}"
+            )
+            yield f"  partitions with replicas in one rack within a zone{name}: {counts}"
 
 
 def _describe_goal(model: ClusterModel, request: PlanRequest) -> str:

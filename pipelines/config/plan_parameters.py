@@ -23,6 +23,8 @@ def build_request(settings: Settings, goal: str, copysets: bool = False, **field
         "network": build_assumptions(settings),
         "broker_sets": tuple(BrokerSet(**one.model_dump()) for one in plans.broker_sets),
         "soft_broker_sets": plans.broker_set_rule == "soft",
+        "rack_separator": plans.rack_separator,
+        "soft_racks": plans.rack_rule == "soft",
     }
     return PlanRequest(goal, **{**from_settings, **fields})
 

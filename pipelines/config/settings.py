@@ -190,6 +190,8 @@ class PlanSettings(SettingsSection):
     wave_moves_per_broker: Whole = Field(ge=0, le=_MAX_WORK)
     broker_sets: tuple[BrokerSetSettings, ...] = Field((), max_length=_MAX_ENTRIES)
     broker_set_rule: Literal["hard", "soft"]
+    rack_separator: Text
+    rack_rule: Literal["hard", "soft"]
 
 
 class StoreSettings(SettingsSection):

@@ -35,11 +35,22 @@ class CopysetChange:
     loss: float | None = json_key("copysets_loss")  # The same with the plan after the reduction
 
 
+@dataclass(frozen=True)
+class RackLevelChange:
+    """Partitions with two replicas in one rack within a zone: before the plan, before they are spread, and after it."""
+
+    sharing_before: int
+    sharing_of_plan: int
+    sharing_after: int
+    lower_bound: int  # With as many replicas in each zone
+
+
 @json_object
 class Certificate:
     """What a planner proves about the assignment that it proposes."""
 
     copysets: CopysetChange | None = json_inline(default=None, kw_only=True)
+    rack_levels: RackLevelChange | None = json_key("rack_levels", omit_none=True, default=None, kw_only=True)
 
     @property
     def proofs(self) -> list[Proof]:

@@ -21,6 +21,7 @@ from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, Plan
 from udfs.planning.rack_repairs import add_rack_repairs, add_violations_left, put_drain_first
 from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
+from udfs.planning.zones.rack_levels import plan_in_levels
 from udfs.planning.zones.zone_plan import plan_zones
 
 __all__ = ["make_plan", "plan_copies", "plan_order", "plan_zones"]
@@ -31,7 +32,9 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     if request.goal not in GOALS:
         raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
     model, plan = freeze_partitions_on_down_brokers(model, request), GOALS[request.goal].plan
-    return plan_in_sets(model, request, make_plan) if request.broker_sets else plan(model, request)
+    if request.broker_sets:
+        return plan_in_sets(model, request, make_plan)
+    return plan_in_levels(model, request, plan) if request.rack_separator else plan(model, request)
 
 
 def freeze_partitions_on_down_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:

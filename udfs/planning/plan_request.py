@@ -73,6 +73,8 @@ class PlanRequest:
     priorities: tuple[str, ...] = PRIORITIES[:-1]
     broker_sets: tuple[BrokerSet, ...] = ()  # Each is planned by itself, and so are the brokers in none
     soft_broker_sets: bool = False  # Whether partitions with a replica outside of their set may stay
+    rack_separator: str = ""  # Between zone and rack in the names of racks; empty = racks are zones
+    soft_racks: bool = False  # Whether replicas may share a rack within a zone rather than be copied
     network: NetworkAssumptions = NO_ASSUMPTIONS  # Where clients are, for the goal zones
     targets: Targets = field(default_factory=Targets)
     seed: int = 0  # Seed of randomized searches

@@ -63,7 +63,7 @@ def build_traffic(model: ClusterModel, request: PlanRequest) -> ZoneTraffic:
     if assumptions.follower_fetching is not None:
         fetches[:] = assumptions.follower_fetching
     shares = share(assumptions.consumer_zones), share(assumptions.producer_zones)
-    return ZoneTraffic(*shares, fetches, model.rate_in, model.rate_out)
+    return ZoneTraffic(*shares, fetches, model.rate_in, model.rate_out, model.rack, 0.0)
 
 
 class _ZonePlanner:
@@ -78,7 +78,7 @@ class _ZonePlanner:
         self.cluster = cluster._replace(rack_limit=np.where(violates, rack_limit, cluster.rack_limit))
         self.cluster = self.cluster._replace(can_change=self.cluster.can_change & ~violates)
         limits = search_task.compute_limits(model, rules, units, request, self.cluster, request.targets.loose_bytes)
-        self.limits = _relax_limits(limits, create_state(self.cluster, limits, model.replicas), model.live)
+        self.limits = relax_limits(limits, create_state(self.cluster, limits, model.replicas), model.live)
 
     def plan(self) -> ProposedAssignment:
         model = self.model
@@ -152,7 +152,7 @@ class _ZonePlanner:
         return bound.compute(free, now)
 
 
-def _relax_limits(limits: BrokerLimits, state: SearchState, live: Flags) -> BrokerLimits:
+def relax_limits(limits: BrokerLimits, state: SearchState, live: Flags) -> BrokerLimits:
     """Return limits that the cluster keeps to as it is: what exceeds a target already may stay, and not grow."""
 
     def raise_to(limit: Floats, load: Floats) -> Floats:

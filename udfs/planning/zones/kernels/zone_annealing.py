@@ -1,4 +1,4 @@
-"""Anneal replica lists to carry fewer bytes between zones, while no broker exceeds its limits.
+"""Anneal replica lists to carry fewer bytes between zones, and to share fewer racks within them, within all limits.
 
 A move exchanges the leader of a partition with one of its followers, or gives a replica to another broker. Either may
 be paired with the reverse move of another partition, as brokers at their limits give only where they get.
@@ -24,6 +24,8 @@ class ZoneTraffic(NamedTuple):
     fetches_nearby: Flags  # bool (n), whether consumers of what a broker leads fetch from followers in their own zone
     rate_in: Floats  # float64 (p), bytes per second, in any unit
     rate_out: Floats  # float64 (p), the same
+    inner_rack: Int32s  # int32 (n), the rack of each broker within its zone; other numbers in other zones
+    sharing: float  # cost of two replicas of a partition in one of these racks, in the unit of the rates
 
 
 @part
@@ -49,6 +51,23 @@ def partition_traffic(cluster: ClusterArrays, traffic: ZoneTraffic, slots: Int32
                     near += traffic.consumers[zone]
                     break
     return float(total + rate_out * (1.0 - near))
+
+
+@part
+def count_sharing(cluster: ClusterArrays, inner_rack: Int32s, slots: Int32s, p: int) -> int:
+    """Return how many pairs of replicas of a partition share a rack."""
+    begin, end, count = cluster.offsets[p], cluster.offsets[p + 1], 0
+    for i in range(begin, end):
+        for j in range(i + 1, end):
+            count += inner_rack[slots[i]] == inner_rack[slots[j]]
+    return count
+
+
+@compiled
+def sum_sharing(cluster: ClusterArrays, inner_rack: Int32s, slots: Int32s, out: Ints) -> None:
+    """Fill `out` (int64, p) with how many pairs of replicas of each partition share a rack."""
+    for p in range(len(out)):
+        out[p] = count_sharing(cluster, inner_rack, slots, p)
 
 
 @compiled
@@ -78,6 +97,8 @@ def _partition_cost(search: Search, traffic: ZoneTraffic, p: int) -> float:
     """Return what a partition carries between zones, and what its changes and copies cost."""
     cluster, weights, slots = search.cluster, search.weights, search.state.slots
     cost = partition_traffic(cluster, traffic, slots, p) + search_state.order_cost(cluster, weights, search.state, p)
+    if traffic.sharing > 0.0:
+        cost += traffic.sharing * count_sharing(cluster, traffic.inner_rack, slots, p)
     for i in range(cluster.offsets[p], cluster.offsets[p + 1]):
         cost += moves.copy_cost(cluster, weights, p, slots[i])
     return float(cost)
@@ -150,7 +171,7 @@ def _can_take(search: Search, slot: int, target: int) -> bool:
     cluster, state = search.cluster, search.state
     if not cluster.can_change[cluster.row[slot]] or not moves.can_hold(cluster, state, slot, target):
         return False
-    may_get: bool = cluster.can_receive[target] or search_state.holds_initially(cluster, cluster.row[slot], target)
+    may_get: bool = cluster.can_receive[target]
     if slot == cluster.offsets[cluster.row[slot]]:
         may_get = may_get and cluster.can_lead[target]
     return may_get and state.replicas[target] < state.broker_slots.shape[1]
