@@ -100,6 +100,7 @@ def compile_plan(goal: str) -> None:
         "live": [True] * 7,
         "draining": [False] * 7,
         "caps_min_isr": [None] * 7,
+        "follower_fetching": [None] * 7,
     }
     rows = [
         {"topic": "t", "partition": p, "leader": p % 3, "replicas": [p % 3, 3 + p % 2], "size_bytes": p + 1}

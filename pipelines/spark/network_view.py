@@ -15,8 +15,10 @@ SELECT t.cluster_id,
        CASE WHEN t.scenario <> 'none' THEN 'worst failure' WHEN t.scheme = 'observed' THEN 'now' ELSE 'scheme' END
          AS state,
        CASE WHEN t.scenario <> 'none' THEN t.scenario WHEN t.scheme <> 'observed' THEN t.scheme END AS name,
-       t.replication_bytes_per_s, t.producers_bytes_per_s, t.consumers_bytes_per_s, t.cross_zone_bytes_per_s,
-       t.cost_per_month
+       round(t.replication_bytes_per_s, 3) AS replication_bytes_per_s,
+       round(t.producers_bytes_per_s, 3) AS producers_bytes_per_s,
+       round(t.consumers_bytes_per_s, 3) AS consumers_bytes_per_s,
+       round(t.cross_zone_bytes_per_s, 3) AS cross_zone_bytes_per_s, round(t.cost_per_month, 2) AS cost_per_month
 FROM (
   SELECT *, row_number() OVER (PARTITION BY cluster_id, scheme, scenario = 'none'
     ORDER BY cross_zone_bytes_per_s DESC NULLS LAST, scenario) AS place

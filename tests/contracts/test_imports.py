@@ -20,6 +20,7 @@ FORBIDDEN = {
     "udfs/placement/topic_placement.py": ("pyspark",),
     "udfs/failures": ("pyspark", "pandas"),
     "udfs/durability": ("pyspark", "pandas"),
+    "udfs/network": ("pyspark", "pandas"),
     "udfs/planning": ("pyspark", "pandas"),
     "udfs/hotspots": ("pyspark",),
     "pipelines/ingest": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),

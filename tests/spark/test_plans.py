@@ -193,7 +193,10 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
     """Broker 1 leads both partitions of a topic: one of them changes its order."""
     key = {"cluster_id": "c", "snapshot_id": "s"}
     brokers = [
-        key | {"broker_id": id_, "rack": None, "live": True, "draining": False, "caps_min_isr": None} for id_ in (1, 2)
+        key
+        | {"broker_id": id_, "rack": None, "live": True, "draining": False}
+        | {"caps_min_isr": None, "follower_fetching": None}
+        for id_ in (1, 2)
     ]
     topics = [key | {"topic": "t", "marked_for_deletion": False, "min_insync_replicas": 1}]
     loads = {"size_bytes": None, "bytes_in_per_s": None, "bytes_out_per_s": None}

@@ -201,6 +201,42 @@ def test_partitions_below_min_isr_are_those_of_the_failures(store: Store) -> Non
     assert sorted(rows(store, sql)) == [("eligible", 2), ("rough", 1)]
 
 
+def test_cross_zone_traffic_of_states_failures_and_plans(spark: SparkSession) -> None:
+    """Two failures, of which the second carries more between zones; a scheme of unknown rates; a plan."""
+    key = "cluster_id string, snapshot_id string"
+    names = f"{key}, newest boolean"
+    spark.createDataFrame([("c", "s", True), ("c", "old", False)], names).createOrReplaceTempView("insights__snapshots")
+    traffic = [
+        ("observed", "none", "replication", True, 5.0, 10.0),
+        ("observed", "none", "replication", False, 50.0, 0.0),
+        ("observed", "none", "consumers", True, 2.0, 4.0),
+        ("observed", "broker:1", "producers", True, 3.0, 6.0),
+        ("observed", "rack:a", "producers", True, 4.0, 8.0),
+        ("kraft", "none", "replication", None, None, None),
+        ("kraft", "none", "producers", None, None, None),
+        ("kraft", "none", "consumers", True, 1.0, 2.0),
+        ("kraft", "broker:1", "consumers", True, 100.0, 200.0),
+    ]
+    names = f"{key}, scheme string, scenario string, traffic_kind string, crosses_zones boolean"
+    spark.createDataFrame(
+        [("c", "s", *row) for row in traffic] + [("c", "old", *traffic[0])],
+        f"{names}, bytes_per_s double, cost_per_month double",
+    ).createOrReplaceTempView("gold__zone_traffic")
+    plans = [("c", "s", "balance", True, 1.0, 2.0, 4.0, None), ("c", "s", "leaders", False, None, None, None, None)]
+    kinds = ", ".join(
+        f"cross_zone_{kind}_bytes_per_s_after double" for kind in ("replication", "producers", "consumers")
+    )
+    names = f"{key}, goal string, feasible boolean, {kinds}, cross_zone_cost_per_month_after double"
+    spark.createDataFrame(plans, names).createOrReplaceTempView("gold__plans")
+    found = spark.sql(use_temporary_names(BY_NAME["insights.cross_zone_traffic"].sql)).collect()
+    assert sorted((tuple(row)[1:] for row in found), key=str) == [
+        ("now", None, 5.0, 0.0, 2.0, 7.0, 14.0),
+        ("plan", "balance", 1.0, 2.0, 4.0, 7.0, None),
+        ("scheme", "kraft", None, None, 1.0, None, None),
+        ("worst failure", "rack:a", 0.0, 4.0, 0.0, 4.0, 8.0),
+    ]
+
+
 def test_the_declared_columns_are_those_of_the_queries(store: Store) -> None:
     """Described by Spark, with their comments."""
     for view in VIEWS:

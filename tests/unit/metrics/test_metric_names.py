@@ -31,6 +31,9 @@ kind = "counter"
         ({"__name__": _RAW, "name": "MessagesInPerSec", "topic": "t"}, None),
         ({"__name__": "kafka_log_log_size", "topic": "t", "partition": "3"}, Quantity.SIZE),
         ({"__name__": "kafka_log_log_size", "topic": "t"}, None),
+        # Bytes in tiered storage: on no broker's disk, and not copied by a move.
+        ({"__name__": "kafka_server_brokertopicmetrics_remotelogsizebytes", "topic": "t"}, None),
+        ({"__name__": "kafka_server_brokertopicmetrics_remotefetchbytes_total", "topic": "t"}, None),
         ({"__name__": "kafka_log_log_logendoffset", "topic": "t", "partition": "3"}, Quantity.LOG_END_OFFSET),
         (
             {"__name__": "kafka_log_Log_Value", "name": "LogEndOffset", "topic": "t", "partition": "3"},

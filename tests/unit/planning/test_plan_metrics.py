@@ -19,6 +19,9 @@ from tests.unit.planning import judge
 from tests.unit.planning.plan_models import measure, model_with, proposal_with
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
 from udfs.json_answers import to_json
+from udfs.network.client_zones import NetworkAssumptions
+from udfs.network.cross_zone_traffic import CrossZoneTraffic
+from udfs.network.traffic_rows import CrossZonePrices
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.elections import find_current_leaders, lead_lists
 from udfs.planning.goal_planners import make_plan
@@ -124,6 +127,31 @@ def test_what_a_plan_moves() -> None:
     nothing = measure(cluster_model, unchanged(cluster_model))
     assert nothing.before == nothing.after
     json.dumps(to_json(found), allow_nan=False)
+
+
+def test_traffic_between_zones_before_and_after_a_plan() -> None:
+    """A third of the clients is in each rack: producers send 6 of 9 MB to others, consumers read 18 of 27."""
+    racks, prices = ["a", "b", "c"], CrossZonePrices(0.25, 0.5)
+    cluster_model = replace(
+        model_with({("t", 0): [1, 2]}, [1, 2, 3], racks),
+        rate_in=np.array([9e6]),
+        rate_out=np.array([27e6]),
+        known=(False, True, True),
+    )
+    proposal = proposal_with(cluster_model, {("t", 0): [1]})
+    month = 0.75 * 30 * 86_400 / 1e9
+    found = measure(cluster_model, proposal, MetricOptions(prices=prices))
+    assert found.before.cross_zone == CrossZoneTraffic(9e6, 6e6, 18e6, round(33e6 * month, 2))
+    assert found.after.cross_zone == CrossZoneTraffic(0, 6e6, 18e6, round(24e6 * month, 2))
+    # With follower fetching, consumers in rack b read from broker 2 before the plan.
+    nearby = MetricOptions(network=NetworkAssumptions(follower_fetching=True))
+    assert measure(cluster_model, proposal, nearby).before.cross_zone == CrossZoneTraffic(9e6, 6e6, 9e6, None)
+    by_brokers = replace(cluster_model, fetching=np.array([True, False, False]))
+    assert measure(by_brokers, proposal).before.cross_zone == CrossZoneTraffic(9e6, 6e6, 9e6, None)
+    out_unknown = replace(cluster_model, known=(False, True, False))
+    assert measure(out_unknown, proposal, MetricOptions(prices=prices)).before.cross_zone == CrossZoneTraffic(9e6, 6e6)
+    no_racks = replace(cluster_model, rack_names=())
+    assert measure(no_racks, proposal).before.cross_zone == CrossZoneTraffic()
 
 
 def test_unknown_loads_are_null() -> None:
