@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipelines.ingest.formats.topic_loads import NO_RATES, AppendedRecords, Load, ReplicaSize, TopicLoad, WindowRates
+from pipelines.ingest.formats.topic_loads import NO_RATES, AppendedRecords, Load, MeasuredSize, TopicLoad, WindowRates
 from pipelines.metrics.broker_matching import BrokerMatcher
 from pipelines.metrics.metric_names import MetricNames, Quantity
 from pipelines.metrics.series import Labels
@@ -92,10 +92,10 @@ def _list_topic_loads(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[Topic
         yield TopicLoad(topic or None, broker, *(by_way.get(way, NO_RATES) for way in _RATES))
 
 
-def _list_sizes(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[ReplicaSize]:
+def _list_sizes(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[MeasuredSize]:
     for (quantity, broker, topic, partition), one in sorted(measured.items()):
         if quantity is Quantity.SIZE and one.value is not None and one.value >= 0:
-            yield ReplicaSize(topic, partition, broker, round(one.value))
+            yield MeasuredSize(topic, partition, broker, round(one.value))
 
 
 def _list_appended(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[AppendedRecords]:

@@ -18,7 +18,7 @@ from pipelines.ingest.formats.checked_values import (
     as_topic,
     unparsable,
 )
-from pipelines.ingest.formats.topic_loads import Load, PlainLoad, ReplicaSize
+from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad
 
 COLUMNS = ("topic", "broker_id", "partition", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 _RATES = ("bytes_in_per_s", "bytes_out_per_s")
@@ -64,7 +64,7 @@ def _parse_row(row: dict[str, str]) -> Iterator[Load]:
         size = as_int(row["size_bytes"], "size_bytes", 0, INT64)
         if topic is None or broker is None or partition is None:
             raise unparsable("size_bytes needs topic, partition and broker_id: it is the size of a replica")
-        yield ReplicaSize(topic, partition, broker, size)
+        yield MeasuredSize(topic, partition, broker, size)
     if not has_rates:
         return
     if (topic is None and partition is not None) or (broker is None) == (partition is None):

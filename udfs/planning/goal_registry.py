@@ -76,13 +76,13 @@ GOALS: dict[str, Goal] = {
         _make_goal("expand", "fill new brokers", "--brokers", *_EVEN, objectives=_ALL),
         _make_goal("replace", "replace brokers", "--replace", _EMPTY_RACKS, objectives=_COUNTS),
         _make_goal("repair", "repair replicas", "--brokers", *_MIN_ISR, objectives=_COUNTS),
+        _make_goal("rf", "raise the replication factor", "--rf", "--topics", objectives=_COUNTS),
         Goal(
             "zones",
             "send fewer bytes between zones",
             _import_later("plan_zones"),
             (*_EVERY_GOAL, "--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle"),
         ),
-        _make_goal("rf", "raise the replication factor", "--rf", "--topics", objectives=_COUNTS),
     )
 }
 

@@ -67,7 +67,7 @@ class PlainLoad(NamedTuple):
     bytes_out_per_s: float | None
 
 
-class ReplicaSize(NamedTuple):
+class MeasuredSize(NamedTuple):
     """The bytes of a replica."""
 
     topic: str
@@ -84,7 +84,7 @@ class AppendedRecords(NamedTuple):
     records: int
 
 
-Load = TopicLoad | PlainLoad | ReplicaSize | AppendedRecords
+Load = TopicLoad | PlainLoad | MeasuredSize | AppendedRecords
 
 
 def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], statistic: LoadStatistic) -> Iterator[str]:
@@ -105,7 +105,7 @@ def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], sta
                 place = f"on broker {one.broker}" if one.partition is None else f"partition {one.partition}"
                 rates = _print_rates(one.bytes_in_per_s, one.bytes_out_per_s)
                 yield f"load of {_name_topic(one.topic)} {place}: {rates}"
-            case ReplicaSize():
+            case MeasuredSize():
                 place = f"topic {one.topic} partition {one.partition} on broker {one.broker}"
                 yield f"size of {place}: {one.size_bytes} bytes"
             case AppendedRecords():

@@ -10,7 +10,7 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.ingest.merge.entities import BOTH_QUARANTINED, ENTITY_SCHEMAS, FIRST_USED, WARNINGS
+from pipelines.ingest.merge.entities import BOTH_QUARANTINED, ENTITY_SCHEMAS, FIRST_USED, TOPIC_LOADS, WARNINGS
 from tests.spark.stages.frames import (
     KEYS,
     SAME_ROWS,
@@ -104,6 +104,7 @@ def test_entities_of_each_kind(spark: SparkSession, silver: Frames) -> None:
         "outcomes": 1 + 4 + 3,
         "usage": 4,  # of each broker
         "warnings": 0,
+        "topic_loads": 0,
     }
     assert expected.keys() == ENTITY_SCHEMAS.keys()
     actual = {entity: unpack(spark, silver, entity).count() for entity in expected}
@@ -289,6 +290,22 @@ def test_warnings(spark: SparkSession, silver: Frames) -> None:
     assert_df_equality(
         select_columns(run_stage("silver.warnings", frames), columns),
         expected_frame(spark, "silver.warnings", columns, [("describe.txt", 9, 10, warning)]),
+        **SAME_ROWS,
+    )
+
+
+@pytest.mark.stage("silver.topic_loads")
+def test_topic_loads(spark: SparkSession, silver: Frames) -> None:
+    rates = {"bytes_in_per_s": 4.0, "bytes_in_mean_per_s": 3.0, "bytes_in_p95_per_s": 4.0, "bytes_in_peak_per_s": 5.0}
+    rows = [{"topic": "orders", "broker_id": 1, **rates}, {"topic": None, "broker_id": 1, "bytes_out_per_s": 9.0}]
+    packed = pack_table(pa.Table.from_pylist(rows, TOPIC_LOADS))
+    shards = input_frame(spark, "internal.entities", "shard topic_loads", [(1, packed)])
+    frames = {**silver, "internal.entities": silver["internal.entities"].unionByName(shards)}
+    columns = "topic broker_id bytes_in_per_s bytes_in_mean_per_s bytes_in_peak_per_s bytes_out_per_s"
+    expected = [("orders", 1, 4.0, 3.0, 5.0, None), (None, 1, None, None, None, 9.0)]
+    assert_df_equality(
+        select_columns(run_stage("silver.topic_loads", frames), columns),
+        expected_frame(spark, "silver.topic_loads", columns, expected),
         **SAME_ROWS,
     )
 

@@ -10,8 +10,8 @@ from pipelines.ingest.formats.topic_loads import (
     NO_RATES,
     AppendedRecords,
     LoadStatistic,
+    MeasuredSize,
     PlainLoad,
-    ReplicaSize,
     TopicLoad,
     WindowRates,
     print_loads,
@@ -114,8 +114,8 @@ def test_loads_of_places_and_sizes_fill_what_sources_lack(tmp_path: Path) -> Non
     loads = [
         PlainLoad("orders", None, 0, 5, 6),
         PlainLoad("orders", 1, None, 40, 80),
-        *(ReplicaSize("orders", 0, broker, 9) for broker in (1, 2)),
-        ReplicaSize("orders", 1, 2, 11),
+        *(MeasuredSize("orders", 0, broker, 9) for broker in (1, 2)),
+        MeasuredSize("orders", 1, 2, 11),
     ]
     text = "".join(f"{line}\n" for line in print_loads("x", loads, [], LoadStatistic.MEAN))
     (tmp_path / "loads.txt").write_text(text)

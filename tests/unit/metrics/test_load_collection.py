@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.ingest.formats.topic_loads import NO_RATES, AppendedRecords, ReplicaSize, TopicLoad, WindowRates
+from pipelines.ingest.formats.topic_loads import NO_RATES, AppendedRecords, MeasuredSize, TopicLoad, WindowRates
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, MeasuredSeries, collect_loads
 from pipelines.metrics.metric_names import MetricNames
@@ -81,4 +81,4 @@ def test_sizes_are_of_replicas(names: MetricNames) -> None:
     collected = _collect(
         names, *(_series("kafka_log_log_size", 5.0 * id_, broker_id=str(id_), **labels) for id_ in (1, 2))
     )
-    assert collected.loads == [ReplicaSize("t", 0, 1, 5)]  # broker 2 is none of the cluster
+    assert collected.loads == [MeasuredSize("t", 0, 1, 5)]  # broker 2 is none of the cluster

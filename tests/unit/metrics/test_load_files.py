@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.topic_loads import Load, PlainLoad, ReplicaSize, TopicLoad
+from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad, TopicLoad
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_files import list_files, measure_files, read_csv_loads
@@ -34,7 +34,7 @@ def test_recorded_cluster(names: MetricNames, folder: str) -> None:
         **{("orders", broker): 20_144 for broker in (1, 3)},
     }
     assert rates["un-clean_1.x", 2].mean == 0
-    sizes = {(one.topic, one.partition, one.broker) for one in collected.loads if isinstance(one, ReplicaSize)}
+    sizes = {(one.topic, one.partition, one.broker) for one in collected.loads if isinstance(one, MeasuredSize)}
     assert {("orders", 0, 1), ("orders", 0, 2), ("un-clean_1.x", 0, 2)} <= sizes
 
 
@@ -96,7 +96,7 @@ t,2,3,,,900
         PlainLoad("t", 1, None, 40, 80.5),
         PlainLoad(None, 1, None, 100, None),
         PlainLoad("t", None, 3, 5, 6),
-        ReplicaSize("t", 3, 2, 900),
+        MeasuredSize("t", 3, 2, 900),
     ]
 
 

@@ -21,7 +21,7 @@ SETTINGS = load_settings(environ={})
     [
         (
             ["--goal", "tidy"],
-            "--goal tidy: must be one of leaders, failover, balance, drain, expand, replace, repair, rf.",
+            "--goal tidy: must be one of leaders, failover, balance, drain, expand, replace, repair, rf, zones.",
         ),
         (
             ["--goal", "balance", "--objective", "beauty"],
@@ -80,7 +80,7 @@ WRITTEN = {
     "--max-bytes": (["1GB"], MOVING),
     "--max-moves": (["0"], MOVING),
     "--throttle": (["1MB"], MOVING),
-    "--objective": (["min-moves"], MOVING),
+    "--objective": (["min-moves"], MOVING - {"zones"}),
     "--keep-leaders": ([], {"failover"}),
     "--per-topic": ([], ORDER),
     "--by-bytes": ([], ORDER),
