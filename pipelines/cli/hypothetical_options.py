@@ -11,7 +11,7 @@ import typer
 from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.option_values import decimal_number, whole_number
 from pipelines.cli.text_format import format_count, print_message
-from udfs.json_answers import json_key, json_object
+from udfs.json_answers import json_object
 from udfs.plurals import join_names
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Hypothesis:
     load_factor: float = 1.0
     added_brokers: tuple[NewBroker, ...] = ()
     removed_brokers: tuple[int, ...] = ()
-    copied_replicas: int = json_key("copied_replicas", default=0)  # by the plans that fill and empty brokers
+    copied_replicas: int = 0  # by the plans that fill and empty brokers
 
 
 class HypotheticalOptions(NamedTuple):

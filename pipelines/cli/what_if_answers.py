@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.cli.disk_use import DiskUse
 from pipelines.cli.failure_effects import count_in_sync, find_effects
 from pipelines.cli.hypothetical_options import Hypothesis
 from pipelines.cli.prediction_check import PredictionCheck
@@ -178,6 +179,7 @@ class ClusterAnswer:
     racks: list[RackFailure]
     left_out: SourceGaps
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
+    disks: list[DiskUse] = field(default_factory=list)  # one per broker, if sizes are known
     hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
 
 
@@ -339,7 +341,7 @@ def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> Ra
 
 def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:
     row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
-    return kind(**{field.name: row[field.name] for field in fields(kind)})
+    return kind(**{f.name: row[f.name] for f in fields(kind)})
 
 
 def _rounded(ratio: float | None) -> float | None:

@@ -68,6 +68,7 @@ def what_if(
 ) -> None:
     """Show which brokers can fail now; with --fail, what goes offline and who takes over. Does not start Spark."""
     from pipelines.cli import what_if_answers
+    from pipelines.cli.disk_use import list_disk_uses
     from pipelines.cli.survivor_capacity import read_survivor_capacities
     from pipelines.setup.compile_on_demand import announce_compilation
 
@@ -88,6 +89,7 @@ def what_if(
             answer = what_if_answers.evaluate_brokers(snapshot, defaults, capacities)
             verdict = omit_steps(answer.verdict) if hypothesis else answer.verdict
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
+            answer = replace(answer, disks=list_disk_uses(snapshot, settings))
             lines = [*format_cluster(answer), *_format_return(snapshot, defaults, source, state, other.text)]
             common.write_answer(json_file, answer, lines)
         else:
@@ -132,6 +134,7 @@ def _format_return(
 
 def format_cluster(answer: ClusterAnswer) -> list[str]:
     """Format the answer without --fail, the riskiest brokers first."""
+    from pipelines.cli.disk_use import format_disk_uses
     from pipelines.cli.survivor_capacity import format_survivor_loads
 
     verdict, brokers = answer.verdict, answer.brokers
@@ -144,6 +147,8 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines += _format_warnings(answer.left_out.conflicting_listings)
     lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them
     lines += format_survivor_loads(answer.survivor_loads)
+    if answer.hypothesis or any(use.disk_bytes is not None for use in answer.disks):
+        lines += format_disk_uses(answer.disks)
     lines += format_restart_order(brokers, is_limited=_is_limited(answer.left_out))
     lines += _format_answers("broker", brokers, answer.left_out)
     if len(answer.racks) > 1:

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.growth_view import GROWTH
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
@@ -286,17 +287,6 @@ FROM (
   WHERE s.newest AND p.feasible
 )
 
--- insights.growth: When growth reaches the limits of clusters and brokers, the soonest first: full disks, a worst
--- survivor over its capacity (N+1 is lost), too many partitions.
-SELECT f.cluster_id, f.limit_name, f.broker_id, f.quantity,
-       CASE WHEN f.days = 0 THEN 'reached' WHEN f.days IS NULL THEN f.reason WHEN f.days < 1 THEN 'within a day'
-            ELSE concat('in ', bigint(round(f.days)), if(f.days < 1.5, ' day (', ' days ('), bigint(round(f.days_low)),
-                        coalesce(concat(' to ', bigint(round(f.days_high))), ' or more'), ')') END AS answer,
-       f.days, f.days_low, f.days_high, f.level, f.slope_per_day, f.limit_value, f.limit_source, f.last_at
-FROM gold.growth_forecasts f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
-WHERE s.newest
-ORDER BY f.days NULLS LAST, f.cluster_id, f.limit_name, f.broker_id, f.quantity
-
 -- insights.manually_placed_topics: Topics that no scheme of Kafka explains: placed by hand, or changed since; and the
 -- first partition that differs. Where racks_known is false, topics that Kafka placed across racks are among them.
 SELECT o.cluster_id, o.topic, o.first_mismatch_partition, o.partitions_checked, o.evidence, o.note, b.racks_known
@@ -323,7 +313,7 @@ FROM (
   ) UNPIVOT (value FOR metric IN (under_replicated_partitions, under_min_isr_partitions))
 ) m JOIN insights.snapshots s ON m.cluster_id = s.cluster_id AND m.snapshot_id = s.snapshot_id
 """
-VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES))
+VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES + GROWTH))
 BY_NAME = {view.name: view for view in VIEWS}
 
 

@@ -100,6 +100,31 @@ def test_removed_brokers_are_emptied_and_gone(tmp_path: Path) -> None:
     assert "next:" not in out.stdout  # the commands of next steps are for the cluster as it is
 
 
+def test_disks_of_a_larger_cluster(tmp_path: Path) -> None:
+    """Each broker has two replicas of 10 MB."""
+    write_cluster(tmp_path)
+    limit = ("--set", "plans.broker_bytes=50MB")
+
+    def list_lines(*options: str) -> list[str]:
+        out = call("what-if", "prod.json", *options, folder=tmp_path).stdout
+        return [line.strip() for line in out.splitlines() if "disk" in line]
+
+    assert list_lines() == []
+    assert list_lines(*limit) == ["disk: broker 0 holds 20 MB, 40 % of the 50 MB of its disks"]
+    assert list_lines(*limit, "--grow", "3") == [
+        "disk: broker 0 holds 60 MB, more than the 50 MB of its disks",
+        "3 brokers would hold more than their disks",
+    ]
+    assert list_lines("--grow", "3") == [
+        "disk: broker 0 holds 60 MB, the most of all; the size of its disks is not known"
+    ]
+    (tmp_path / "limits.csv").write_text("broker_id,disk_bytes\n1,40000000\n")
+    uses = ask(tmp_path, *FILE, "--grow", "3", *limit)["disks"]
+    assert [(use["size_bytes"], use["disk_bytes"]) for use in uses] == [
+        (60 * 10**6, size * 10**6) for size in (50, 40, 50)
+    ]
+
+
 def test_all_at_once(tmp_path: Path) -> None:
     write_cluster(tmp_path)
     answer = ask(tmp_path, "--remove", "0", "--add", "1", "--grow", "2")
