@@ -182,6 +182,15 @@ def test_too_little_history_has_a_reason_instead_of_a_slope(days: tuple[float, .
     assert rows["bytes_in_per_s"]["reason"] == "no source shows it"
 
 
+def test_a_sample_without_rows_deletes_no_topic() -> None:
+    """Runs of earlier versions are in ops.runs, but wrote no totals."""
+    loads = make_loads(*(("a", None, sample, 1, 5.0 * sample) for sample in (1, 2, 3, 5, 6)))
+    rows = growth_rows(loads, make_days(*range(7)), LIMITS_OF_HISTORY).to_pylist()
+    (size,) = (row for row in rows if row["quantity"] == "size_bytes")
+    assert (size["samples"], size["slope_per_day"]) == (5, pytest.approx(5))
+    assert (size["last_at"] - size["first_at"]).days == 5
+
+
 def test_samples_of_the_window_that_divide_it_evenly() -> None:
     limits = LIMITS_OF_HISTORY._replace(window_days=10, max_samples=5)
     assert select_samples(make_days(0, 1, 12, 15, 20), limits).tolist() == [2, 3, 4]

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.arrow.column_declarations import DOUBLE, INT, LONG, TEXT, TIME, column, schema_of
+from udfs.arrow.columns import to_numpy
 from udfs.growth.kernels.robust_trend import Trends, estimate_trends
 from udfs.growth.load_history import QUANTITIES, SubjectKind, build_history
 from udfs.plurals import count_of
@@ -76,6 +77,11 @@ def growth_rows(loads: pa.Table, times: Ints, limits: HistoryLimits) -> pa.Table
         times: int64, times of these samples, microseconds, rising.
         limits: How much history a slope needs.
     """
+    # A snapshot without rows was written by an earlier version: nothing was deleted in it.
+    used, sample = np.unique(to_numpy(loads["sample"]), return_inverse=True)
+    times = times[used]
+    at = loads.schema.get_field_index("sample")
+    loads = loads.set_column(at, "sample", pa.array(sample, INT))
     history = build_history(loads, len(times))
     days = (times - (times[0] if len(times) else 0)) / US_PER_DAY
     is_cluster = np.array(history.subjects["subject_kind"].to_pylist()) == SubjectKind.CLUSTER
