@@ -15,8 +15,10 @@ from time import monotonic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.config.capacity_file import read_capacities
 from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
+from pipelines.growth_measurement import measure_growth
 from pipelines.ingest.format_registry import check_source
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, get_name
 from pipelines.quality import quality_gate
@@ -24,7 +26,7 @@ from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.delta_tables import EMBEDDED
 from pipelines.spark.session import silence_spark
 from pipelines.spark.store import Store
-from pipelines.stages.cluster_inputs import check_settings, read_capacities
+from pipelines.stages.cluster_inputs import check_settings
 from pipelines.stages.finished_steps import find_finished_steps, get_program_version
 from pipelines.stages.ingest_stages import FILES, count_parts, raw_metadata
 from pipelines.stages.scheduler import run_steps
@@ -107,6 +109,9 @@ class Run:
                 self._record(clock())
             raise
         self._record(clock())
+        with self._store.explain_faults():
+            clusters = [key.cluster_id for key in self._context.snapshots]
+            measure_growth(self._store, clusters, self._context.settings)
 
     def unfinished(self, steps: Sequence[str]) -> list[str]:
         """Return the steps that are not finished yet; the others are recorded in ops.runs as seen again."""

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pipelines.growth_measurement import GROWTH_INPUTS
 from pipelines.stages.stage_registry import NEEDS, STEPS
+from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
+
+# Tables that a run writes after its steps, and what they need.
+_AFTER_STEPS = dict.fromkeys((GROWTH.name, GROWTH_FORECASTS.name), (*GROWTH_INPUTS, "gold.scheme_comparison"))
 
 
 def list_steps_to(tables: Iterable[str]) -> list[str]:
@@ -14,5 +19,5 @@ def list_steps_to(tables: Iterable[str]) -> list[str]:
         step = queue.pop()
         if step not in needed:
             needed.add(step)
-            queue += NEEDS.get(step, ())
+            queue += NEEDS.get(step, _AFTER_STEPS.get(step, ()))
     return [step for step in STEPS if step in needed]

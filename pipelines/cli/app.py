@@ -31,6 +31,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement what-if prod-describe.txt",
         "kafka-placement what-if prod-describe.txt --fail 2",
         "kafka-placement what-if prod-describe.txt --fail 2,5 --json -",
+        "kafka-placement what-if prod-describe.txt --add 3",
     ),
     "snapshot": (
         "kafka-placement snapshot prod=kafka://b1:9092,b2:9092 --out dumps/prod",

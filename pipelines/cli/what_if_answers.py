@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.cli.disk_use import DiskUse
 from pipelines.cli.failure_effects import count_in_sync, find_effects
+from pipelines.cli.hypothetical_options import Hypothesis
 from pipelines.cli.prediction_check import PredictionCheck
+from pipelines.cli.survivor_capacity import SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
@@ -111,11 +114,18 @@ class FailureAnswer:
     failed: list[int]
     partitions: list[PartitionChange]
     summary: FailureTotals
+    survivor_loads: list[SurvivorLoad]  # one per rate that is known
     check: PredictionCheck | None = json_key("actual", omit_none=True, default=None)
+    hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
 
     def name_source(self, source: str) -> "FailureAnswer":
         """Replace the placeholder of the cluster's source in the next steps."""
         causes = tuple(cause.name_source(source, self.cluster) for cause in self.summary.causes)
+        return replace(self, summary=replace(self.summary, causes=causes))
+
+    def omit_steps(self) -> "FailureAnswer":
+        """Leave out the next steps, as their commands are for the cluster as it is."""
+        causes = tuple(replace(cause, step="") for cause in self.summary.causes)
         return replace(self, summary=replace(self.summary, causes=causes))
 
 
@@ -158,7 +168,7 @@ class RackFailure:
 _Failure = TypeVar("_Failure", BrokerFailure, RackFailure)
 
 
-@dataclass(frozen=True)
+@json_object
 class ClusterAnswer:
     """The answer of `what-if` without --fail: every live broker, by id, and every rack, by name."""
 
@@ -168,6 +178,9 @@ class ClusterAnswer:
     brokers: list[BrokerFailure]
     racks: list[RackFailure]
     left_out: SourceGaps
+    survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
+    disks: list[DiskUse] = field(default_factory=list)  # one per broker, if sizes are known
+    hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
 
 
 def model_snapshot(
@@ -210,7 +223,9 @@ def model_snapshot(
     return partitions, placement, SchemeAggregates(ids, scenarios, sums)
 
 
-def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults) -> FailureAnswer:
+def evaluate_failure(
+    snapshot: Snapshot, failed: Sequence[int], defaults: TopicDefaults, capacities: SurvivorCapacities | None = None
+) -> FailureAnswer:
     """Evaluate the failure of brokers together. Brokers that are down already change nothing.
 
     Raises: SourceError if the cluster has no such broker, or its sources show no replicas.
@@ -263,7 +278,8 @@ def evaluate_failure(snapshot: Snapshot, failed: Sequence[int], defaults: TopicD
     keys = (partitions[name].to_pylist() for name in ("topic", "partition"))
     labels = (ElectedFrom(code).label for code in elected_from.tolist())
     changes = [PartitionChange(*change) for change in zip(*keys, *leaders, labels, strict=True)]
-    return FailureAnswer(snapshot.cluster_id, list(failed), changes, summary)
+    survivors = list_survivor_loads(loads, aggregates, capacities)
+    return FailureAnswer(snapshot.cluster_id, list(failed), changes, summary, survivors)
 
 
 def _list_causes(
@@ -277,13 +293,16 @@ def _list_causes(
     return tuple(cause.name_server(findings.bootstrap_server) for cause in causes)
 
 
-def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnswer:
+def evaluate_brokers(
+    snapshot: Snapshot, defaults: TopicDefaults, capacities: SurvivorCapacities | None = None
+) -> ClusterAnswer:
     """Evaluate the failure of each live broker and rack, and judge the cluster. Brokers of unknown state count as live.
 
     Raises: SourceError if its sources show no replicas.
     """
     partitions, placement, aggregates = model_snapshot(snapshot, defaults)
-    rows = outcome_rows(single_failures(aggregates).outcomes, aggregates).to_pylist()
+    failures = single_failures(aggregates)
+    rows = outcome_rows(failures.outcomes, aggregates).to_pylist()
     single = dict(zip(aggregates.ids.tolist(), _count_single_replicas(placement, len(aggregates.ids)), strict=True))
     rows = [
         {**row, "failed": failed, "single_replica_partitions": single[failed]}
@@ -301,7 +320,8 @@ def evaluate_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> ClusterAnsw
     verdict = judge_cluster(ClusterEvidence(now[0] if now else None, rows, racks, findings))
     gaps = find_gaps(snapshot, findings, defaults)
     brokers, by_rack = ([_describe(BrokerFailure, row) for row in rows], [_describe(RackFailure, row) for row in racks])
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps)
+    survivors = list_survivor_loads(failures, aggregates, capacities)
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps, survivors)
 
 
 def _count_single_replicas(placement: Placement, brokers: int) -> list[int]:
@@ -321,7 +341,7 @@ def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> Ra
 
 def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:
     row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
-    return kind(**{field.name: row[field.name] for field in fields(kind)})
+    return kind(**{f.name: row[f.name] for f in fields(kind)})
 
 
 def _rounded(ratio: float | None) -> float | None:

@@ -12,6 +12,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
+from pipelines.cli.hypothetical_options import AddOption, GrowOption, HypotheticalOptions, RemoveOption, omit_steps
 from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.option_values import parse_place
 from pipelines.cli.prediction_check import check_prediction, format_check
@@ -62,6 +63,9 @@ def what_if(
     ] = None,
     returned: common.ReturnOption = None,
     after: common.AfterOption = None,
+    add: AddOption = None,
+    remove: RemoveOption = None,
+    grow: GrowOption = None,
     json_file: common.JsonOption = None,
     format_name: common.FormatOption = None,
     command_config: CommandConfigOption = None,
@@ -73,6 +77,8 @@ def what_if(
 ) -> None:
     """Show which brokers can fail now; with --fail, what goes offline and who takes over. Does not start Spark."""
     from pipelines.cli import what_if_answers
+    from pipelines.cli.disk_use import list_disk_uses
+    from pipelines.cli.survivor_capacity import read_survivor_capacities
     from pipelines.setup.compile_on_demand import announce_compilation
 
     settings = common.read_settings(conf, options, ignored=ignored)
@@ -82,18 +88,27 @@ def what_if(
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     if actual is not None and fail is None:
         raise typer.BadParameter("--actual needs --fail: which brokers failed between the two sources?")
+    other = HypotheticalOptions(add, remove, grow)
+    if actual is not None and other.is_given:
+        raise typer.BadParameter("--actual compares with the cluster as it is: leave out --add, --remove and --grow")
+    defaults, capacities = settings.topics.defaults, read_survivor_capacities(snapshot, settings.capacity)
+    named = state.quote_with(source)
     with announce_compilation(print_message):
+        snapshot, hypothesis = other.apply(snapshot, settings)
         if fail is None:
-            answer = what_if_answers.evaluate_brokers(snapshot, settings.topics.defaults)
-            answer = replace(answer, verdict=answer.verdict.name_source(state.quote_with(source), answer.cluster))
-            lines = [*format_cluster(answer), *_format_return(snapshot, settings.topics.defaults, source, state)]
+            answer = what_if_answers.evaluate_brokers(snapshot, defaults, capacities)
+            verdict = omit_steps(answer.verdict) if hypothesis else answer.verdict
+            answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
+            answer = replace(answer, disks=list_disk_uses(snapshot, settings))
+            lines = [*format_cluster(answer), *_format_return(snapshot, defaults, source, state, other.text)]
             common.write_answer(json_file, answer, lines)
         else:
             failed = find_brokers("--fail", fail, snapshot)
-            failure = what_if_answers.evaluate_failure(snapshot, failed, settings.topics.defaults)
-            named = state.quote_with(source)
-            failure = failure.name_source(named)
-            lines = format_failure(failure, f"kafka-placement what-if {named} --fail {shlex.quote(fail)}")
+            failure = what_if_answers.evaluate_failure(snapshot, failed, defaults, capacities)
+            failure = replace(failure.name_source(named), hypothesis=hypothesis)
+            failure = failure.omit_steps() if hypothesis else failure
+            command = f"kafka-placement what-if {named} --fail {shlex.quote(fail)}"
+            lines = format_failure(failure, "" if hypothesis else command)
             if actual is not None:
                 later = common.read_snapshot(open_source(actual, command_config), format_name, settings)
                 check = check_prediction(failure.partitions, failed, snapshot, later)
@@ -102,9 +117,12 @@ def what_if(
 
 
 def _format_return(
-    snapshot: Snapshot, defaults: TopicDefaults, source: str, state: common.StateOptions
+    snapshot: Snapshot, defaults: TopicDefaults, source: str, state: common.StateOptions, more: str
 ) -> Iterator[str]:
-    """Yield what remains once all brokers are live, and all replicas in sync, if some are not now."""
+    """Yield what remains once all brokers are live, and all replicas in sync, if some are not now.
+
+    more: the other options of the command that asks again.
+    """
     from pipelines.cli import what_if_answers
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
@@ -117,7 +135,7 @@ def _format_return(
     down = get_down_brokers(snapshot.brokers).tolist()
     back = f"{name_with_noun(down)} {is_or_are(len(down))} back, and " if down else ""
     ids = ",".join([*([state.returned] if state.returned else []), *map(str, missing)])
-    again = f"kafka-placement what-if {state._replace(returned=ids).quote_with(source)}"
+    again = f"kafka-placement what-if {state._replace(returned=ids).quote_with(source)}{more}"
     yield f"Once {back}all replicas are in sync ({again}):"
     yield f"  {answer.verdict.headline}"
     order = format_restart_order(answer.brokers, is_limited=_is_limited(answer.left_out))
@@ -126,6 +144,9 @@ def _format_return(
 
 def format_cluster(answer: ClusterAnswer) -> list[str]:
     """Format the answer without --fail, the riskiest brokers first."""
+    from pipelines.cli.disk_use import format_disk_uses
+    from pipelines.cli.survivor_capacity import format_survivor_loads
+
     verdict, brokers = answer.verdict, answer.brokers
     unknown = len(answer.left_out.unknown_brokers)
     counts = [format_count(len(brokers) - unknown, "live broker")] if len(brokers) > unknown or not unknown else []
@@ -135,6 +156,9 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines += format_findings(verdict)
     lines += _format_warnings(answer.left_out.conflicting_listings)
     lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them
+    lines += format_survivor_loads(answer.survivor_loads)
+    if answer.hypothesis or any(use.disk_bytes is not None for use in answer.disks):
+        lines += format_disk_uses(answer.disks)
     lines += format_restart_order(brokers, is_limited=_is_limited(answer.left_out))
     lines += _format_answers("broker", brokers, answer.left_out)
     if len(answer.racks) > 1:
@@ -182,6 +206,7 @@ def _by_risk(row: BrokerFailure | RackFailure) -> tuple[Any, ...]:
 
 def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
     """Format the answer of --fail. command: that asks the same again."""
+    from pipelines.cli.survivor_capacity import format_survivor_loads
     from pipelines.verdict.judgement import describe_unknown_brokers
 
     summary = answer.summary
@@ -201,7 +226,7 @@ def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
     if summary.worst_survivor_ratio is not None and summary.worst_survivor_ratio >= _UNEVEN_RATIO:
         worst = f"broker {summary.worst_survivor} with {summary.worst_survivor_ratio:.2f} x the mean"
         lines.append(f"  worst survivor: {worst}")
-    return lines
+    return [*lines, *format_survivor_loads(answer.survivor_loads)]
 
 
 def _answer_failure(answer: FailureAnswer) -> str:

@@ -152,6 +152,17 @@ class BrokerSetSettings(SettingsSection):
     cluster: Text = ""  # The cluster; empty = every cluster
 
 
+class GrowthSettings(SettingsSection):
+    """[growth]: how much history a slope needs and uses, and how many partitions Kafka should have."""
+
+    min_samples: Whole = Field(ge=3, le=_MAX_ENTRIES)
+    min_days: Number = Field(ge=0, le=_MAX_RATIO)
+    window_days: Number = Field(gt=0, le=_MAX_RATIO)
+    max_samples: Whole = Field(ge=5, le=500)
+    max_partitions_per_broker: Whole = Field(ge=1, le=_MAX_WORK)
+    max_partitions_per_cluster: Whole = Field(ge=1, le=_MAX_WORK)
+
+
 RECOMMENDED = "recommended"
 
 
@@ -226,6 +237,7 @@ class Settings(SettingsSection):
     capacity: CapacitySettings
     network: NetworkSettings
     prices: PriceSettings
+    growth: GrowthSettings
     plans: PlanSettings
     alerts: AlertSettings
     store: StoreSettings

@@ -17,6 +17,7 @@ from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.quoted_values import quote_value
 from pipelines.report.verdict_reader import VERDICT_TABLES, judge_frames
 from pipelines.stages import (
+    growth_stage,
     hotspot_stage,
     origin_stage,
     placement_stage,
@@ -218,6 +219,7 @@ STAGES: tuple[Stage, ...] = (
         lambda c: arrow_functions.hotspot_function(c.settings.hotspots.hot_ratio),
         topic_hotspots=True,
     ),
+    _plain_stage("gold.load_totals", _SILVER_INPUTS, growth_stage.load_totals),
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
     _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),

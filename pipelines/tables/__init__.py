@@ -7,6 +7,7 @@ from pipelines.tables import (
     bronze_tables,
     execution_tables,
     gold_tables,
+    growth_tables,
     internal_tables,
     ops_tables,
     silver_tables,
@@ -23,4 +24,4 @@ def _find_tables(*modules: ModuleType) -> dict[str, Table]:
 # Tables that every `run` writes, those that `replay` writes, and all.
 RUN_TABLES = _find_tables(bronze_tables, silver_tables, gold_tables, internal_tables, ops_tables)
 REPLAY_TABLES = _find_tables(simulation_tables)
-TABLES = {**RUN_TABLES, **_find_tables(alert_tables, execution_tables), **REPLAY_TABLES}
+TABLES = {**RUN_TABLES, **_find_tables(growth_tables, alert_tables, execution_tables), **REPLAY_TABLES}

@@ -10,6 +10,7 @@ from udfs.failures.loads_before_failure import BROKER_LOAD_COLUMNS
 from udfs.failures.required_headroom import HEADROOM_COLUMNS, OVER_CAPACITY_COLUMNS
 from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.scheme_distribution import SCHEME_DISTRIBUTION_COLUMNS
+from udfs.growth.load_history import SubjectKind
 from udfs.hotspots.hotspot_distribution import DISTRIBUTION_COLUMNS
 from udfs.hotspots.hotspot_measures import HOTSPOT_COLUMNS
 from udfs.network.traffic_rows import NETWORK_LOAD_COLUMNS, SCENARIO_KINDS, TRAFFIC_KINDS, ZONE_TRAFFIC_COLUMNS
@@ -90,6 +91,46 @@ ZONE_TRAFFIC = Table(
         ),
     ),
 )
+
+LOAD_TOTALS = Table(
+    "gold.load_totals",
+    "One row per cluster, broker and topic: partitions, bytes and rates. gold.growth compares them over time.",
+    columns(
+        column("subject_kind", TEXT, ", ".join(SubjectKind), required=True),
+        column("broker_id", INT, "the broker; null for clusters and topics"),
+        column("topic", TEXT, "the topic; null for clusters and brokers"),
+        column("topic_id", TEXT, "its id (Kafka 2.8 and later)"),
+        column("partitions", LONG, "partitions with known replicas, for brokers those that they hold", required=True),
+        column("replicas", LONG, "replicas of these partitions, for brokers those that they hold", required=True),
+        column("size_bytes", LONG, "bytes of these replicas on disks; null = no size is known"),
+        column(
+            "bytes_in_per_s",
+            DOUBLE,
+            "bytes per second produced, for brokers also those that followers write; null = unknown",
+        ),
+        column(
+            "bytes_out_per_s",
+            DOUBLE,
+            "bytes per second that consumers fetch, for brokers of what they lead; null = unknown",
+        ),
+        column("partitions_with_size", LONG, "of the partitions, those whose size is known", required=True),
+        column("partitions_with_bytes_in", LONG, "of the partitions, those whose bytes in are known", required=True),
+        column("partitions_with_bytes_out", LONG, "of the partitions, those whose bytes out are known", required=True),
+    ),
+    keys=(),
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id", "subject_kind"),
+    expectations=(
+        OneOf("subject_kind", tuple(SubjectKind)),
+        Between("size_bytes", 0),
+        NoRowWhere(
+            "subject",
+            "(subject_kind = 'broker') = (broker_id IS NULL) OR (subject_kind = 'topic') = (topic IS NULL)",
+            "does not name its subject",
+        ),
+    ),
+)
+
 
 LEADER_HOTSPOTS = Table(
     "gold.leader_hotspots",

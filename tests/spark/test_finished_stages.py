@@ -134,6 +134,8 @@ def test_a_second_run_only_records_that_it_has_seen_its_sources(
     after = {row.name: (row.rows, row.version) for row in done.store.list_tables()}
     rows, version = before.pop("ops.runs")
     assert after.pop("ops.runs") == (2 * rows, version + 1)
+    for name in ("gold.growth", "gold.growth_forecasts"):  # one sample more
+        assert after.pop(name) == (before[name][0], before.pop(name)[1] + 1)
     assert after == before
     seen = done.store.read("ops.runs").groupBy("run_id").agg(F.sum("seconds").alias("seconds")).collect()
     assert sorted(row.seconds > 0 for row in seen) == [False, True]

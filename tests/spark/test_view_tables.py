@@ -109,6 +109,7 @@ def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, R
         SNAPSHOTS,
         *(f"insights.{name}" for name in ("metric_history", "topic_changes", "topic_health_history")),
         "insights.hottest_broker_history",
+        "insights.growth",  # one sample more
     }
     newest = open_table(store, SNAPSHOTS).to_pyarrow_table()
     assert sum(newest["newest"].to_pylist()) == 1

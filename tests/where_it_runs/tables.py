@@ -9,7 +9,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 # Columns that differ between runs over the same sources.
-RUN_COLUMNS = frozenset({"run_id", "ingested_at", "first_seen_at", "seen_at"})
+RUN_COLUMNS = frozenset({"run_id", "ingested_at", "first_seen_at", "seen_at", "first_at", "last_at"})
 
 
 def _unpack(value: Any) -> Any:

@@ -102,6 +102,26 @@ def test_traffic_between_zones(spark: SparkSession, small_cluster: Frames) -> No
     assert sorted(map(tuple, naive)) == [("none", "none", kind, *unknown) for kind in sorted(TRAFFIC_KINDS)]
 
 
+@pytest.mark.stage("gold.load_totals")
+def test_totals_of_the_cluster_its_brokers_and_topics(spark: SparkSession, small_cluster: Frames) -> None:
+    columns = "subject_kind broker_id topic partitions replicas size_bytes bytes_in_per_s bytes_out_per_s"
+    expected = [
+        ("cluster", None, None, 4, 7, 1600, 100.0, 200.0),
+        ("broker", 1, None, 2, 2, 400, 40.0, 80.0),
+        ("broker", 2, None, 2, 2, 300, 30.0, 40.0),
+        ("broker", 3, None, 3, 3, 900, 90.0, 80.0),
+        ("broker", 4, None, 0, 0, None, None, None),
+        ("topic", None, "clicks", 1, 2, 600, 30.0, 60.0),
+        ("topic", None, "logs", 1, 1, 400, 40.0, 80.0),
+        ("topic", None, "orders", 2, 4, 600, 30.0, 60.0),
+    ]
+    assert_df_equality(
+        select_columns(run_stage("gold.load_totals", small_cluster), columns),
+        expected_frame(spark, "gold.load_totals", columns, expected),
+        **SAME_ROWS,
+    )
+
+
 @pytest.mark.stage("gold.leader_hotspots")
 def test_leaders_of_the_cluster_and_of_each_topic(spark: SparkSession, small_cluster: Frames) -> None:
     """Hot is a broker with more than 1.1 times the mean."""

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pipelines.config.capacity_file import read_capacities
 from pipelines.config.settings import CustomFailure, load_settings
 from pipelines.errors import SettingsError
-from pipelines.stages.cluster_inputs import check_settings, match_capacities, read_capacities
+from pipelines.stages.cluster_inputs import check_settings, match_capacities
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.kernels.failure_totals import BYTES_OUT, EVENTS, LEADERS, LOADS
 from udfs.failures.required_headroom import headroom_rows
@@ -101,7 +102,7 @@ def test_custom_failures_that_match_nothing_are_errors(cluster: str, failed: tup
 def test_comments_and_semicolons(tmp_path: Path) -> None:
     file = tmp_path / "capacity.csv"
     file.write_text("# of May\nbroker_id;leaders\n\n1;1500\n# 2;3\n")
-    assert {key: values[LEADERS] for key, values in read_capacities(str(file)).items()} == {("", 1): 1500}
+    assert {key: capacity.loads[LEADERS] for key, capacity in read_capacities(str(file)).items()} == {("", 1): 1500}
 
 
 def test_a_file_has_the_capacity_of_each_broker(tmp_path: Path) -> None:

@@ -53,14 +53,23 @@ def test_each_failure_is_that_of_the_broker_alone(source: Path) -> None:
 def test_json_keys_are_the_published_ones() -> None:
     snapshot = load(SAMPLES / "kafka-4.1.1-kraft")
     cluster = to_json(evaluate_brokers(snapshot, DEFAULTS))
-    assert list(cluster) == ["cluster", "partitions", "verdict", "brokers", "racks", "left_out"]
+    assert list(cluster) == [
+        "cluster",
+        "partitions",
+        "verdict",
+        "brokers",
+        "racks",
+        "left_out",
+        "survivor_loads",
+        "disks",
+    ]
     assert list(cluster["verdict"]) == ["level", "sentence", "points"]
     assert set(cluster["verdict"]["points"][0]) == {"level", "text", "step", "kind"}
     assert {"receivers", "at_one_replica_partitions", "leaders_worst_over_mean", "can_i_lose_it"} <= set(
         cluster["brokers"][0]
     )
     failure = to_json(evaluate_failure(snapshot, [2], DEFAULTS))
-    assert list(failure) == ["cluster", "failed", "partitions", "summary"]
+    assert list(failure) == ["cluster", "failed", "partitions", "summary", "survivor_loads"]
     assert set(failure["partitions"][0]) == {"topic", "partition", "leader_before", "leader_after", "elected_from"}
     renamed = {"at_one_replica_after", "worst_survivor_max_over_mean"}
     gaps = {"failed_already_dead", "state_assumed_partitions", "contradictions", "skipped_entries"}

@@ -1,0 +1,96 @@
+"""A larger, smaller or busier cluster than the sources show: brokers added or removed, and loads multiplied."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.errors import Infeasible, SourceError
+from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files.new_brokers import NewBroker, read_racks
+from pipelines.plan_files.plan_creation import create_plan
+from pipelines.plan_files.plan_reader import read_plan
+from pipelines.plan_files.state_after_plan import apply_plan
+from udfs.arrow.columns import replace_columns, to_lists
+from udfs.arrow.ragged import any_true
+from udfs.failures.topic_defaults import TopicDefaults
+from udfs.planning.plan_metrics import MetricOptions
+from udfs.planning.plan_request import PlanRequest
+from udfs.planning.waves import WaveLimits
+from udfs.plurals import count_of, join_names
+
+_MAX_SIZE = float(2**62)  # bytes
+_LOADS = ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")
+
+
+@dataclass(frozen=True)
+class PlanningOptions:
+    """What a plan needs beside its request."""
+
+    limits: WaveLimits
+    metrics: MetricOptions
+    defaults: TopicDefaults
+
+
+def grow_loads(snapshot: Snapshot, factor: float) -> Snapshot:
+    """Return the snapshot with all sizes and rates of partitions multiplied; raise SourceError if none is known."""
+    partitions = snapshot.partitions
+    known = [name for name in _LOADS if partitions[name].null_count < partitions.num_rows]
+    if not known:
+        problem = "its sources show neither sizes nor rates, which --grow multiplies"
+        raise SourceError(snapshot.cluster_id, problem, "Add the output of kafka-log-dirs --describe, or metrics")
+    columns = {name: pc.multiply(partitions[name].cast(pa.float64()), factor) for name in known}
+    if "size_bytes" in columns:
+        sizes = pc.min_element_wise(pc.round(columns["size_bytes"]), _MAX_SIZE, skip_nulls=False)
+        columns["size_bytes"] = sizes.cast(pa.int64())
+    return replace(snapshot, partitions=replace_columns(partitions, columns))
+
+
+def name_new_brokers(snapshot: Snapshot, count: int) -> list[NewBroker]:
+    """Name new brokers: the ids after the largest, each in the rack that has the fewest brokers by then.
+
+    They have no rack unless all brokers of the cluster have one, as Kafka then ignores all racks.
+    """
+    racks = read_racks(snapshot)
+    has_racks = bool(racks) and None not in racks.values()
+    brokers_of = Counter(rack for rack in racks.values() if rack is not None)
+    first = max(racks, default=-1) + 1
+    added = []
+    for broker in range(first, first + count):
+        rack = min(sorted(brokers_of), key=brokers_of.__getitem__) if has_racks else None
+        if rack is not None:
+            brokers_of[rack] += 1
+        added.append(NewBroker(broker, rack))
+    return added
+
+
+def carry_out(snapshot: Snapshot, request: PlanRequest, options: PlanningOptions) -> tuple[Snapshot, int]:
+    """Return (the snapshot after the plan for a request, replicas that the plan copies).
+
+    Raises: Infeasible, or SourceError for a wrong request.
+    """
+    with TemporaryDirectory() as folder:
+        out = Path(folder, "plan")
+        created = create_plan(snapshot, request, out, options.limits, options.metrics, options.defaults)
+        after = apply_plan(snapshot, read_plan(out), out)
+    return after, created.summary.metrics.moves
+
+
+def remove_brokers(snapshot: Snapshot, ids: Sequence[int]) -> Snapshot:
+    """Return the snapshot without these brokers; raise Infeasible if they still hold replicas."""
+    partitions = snapshot.partitions
+    replicas = to_lists(partitions["replicas"])
+    remaining = np.flatnonzero(any_true(np.isin(replicas.values, ids), replicas.offsets))
+    if len(remaining):
+        first = partitions.slice(int(remaining[0]), 1).to_pylist()[0]
+        problem = (
+            f"{count_of(len(remaining), 'partition')} cannot be moved, such as {first['topic']}-{first['partition']}"
+        )
+        raise Infeasible(f"{snapshot.cluster_id}: --remove {join_names(ids)}: {problem}")
+    stays = pc.invert(pc.is_in(snapshot.brokers["broker_id"], pa.array(ids, pa.int32())))
+    return replace(snapshot, brokers=snapshot.brokers.filter(stays))

@@ -1,0 +1,184 @@
+"""Make the rows of gold.load_totals, and from those of all snapshots gold.growth and gold.growth_forecasts."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipelines.config.capacity_file import Capacities, match_broker
+from pipelines.spark.arrow_frames import create_frame
+from pipelines.tables.gold_tables import LOAD_TOTALS
+from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
+from pipelines.tables.table_contract import SNAPSHOT_KEY
+from udfs.growth.forecast_rows import FORECASTS, LIMITS, Limit, forecast_rows
+from udfs.growth.growth_rows import US_PER_DAY, HistoryLimits, growth_rows, select_samples
+from udfs.growth.load_history import LOAD_SAMPLES, QUANTITIES, SubjectKind
+
+_KNOWN = {name: known for name, known in QUANTITIES.items() if name != "replicas"}
+_UNKNOWN_DISK = "add disk_bytes to capacity.file, or set plans.broker_bytes"
+_DISK_LIMITS = pa.schema(
+    [
+        ("cluster_id", pa.string()),
+        ("broker_id", pa.int32()),
+        ("limit_value", pa.float64()),
+        ("limit_source", pa.string()),
+    ]
+)
+_MAX_PARTITIONS = "growth.max_partitions_per_{}"
+
+
+class ClusterSample(NamedTuple):
+    """A time at which a run saw a cluster."""
+
+    snapshot_id: str
+    at: datetime  # UTC
+
+
+class PartitionLimits(NamedTuple):
+    """How many replicas a broker and a cluster should have at most."""
+
+    per_broker: int
+    per_cluster: int
+
+
+def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Compute gold.load_totals from silver tables."""
+    known = partitions.where(F.col("replicas").isNotNull()).withColumn("copies", F.size("replicas"))
+    by_topic = known.groupBy(*SNAPSHOT_KEY, "topic").agg(
+        F.count("*").alias("partitions"),
+        F.sum("copies").alias("replicas"),
+        F.sum(F.col("size_bytes") * F.col("copies")).alias("size_bytes"),
+        *(F.sum(name).alias(name) for name in ("bytes_in_per_s", "bytes_out_per_s")),
+        *(F.count(name).alias(count) for name, count in _KNOWN.items()),
+    )
+    sums = ("partitions", "replicas", *_KNOWN, *_KNOWN.values())
+    of_cluster = by_topic.groupBy(*SNAPSHOT_KEY).agg(*(F.sum(name).alias(name) for name in sums))
+    ids = topics.select(*SNAPSHOT_KEY, "topic", "topic_id")
+    of_topics = by_topic.join(ids, on=[*SNAPSHOT_KEY, "topic"], how="left")
+    replicas = known.select("*", F.explode("replicas").alias("broker_id"))
+    out_rate = F.when(F.col("leader") == F.col("broker_id"), F.col("bytes_out_per_s")).otherwise(
+        F.when(F.col("bytes_out_per_s").isNotNull(), 0.0)
+    )
+    by_broker = replicas.groupBy(*SNAPSHOT_KEY, "broker_id").agg(
+        F.count("*").alias("replicas"),
+        *(F.sum(name).alias(name) for name in ("size_bytes", "bytes_in_per_s")),
+        F.sum(out_rate).alias("bytes_out_per_s"),
+        *(F.count(name).alias(count) for name, count in _KNOWN.items()),
+    )
+    all_brokers = brokers.select(*SNAPSHOT_KEY, "broker_id").join(by_broker, [*SNAPSHOT_KEY, "broker_id"], "left")
+    of_brokers = all_brokers.fillna(0, ["replicas", *_KNOWN.values()]).withColumn("partitions", F.col("replicas"))
+    frames = {SubjectKind.CLUSTER: of_cluster, SubjectKind.BROKER: of_brokers, SubjectKind.TOPIC: of_topics}
+    rows = [_complete(frame.withColumn("subject_kind", F.lit(str(kind)))) for kind, frame in frames.items()]
+    return rows[0].unionByName(rows[1]).unionByName(rows[2])
+
+
+def _complete(frame: DataFrame) -> DataFrame:
+    """Select the columns of gold.load_totals; those that the frame lacks are null."""
+    fields = LOAD_TOTALS.schema.fields
+    columns = (F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType) for f in fields)
+    return frame.select(*(column.alias(f.name) for column, f in zip(columns, fields, strict=True)))
+
+
+def growth(totals: DataFrame, samples: Mapping[str, Sequence[ClusterSample]], limits: HistoryLimits) -> DataFrame:
+    """Compute gold.growth for the newest snapshots of clusters.
+
+    totals: gold.load_totals of all snapshots. samples: by cluster, in the order of their times, which differ.
+    """
+    times, rows = {}, []
+    for cluster, all_samples in samples.items():
+        at = np.array([_to_us(sample.at) for sample in all_samples], dtype=np.int64)
+        selected = select_samples(at, limits)
+        times[cluster] = at[selected]
+        snapshots = [all_samples[i].snapshot_id for i in selected.tolist()]
+        rows += [(cluster, snapshot, index) for index, snapshot in enumerate(snapshots)]
+    schema = from_arrow_schema(
+        pa.schema([("cluster_id", pa.string()), ("snapshot_id", pa.string()), ("sample", pa.int32())])
+    )
+    chosen = F.broadcast(create_frame(totals.sparkSession, rows, schema))
+    newest = {cluster: all_samples[-1].snapshot_id for cluster, all_samples in samples.items()}
+
+    def measure(key: tuple[pa.Scalar, ...], loads: pa.Table) -> pa.Table:
+        cluster = key[0].as_py()
+        trends = growth_rows(loads.select(LOAD_SAMPLES.names).cast(LOAD_SAMPLES), times[cluster], limits)
+        keys = [pa.repeat(value, trends.num_rows) for value in (cluster, newest[cluster])]
+        return pa.Table.from_arrays([*keys, *trends.columns], names=[*SNAPSHOT_KEY, *trends.column_names])
+
+    loads = totals.join(chosen, on=list(SNAPSHOT_KEY)).select("cluster_id", *LOAD_SAMPLES.names)
+    return loads.groupBy("cluster_id").applyInArrow(measure, GROWTH.schema).select(*GROWTH.column_names)
+
+
+def _to_us(at: datetime) -> int:
+    return round(at.timestamp() * US_PER_DAY / 86_400)
+
+
+def disk_limits(brokers: DataFrame, capacities: Capacities, broker_bytes: int) -> DataFrame:
+    """List the bytes that the disks of brokers hold: cluster_id, broker_id, limit_value and limit_source.
+
+    The first source that knows a broker decides: a row of the capacity file, then plans.broker_bytes (0 = unknown).
+    """
+    rows = []
+    for broker in brokers.select("cluster_id", "broker_id").collect():
+        capacity = match_broker(capacities, broker.cluster_id, broker.broker_id)
+        if capacity is not None and capacity.disk_bytes >= 0:
+            rows.append((*broker, capacity.disk_bytes, "capacity.file"))
+        elif broker_bytes:
+            rows.append((*broker, float(broker_bytes), "plans.broker_bytes"))
+    return create_frame(brokers.sparkSession, rows, from_arrow_schema(_DISK_LIMITS))
+
+
+def growth_forecasts(
+    growth_of: DataFrame, headroom: DataFrame, disks: DataFrame, partition_limits: PartitionLimits
+) -> DataFrame:
+    """Compute gold.growth_forecasts.
+
+    Args:
+        growth_of: gold.growth of the newest snapshots.
+        headroom: gold.headroom of the same snapshots.
+        disks: cluster_id, broker_id, limit_value (bytes that the broker's disks hold), limit_source.
+        partition_limits: How many replicas a broker and a cluster should have at most.
+    """
+    of_brokers, of_clusters = (
+        growth_of.where(F.col("subject_kind") == str(k)) for k in (SubjectKind.BROKER, SubjectKind.CLUSTER)
+    )
+    size_of_brokers = of_brokers.where("quantity = 'size_bytes'")
+    with_disks = size_of_brokers.join(disks, on=["cluster_id", "broker_id"], how="left")
+    full = _limit(with_disks, Limit.DISK_FULL, F.col("limit_value"), F.coalesce("limit_source", F.lit(_UNKNOWN_DISK)))
+    survivors = headroom.where("scheme = 'observed' AND scenario_kind = 'broker' AND capacity_source = 'file'").select(
+        *SNAPSHOT_KEY, F.col("resource").alias("quantity"), "required_headroom_ratio", "worst_scenario", "worst_broker"
+    )
+    rates = of_clusters.where("quantity IN ('bytes_in_per_s', 'bytes_out_per_s')")
+    with_capacity = rates.join(survivors, on=[*SNAPSHOT_KEY, "quantity"], how="left")
+    worst = F.concat(F.lit("capacity.file, broker "), "worst_broker", F.lit(" after the failure of "), "worst_scenario")
+    missing = F.concat(F.lit("add "), "quantity", F.lit(" to capacity.file"))
+    # The load of the worst survivor grows as that of the cluster: it reaches its capacity at this load of the cluster.
+    at_capacity = F.try_divide(F.col("level"), 1 + F.col("required_headroom_ratio"))
+    over = _limit(with_capacity, Limit.SURVIVOR_OVER_CAPACITY, at_capacity, F.coalesce(worst, missing))
+    replicas = F.col("quantity") == "replicas"
+    counts = [
+        _limit(frame.where(replicas), name, F.lit(float(value)), F.lit(_MAX_PARTITIONS.format(unit)))
+        for frame, name, value, unit in (
+            (of_brokers, Limit.BROKER_PARTITIONS, partition_limits.per_broker, "broker"),
+            (of_clusters, Limit.CLUSTER_PARTITIONS, partition_limits.per_cluster, "cluster"),
+        )
+    ]
+    rows = full.unionByName(over).unionByName(counts[0]).unionByName(counts[1])
+
+    def forecast(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            forecasts = forecast_rows(table.select(LIMITS.names).cast(LIMITS))
+            columns = [*table.select(list(SNAPSHOT_KEY)).columns, *forecasts.columns]
+            yield from pa.Table.from_arrays(columns, names=[*SNAPSHOT_KEY, *FORECASTS.names]).to_batches()
+
+    return rows.mapInArrow(forecast, GROWTH_FORECASTS.schema).select(*GROWTH_FORECASTS.column_names)
+
+
+def _limit(frame: DataFrame, name: Limit, value: Column, source: Column) -> DataFrame:
+    """Select the growth of quantities with a limit."""
+    added = {"limit_name": F.lit(str(name)), "limit_value": value.cast("double"), "limit_source": source}
+    return frame.withColumns(added).select(*SNAPSHOT_KEY, *LIMITS.names)

@@ -1,0 +1,1 @@
+"""Functions on arrays; they use only numpy and scipy."""
