@@ -156,7 +156,7 @@ def growth_forecasts(
     worst = F.concat(F.lit("capacity.file, broker "), "worst_broker", F.lit(" after the failure of "), "worst_scenario")
     missing = F.concat(F.lit("add "), "quantity", F.lit(" to capacity.file"))
     # The load of the worst survivor grows as that of the cluster: it reaches its capacity at this load of the cluster.
-    at_capacity = F.try_divide(F.col("level"), 1 + F.col("required_headroom_ratio"))
+    at_capacity = F.try_divide(F.coalesce("level", "latest_value"), 1 + F.col("required_headroom_ratio"))
     over = _limit(with_capacity, Limit.SURVIVOR_OVER_CAPACITY, at_capacity, F.coalesce(worst, missing))
     replicas = F.col("quantity") == "replicas"
     counts = [

@@ -119,7 +119,10 @@ def test_too_little_history_is_reported_as_such(store: Store) -> None:
     measure_growth(store, ["prod", "unknown"], load_settings(["growth.min_samples=5"], environ={}))
     expected = "too little history: 4 samples, and a slope needs 5"
     assert {(row["slope_per_day"], row["reason"]) for row in read_newest(store, GROWTH.name)} == {(None, expected)}
-    found = {(row["limit_name"], row["broker_id"]): row for row in read_newest(store, GROWTH_FORECASTS.name)}
+    forecasts = read_newest(store, GROWTH_FORECASTS.name)
+    (survivor,) = (row for row in forecasts if row["limit_name"] == "survivor_over_capacity" and row["limit_value"])
+    assert (survivor["limit_value"], survivor["reason"]) == (pytest.approx(900 * KB), expected)
+    found = {(row["limit_name"], row["broker_id"]): row for row in forecasts}
     assert found["broker_partitions", 1]["reason"] == expected
     disk = "the limit is unknown: add disk_bytes to capacity.file, or set plans.broker_bytes"
     assert found["disk_full", 1]["reason"] == f"{expected}; {disk}"
