@@ -172,6 +172,7 @@ def _pack_plans(t: Frames, context: Context) -> DataFrame:
 
 RAW, _ENTITIES = "bronze.raw_metadata", "internal.entities"
 BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
+_REPLICAS, LOG_DIRS = "silver.replicas", "silver.log_dirs"
 _TOPICS, _PARTITIONS, _PACKED_PLANS = "silver.topics", "silver.partitions", "internal.packed_plans"
 _SILVER_INPUTS = (_TOPICS, _PARTITIONS, BROKERS)
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
@@ -184,7 +185,8 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage(BROKERS, (_ENTITIES,), silver_stages.brokers),
     Stage(_TOPICS, (_ENTITIES,), lambda t, c: silver_stages.topics(t[_ENTITIES], c.settings.topics.defaults)),
     Stage(_PARTITIONS, (_ENTITIES, BROKERS), _partitions),
-    _plain_stage("silver.replicas", (_ENTITIES, BROKERS), silver_stages.replicas),
+    _plain_stage(_REPLICAS, (_ENTITIES, BROKERS), silver_stages.replicas),
+    _plain_stage(LOG_DIRS, (_ENTITIES, _REPLICAS), silver_stages.log_dirs),
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
