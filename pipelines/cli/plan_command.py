@@ -28,7 +28,7 @@ from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, Infeasible, SettingsError, SourceError
 from pipelines.ingest.sources import is_live
 
-_GOALS = "leaders, failover, balance, drain, expand, replace, repair or rf."
+_GOALS = "leaders, failover, balance, drain, expand, replace, repair, log-dirs or rf."
 _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
 _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
@@ -188,7 +188,7 @@ def plan(
     for warning in list_warnings(created):
         print_warning(warning)
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
-    if is_live(source) and out is not None and not printed:
+    if is_live(source) and out is not None and not printed and not created.moves_log_dirs:
         lines = chain(lines, [f"  or: {_name_apply_command(source, command_config, out)}"])
     common_options.write_answer(json_file, build_answer(created), lines)
 

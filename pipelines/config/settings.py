@@ -14,7 +14,7 @@ from pipelines.config.settings_text import parse_toml, parse_value, read_setting
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
 from udfs.placement.schemes import MANUAL, SCHEMES
-from udfs.planning.goal_registry import GOALS
+from udfs.planning.goal_registry import GOALS, LOG_DIRS
 from udfs.planning.plan_request import PRIORITIES
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ class CapacitySettings(SettingsSection):
     """[capacity]: the load that brokers can bear."""
 
     headroom: Number = Field(ge=0, le=_MAX_RATIO)
+    max_disk_ratio: Number = Field(gt=0, le=1)
     file: Text
 
 
@@ -129,6 +130,8 @@ def _check_goals(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name not in (RECOMMENDED, *GOALS):
             raise ValueError(f"there is no goal {quote_value(name)}. Choose from {', '.join((RECOMMENDED, *GOALS))}")
+        if name == LOG_DIRS:
+            raise ValueError(f"{name} is only for the command plan. Leave it out")
         if name != RECOMMENDED and GOALS[name].required_options:
             options = " and ".join(GOALS[name].required_options)
             raise ValueError(f"{name} needs {options}: use `kafka-placement plan`")
