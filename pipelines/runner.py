@@ -15,6 +15,7 @@ from time import monotonic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.config.capacity_file import read_capacity_rows
 from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
 from pipelines.ingest.format_registry import check_source
@@ -24,7 +25,7 @@ from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.delta_tables import EMBEDDED
 from pipelines.spark.session import silence_spark
 from pipelines.spark.store import Store
-from pipelines.stages.cluster_inputs import check_settings, read_capacities
+from pipelines.stages.cluster_inputs import check_settings
 from pipelines.stages.finished_steps import find_finished_steps, get_program_version
 from pipelines.stages.ingest_stages import FILES, count_parts, raw_metadata
 from pipelines.stages.scheduler import run_steps
@@ -48,7 +49,7 @@ def make_context(
     sources: Sequence[Source], settings: Settings, as_of: datetime, format_name: str | None = None
 ) -> Context:
     """Make the context of a new run, as of a time (UTC); raise SettingsError if the capacity file is invalid."""
-    read_capacities(settings.capacity.file)  # checked now, not after an hour
+    read_capacity_rows(settings.capacity.file)  # checked now, not after an hour
     keyed = {SnapshotKey(s.cluster_id, compute_snapshot_id(s, format_name)): s for s in sources}
     return Context(uuid.uuid4().hex[:12], as_of, settings, keyed, format_name)
 

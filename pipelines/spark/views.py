@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.disk_views import DISK_SQL
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
@@ -312,7 +313,7 @@ FROM (
   ) UNPIVOT (value FOR metric IN (under_replicated_partitions, under_min_isr_partitions))
 ) m JOIN insights.snapshots s ON m.cluster_id = s.cluster_id AND m.snapshot_id = s.snapshot_id
 """
-VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES))
+VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES + DISK_SQL))
 BY_NAME = {view.name: view for view in VIEWS}
 
 

@@ -1,30 +1,21 @@
 """What the failure stages need of each cluster: its live brokers, custom failures, and the capacities of brokers."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from pipelines.config.capacity_file import read_capacities, read_capacity_rows
 from pipelines.config.settings import CustomFailure
 from pipelines.errors import SettingsError
-from pipelines.quoted_values import quote_value
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters
 from udfs.failures.kernels.failure_totals import LOADS
-from udfs.failures.required_headroom import RESOURCES
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
-
-_MAX_BYTES = 100_000_000  # of a capacity file
-_COLUMNS = ("cluster", "broker_id", *RESOURCES)
-
-# Capacities (one per load, NaN = no limit) by cluster ("" = every cluster) and broker id.
-Capacities = Mapping[tuple[str, int], list[float]]
 
 
 def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
@@ -71,7 +62,7 @@ def check_settings(brokers: DataFrame, custom: Sequence[CustomFailure], file: st
         known.setdefault(row.cluster_id, set()).add(row.broker_id)
     for failure in custom:
         _check_custom_failure(failure, known)
-    capacities = read_capacities(file)
+    capacities = {row.key: row for row in read_capacity_rows(file)}
     for cluster, broker in capacities:
         if cluster in known and broker not in known[cluster]:
             raise SettingsError(f"capacity.file {file}: cluster {cluster} has no broker {broker}")
@@ -108,63 +99,3 @@ def match_capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], npt
         if any(row is not None for row in rows):
             out[key] = np.array([row or [np.nan] * LOADS for row in rows])
     return out
-
-
-def read_capacities(file: str) -> Capacities:
-    """Read the capacity file: CSV with commas, semicolons or tabs, # for comments; raise SettingsError if wrong."""
-    if not file:
-        return {}
-    try:
-        with Path(file).open("rb") as stream:
-            data = stream.read(_MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise SettingsError(f"capacity.file {file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"capacity.file {file}: byte {error.start} is not UTF-8. Save it as UTF-8") from error
-    if len(data) > _MAX_BYTES:
-        raise SettingsError(f"capacity.file {file}: has more than {_MAX_BYTES:,} bytes. Name a list of capacities")
-    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"]
-    number, header = lines[0] if lines else (1, "")
-    delimiter = next((mark for mark in ",;\t" if mark in header), ",")
-    names = [name.strip() for name in _split_cells(header, delimiter, f"capacity.file {file}, line {number}")]
-    wrong = [name for i, name in enumerate(names) if name not in _COLUMNS or name in names[:i]]
-    if "broker_id" not in names or wrong:
-        problem = f"column {quote_value(wrong[0])} is unknown or repeated" if wrong else "there is no column broker_id"
-        raise SettingsError(f"capacity.file {file}, line {number}: {problem}. Columns: {', '.join(_COLUMNS)}")
-    capacities: dict[tuple[str, int], list[float]] = {}
-    for number, line in lines[1:]:
-        where = f"capacity.file {file}, line {number}"
-        cells = _split_cells(line, delimiter, where)
-        if len(cells) > len(names):
-            raise SettingsError(f"{where}: {len(cells)} values for {len(names)} columns. Write 1500, not 1,500")
-        key, values = _parse_row(dict(zip(names, cells, strict=False)), where)
-        if key in capacities:
-            raise SettingsError(f"{where}: broker {key[1]} is repeated. Keep one row")
-        capacities[key] = values
-    return capacities
-
-
-def _split_cells(line: str, delimiter: str, where: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error as error:  # a cell of more than 128 KB
-        raise SettingsError(f"{where}: {error}. Correct the line") from error
-
-
-def _parse_row(row: Mapping[str, str], where: str) -> tuple[tuple[str, int], list[float]]:
-    broker = row.get("broker_id", "").strip()
-    if not (broker.isascii() and broker.isdigit() and len(broker) <= 10):
-        raise SettingsError(f"{where}: broker_id is {quote_value(broker)}. Write a broker's id")
-    values = [float("nan")] * LOADS
-    for name, load in RESOURCES.items():
-        text = row.get(name, "").strip()
-        if not text:
-            continue
-        try:
-            values[load] = float(text) if "_" not in text else -1.0  # Python would accept 1_000
-        except ValueError:
-            values[load] = -1.0
-        if not (np.isfinite(values[load]) and values[load] >= 0):
-            raise SettingsError(f"{where}: {name} is {quote_value(text)}. Write a number >= 0, or nothing for no limit")
-    return (row.get("cluster", "").strip(), int(broker)), values

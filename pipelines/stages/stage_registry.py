@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from pipelines.config.capacity_file import read_disk_capacities
 from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
 from pipelines.config.settings import RECOMMENDED, Settings
 from pipelines.errors import SettingsError
@@ -16,6 +17,7 @@ from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.quoted_values import quote_value
 from pipelines.report.verdict_reader import VERDICT_TABLES, judge_frames
 from pipelines.stages import (
+    disk_stage,
     hotspot_stage,
     origin_stage,
     placement_stage,
@@ -151,6 +153,13 @@ def _headroom_stage(table: Table, over_capacity: bool) -> Stage:
     return Stage(table.name, (SUMS, BROKERS, _TOPICS), make)
 
 
+def _disk_after_failure(t: Frames, context: Context) -> DataFrame:
+    capacity = context.settings.capacity
+    disks = read_disk_capacities(capacity.file)
+    tables = (t[_PARTITIONS], t[BROKERS], t[LOG_DIRS])
+    return disk_stage.disk_after_failure(*tables, capacity.max_disk_ratio, disks)
+
+
 def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
     run, hotspots = context.settings.run, context.settings.hotspots
     schemes = [name for name in run.schemes if is_computed(name)]
@@ -198,6 +207,7 @@ STAGES: tuple[Stage, ...] = (
     _failure_stage(gold_tables.RANDOM_FAILURES, lambda c: arrow_functions.table_function(random_failure_rows)),
     _headroom_stage(gold_tables.HEADROOM, over_capacity=False),
     _headroom_stage(gold_tables.OVER_CAPACITY, over_capacity=True),
+    Stage("gold.disk_after_failure", (_PARTITIONS, BROKERS, LOG_DIRS), _disk_after_failure),
     _failure_stage(gold_tables.SCHEME_DISTRIBUTION, lambda c: arrow_functions.table_function(distribution_rows)),
     _failure_stage(gold_tables.BROKER_LOAD, lambda c: arrow_functions.table_function_with_racks(broker_load_rows)),
     _failure_stage(

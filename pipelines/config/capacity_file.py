@@ -1,0 +1,112 @@
+"""The file of capacities of brokers and their disks: capacity.file."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pipelines.errors import SettingsError
+from pipelines.quoted_values import quote_value
+from udfs.failures.kernels.failure_totals import LOADS
+from udfs.failures.required_headroom import RESOURCES
+
+_MAX_BYTES = 100_000_000
+_DISK, _LOG_DIR = "disk_bytes", "log_dir"
+_COLUMNS = ("cluster", "broker_id", *RESOURCES, _DISK, _LOG_DIR)
+
+# Capacities (one per load, NaN = no limit) by cluster ("" = every cluster) and broker id.
+Capacities = Mapping[tuple[str, int], list[float]]
+
+
+class CapacityRow(NamedTuple):
+    """One row: capacities of a broker, or the bytes of one of its log dirs."""
+
+    key: tuple[str, int]  # cluster ("" = every cluster), broker id
+    log_dir: str  # "" = the broker as a whole
+    loads: list[float]  # one per load; NaN = no limit
+    disk_bytes: float  # NaN = unknown
+
+
+def read_capacities(file: str) -> Capacities:
+    """Read the capacities of brokers that have any. Raises: SettingsError if the file is wrong."""
+    rows = read_capacity_rows(file)
+    return {row.key: row.loads for row in rows if not row.log_dir and not np.isnan(row.loads).all()}
+
+
+def read_disk_capacities(file: str) -> dict[tuple[str, int, str], float]:
+    """Read the bytes of disks by cluster ("" = every cluster), broker and log dir ("" = all of the broker)."""
+    rows = read_capacity_rows(file)
+    return {(*row.key, row.log_dir): row.disk_bytes for row in rows if not np.isnan(row.disk_bytes)}
+
+
+def read_capacity_rows(file: str) -> list[CapacityRow]:
+    """Read the file: CSV with commas, semicolons or tabs, # for comments. Raises: SettingsError if it is wrong."""
+    if not file:
+        return []
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(_MAX_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise SettingsError(f"capacity.file {file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"capacity.file {file}: byte {error.start} is not UTF-8. Save it as UTF-8") from error
+    if len(data) > _MAX_BYTES:
+        raise SettingsError(f"capacity.file {file}: has more than {_MAX_BYTES:,} bytes. Name a list of capacities")
+    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"]
+    number, header = lines[0] if lines else (1, "")
+    delimiter = next((mark for mark in ",;\t" if mark in header), ",")
+    names = [name.strip() for name in _split_cells(header, delimiter, f"capacity.file {file}, line {number}")]
+    wrong = [name for i, name in enumerate(names) if name not in _COLUMNS or name in names[:i]]
+    if "broker_id" not in names or wrong:
+        problem = f"column {quote_value(wrong[0])} is unknown or repeated" if wrong else "there is no column broker_id"
+        raise SettingsError(f"capacity.file {file}, line {number}: {problem}. Columns: {', '.join(_COLUMNS)}")
+    rows: dict[tuple[tuple[str, int], str], CapacityRow] = {}
+    for number, line in lines[1:]:
+        where = f"capacity.file {file}, line {number}"
+        cells = _split_cells(line, delimiter, where)
+        if len(cells) > len(names):
+            raise SettingsError(f"{where}: {len(cells)} values for {len(names)} columns. Write 1500, not 1,500")
+        row = _parse_row(dict(zip(names, cells, strict=False)), where)
+        if (row.key, row.log_dir) in rows:
+            which = f"log dir {row.log_dir} of " if row.log_dir else ""
+            raise SettingsError(f"{where}: {which}broker {row.key[1]} is repeated. Keep one row")
+        rows[row.key, row.log_dir] = row
+    return list(rows.values())
+
+
+def _split_cells(line: str, delimiter: str, where: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error as error:  # a cell of more than 128 KB
+        raise SettingsError(f"{where}: {error}. Correct the line") from error
+
+
+def _parse_row(row: Mapping[str, str], where: str) -> CapacityRow:
+    broker = row.get("broker_id", "").strip()
+    if not (broker.isascii() and broker.isdigit() and len(broker) <= 10):
+        raise SettingsError(f"{where}: broker_id is {quote_value(broker)}. Write a broker's id")
+    loads = [float("nan")] * LOADS
+    for name, load in RESOURCES.items():
+        loads[load] = _parse_number(row, name, where)
+    log_dir = row.get(_LOG_DIR, "").strip()
+    if log_dir and not np.isnan(loads).all():
+        raise SettingsError(f"{where}: a log dir has only {_DISK}. Write other capacities in a row of the broker")
+    key = (row.get("cluster", "").strip(), int(broker))
+    return CapacityRow(key, log_dir, loads, _parse_number(row, _DISK, where))
+
+
+def _parse_number(row: Mapping[str, str], name: str, where: str) -> float:
+    """Parse a cell; NaN if it is empty."""
+    text = row.get(name, "").strip()
+    if not text:
+        return float("nan")
+    try:
+        value = float(text) if "_" not in text else -1.0  # Python would accept 1_000
+    except ValueError:
+        value = -1.0
+    if not (np.isfinite(value) and value >= 0):
+        raise SettingsError(f"{where}: {name} is {quote_value(text)}. Write a number >= 0, or nothing for no limit")
+    return value
