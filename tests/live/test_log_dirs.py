@@ -95,19 +95,26 @@ def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path:
     wait_until(lambda: find_places(jbod)[0] == before, "the rollback does not end")
 
 
-def test_apply_copies_replicas_to_the_planned_log_dirs(jbod: KafkaCluster, tmp_path: Path) -> None:
-    jbod.create_topics({"single": ({p: [1] for p in range(4)}, {})})
-    jbod.produce({("single", p): 50 for p in range(4)})
-    jbod.wait_until_settled(_PARTITIONS + 4)
+@pytest.mark.parametrize("tool", ["apply", "kafka-reassign-partitions"])
+def test_copied_replicas_are_in_the_planned_log_dirs(jbod: KafkaCluster, tmp_path: Path, tool: str) -> None:
+    topic = f"single-{tool}"
+    jbod.create_topics({topic: ({p: [1] for p in range(4)}, {})})
+    jbod.produce({(topic, p): 50 for p in range(4)})
+    wait_until(lambda: all((topic, p, 1) in find_places(jbod)[0] for p in range(4)), "not every replica has a log dir")
     plan, source = tmp_path / "plan", f"jbod=kafka://{jbod.bootstrap}"
-    call("plan", source, "--goal", "rf", "--rf", "2", "--topics", "single", "--out", str(plan))
+    call("plan", source, "--goal", "rf", "--rf", "2", "--topics", topic, "--out", str(plan))
     changes = json.loads((plan / "plan.json").read_text())["changes"]
     planned = {(one["topic"], one["partition"], int(b)): path for one in changes for b, path in one["log_dirs"].items()}
     assert {key[2] for key in planned} == {2}
     assert len({*planned.values()}) > 1
-    call("apply", str(plan), "--bootstrap-server", jbod.bootstrap, "--execute")
-    after, _ = find_places(jbod)
-    assert planned.items() <= after.items()
+    if tool == "apply":
+        call("apply", str(plan), "--bootstrap-server", jbod.bootstrap, "--execute")
+        after, moving = find_places(jbod)
+        assert planned.items() <= after.items()
+        assert not moving
+    else:
+        reassign(jbod, plan / "wave-01.json", "--execute")
+        wait_until(lambda: planned.items() <= find_places(jbod)[0].items(), "replicas are not where they should be")
 
 
 def test_a_running_cluster_shows_the_bytes_of_its_volumes(jbod: KafkaCluster, tmp_path: Path) -> None:
