@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace as replace_fields
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -121,6 +122,7 @@ def plan(
     from pipelines.cli.plan_remedies import list_remedies
     from pipelines.cli.plan_rendering import render_plan, render_progress
     from pipelines.cli.plan_warnings import list_warnings
+    from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
     from pipelines.ingest.merge.live_brokers import get_bootstrap_server
     from pipelines.plan_files.new_brokers import (
@@ -169,6 +171,8 @@ def plan(
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
     snapshot = state.apply(snapshot)
+    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
+    snapshot = replace_fields(snapshot, log_dirs=log_dirs)
     named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER
     command = PlanCommandLine(source, written.values | _list_other_options(context))
     snapshot = add_new_brokers(snapshot, new_brokers)

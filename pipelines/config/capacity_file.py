@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
@@ -39,6 +40,21 @@ def read_disk_capacities(file: str) -> dict[tuple[str, int, str], float]:
     """Read the bytes of disks by cluster ("" = every cluster), broker and log dir ("" = all of the broker)."""
     rows = read_capacity_rows(file)
     return {(*row.key, row.log_dir): row.disk_bytes for row in rows if not np.isnan(row.disk_bytes)}
+
+
+def add_disk_capacities(log_dirs: pa.Table, cluster: str, file: str) -> pa.Table:
+    """Replace the bytes of the volumes of log dirs (schema LOG_DIRS) by those of the file, where it has any.
+
+    Usable bytes are then unknown: the volume less what its logs use.
+    """
+    disks = read_disk_capacities(file)
+    rows = log_dirs.to_pylist()
+    for row in rows:
+        place = (row["broker_id"], row["log_dir"])
+        total = disks.get((cluster, *place), disks.get(("", *place)))
+        if total is not None:
+            row |= {"total_bytes": round(total), "usable_bytes": None}
+    return pa.Table.from_pylist(rows, log_dirs.schema)
 
 
 def read_capacity_rows(file: str) -> list[CapacityRow]:

@@ -73,20 +73,21 @@ def add_log_dirs(model: ClusterModel, log_dirs: pa.Table, partitions: pa.Table, 
     )  # one key of broker and path
     of_replica, size = _find_logs(model, partitions, to_array(names))
     stray = _sum_stray_logs(stray_logs, to_array(names))
-    return replace(
-        model,
-        log_dirs=BrokerLogDirs(
-            offsets,
-            tuple(known["log_dir"].to_pylist()),
-            np.asarray(pc.is_null(known["log_dir_error"]).to_numpy(zero_copy_only=False), dtype=np.bool_),
-            _to_floats(known["total_bytes"]),
-            _to_floats(known["usable_bytes"]),
-            of_replica,
-            size,
-            _find_moving(model, stray_logs),
-            stray,
-        ),
+    log_dirs_of_model = BrokerLogDirs(
+        offsets,
+        tuple(known["log_dir"].to_pylist()),
+        np.asarray(pc.is_null(known["log_dir_error"]).to_numpy(zero_copy_only=False), dtype=np.bool_),
+        _to_floats(known["total_bytes"]),
+        _to_floats(known["usable_bytes"]),
+        of_replica,
+        size,
+        _find_moving(model, stray_logs),
+        stray,
     )
+    total, usable = log_dirs_of_model.total, log_dirs_of_model.usable
+    unused = total - log_dirs_of_model.sum_sizes(of_replica)  # of volumes whose bytes a file has
+    usable = np.where(np.isnan(usable), np.maximum(unused, 0.0), usable)
+    return replace(model, log_dirs=replace(log_dirs_of_model, usable=usable))
 
 
 def _to_floats(column: pa.ChunkedArray) -> Floats:

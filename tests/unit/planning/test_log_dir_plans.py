@@ -127,6 +127,24 @@ def test_an_independent_judge_finds_no_fault(seed: int, tmp_path: Path) -> None:
     assert sum(one["bytes_lower_bound"] for one in brokers.values()) <= verdict["bytes"]
 
 
+def test_volumes_of_a_file_count(tmp_path: Path) -> None:
+    """Log dirs are as full as their bytes over those of their volumes, and get no more than these leave."""
+    cluster = make_cluster(4, volumes=False)
+    rng = np.random.default_rng(4)
+    volumes = {place: int(rng.integers(2, 9)) * 10**8 for place in cluster.volumes}
+    file = tmp_path / "capacity.csv"
+    lines = [f"c,{broker},{path},{total}\n" for (broker, path), total in volumes.items()]
+    file.write_text("cluster,broker_id,log_dir,disk_bytes\n" + "".join(lines))
+    files = plan_files(cluster, tmp_path, "--set", f"capacity.file={file}")
+    loads = cluster.loads
+    cluster.volumes = {place: (total, max(total - loads[place], 0)) for place, total in volumes.items()}
+    verdict = judge_log_dirs(cluster, files["reassignment.json"])
+    assert verdict["faults"] == {}
+    for one in files["plan.json"]["certificate"]["brokers"]:
+        assert one["max_over_mean_before"] == pytest.approx(verdict["before"][one["broker"]])
+        assert one["max_over_mean"] == pytest.approx(verdict["after"][one["broker"]])
+
+
 def test_the_rollback_restores_every_log_dir(tmp_path: Path) -> None:
     cluster = make_cluster(5)
     files = plan_files(cluster, tmp_path)
