@@ -15,7 +15,7 @@ from time import monotonic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.config.capacity_file import read_capacities
+from pipelines.config.capacity_file import read_capacity_rows
 from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
 from pipelines.growth_measurement import measure_growth
@@ -50,7 +50,7 @@ def make_context(
     sources: Sequence[Source], settings: Settings, as_of: datetime, format_name: str | None = None
 ) -> Context:
     """Make the context of a new run, as of a time (UTC); raise SettingsError if the capacity file is invalid."""
-    read_capacities(settings.capacity.file)  # checked now, not after an hour
+    read_capacity_rows(settings.capacity.file)  # checked now, not after an hour
     keyed = {SnapshotKey(s.cluster_id, compute_snapshot_id(s, format_name)): s for s in sources}
     return Context(uuid.uuid4().hex[:12], as_of, settings, keyed, format_name)
 

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace as replace_fields
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,7 +38,7 @@ from pipelines.errors import EXIT_INPUT, Infeasible, SettingsError, SourceError
 from pipelines.ingest.sources import is_live
 from pipelines.metrics.metrics_origin import hide_secrets
 
-_GOALS = "leaders, failover, balance, drain, expand, replace, repair, rf or zones."
+_GOALS = "leaders, failover, balance, drain, expand, replace, repair, rf, log-dirs or zones."
 _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
 _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
@@ -132,6 +133,7 @@ def plan(
     from pipelines.cli.plan_remedies import list_remedies
     from pipelines.cli.plan_rendering import render_plan, render_progress
     from pipelines.cli.plan_warnings import list_warnings
+    from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
     from pipelines.ingest.merge.live_brokers import get_bootstrap_server
     from pipelines.plan_files.new_brokers import (
@@ -182,6 +184,8 @@ def plan(
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
     snapshot = state.apply(snapshot)
+    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
+    snapshot = replace_fields(snapshot, log_dirs=log_dirs)
     named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER
     command = PlanCommandLine(source, written.values | _list_other_options(context))
     snapshot = add_new_brokers(snapshot, new_brokers)
@@ -201,7 +205,7 @@ def plan(
     for warning in list_warnings(created):
         print_warning(warning)
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
-    if is_live(source) and out is not None and not printed:
+    if is_live(source) and out is not None and not printed and not created.moves_log_dirs:
         lines = chain(lines, [f"  or: {_name_apply_command(source, command_config, out)}"])
     common_options.write_answer(json_file, build_answer(created), lines)
 

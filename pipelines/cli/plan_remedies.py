@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 from pipelines.cli.plan_command_line import PlanCommandLine
 from udfs.planning.cluster_model import ClusterModel
-from udfs.planning.constraints import build_rules
+from udfs.planning.constraints import COPYING_GOALS, build_rules
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.replicas.count_limits import find_lost_racks
 
 
 def list_remedies(model: ClusterModel, request: PlanRequest, command: PlanCommandLine) -> Iterator[str]:
     """List the commands that avoid that racks lose their last broker; nothing for other reasons."""
-    lost = find_lost_racks(model, build_rules(model, request))
-    if not lost:
+    lost = find_lost_racks(model, build_rules(model, request)) if request.goal in COPYING_GOALS else []
+    if not len(lost):
         return
     first = int(model.broker_ids.max()) + 1
     names = [model.rack_names[rack] for rack in lost]

@@ -8,6 +8,7 @@ import numpy as np
 
 from pipelines.cli.bottleneck_rendering import render_bottleneck
 from pipelines.cli.disk_rendering import render_disk_growth
+from pipelines.cli.log_dir_rendering import name_dir_throttle, render_log_dirs
 from pipelines.cli.plan_command_line import PlanCommandLine
 from pipelines.cli.rack_rendering import render_rack_repairs, render_racks
 from pipelines.cli.repair_rendering import render_urgent_repair
@@ -78,6 +79,7 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     yield from _list("brokers that are back, from which this plan moves replicas away", progress.returned_brokers)
     yield from _list("brokers in another rack than before", racks)
     yield from _list("brokers that the source newly marks for draining", progress.drained_brokers)
+    yield from _list("log dirs", progress.log_dir_problems)
     yield from _list("changed partitions", map(_describe_change, progress.changed_partitions))
     moves = (
         f"{move.topic}-{move.partition} (adding {move.adding}, removing {move.removing}, {origin[move.planned]})"
@@ -135,6 +137,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         yield f"  copied: {format_count(metrics.moves, 'replica')}, {size}"
     else:
         yield "  nothing is copied"
+    yield from render_log_dirs(plan)
     yield from render_disk_growth(plan)
     lists, leaders = format_count(metrics.lists_changed, "replica list"), metrics.leader_changes
     elected = int(summary.elections.elected.sum())
@@ -300,6 +303,8 @@ def _describe_proof(proof: certificates.Proof, few_moves: bool) -> str:
     """Describe a value and its bound. few_moves: whether the plan minimizes copied replicas, and not bytes."""
     show = format_bytes if proof.quantity.startswith("bytes") else "{:,.10g}".format
     text = f"{proof.quantity}: {show(proof.value)}, proven lower bound {show(proof.lower_bound)}"
+    if proof.quantity == certificates.BYTES_BETWEEN_LOG_DIRS:
+        text += " for any plan that reaches as much"
     if "survivor" in proof.quantity:
         text += " with these leaders"
     elif proof.quantity == certificates.LEADERS_CHANGED:
@@ -362,8 +367,10 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
         yield f"{election}    # {format_count(elections, 'partition')} {verb} now"
         return
     files = [plan_writer.name_wave_file(name) for name in plan_writer.name_waves(waves.waves)]
-    yield reassign(files[0], f"--execute{throttle if copies else ''}")
-    yield reassign(files[0], f"--verify{'    # once complete, it removes the throttle' if copies else ''}")
+    dir_throttle = name_dir_throttle(summary)
+    yield reassign(files[0], f"--execute{throttle if copies else dir_throttle}")
+    removes = "    # once complete, it removes the throttle" if copies or dir_throttle else ""
+    yield reassign(files[0], f"--verify{removes}")
     if waves.waves > 1:
         yield f"    and so on to {files[-1]}, each after --verify finds the previous one complete"
     if has_elections:
@@ -377,7 +384,7 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
         rate = f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s per broker"
         at_once = f" ({restored:,} partitions at once, not in waves, at {rate})" if restored > 1 and copies_back else ""
         yield f"  to roll it back{at_once}:"
-        yield reassign(plan_writer.ROLLBACK, f"--execute{throttle if copies_back else ''}")
+        yield reassign(plan_writer.ROLLBACK, f"--execute{throttle if copies_back else dir_throttle}")
         yield reassign(plan_writer.ROLLBACK, "--verify")
         if has_elections:
             yield election

@@ -1,4 +1,4 @@
-"""The file of capacities: what each broker can bear, by load, and the bytes that its disks hold."""
+"""The file of capacities of brokers and their disks: capacity.file."""
 
 import csv
 from collections.abc import Mapping
@@ -6,26 +6,36 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
 from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.required_headroom import RESOURCES
 
-_MAX_BYTES = 100_000_000  # of a capacity file
-_DISK = "disk_bytes"
-_COLUMNS = ("cluster", "broker_id", *RESOURCES, _DISK)
+_MAX_BYTES = 100_000_000
+_DISK, _LOG_DIR = "disk_bytes", "log_dir"
+_COLUMNS = ("cluster", "broker_id", *RESOURCES, _DISK, _LOG_DIR)
 
 
 class BrokerCapacity(NamedTuple):
     """The capacity of a broker."""
 
     loads: list[float]  # one per load; NaN = no limit
-    disk_bytes: float  # NaN = unknown
+    disk_bytes: float  # of all its disks; NaN = unknown
 
 
 # By cluster ("" = every cluster) and broker id.
 Capacities = Mapping[tuple[str, int], BrokerCapacity]
+
+
+class CapacityRow(NamedTuple):
+    """One row: capacities of a broker, or the bytes of one of its log dirs."""
+
+    key: tuple[str, int]  # cluster ("" = every cluster), broker id
+    log_dir: str  # "" = the broker as a whole
+    loads: list[float]  # one per load; NaN = no limit
+    disk_bytes: float  # NaN = unknown
 
 
 def match_broker(capacities: Capacities, cluster: str, broker: int) -> BrokerCapacity | None:
@@ -34,9 +44,49 @@ def match_broker(capacities: Capacities, cluster: str, broker: int) -> BrokerCap
 
 
 def read_capacities(file: str) -> Capacities:
-    """Read the capacity file: CSV with commas, semicolons or tabs, # for comments; raise SettingsError if wrong."""
+    """Read the capacities of brokers; the bytes of one without its own are those of its log dirs.
+
+    Raises: SettingsError if the file is wrong.
+    """
+    loads, disks, of_log_dirs = {}, dict[tuple[str, int], float](), dict[tuple[str, int], float]()
+    for row in read_capacity_rows(file):
+        if row.log_dir:
+            of_log_dirs[row.key] = of_log_dirs.get(row.key, 0.0) + row.disk_bytes
+        else:
+            loads[row.key] = row.loads
+            disks |= {} if np.isnan(row.disk_bytes) else {row.key: row.disk_bytes}
+    unlimited, nothing = [float("nan")] * LOADS, float("nan")
+    return {
+        key: BrokerCapacity(loads.get(key, unlimited), disks.get(key, of_log_dirs.get(key, nothing)))
+        for key in {**loads, **of_log_dirs}
+    }
+
+
+def read_disk_capacities(file: str) -> dict[tuple[str, int, str], float]:
+    """Read the bytes of disks by cluster ("" = every cluster), broker and log dir ("" = all of the broker)."""
+    rows = read_capacity_rows(file)
+    return {(*row.key, row.log_dir): row.disk_bytes for row in rows if not np.isnan(row.disk_bytes)}
+
+
+def add_disk_capacities(log_dirs: pa.Table, cluster: str, file: str) -> pa.Table:
+    """Replace the bytes of the volumes of log dirs (schema LOG_DIRS) by those of the file, where it has any.
+
+    Usable bytes are then unknown: the volume less what its logs use.
+    """
+    disks = read_disk_capacities(file)
+    rows = log_dirs.to_pylist()
+    for row in rows:
+        place = (row["broker_id"], row["log_dir"])
+        total = disks.get((cluster, *place), disks.get(("", *place)))
+        if total is not None:
+            row |= {"total_bytes": round(total), "usable_bytes": None}
+    return pa.Table.from_pylist(rows, log_dirs.schema)
+
+
+def read_capacity_rows(file: str) -> list[CapacityRow]:
+    """Read the file: CSV with commas, semicolons or tabs, # for comments. Raises: SettingsError if it is wrong."""
     if not file:
-        return {}
+        return []
     try:
         with Path(file).open("rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
@@ -55,17 +105,18 @@ def read_capacities(file: str) -> Capacities:
     if "broker_id" not in names or wrong:
         problem = f"column {quote_value(wrong[0])} is unknown or repeated" if wrong else "there is no column broker_id"
         raise SettingsError(f"capacity.file {file}, line {number}: {problem}. Columns: {', '.join(_COLUMNS)}")
-    capacities: dict[tuple[str, int], BrokerCapacity] = {}
+    rows: dict[tuple[tuple[str, int], str], CapacityRow] = {}
     for number, line in lines[1:]:
         where = f"capacity.file {file}, line {number}"
         cells = _split_cells(line, delimiter, where)
         if len(cells) > len(names):
             raise SettingsError(f"{where}: {len(cells)} values for {len(names)} columns. Write 1500, not 1,500")
-        key, values = _parse_row(dict(zip(names, cells, strict=False)), where)
-        if key in capacities:
-            raise SettingsError(f"{where}: broker {key[1]} is repeated. Keep one row")
-        capacities[key] = values
-    return capacities
+        row = _parse_row(dict(zip(names, cells, strict=False)), where)
+        if (row.key, row.log_dir) in rows:
+            which = f"log dir {row.log_dir} of " if row.log_dir else ""
+            raise SettingsError(f"{where}: {which}broker {row.key[1]} is repeated. Keep one row")
+        rows[row.key, row.log_dir] = row
+    return list(rows.values())
 
 
 def _split_cells(line: str, delimiter: str, where: str) -> list[str]:
@@ -75,26 +126,29 @@ def _split_cells(line: str, delimiter: str, where: str) -> list[str]:
         raise SettingsError(f"{where}: {error}. Correct the line") from error
 
 
-def _parse_row(row: Mapping[str, str], where: str) -> tuple[tuple[str, int], BrokerCapacity]:
+def _parse_row(row: Mapping[str, str], where: str) -> CapacityRow:
     broker = row.get("broker_id", "").strip()
     if not (broker.isascii() and broker.isdigit() and len(broker) <= 10):
         raise SettingsError(f"{where}: broker_id is {quote_value(broker)}. Write a broker's id")
     loads = [float("nan")] * LOADS
     for name, load in RESOURCES.items():
-        loads[load] = _parse_limit(row, name, where)
-    capacity = BrokerCapacity(loads, _parse_limit(row, _DISK, where))
-    return (row.get("cluster", "").strip(), int(broker)), capacity
+        loads[load] = _parse_number(row, name, where)
+    log_dir = row.get(_LOG_DIR, "").strip()
+    if log_dir and not np.isnan(loads).all():
+        raise SettingsError(f"{where}: a log dir has only {_DISK}. Write other capacities in a row of the broker")
+    key = (row.get("cluster", "").strip(), int(broker))
+    return CapacityRow(key, log_dir, loads, _parse_number(row, _DISK, where))
 
 
-def _parse_limit(row: Mapping[str, str], name: str, where: str) -> float:
-    """Parse a limit; NaN without one."""
+def _parse_number(row: Mapping[str, str], name: str, where: str) -> float:
+    """Parse a cell; NaN if it is empty."""
     text = row.get(name, "").strip()
     if not text:
         return float("nan")
     try:
-        limit = float(text) if "_" not in text else -1.0  # Python would accept 1_000
+        value = float(text) if "_" not in text else -1.0  # Python would accept 1_000
     except ValueError:
-        limit = -1.0
-    if not (np.isfinite(limit) and limit >= 0):
+        value = -1.0
+    if not (np.isfinite(value) and value >= 0):
         raise SettingsError(f"{where}: {name} is {quote_value(text)}. Write a number >= 0, or nothing for no limit")
-    return limit
+    return value

@@ -15,6 +15,7 @@ def build_request(settings: Settings, goal: str, copysets: bool = False, **field
     plans = settings.plans
     last = (COPYSETS,) if copysets and COPYSETS not in plans.priorities else ()
     from_settings: dict[str, Any] = {
+        "max_disk_ratio": settings.capacity.max_disk_ratio,
         "broker_replicas": plans.broker_replicas or None,
         "broker_bytes": plans.broker_bytes or None,
         "priorities": (*plans.priorities, *last),

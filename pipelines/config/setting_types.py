@@ -1,8 +1,11 @@
 """Types of settings."""
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
+
+from pipelines.quoted_values import quote_value
 
 NOT_UTF8 = "it has bytes that are not UTF-8. Write it as UTF-8"
 
@@ -29,6 +32,33 @@ Whole = Annotated[int, BeforeValidator(_reject_booleans)]
 Bytes = Annotated[ByteSize, BeforeValidator(_reject_booleans), AfterValidator(int)]
 Number = Annotated[float, BeforeValidator(_reject_booleans), Field(allow_inf_nan=False)]
 Text = Annotated[str, AfterValidator(_check_text)]
+
+
+def check_distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values. Raises: ValueError if one is there twice."""
+    if len(set(values)) != len(values):
+        raise ValueError("a value is listed twice")
+    return values
+
+
+def check_names(what: str, known: Iterable[str]) -> AfterValidator:
+    """Return a check that names are distinct, and among the known ones."""
+
+    def check(names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if name not in known:
+                raise ValueError(f"there is no {what} {quote_value(name)}. Choose from {', '.join(known)}")
+        return check_distinct(names)
+
+    return AfterValidator(check)
+
+
+# The largest values that still mean something. Sums of them stay within 64 bits.
+MAX_RATIO, MAX_WORK, MAX_BYTES, MAX_ENTRIES = 1e6, 10**12, 10**18, 10_000
+MAX_BROKER_ID = 2**31 - 1
+
+
+BrokerIds = Annotated[tuple[Annotated[Whole, Field(ge=0, le=MAX_BROKER_ID)], ...], AfterValidator(check_distinct)]
 
 
 class SettingsSection(BaseModel):

@@ -1,22 +1,36 @@
 """Settings from conf/, the environment and options, in this order: a later value wins. Errors name key and origin."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 from pydantic import AfterValidator, Field, ValidationError
 
 from pipelines.config.alert_settings import AlertSettings
+from pipelines.config.capacity_settings import CapacitySettings, GrowthSettings, NetworkSettings, PriceSettings
 from pipelines.config.metrics_settings import MetricsSettings
-from pipelines.config.setting_types import NOT_UTF8, Bytes, Number, SettingsSection, Text, Whole
+from pipelines.config.plan_settings import PlanSettings
+from pipelines.config.setting_types import (
+    MAX_BYTES,
+    MAX_ENTRIES,
+    MAX_RATIO,
+    MAX_WORK,
+    NOT_UTF8,
+    BrokerIds,
+    Bytes,
+    Number,
+    SettingsSection,
+    Text,
+    Whole,
+    check_distinct,
+    check_names,
+)
 from pipelines.config.settings_text import parse_toml, parse_value, read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
 from udfs.placement.schemes import MANUAL, SCHEMES
-from udfs.planning.goal_registry import GOALS
-from udfs.planning.plan_request import PRIORITIES
 
 if TYPE_CHECKING:
     from udfs.failures.topic_defaults import TopicDefaults
@@ -28,34 +42,19 @@ _MAX_QUOTED = 200  # characters of an option or a key
 _OTHER_VARIABLES = frozenset(ENV_PREFIX + name for name in ("JARS", "IVY_SETTINGS", "CONF", "LOG_LEVEL"))
 
 
-def _check_names(what: str, known: Iterable[str]) -> AfterValidator:
-    def check(names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name not in known:
-                raise ValueError(f"there is no {what} {quote_value(name)}. Choose from {', '.join(known)}")
-            if name == MANUAL:
-                raise ValueError(f"{name} needs an assignment: use `kafka-placement assign`")
-        return _check_distinct(names)
-
-    return AfterValidator(check)
-
-
-def _check_distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(set(values)) != len(values):
-        raise ValueError("a value is listed twice")
-    return values
-
-
-# The largest values that still mean something. Sums of them stay within 64 bits.
-_MAX_RATIO, _MAX_WORK, _MAX_BYTES, _MAX_ENTRIES = 1e6, 10**12, 10**18, 10_000
-_MAX_BROKER_ID = 2**31 - 1
+def _check_schemes(names: tuple[str, ...]) -> tuple[str, ...]:
+    if MANUAL in names:
+        raise ValueError(f"{MANUAL} needs an assignment: use `kafka-placement assign`")
+    return names
 
 
 class RunSettings(SettingsSection):
     """[run]: what every stage shares."""
 
     seed: Whole = Field(ge=-(2**63), lt=2**63)
-    schemes: Annotated[tuple[str, ...], _check_names("scheme", SCHEMES)] = Field(min_length=1)
+    schemes: Annotated[tuple[str, ...], check_names("scheme", SCHEMES), AfterValidator(_check_schemes)] = Field(
+        min_length=1
+    )
     parallel_stages: Whole = Field(ge=1, le=16)
 
 
@@ -65,7 +64,7 @@ class TopicSettings(SettingsSection):
     min_insync_replicas: Whole = Field(ge=1, lt=2**31)
     unclean_leader_election: bool
     cap_min_insync_replicas: bool
-    ignored: tuple[Text, ...] = Field(max_length=_MAX_ENTRIES)
+    ignored: tuple[Text, ...] = Field(max_length=MAX_ENTRIES)
 
     @property
     def defaults(self) -> "TopicDefaults":
@@ -78,131 +77,39 @@ class TopicSettings(SettingsSection):
 class HotspotSettings(SettingsSection):
     """[hotspots]: how uneven leadership is, now and over many seeds."""
 
-    hot_ratio: Number = Field(gt=0, le=_MAX_RATIO)
+    hot_ratio: Number = Field(gt=0, le=MAX_RATIO)
     seeds: Whole = Field(ge=1, le=100_000)
-    thresholds: tuple[Annotated[Number, Field(gt=0, le=_MAX_RATIO)], ...] = Field(max_length=100)
-    max_placed_topics: Whole = Field(ge=1, le=_MAX_WORK)
-
-
-BrokerIds = Annotated[tuple[Annotated[Whole, Field(ge=0, le=_MAX_BROKER_ID)], ...], AfterValidator(_check_distinct)]
+    thresholds: tuple[Annotated[Number, Field(gt=0, le=MAX_RATIO)], ...] = Field(max_length=100)
+    max_placed_topics: Whole = Field(ge=1, le=MAX_WORK)
 
 
 class CustomFailure(SettingsSection):
     """[[failures.custom]]: brokers that fail together."""
 
-    brokers: BrokerIds = Field(min_length=1, max_length=_MAX_ENTRIES)  # Their ids
+    brokers: BrokerIds = Field(min_length=1, max_length=MAX_ENTRIES)  # Their ids
     cluster: Text = ""  # The cluster; empty = every cluster that has all of these brokers
 
 
 class FailureSettings(SettingsSection):
     """[failures]: the failures to evaluate."""
 
-    custom: tuple[CustomFailure, ...] = Field((), max_length=_MAX_ENTRIES)
-    random_failure_sizes: Annotated[tuple[Annotated[Whole, Field(ge=1, le=100)], ...], AfterValidator(_check_distinct)]
+    custom: tuple[CustomFailure, ...] = Field((), max_length=MAX_ENTRIES)
+    random_failure_sizes: Annotated[tuple[Annotated[Whole, Field(ge=1, le=100)], ...], AfterValidator(check_distinct)]
     random_sets: Whole = Field(ge=0, le=10_000)
     seeds: Whole = Field(ge=1, le=10_000)
-    max_placed_partitions: Whole = Field(ge=0, le=_MAX_WORK)
-    max_pairs: Whole = Field(ge=0, le=_MAX_WORK)
+    max_placed_partitions: Whole = Field(ge=0, le=MAX_WORK)
+    max_pairs: Whole = Field(ge=0, le=MAX_WORK)
     pair_loads: bool
 
 
 class DurabilitySettings(SettingsSection):
     """[durability]: the chance that failures lose data for good."""
 
-    failure_counts: Annotated[tuple[Annotated[Whole, Field(ge=1, le=5)], ...], AfterValidator(_check_distinct)] = Field(
+    failure_counts: Annotated[tuple[Annotated[Whole, Field(ge=1, le=5)], ...], AfterValidator(check_distinct)] = Field(
         min_length=1
     )
-    max_exact_steps: Whole = Field(ge=0, le=_MAX_WORK)
+    max_exact_steps: Whole = Field(ge=0, le=MAX_WORK)
     monte_carlo_samples: Whole = Field(ge=1, le=10**9)
-
-
-class CapacitySettings(SettingsSection):
-    """[capacity]: the load that brokers can bear."""
-
-    headroom: Number = Field(ge=0, le=_MAX_RATIO)
-    file: Text
-
-
-_Shares = Annotated[dict[Text, Annotated[Number, Field(gt=0, le=_MAX_RATIO)]], Field(max_length=_MAX_ENTRIES)]
-
-
-class NetworkSettings(SettingsSection):
-    """[network]: where clients are, and which replicas consumers fetch from."""
-
-    follower_fetching: Literal["auto", "on", "off"]
-    consumer_zones: _Shares
-    producer_zones: _Shares
-
-
-class PriceSettings(SettingsSection):
-    """[prices]: what bytes that cross zones cost."""
-
-    cross_zone_sent_per_gb: Number = Field(ge=0, le=_MAX_RATIO)
-    cross_zone_received_per_gb: Number = Field(ge=0, le=_MAX_RATIO)
-    days_per_month: Number = Field(gt=0, le=31)
-    currency: Text
-
-
-class BrokerSetSettings(SettingsSection):
-    """[[plans.broker_sets]]: brokers for some topics only."""
-
-    name: Text = Field(min_length=1)
-    brokers: BrokerIds = Field(min_length=1, max_length=_MAX_ENTRIES)
-    topics: tuple[Text, ...] = Field((), max_length=_MAX_ENTRIES)  # Patterns
-    cluster: Text = ""  # The cluster; empty = every cluster
-
-
-class GrowthSettings(SettingsSection):
-    """[growth]: how much history a slope needs and uses, and how many partitions Kafka should have."""
-
-    min_samples: Whole = Field(ge=3, le=_MAX_ENTRIES)
-    min_days: Number = Field(ge=0, le=_MAX_RATIO)
-    window_days: Number = Field(gt=0, le=_MAX_RATIO)
-    max_samples: Whole = Field(ge=5, le=500)
-    max_partitions_per_broker: Whole = Field(ge=1, le=_MAX_WORK)
-    max_partitions_per_cluster: Whole = Field(ge=1, le=_MAX_WORK)
-
-
-RECOMMENDED = "recommended"
-
-
-def _check_goals(names: tuple[str, ...]) -> tuple[str, ...]:
-    for name in names:
-        if name not in (RECOMMENDED, *GOALS):
-            raise ValueError(f"there is no goal {quote_value(name)}. Choose from {', '.join((RECOMMENDED, *GOALS))}")
-        if name != RECOMMENDED and GOALS[name].required_options:
-            options = " and ".join(GOALS[name].required_options)
-            raise ValueError(f"{name} needs {options}: use `kafka-placement plan`")
-    return _check_distinct(names)
-
-
-_Target = Annotated[Number, Field(ge=1, le=1000)]
-
-
-class PlanSettings(SettingsSection):
-    """[plans]: the goals of gold.plans, targets, and limits of waves."""
-
-    goals: Annotated[tuple[str, ...], AfterValidator(_check_goals)]
-    priorities: Annotated[tuple[str, ...], _check_names("priority", PRIORITIES)] = Field(min_length=1)
-    target_replicas: _Target
-    target_leaders: _Target
-    target_disk: _Target
-    target_bytes_in: _Target
-    target_bytes_out: _Target
-    target_failover: _Target
-    target_failover_out: _Target
-    target_loose_bytes: _Target
-    target_extra_moves: Number = Field(ge=0, le=1000)
-    target_min_over_mean: Number = Field(ge=0, le=1)
-    broker_replicas: Whole = Field(ge=0, le=_MAX_WORK)
-    broker_bytes: Bytes = Field(ge=0, le=_MAX_BYTES)
-    throttle_bytes_per_s: Bytes = Field(ge=1, le=_MAX_BYTES)
-    wave_bytes_per_broker: Bytes = Field(ge=0, le=_MAX_BYTES)
-    wave_moves_per_broker: Whole = Field(ge=0, le=_MAX_WORK)
-    broker_sets: tuple[BrokerSetSettings, ...] = Field((), max_length=_MAX_ENTRIES)
-    broker_set_rule: Literal["hard", "soft"]
-    rack_separator: Text
-    rack_rule: Literal["hard", "soft"]
 
 
 class StoreSettings(SettingsSection):
@@ -222,7 +129,7 @@ class IngestSettings(SettingsSection):
 
     max_file_bytes: Bytes = Field(ge=1, lt=2**40)
     shard_bytes: Bytes = Field(ge=1024, le=2**30)  # a shard is one binary value, which has less than 2 GiB in Arrow
-    small_input_bytes: Bytes = Field(ge=0, le=_MAX_BYTES)
+    small_input_bytes: Bytes = Field(ge=0, le=MAX_BYTES)
 
 
 class Settings(SettingsSection):

@@ -188,6 +188,7 @@ class PlanExecutor:
         lists = {key: self.steps.partitions[key].lists[target.after] for key, target in pending.items()}
         self.journal.write(log.ALTER, wave=wave, partitions=list_keys(lists))
         try:
+            self.connection.choose_log_dirs(self.steps.find_log_dirs(lists, view.partitions))
             rejected = self.connection.alter_reassignments(lists)
         except KafkaFault as error:
             if error.is_denied:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from pipelines.errors import SettingsError
-from pipelines.live.kafka_connection import Key, LivePartition, OngoingReassignment, Reassignments
+from pipelines.live.kafka_connection import Key, LivePartition, OngoingReassignment, Reassignments, ReplicaLogDirs
 from pipelines.plan_files.plan_reader import StoredPlan
+
+_NO_LOG_DIRS = (
+    "the plan moves replicas between the log dirs of their brokers, which apply does not do. Use Kafka's tool, as the "
+    "output of plan shows: kafka-reassign-partitions --reassignment-json-file wave-01.json --execute "
+    "--replica-alter-log-dirs-throttle BYTES_PER_S, then --verify, and so on with each wave"
+)
 
 
 class Direction(StrEnum):
@@ -35,6 +41,7 @@ class PartitionSteps:
 
     lists: tuple[tuple[int, ...], ...]
     waves: tuple[int, ...]  # from 1, rising; one fewer than lists
+    log_dirs: Mapping[int, str] = field(default_factory=dict)  # that the plan chooses for copied replicas, by broker
 
     def find(self, replicas: Sequence[int]) -> int | None:
         """Return the last index of a list, or None."""
@@ -59,11 +66,15 @@ class PlanWaves:
     @classmethod
     def of_plan(cls, plan: StoredPlan) -> PlanWaves:
         """Return the steps of a stored plan. Raises: SettingsError if one has the same list twice."""
+        if any(change.moves_log_dirs for change in plan.changes.values()):
+            raise SettingsError(_NO_LOG_DIRS)
         for key, change in plan.changes.items():
             if len({*map(tuple, change.lists)}) < len(change.lists):  # where a partition is would be ambiguous
                 raise SettingsError(f"the plan gives {key[0]}-{key[1]} the same replicas twice. Make a new plan")
         partitions = {
-            key: PartitionSteps(tuple(map(tuple, change.lists)), tuple(wave for wave, _ in change.steps))
+            key: PartitionSteps(
+                tuple(map(tuple, change.lists)), tuple(wave for wave, _ in change.steps), change.log_dirs
+            )
             for key, change in plan.changes.items()
         }
         return cls(partitions, len(plan.wave_files))
@@ -100,6 +111,15 @@ class PlanWaves:
         is_forward = target.after > target.before
         is_beyond = index > target.after if is_forward else index < target.after
         return Place.DONE if is_beyond and move is None else Place.MOVING if is_beyond else Place.PENDING
+
+    def find_log_dirs(self, lists: Mapping[Key, tuple[int, ...]], now: Mapping[Key, LivePartition]) -> ReplicaLogDirs:
+        """Return the planned log dirs of the replicas that these lists add to those of now."""
+        return {
+            (*key, broker): path
+            for key, replicas in lists.items()
+            for broker, path in self.partitions[key].log_dirs.items()
+            if broker in replicas and key in now and broker not in now[key].replicas
+        }
 
     def list_foreign(self, reassignments: Reassignments) -> list[Key]:
         """List the partitions with an ongoing reassignment to where this plan does not take them."""

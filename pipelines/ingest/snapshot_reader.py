@@ -31,6 +31,7 @@ class Snapshot:
     topics: pa.Table  # TOPICS
     partitions: pa.Table  # INFERRED_PARTITIONS
     stray_logs: pa.Table  # STRAY_LOGS
+    log_dirs: pa.Table  # LOG_DIRS
     quarantined: list[dict[str, Any]]  # rows with source, line_number, reasons and raw
     conflicts: pa.Table  # CONFLICTS
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
@@ -96,6 +97,7 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
         topics=entities.topics,
         partitions=infer_state(entities.partitions, brokers),
         stray_logs=entities.stray_logs,
+        log_dirs=entities.log_dirs,
         quarantined=quarantined,
         conflicts=pa.concat_tables([entities.conflicts, conflicts]),
         conflicting_listings=describe_conflicting_listings(facts, entities.conflicts),

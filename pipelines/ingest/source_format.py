@@ -39,6 +39,7 @@ class FactKind(StrEnum):
     BROKER_CHANGE = "broker_change"  # KRaft log: fenced or unfenced
     BROKER_REMOVED = "broker_removed"  # KRaft log: unregistered
     REPLICA = "replica"  # one replica's log on one broker: size, lag, offsets
+    LOG_DIR = "log_dir"  # a log directory of a broker: its bytes, or its error
     OFFSET = "offset"  # a partition's log end offset
     LOAD = "load"  # what one broker transfers of a topic, or of all; or what is transferred of a partition
     REPLICA_SIZE = "replica_size"  # the bytes of one replica, as metrics show it
@@ -107,6 +108,9 @@ FACTS = pa.schema(
         ("high_watermark", pa.int64()),
         ("log_dir", pa.string()),
         ("is_future", pa.bool_()),  # a log being moved between directories of one broker
+        ("total_bytes", pa.int64()),  # LOG_DIR: of its volume
+        ("usable_bytes", pa.int64()),  # LOG_DIR: of its volume
+        ("log_dir_error", pa.string()),  # LOG_DIR: why it is offline; null: it is online
     ]
 )
 

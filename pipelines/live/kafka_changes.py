@@ -11,7 +11,7 @@ from kafka import errors
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.structs import TopicPartition
 
-from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key, split_chunks
+from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key, ReplicaLogDirs, split_chunks
 
 _PREFERRED = 0  # type of election
 _ALTER, _ALTER_CONFIGS = "ALTER", "ALTER_CONFIGS"
@@ -56,6 +56,14 @@ class KafkaAdmin(KafkaConnection):
             answer = self._change("the reassignment", methodcaller("alter_partition_reassignments", request))
             rejected |= {(key.topic, key.partition): _name_error(error) for key, error in answer.items() if error}
         return rejected
+
+    def choose_log_dirs(self, log_dirs: ReplicaLogDirs) -> None:
+        """Have brokers create replicas that they do not have yet in these log dirs.
+
+        A broker remembers the log dir until it restarts; otherwise it chooses the one with the fewest partitions.
+        """
+        if log_dirs:
+            self._change("the log dirs of replicas", methodcaller("alter_replica_log_dirs", log_dirs))
 
     def elect_preferred_leaders(self, partitions: Sequence[Key]) -> dict[Key, str]:
         """Have the preferred leaders of partitions lead. Returns: Kafka's error by partition, where it elected none."""

@@ -25,6 +25,7 @@ from pipelines.errors import SourceError
 from pipelines.live.client_properties import ClientProperties
 
 Key = tuple[str, int]  # topic, partition
+ReplicaLogDirs = dict[tuple[str, int, int], str]  # path of the log dir by topic, partition and broker
 Assignments = dict[Key, tuple[int, ...]]
 TopicConfigs = dict[str, dict[str, str | None]]
 

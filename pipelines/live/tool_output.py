@@ -91,7 +91,10 @@ def _describe_dir(log_dir: Mapping[str, Any]) -> dict[str, Any]:
         for topic in log_dir["topics"]
         for one in topic["partitions"]
     ]
-    return {"partitions": partitions, "error": log_dir.get("error"), "logDir": log_dir["log_dir"]}
+    # Kafka's tool prints no bytes of the volume; these keys are those of DescribeLogDirs (-1 = unknown).
+    volume = {"totalBytes": log_dir.get("total_bytes", -1), "usableBytes": log_dir.get("usable_bytes", -1)}
+    known = {key: value for key, value in volume.items() if value >= 0}
+    return {"partitions": partitions, "error": log_dir.get("error"), "logDir": log_dir["log_dir"], **known}
 
 
 def _join(ids: Sequence[int]) -> str:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from udfs.arrow.ragged import any_true
+from udfs.planning.broker_log_dirs import ANY, ANY_LOG_DIR
 from udfs.planning.cluster_model import ClusterModel, Int32s, Ints, ProposedAssignment
 from udfs.planning.waves import Waves, find_reassigned_partitions
 
 Key = tuple[str, int]
 Lists = dict[Key, list[int]]
+LogDirPaths = Mapping[Key, Mapping[int, str]]  # path of the log dir on each broker; a broker without one has any
 
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_REPLICAS, FOLLOWER_REPLICAS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -62,10 +64,50 @@ def dump_lines(elements: Iterable[Any]) -> str:
     return f"[\n{lines}\n]" if lines else "[]"
 
 
-def dump_reassignment(lists: Mapping[Key, Sequence[int]]) -> str:
-    """Write what kafka-reassign-partitions takes (version 1), by topic and partition."""
-    entries = ({"topic": t, "partition": p, "replicas": list(lists[t, p])} for t, p in sorted(lists))
+def dump_reassignment(lists: Mapping[Key, Sequence[int]], log_dirs: LogDirPaths | None = None) -> str:
+    """Write what kafka-reassign-partitions takes (version 1), by topic and partition; with log dirs where some are."""
+    entries = (_describe_partition(key, lists[key], (log_dirs or {}).get(key)) for key in sorted(lists))
     return f'{{"version":1,"partitions":{dump_lines(entries)}}}\n'
+
+
+def _describe_partition(key: Key, replicas: Sequence[int], paths: Mapping[int, str] | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"topic": key[0], "partition": key[1], "replicas": list(replicas)}
+    return entry if paths is None else entry | {"log_dirs": list_log_dirs(replicas, paths)}
+
+
+def list_log_dirs(replicas: Sequence[int], paths: Mapping[int, str]) -> list[str]:
+    """Return the log dir of each replica in a list, `any` where none is planned."""
+    return [paths.get(broker, ANY_LOG_DIR) for broker in replicas]
+
+
+def get_planned_log_dirs(model: ClusterModel, proposal: ProposedAssignment, rows: Iterable[int]) -> LogDirPaths:
+    """Return the planned log dirs of those of some partitions that have any."""
+    if model.log_dirs is None or proposal.log_dirs is None:
+        return {}
+    return _get_paths(model, rows, proposal.offsets, proposal.replicas, proposal.log_dirs)
+
+
+def get_current_log_dirs(model: ClusterModel, rows: Iterable[int]) -> LogDirPaths:
+    """Return the log dirs of some partitions before the plan, on brokers that have several."""
+    if model.log_dirs is None:
+        return {}
+    chosen = np.where(model.log_dirs.several[model.replicas], model.log_dirs.of_replica, ANY).astype(np.int32)
+    return _get_paths(model, rows, model.offsets, model.replicas, chosen)
+
+
+def _get_paths(
+    model: ClusterModel, rows: Iterable[int], offsets: Ints, replicas: Int32s, log_dirs: Int32s
+) -> dict[Key, dict[int, str]]:
+    assert model.log_dirs is not None
+    paths: dict[Key, dict[int, str]] = {}
+    for row in rows:
+        at = np.flatnonzero(log_dirs[offsets[row] : offsets[row + 1]] != ANY) + offsets[row]
+        if len(at):
+            ids = model.ids(replicas[at])
+            paths[get_key(model, row)] = {
+                id_: model.log_dirs.paths[log_dirs[i]] for id_, i in zip(ids, at, strict=True)
+            }
+    return paths
 
 
 def dump_election(partitions: Iterable[Key]) -> str:

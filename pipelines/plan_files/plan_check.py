@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.plan_files.kafka_json import Key, get_source_lists
+from pipelines.plan_files.kafka_json import Key, get_current_log_dirs, get_source_lists
+from pipelines.plan_files.log_dir_check import find_log_dir_problems, is_in_planned_log_dirs
 from pipelines.plan_files.new_brokers import NewBroker
 from pipelines.plan_files.plan_reader import StoredPlan
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
@@ -121,6 +122,7 @@ class PlanProgress:
     changes_beside_plan: bool  # Whether the cluster has changed where the plan changes nothing
     leaders_known: bool  # Whether a source shows leaders; else no election is pending
     racks_known: bool  # Whether a source shows racks, or none did when the plan was made
+    log_dir_problems: tuple[str, ...] = ()  # Of log dirs that the rest of the plan needs
 
     @property
     def may_execute(self) -> bool:
@@ -149,6 +151,11 @@ def check_plan(
         key: change.lists.index(now[key]) if now.get(key) in change.lists else None
         for key, change in plan.changes.items()
     }
+    paths = get_current_log_dirs(model, (rows := _find_rows(model, plan.changes)).values())
+    for key, change in plan.changes.items():
+        if change.moves_log_dirs and steps_done[key] is not None:
+            is_done = is_in_planned_log_dirs(change, paths.get(key, {}))
+            steps_done[key] = len(change.steps) if is_done else 0
     missing_topics = sorted(set(plan.topics) - set(model.topic_names) - ignored)
     unplanned = {key for key in differing if key not in plan.changes}
     unplanned |= {key for key, done in steps_done.items() if done is None}
@@ -187,8 +194,10 @@ def check_plan(
     drained = needed & set(model.broker_ids[model.draining].tolist()) - plan.draining_brokers
     beside = [partition for partition in changed if (partition.topic, partition.partition) not in used]
     unused_topics = set(missing_topics) - {topic for topic, _ in used}
+    unmoved = {(one.topic, one.partition) for one in pending}
+    log_dir_problems = tuple(find_log_dir_problems(plan, model, {key: rows[key] for key in rows if key in unmoved}))
     touched = len(changed) > len(beside) or len(missing_topics) > len(unused_topics)
-    if touched or lost & needed or returned or racks or drained:
+    if touched or lost & needed or returned or racks or drained or log_dir_problems:
         status = PlanStatus.CHANGED
     elif in_flight:
         status = PlanStatus.IN_FLIGHT
@@ -207,7 +216,8 @@ def check_plan(
     done = (len(plan.changes), len(plan.changes) - len(pending), _count_waves(plan, steps_done))
     members = (status, *done, *partition_lists, *brokers, tuple(racks), tuple(sorted(drained)), tuple(elections))
     changes_beside_plan = bool(beside or unused_topics or new_topics or live ^ plan.live_brokers)
-    return PlanProgress(*members, changes_beside_plan, leaders_known, bool(racks_now) or not plan.racks)
+    certainty = (leaders_known, bool(racks_now) or not plan.racks)
+    return PlanProgress(*members, changes_beside_plan, *certainty, log_dir_problems)
 
 
 def _find_ignored(topics: Iterable[str], defaults: TopicDefaults) -> set[str]:

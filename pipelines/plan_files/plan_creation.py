@@ -15,6 +15,7 @@ from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import json_inline, json_key, json_object, to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
+from udfs.planning.broker_log_dirs import add_log_dirs, find_dir_moves
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
@@ -39,6 +40,11 @@ class CreatedPlan:
     files: tuple[Path, ...]  # In order
     unplaced: int  # Partitions without known replicas
     seconds: dict[str, float]  # How long each part of the work took
+
+    @property
+    def moves_log_dirs(self) -> bool:
+        """Return whether replicas move between the log dirs of their brokers, which `apply` does not do."""
+        return len(find_dir_moves(self.summary.model, self.summary.proposal)) > 0
 
 
 @json_object
@@ -75,7 +81,8 @@ def build_snapshot_model(
         problem = f"has no topic {', '.join(absent[:20])}"
         raise SourceError(snapshot.cluster_id, problem, "Run inspect to list its topics")
     tables = (snapshot.brokers, snapshot.partitions, snapshot.topics)
-    return build_model(snapshot.cluster_id, *tables, exclude_topics, defaults)
+    model = build_model(snapshot.cluster_id, *tables, exclude_topics, defaults)
+    return add_log_dirs(model, snapshot.log_dirs, snapshot.partitions, snapshot.stray_logs)
 
 
 def create_plan(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
-from pipelines.plan_files.kafka_json import Key, Lists
+from pipelines.plan_files.kafka_json import Key, Lists, LogDirPaths, list_log_dirs
 from pipelines.plan_files.new_brokers import NewBroker
 from pipelines.plan_files.plan_writer import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
 from pipelines.quoted_values import quote_value, shorten_text
@@ -23,6 +23,10 @@ REMEDY = "Restore the file that `plan` wrote, or make a new plan"
 
 _Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Replicas = Annotated[list[_Id], Field(min_length=1)]
+
+
+# Path by broker id, which is a text in JSON.
+_LogDirs = dict[Annotated[str, Field(pattern=r"^[0-9]{1,10}$")], Annotated[str, Field(min_length=1)]]
 
 
 class _Model(BaseModel):
@@ -36,6 +40,7 @@ class _Partition(_Model):
 
 class _Assigned(_Partition):
     replicas: _Replicas
+    log_dirs: list[str] | None = None
 
 
 class _Reassignment(_Model):
@@ -56,6 +61,8 @@ class _Change(_Partition):
     before: _Replicas
     after: _Replicas
     steps: Annotated[list[_Step], Field(min_length=1)]
+    log_dirs_before: _LogDirs = {}
+    log_dirs: _LogDirs = {}
 
 
 class _Wave(_Model):
@@ -110,6 +117,9 @@ class PlannedChange:
 
     before: list[int]
     steps: tuple[tuple[int, list[int]], ...]
+    # Paths by broker; a broker without one has any. Both are empty if the plan chooses no log dir.
+    log_dirs_before: Mapping[int, str] = field(default_factory=dict)
+    log_dirs: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def lists(self) -> list[list[int]]:
@@ -120,6 +130,11 @@ class PlannedChange:
     def after(self) -> list[int]:
         """Return the planned list."""
         return self.steps[-1][1]
+
+    @property
+    def moves_log_dirs(self) -> bool:
+        """Return whether replicas stay on their brokers, and some move to another log dir."""
+        return bool(self.log_dirs) and self.before == self.after
 
 
 class WaveEstimate(NamedTuple):
@@ -159,7 +174,12 @@ def read_plan(directory: Path) -> StoredPlan:
     text, plan = _read(path, _Plan)
     entries = _by_key(path, text, plan.changes)
     changes = {
-        key: PlannedChange(change.before, tuple((step.wave, step.replicas) for step in change.steps))
+        key: PlannedChange(
+            change.before,
+            tuple((step.wave, step.replicas) for step in change.steps),
+            {int(broker): path for broker, path in change.log_dirs_before.items()},
+            {int(broker): path for broker, path in change.log_dirs.items()},
+        )
         for key, change in entries.items()
     }
     for key, change in entries.items():
@@ -167,6 +187,8 @@ def read_plan(directory: Path) -> StoredPlan:
         if change.after != change.steps[-1].replicas:
             last, after = quote_value(change.steps[-1].replicas), quote_value(change.after)
             raise _error(path, text, key, f"its last step is {last}, not {after}")
+        if absent := sorted(changes[key].log_dirs.keys() - set(change.after)):
+            raise _error(path, text, key, f"it has a log dir on broker {absent[0]}, but no replica there")
         if waves != sorted(set(waves)) or waves[-1] > len(plan.waves):
             raise _error(path, text, key, f"its steps are in the waves {quote_value(waves)} of {len(plan.waves)}")
     by_wave: list[Lists] = [{} for _ in plan.waves]
@@ -175,11 +197,12 @@ def read_plan(directory: Path) -> StoredPlan:
             by_wave[wave - 1][key] = replicas
     before = plan.assignment_before
     live = frozenset(before.live_brokers)
-    _check_lists(directory / REASSIGNMENT, {key: change.after for key, change in changes.items()})
+    log_dirs = {key: change.log_dirs for key, change in changes.items() if change.log_dirs}
+    _check_lists(directory / REASSIGNMENT, {key: change.after for key, change in changes.items()}, log_dirs)
     rollback = {key: change.before for key, change in changes.items() if live.issuperset(change.before)}
-    _check_lists(directory / ROLLBACK, rollback)
+    _check_lists(directory / ROLLBACK, rollback, {key: changes[key].log_dirs_before for key in log_dirs})
     for entry, lists in zip(plan.waves, by_wave, strict=True):
-        _check_lists(directory / entry.file, lists)
+        _check_lists(directory / entry.file, lists, log_dirs)
     election_path = directory / ELECTION
     election_text, election = _read(election_path, _Election)
     topics = {}
@@ -282,8 +305,8 @@ def _by_key(path: Path, text: str, entries: Sequence[_Entry]) -> dict[Key, _Entr
     return out
 
 
-def _check_lists(path: Path, planned: Lists) -> None:
-    """Check that a reassignment file has the lists of plan.json."""
+def _check_lists(path: Path, planned: Lists, log_dirs: LogDirPaths) -> None:
+    """Check that a reassignment file has the lists and the log dirs of plan.json."""
     text, document = _read(path, _Reassignment)
     entries = _by_key(path, text, document.partitions)
     for key, entry in entries.items():
@@ -292,6 +315,13 @@ def _check_lists(path: Path, planned: Lists) -> None:
         if entry.replicas != planned[key]:
             now, expected = quote_value(entry.replicas), quote_value(planned[key])
             raise _error(path, text, key, f"its replicas are {now}, but {PLAN} has {expected}")
+        if entry.log_dirs is not None and len(entry.log_dirs) != len(entry.replicas):
+            counts = f"{len(entry.log_dirs)} log dirs for {len(entry.replicas)} replicas"
+            raise _error(path, text, key, f"it has {counts}; Kafka's tool needs one for each, or `any`")
+        paths = list_log_dirs(entry.replicas, log_dirs[key]) if key in log_dirs else None
+        if entry.log_dirs != paths:
+            now, expected = quote_value(entry.log_dirs), quote_value(paths)
+            raise _error(path, text, key, f"its log_dirs are {now}, but {PLAN} has {expected}")
     for topic, partition in planned:
         if (topic, partition) not in entries:
             raise SourceError(str(path), f"partition {topic}-{partition} of {PLAN} is missing", REMEDY)

@@ -9,14 +9,22 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import SettingsError
 from pipelines.plan_files import kafka_json
-from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines, find_irreversible, get_key
+from pipelines.plan_files.kafka_json import (
+    Key,
+    Lists,
+    LogDirPaths,
+    dump_compact,
+    dump_lines,
+    find_irreversible,
+    get_key,
+)
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
 from udfs.json_answers import json_key, json_object, to_json
@@ -222,8 +230,27 @@ def _dump_assignment(model: ClusterModel) -> str:
     return f'{dump_compact(members)[:-1]},\n"topics":{{\n{topics}\n}}}}'
 
 
+class _PlannedLogDirs(NamedTuple):
+    """The log dirs of the partitions for which a plan chooses some: before it, as far as known, and after it."""
+
+    before: LogDirPaths
+    after: LogDirPaths
+
+    def describe(self, key: Key) -> dict[str, dict[int, str]]:
+        """Return the members of a change in plan.json."""
+        if key not in self.after:
+            return {}
+        return {"log_dirs_before": dict(self.before.get(key, {})), "log_dirs": dict(self.after[key])}
+
+
+def _get_log_dirs(execution: PlanExecution, rows: list[int]) -> _PlannedLogDirs:
+    after = kafka_json.get_planned_log_dirs(execution.model, execution.proposal, rows)
+    before = kafka_json.get_current_log_dirs(execution.model, rows)
+    return _PlannedLogDirs({key: before.get(key, {}) for key in after}, after)
+
+
 def _list_changes(
-    execution: PlanExecution, before: Lists, after: Lists, by_wave: list[Lists]
+    execution: PlanExecution, before: Lists, after: Lists, by_wave: list[Lists], log_dirs: _PlannedLogDirs
 ) -> Iterator[dict[str, Any]]:
     model, proposal, waves = execution.model, execution.proposal, execution.waves
     steps: dict[Key, list[dict[str, Any]]] = {key: [] for key in after}
@@ -239,6 +266,7 @@ def _list_changes(
             "before": before[key],
             "after": after[key],
             "bytes_to_copy": copied[row] if model.known[0] else None,
+            **log_dirs.describe(key),
             "steps": steps[key],
             "reason": proposal.reasons[proposal.reason[row]] if proposal.reason[row] >= 0 else "",
         }
@@ -261,11 +289,12 @@ def build_files(execution: PlanExecution, facts: Mapping[str, Any]) -> dict[str,
     for lists in by_wave:
         throttles.append(kafka_json.compute_throttle(now, lists, down))
         now |= lists
-    dump, changes = kafka_json.dump_reassignment, _list_changes(execution, before, after, by_wave)
+    log_dirs = _get_log_dirs(execution, rows)
+    dump, changes = kafka_json.dump_reassignment, _list_changes(execution, before, after, by_wave, log_dirs)
     return {
-        REASSIGNMENT: dump(after),
-        **{name_wave_file(name): dump(lists) for name, lists in zip(names, by_wave, strict=True)},
-        ROLLBACK: dump({key: ids for key, ids in before.items() if key not in irreversible}),
+        REASSIGNMENT: dump(after, log_dirs.after),
+        **{name_wave_file(name): dump(lists, log_dirs.after) for name, lists in zip(names, by_wave, strict=True)},
+        ROLLBACK: dump({key: ids for key, ids in before.items() if key not in irreversible}, log_dirs.before),
         ELECTION: kafka_json.dump_election(get_key(model, row) for row in elected),
         TOPICS_TO_MOVE: kafka_json.dump_topics_to_move(topic for topic, _ in after),
         THROTTLES: kafka_json.dump_throttles(rate, whole, throttles),

@@ -29,7 +29,8 @@ from udfs.origin.topic_origins import BROKERS, TOPICS, find_topic_origins
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA, SCHEMES
 from udfs.placement.topic_placement import LiveBrokers, TopicBatch, place_topics
-from udfs.planning.goal_registry import GOALS
+from udfs.planning.goal_registry import GOALS, LOG_DIRS
+from udfs.planning.kernels.log_dir_search import assign_first_waves, balance_log_dirs, fill_log_dirs
 from udfs.planning.plan_batches import INPUT_SCHEMAS, make_planner
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PRIORITIES, PlanRequest
@@ -125,6 +126,17 @@ def compile_plan(goal: str) -> None:
     make_planner({"warm-up": [plan_request]}, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS)(
         (pa.scalar("warm-up"), pa.scalar(""), pa.scalar(goal)), inputs
     )
+    compile_log_dirs(goal)
+
+
+def compile_log_dirs(goal: str) -> None:
+    """Move two replicas between two log dirs, and copy them to a broker with two."""
+    two, ids, online = np.ones(2), np.arange(2), np.ones(2, dtype=np.bool_)
+    if goal == LOG_DIRS:
+        balance_log_dirs(two, np.zeros(2, dtype=np.int64), np.array([2.0, 0.0]), two, two, 1.0, ids.copy())
+        assign_first_waves(ids, ids, two, 1.0, 1, ids.copy())
+    else:
+        fill_log_dirs(np.zeros(2, dtype=np.int64), two, np.array([0, 2]), online, two.copy(), ids.copy())
 
 
 def compile_replay() -> None:

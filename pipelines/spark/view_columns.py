@@ -59,6 +59,13 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
     "broker_failure_risk": (*_CLUSTER, column("broker_id", INT, "broker that fails"), *_FAILURE),
     "custom_failure_risk": (*_CLUSTER, *_copy("gold.failure_summary", "failed_brokers"), *_FAILURE),
     "rack_failure_risk": (*_CLUSTER, column("rack", TEXT, "rack whose brokers all fail"), *_FAILURE),
+    "disk_failure_risk": (
+        *_CLUSTER,
+        *_copy("gold.disk_after_failure", "scenario_kind", "scenario"),
+        column("answer", TEXT, "Yes, or what is lacking, or why it is unknown"),
+        *_copy("gold.disk_after_failure", "bytes_to_copy", "free_bytes", "fullest_broker", "fullest_disk_ratio"),
+        *_copy("gold.disk_after_failure", "replicas", "leaders", "only_in_sync_partitions"),
+    ),
     "partition_issues": (
         *_PARTITION,
         column(

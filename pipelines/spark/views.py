@@ -12,8 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.growth_view import GROWTH
-from pipelines.spark.network_view import CROSS_ZONE_TRAFFIC
+from pipelines.spark.load_views import LOAD_VIEWS
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
@@ -277,7 +276,7 @@ FROM (
   FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
   WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'pair'
 ) WHERE place = 1
-{CROSS_ZONE_TRAFFIC}
+
 -- insights.plan_metrics: Every metric of each plan, one a row: its value now (before), after the plan, and the proven
 -- lower bound, null where none is proven; also what the plan copies and changes, with 0 before.
 SELECT cluster_id, goal, m.metric, m.before, m.after, m.lower_bound
@@ -314,7 +313,7 @@ FROM (
   ) UNPIVOT (value FOR metric IN (under_replicated_partitions, under_min_isr_partitions))
 ) m JOIN insights.snapshots s ON m.cluster_id = s.cluster_id AND m.snapshot_id = s.snapshot_id
 """
-VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES + GROWTH))
+VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts in parse_queries(_QUERIES + LOAD_VIEWS))
 BY_NAME = {view.name: view for view in VIEWS}
 
 

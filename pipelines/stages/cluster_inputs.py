@@ -8,7 +8,7 @@ import numpy.typing as npt
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from pipelines.config.capacity_file import match_broker, read_capacities
+from pipelines.config.capacity_file import match_broker, read_capacities, read_capacity_rows
 from pipelines.config.settings import CustomFailure
 from pipelines.errors import SettingsError
 from pipelines.tables.table_contract import SNAPSHOT_KEY
@@ -65,7 +65,7 @@ def check_settings(brokers: DataFrame, custom: Sequence[CustomFailure], file: st
         known.setdefault(row.cluster_id, set()).add(row.broker_id)
     for failure in custom:
         _check_custom_failure(failure, known)
-    capacities = read_capacities(file)
+    capacities = {row.key: row for row in read_capacity_rows(file)}
     for cluster, broker in capacities:
         if cluster in known and broker not in known[cluster]:
             raise SettingsError(f"capacity.file {file}: cluster {cluster} has no broker {broker}")
@@ -99,6 +99,7 @@ def match_capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], npt
     out = {}
     for key, cluster in clusters.items():
         rows = [match_broker(capacities, key[0], broker) for broker in cluster.ids]
-        if any(row is not None for row in rows):
-            out[key] = np.array([row.loads if row else [np.nan] * LOADS for row in rows])
+        limits = np.array([row.loads if row else [np.nan] * LOADS for row in rows])
+        if not np.isnan(limits).all():  # the file may have bytes of disks alone
+            out[key] = limits
     return out

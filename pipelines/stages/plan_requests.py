@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipelines.config.plan_parameters import build_request
-from pipelines.config.settings import RECOMMENDED, Settings
+from pipelines.config.plan_settings import RECOMMENDED
+from pipelines.config.settings import Settings
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.recommended_plans import RECOMMENDABLE_GOALS, list_recommended_plans
 from udfs.planning.plan_request import PlanRequest

@@ -117,6 +117,27 @@ def replicas(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     return map_shards(add_brokers(shards, brokers), _build_replicas, pa.schema(silver_tables.REPLICAS.columns))
 
 
+def log_dirs(entities: DataFrame, replicas: DataFrame) -> DataFrame:
+    """Build silver.log_dirs: the log dirs that brokers show, and those that only logs name, with what logs use."""
+    key = [*SNAPSHOT_KEY, "broker_id", "log_dir"]
+    is_assigned = F.col("position").isNotNull() & ~F.col("is_future")
+    used = (
+        replicas.where(F.col("log_dir").isNotNull())
+        .groupBy(*key)
+        .agg(
+            F.when(F.count(F.when(F.col("size_bytes").isNull(), 1)) == 0, F.sum("size_bytes")).alias("used_bytes"),
+            F.count(F.when(is_assigned, 1)).alias("replicas"),
+        )
+    )
+    rows = _select_entity(entities, "log_dirs").join(used, on=key, how="full")
+    # A log dir that is offline shows none of its logs.
+    empty = F.when(F.col("log_dir_error").isNull(), F.lit(0).cast("long"))
+    used_bytes = F.when(F.col("replicas").isNull(), empty).otherwise(F.col("used_bytes"))
+    replica_count = F.coalesce("replicas", F.lit(0).cast("long"))
+    columns = {"used_bytes": used_bytes, "replicas": replica_count}
+    return rows.select(*(columns.get(name, F.col(name)).alias(name) for name in silver_tables.LOG_DIRS.column_names))
+
+
 def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:
     """Build silver.quarantine: the rejected records with their text."""
     rejected = _select_entity(entities, "quarantine")

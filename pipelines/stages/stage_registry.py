@@ -8,15 +8,18 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from pipelines.config.capacity_file import read_disk_capacities
 from pipelines.config.network_parameters import build_assumptions, build_prices
 from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
-from pipelines.config.settings import RECOMMENDED, Settings
+from pipelines.config.plan_settings import RECOMMENDED
+from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.quoted_values import quote_value
 from pipelines.report.verdict_reader import VERDICT_TABLES, judge_frames
 from pipelines.stages import (
+    disk_stage,
     growth_stage,
     hotspot_stage,
     origin_stage,
@@ -164,6 +167,13 @@ def _headroom_stage(table: Table, over_capacity: bool) -> Stage:
     return Stage(table.name, (SUMS, BROKERS, _TOPICS), make)
 
 
+def _disk_after_failure(t: Frames, context: Context) -> DataFrame:
+    capacity = context.settings.capacity
+    disks = read_disk_capacities(capacity.file)
+    tables = (t[_PARTITIONS], t[BROKERS], t[LOG_DIRS])
+    return disk_stage.disk_after_failure(*tables, capacity.max_disk_ratio, disks)
+
+
 def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
     run, hotspots = context.settings.run, context.settings.hotspots
     schemes = [name for name in run.schemes if is_computed(name)]
@@ -185,6 +195,7 @@ def _pack_plans(t: Frames, context: Context) -> DataFrame:
 
 RAW, _ENTITIES = "bronze.raw_metadata", "internal.entities"
 BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
+_REPLICAS, LOG_DIRS = "silver.replicas", "silver.log_dirs"
 _TOPICS, _PARTITIONS, _PACKED_PLANS = "silver.topics", "silver.partitions", "internal.packed_plans"
 _SILVER_INPUTS = (_TOPICS, _PARTITIONS, BROKERS)
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
@@ -197,8 +208,9 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage(BROKERS, (_ENTITIES,), silver_stages.brokers),
     Stage(_TOPICS, (_ENTITIES,), lambda t, c: silver_stages.topics(t[_ENTITIES], c.settings.topics.defaults)),
     Stage(_PARTITIONS, (_ENTITIES, BROKERS), _partitions),
-    _plain_stage("silver.replicas", (_ENTITIES, BROKERS), silver_stages.replicas),
+    _plain_stage(_REPLICAS, (_ENTITIES, BROKERS), silver_stages.replicas),
     _plain_stage("silver.topic_loads", (_ENTITIES,), silver_stages.topic_loads),
+    _plain_stage(LOG_DIRS, (_ENTITIES, _REPLICAS), silver_stages.log_dirs),
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
@@ -210,6 +222,7 @@ STAGES: tuple[Stage, ...] = (
     _failure_stage(gold_tables.RANDOM_FAILURES, lambda c: arrow_functions.table_function(random_failure_rows)),
     _headroom_stage(gold_tables.HEADROOM, over_capacity=False),
     _headroom_stage(gold_tables.OVER_CAPACITY, over_capacity=True),
+    Stage("gold.disk_after_failure", (_PARTITIONS, BROKERS, LOG_DIRS), _disk_after_failure),
     _failure_stage(gold_tables.SCHEME_DISTRIBUTION, lambda c: arrow_functions.table_function(distribution_rows)),
     _failure_stage(gold_tables.BROKER_LOAD, lambda c: arrow_functions.table_function_with_racks(broker_load_rows)),
     _failure_stage(gold_tables.NETWORK_LOAD, lambda c: arrow_functions.table_function_with_racks(network_load_rows)),

@@ -5,6 +5,7 @@ from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, NoRowWhere, O
 from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
 from udfs.durability.durability_rows import DURABILITY_COLUMNS
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO
+from udfs.failures.disk_after_failure import DISK_COLUMNS, DISK_KINDS
 from udfs.failures.failure_rows import LOAD_COLUMNS, RANDOM_FAILURE_COLUMNS, SUMMARY_COLUMNS
 from udfs.failures.loads_before_failure import BROKER_LOAD_COLUMNS
 from udfs.failures.required_headroom import HEADROOM_COLUMNS, OVER_CAPACITY_COLUMNS
@@ -209,6 +210,20 @@ OVER_CAPACITY = Table(
     columns(*OVER_CAPACITY_COLUMNS, scheme=True),
     keys=(*_KEYS, "scenario", "broker_id", "resource"),
     partition_by=("cluster_id",),
+)
+
+DISK_AFTER_FAILURE = Table(
+    "gold.disk_after_failure",
+    "One row per live broker, rack and log dir: whether its data fits on the survivors' disks if it fails for good.",
+    columns(*DISK_COLUMNS),
+    keys=(*SNAPSHOT_KEY, "scenario"),
+    partition_by=("cluster_id",),
+    expectations=(
+        OneOf("scenario_kind", DISK_KINDS),
+        Between("bytes_to_copy", 0),
+        Between("free_bytes", 0),
+        Between("fullest_disk_ratio", 0),
+    ),
 )
 
 SCHEME_DISTRIBUTION = Table(

@@ -82,6 +82,19 @@ TOPIC_LOADS = Table(
     ),
 )
 
+LOG_DIRS = Table(
+    "silver.log_dirs",
+    "One row per log directory of a broker (JBOD has several): its volume and what its logs use.",
+    columns(*entities.LOG_DIR_USAGE),
+    keys=(*SNAPSHOT_KEY, "broker_id", "log_dir"),
+    expectations=(
+        Between("total_bytes", 0),
+        Between("usable_bytes", 0),
+        Between("used_bytes", 0),
+        NoRowWhere("usable_within_total", "usable_bytes > total_bytes", "has more usable bytes than it has in total"),
+    ),
+)
+
 QUARANTINE = Table(
     "silver.quarantine",
     "One row per rejected record, with every reason. If only a part of a record is rejected, the rest is used.",

@@ -221,6 +221,7 @@ class KafkaCluster:
     racks: int = 3
     settings: Mapping[str, str] = field(default_factory=dict)
     heap_mb: int = 256  # of each node
+    log_dirs: int = 1  # of each broker
     secure: bool = False  # whether brokers also listen with SASL_SSL; `settings` say how
     cluster_id: str = field(default_factory=make_kafka_uuid)
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -356,7 +357,7 @@ class KafkaCluster:
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
-            "log.dirs": str(node.folder / "data"),
+            "log.dirs": ",".join(map(str, self._list_log_dirs(node))),
             **({"broker.rack": node.rack} if node.rack else {}),
             **({} if is_controller else {"advertised.listeners": listeners}),
         }
@@ -367,11 +368,15 @@ class KafkaCluster:
             "      PatternLayout:\n        pattern: '%m%n'\n"
             "  Loggers:\n    Root:\n      level: INFO\n      AppenderRef:\n        - ref: out\n"
         )
-        data = node.folder / "data"
-        data.mkdir()
-        (data / "meta.properties").write_text(
-            f"version=1\ncluster.id={self.cluster_id}\nnode.id={node.id}\ndirectory.id={make_kafka_uuid()}\n"
-        )
+        for data in self._list_log_dirs(node):
+            data.mkdir()
+            (data / "meta.properties").write_text(
+                f"version=1\ncluster.id={self.cluster_id}\nnode.id={node.id}\ndirectory.id={make_kafka_uuid()}\n"
+            )
+
+    def _list_log_dirs(self, node: Node) -> list[Path]:
+        count = 1 if node.id == CONTROLLER_ID else self.log_dirs
+        return [node.folder / "data", *(node.folder / f"data-{number}" for number in range(2, count + 1))]
 
     def _format_controller(self) -> None:
         """Write the features of a new cluster, as kafka-storage format does."""

@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.config.ConfigDef;
 
 /**
@@ -56,6 +57,8 @@ final class PlanParsers {
         switch (request[0]) {
             case "reassignment": // as it is read
                 return lists(items(first(call(REASSIGN, "parsePartitionReassignmentData", text))));
+            case "log_dirs": // of each replica that has one
+                return logDirs(second(call(REASSIGN, "parsePartitionReassignmentData", text)));
             case "execute": // as --execute takes it, which refuses more
                 return "" + items(first(call(REASSIGN, "parseExecuteAssignmentArgs", text))).size();
             case "topics":
@@ -97,6 +100,16 @@ final class PlanParsers {
         List<String> out = new ArrayList<>();
         for (Object entry : items(leaders)) {
             out.add(first(entry) + "=" + second(entry) + "=" + ((Map<?, ?>) followers).get(first(entry)));
+        }
+        Collections.sort(out);
+        return String.join(" ", out);
+    }
+
+    private static String logDirs(Object byReplica) throws Exception {
+        List<String> out = new ArrayList<>();
+        for (Object entry : items(byReplica)) {
+            TopicPartitionReplica replica = (TopicPartitionReplica) first(entry);
+            out.add(replica.topic() + ":" + replica.partition() + ":" + replica.brokerId() + "=" + second(entry));
         }
         Collections.sort(out);
         return String.join(" ", out);

@@ -16,7 +16,9 @@ import pytest
 
 from pipelines.plan_files.kafka_json import dump_reassignment
 from pipelines.plan_files.plan_writer import write_plan
+from tests.commands import call as call_command
 from tests.oracle import jvm
+from tests.unit.planning.jbod_clusters import make_cluster
 from tests.unit.planning.plan_models import Key, model_with, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.plan_execution import prepare_execution
@@ -165,6 +167,31 @@ def test_kafka_would_throttle_the_same(release: str, folders: list[Path], tmp_pa
             for topic in json.loads((folder / "throttles.json").read_text())["all"]["topics"]
         }
         assert ours == kafka
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("jdk")
+@pytest.mark.parametrize("release", RELEASES)
+def test_kafka_reads_the_log_dirs(release: str, tmp_path: Path) -> None:
+    """Of plans that move replicas between log dirs, and of plans that copy replicas to brokers with several."""
+    questions = []
+    for name, options in {"log-dirs": (), "drain": ("--brokers", "4")}.items():
+        folder = tmp_path / name
+        source = make_cluster(8).write(folder / "source")
+        call_command("plan", f"c={source}", "--goal", name, *options, "--out", str(folder / "plan"))
+        for path in assigning(folder / "plan"):
+            found = entries(path)
+            texts = [
+                f"{entry['topic']}:{entry['partition']}:{broker}={log_dir}"
+                for entry in found
+                for broker, log_dir in zip(entry["replicas"], entry.get("log_dirs", ()), strict=False)
+                if log_dir != "any"
+            ]
+            assert texts, path
+            questions += [Question("log_dirs", (path,), " ".join(sorted(texts)))]
+            questions += [Question("execute", (path,), str(len(found)))]
+    for question, answer in zip(questions, ask(release, questions, tmp_path), strict=True):
+        assert answer == f"OK {question.expected}", question
 
 
 @pytest.mark.slow

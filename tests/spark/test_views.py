@@ -336,6 +336,11 @@ def test_views_and_commands_give_one_answer(store: Store, view: str, kind: str) 
     assert sorted(expected) == sorted(rows(store, f"SELECT level, answer FROM insights.{view}"))
 
 
+def test_disks_that_no_source_shows_are_unknown(store: Store) -> None:
+    sql = "SELECT scenario, split(answer, ':')[0], bytes_to_copy, free_bytes FROM insights.disk_failure_risk"
+    assert sorted(rows(store, sql)) == [(f"broker:{broker}", "Unknown", None, None) for broker in (1, 2, 3)]
+
+
 def test_answers_do_not_blame_a_failure_for_the_present(store: Store) -> None:
     """`eligible` is below min.insync.replicas already."""
     found = rows(

@@ -193,6 +193,7 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
         source_replicas=None if source is None else place[source],
         leader=None if leader is None else leader.astype(np.int32),
         in_sync=take(model.in_sync),
+        log_dirs=None,  # those of all sets are chosen together
     )
     return _Part(members.names[number], part, brokers, rows, tuple(model.ids(np.flatnonzero(outside))))
 

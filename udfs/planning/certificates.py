@@ -7,7 +7,10 @@ from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
 
 BYTES_COPIED, REPLICAS_COPIED, LEADERS_CHANGED = "bytes copied", "replicas copied", "preferred leaders changed"
 ZONE_BYTES = "bytes per second between zones"
+BYTES_BETWEEN_LOG_DIRS = "bytes moved between log dirs"
+FULLEST_LOG_DIR = "fullest log dir of a broker, over the mean of its log dirs"
 WORST_SURVIVOR = "leaders of the worst survivor of a failure, over the mean"
+_ROUNDING = 1e-9  # of a ratio
 _QUANTITIES = {MIN_BYTES: BYTES_COPIED, MIN_MOVES: REPLICAS_COPIED, "all": BYTES_COPIED}
 
 
@@ -336,3 +339,60 @@ class BalanceCertificate(CopyCertificate):
             return proofs
         gap = max(self.bytes - self.bytes_lower_bound, 0.0)
         return [*proofs, Proof(BYTES_COPIED, float(self.bytes), float(self.bytes_lower_bound), gap)]
+
+
+@dataclass(frozen=True)
+class BrokerLogDirBalance:
+    """The log dirs of one broker: its fullest one over their mean, and what is moved between them."""
+
+    broker: int
+    log_dirs: int  # Those that are online
+    by_bytes: bool  # False = all of its logs are empty, so that replicas count
+    max_over_mean_before: float
+    max_over_mean: float
+    max_over_mean_lower_bound: float
+    replicas_moved: int
+    bytes_moved: float
+    bytes_lower_bound: float  # For any plan that reaches as much
+
+
+@json_object
+class LogDirCertificate(Certificate):
+    """How even the log dirs within each broker are. A broker meets its target unless its lower bound is higher."""
+
+    goal: str
+    target: float
+    brokers: list[BrokerLogDirBalance]
+
+    @property
+    def proofs(self) -> list[Proof]:
+        """Return the bound of the fullest log dir, then that of the bytes moved."""
+        value = max((one.max_over_mean for one in self.brokers), default=0.0)
+        bound = max((one.max_over_mean_lower_bound for one in self.brokers), default=0.0)
+        moved, least = (
+            sum(getattr(one, name) for one in self.brokers) for name in ("bytes_moved", "bytes_lower_bound")
+        )
+        return [
+            Proof(FULLEST_LOG_DIR, value, bound, max(value - bound, 0.0)),
+            Proof(BYTES_BETWEEN_LOG_DIRS, moved, least, max(moved - least, 0.0)),
+        ]
+
+    @property
+    def relaxed_targets(self) -> list[str]:
+        """Return the brokers whose replicas allow no log dirs as even as the target."""
+        return [
+            f"broker {one.broker}: no plan leaves its fullest log dir below {one.max_over_mean_lower_bound:.4f} times "
+            f"the mean of its log dirs; the target is {self.target:g}"
+            for one in self.brokers
+            if one.max_over_mean_lower_bound > self.target + _ROUNDING
+        ]
+
+    @property
+    def missed_targets(self) -> list[str]:
+        """Return the brokers that neither reach the target nor their lower bound."""
+        return [
+            f"broker {one.broker}: its fullest log dir has {one.max_over_mean:.4f} times the mean of its log dirs; the "
+            f"target is {max(self.target, one.max_over_mean_lower_bound):.4f}"
+            for one in self.brokers
+            if one.max_over_mean > max(self.target, one.max_over_mean_lower_bound) + _ROUNDING
+        ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, p
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.certificates import Certificate
 from udfs.plurals import join_names
+
+if TYPE_CHECKING:
+    from udfs.planning.broker_log_dirs import BrokerLogDirs
 
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -110,6 +113,7 @@ class ClusterModel:
     counted_topics: Flags | None = None  # bool (t), whether the problems of a topic count; None = of all
     unsized_partitions: int = 0  # Partitions of unknown size, which count as 0 bytes
     fetching: Flags | None = None  # bool (n), consumers of what it leads fetch from their rack; None = not known
+    log_dirs: BrokerLogDirs | None = None  # None = no source shows log dirs
 
     @property
     def brokers(self) -> int:
@@ -230,7 +234,8 @@ class ClusterModel:
 
     def with_lists(self, offsets: Ints, replicas: Int32s) -> ClusterModel:
         """Return the same cluster with other replica lists."""
-        return replace(self, offsets=offsets, replicas=replicas, source_replicas=None, leader=None, in_sync=None)
+        moved = replace(self, offsets=offsets, replicas=replicas, log_dirs=None)
+        return replace(moved, source_replicas=None, leader=None, in_sync=None)
 
     def with_broker(self, id_: int, rack: int) -> ClusterModel:
         """Return the cluster with one more live, empty broker, whose id is the largest."""
@@ -241,6 +246,7 @@ class ClusterModel:
             live=np.append(self.live, True),
             draining=np.append(self.draining, False),
             fetching=None if self.fetching is None else np.append(self.fetching, self.fetching.all()),
+            log_dirs=None,
         )
 
 
@@ -254,6 +260,8 @@ class ProposedAssignment:
     reasons: tuple[str, ...]  # Why lists change, in words
     # What is proven about the proposal; the same for the same model
     certificate: Certificate = field(default_factory=Certificate)
+    # int32 (r), index into ClusterModel.log_dirs; -1 = any; None = any for all
+    log_dirs: Int32s | None = None
 
 
 def build_model(

@@ -16,6 +16,7 @@ from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
 from udfs.planning.leadership.replacement_order import take_positions
 from udfs.planning.leadership.takeover_order import plan_leadership
+from udfs.planning.log_dir_balance import choose_log_dirs, even_out_log_dirs
 from udfs.planning.low_disk import explain_low_disk
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
 from udfs.planning.rack_repairs import add_rack_repairs, add_violations_left, put_drain_first
@@ -31,10 +32,12 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Make the best plan that the goal's planner finds. Raise InfeasibleRequest, or ValueError for a wrong request."""
     if request.goal not in GOALS:
         raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
-    model, plan = freeze_partitions_on_down_brokers(model, request), GOALS[request.goal].plan
-    if request.broker_sets:
-        return plan_in_sets(model, request, make_plan)
-    return plan_in_levels(model, request, plan) if request.rack_separator else plan(model, request)
+    frozen, plan = freeze_partitions_on_down_brokers(model, request), GOALS[request.goal].plan
+    if request.broker_sets and request.goal != "log-dirs":  # log dirs are of one broker each
+        proposal = plan_in_sets(frozen, request, make_plan)
+    else:
+        proposal = plan_in_levels(frozen, request, plan) if request.rack_separator else plan(frozen, request)
+    return choose_log_dirs(model, proposal)
 
 
 def freeze_partitions_on_down_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:
@@ -57,6 +60,11 @@ def plan_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     if request.goal == "failover":
         return plan_leadership(model, request.keep_leaders, by_topic=request.per_topic)
     return plan_topic_leaders(model) if request.per_topic else plan_preferred_leaders(model)
+
+
+def plan_log_dirs(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan for the goal log-dirs, which moves replicas within their brokers."""
+    return even_out_log_dirs(model, request)
 
 
 def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:

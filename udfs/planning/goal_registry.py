@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Raises udfs.planning.constraints.InfeasibleRequest where no plan meets the constraints.
 Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
 
+LOG_DIRS = "log-dirs"
 _EVERY_GOAL = ("--exclude-topics", "--seed")
 _COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle", "--objective")
 _REQUIRED = {
@@ -57,10 +58,11 @@ def _import_later(planner: str) -> Planner:
 
 def _make_goal(name: str, title: str, *options: str, objectives: tuple[str, ...] = ()) -> Goal:
     required = {option: _REQUIRED[option] for option in options if option in _REQUIRED}
-    planner, copying = ("plan_copies", _COPYING_OPTIONS) if objectives else ("plan_order", ())
+    planner, copying = ("plan_copies", _COPYING_OPTIONS) if objectives else (_PLANNERS.get(name, "plan_order"), ())
     return Goal(name, title, _import_later(planner), (*_EVERY_GOAL, *copying, *options), required, objectives)
 
 
+_PLANNERS = {LOG_DIRS: "plan_log_dirs"}
 _LEADERS = ("--per-topic", "--by-bytes")
 _MIN_ISR = ("--at-min-isr-partitions", "--under-min-isr-partitions")
 _EMPTY_RACKS = "--allow-empty-racks"
@@ -76,6 +78,7 @@ GOALS: dict[str, Goal] = {
         _make_goal("expand", "fill new brokers", "--brokers", *_EVEN, objectives=_ALL),
         _make_goal("replace", "replace brokers", "--replace", _EMPTY_RACKS, objectives=_COUNTS),
         _make_goal("repair", "repair replicas", "--brokers", *_MIN_ISR, objectives=_COUNTS),
+        _make_goal(LOG_DIRS, "even out the log dirs of each broker", "--throttle"),
         _make_goal("rf", "raise the replication factor", "--rf", "--topics", objectives=_COUNTS),
         Goal(
             "zones",

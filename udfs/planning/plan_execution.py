@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from udfs.planning.broker_log_dirs import find_dir_moves
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import PreferredElections, elect_preferred_leaders
+from udfs.planning.log_dir_waves import report_dir_moves, split_dir_moves
 from udfs.planning.waves import WaveLimits, WaveReport, Waves, report_waves, split_into_waves
 
 
@@ -25,6 +27,10 @@ class PlanExecution:
 
 def prepare_execution(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> PlanExecution:
     """Split a proposal into waves, and find the elections after them."""
-    waves = split_into_waves(model, proposal, limits)
-    reports = tuple(report_waves(model, waves))
+    if len(find_dir_moves(model, proposal)):
+        waves = split_dir_moves(model, proposal, limits)
+        reports = tuple(report_dir_moves(model, proposal, waves))
+    else:
+        waves = split_into_waves(model, proposal, limits)
+        reports = tuple(report_waves(model, waves))
     return PlanExecution(model, proposal, waves, reports, elect_preferred_leaders(model, proposal))

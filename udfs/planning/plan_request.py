@@ -61,6 +61,7 @@ class PlanRequest:
     max_moves: int | None = None  # Replicas that the plan may copy; None = no limit
     broker_replicas: int | None = None  # Replicas that any broker can hold; None = no limit
     broker_bytes: int | None = None  # Bytes that any broker can hold; None = no limit
+    max_disk_ratio: float = 0.95  # Share of a log dir's volume that moves between log dirs may fill
     objective: str = ALL  # One of OBJECTIVES
     keep_leaders: bool = False  # For the goal failover, whether preferred leaders stay
     per_topic: bool = False  # Whether the leaders of each topic are spread as well

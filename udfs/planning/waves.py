@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, position_of, row_of, take_segments
+from udfs.planning.broker_log_dirs import find_dir_moves
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment
 from udfs.planning.kernels.array_types import ListChanges
 from udfs.planning.kernels.wave_steps import (
@@ -156,11 +157,15 @@ def measure_copy_loads(model: ClusterModel, waves: Waves) -> CopyLoads:
 
 
 def find_reassigned_partitions(model: ClusterModel, proposal: ProposedAssignment) -> Flags:
-    """Find the partitions (bool, p) that a plan sets: their list is neither the model's nor the source's."""
+    """Find the partitions (bool, p) that a plan sets: their list is new, or a replica moves to another log dir.
+
+    A list is new if it is neither the model's nor the source's.
+    """
     reassigned = model.find_changed(proposal)
     if model.source_replicas is not None:
         in_source = model.with_lists(model.offsets, model.source_replicas)
         reassigned &= in_source.find_changed(proposal)
+    reassigned[model.row[find_dir_moves(model, proposal)]] = True
     return reassigned
 
 

@@ -1,4 +1,8 @@
-"""`kafka-log-dirs --describe`: two lines of text, then one JSON document of brokers, log dirs and replicas."""
+"""`kafka-log-dirs --describe`: two lines of text, then one JSON document of brokers, log dirs and replicas.
+
+Kafka's tool prints no bytes of a log dir's volume (up to 4.1). Where a log dir has the keys `totalBytes` and
+`usableBytes`, named as in the answer of DescribeLogDirs (Kafka 3.3 and later, KIP-827), they are read.
+"""
 
 import json
 import re
@@ -42,6 +46,7 @@ _REPLICA = (
 # Contexts, beside the place of a replica as JSON: a broker; a log dir that shows an error instead of its replicas; a
 # value that no document of Kafka has, perhaps with replicas inside.
 _BROKER, _FAILED_DIR, _ODD_VALUE = "broker", "failed log dir", "odd value"
+_DIR_KEYS = ("logDir", "error", "totalBytes", "usableBytes")
 _KEYS = re.compile(r'"logDirs?"\s*:')
 # How a broker renames the directory of a log that it is going to delete.
 _TO_BE_DELETED = re.compile(r".+-[0-9]+\.[0-9a-f]+-(?:delete|stray)")
@@ -89,7 +94,9 @@ class _Broker:
 
     def read_rows(self) -> Iterator[Row]:
         is_plain = isinstance(self.id, int | str | None)
-        yield self.line, _BROKER, json.dumps({"broker": self.id if is_plain else check.quote(self.id)})
+        log_dirs = [{key: value for key, value in one.items() if key in _DIR_KEYS} for one in self.dirs.values()]
+        broker = {"broker": self.id if is_plain else check.quote(self.id), "logDirs": log_dirs}
+        yield self.line, _BROKER, json.dumps(broker)
         contexts = {
             i: json.dumps({"broker": self.id, "logDir": d.get("logDir"), "error": d.get("error")})
             for i, d in self.dirs.items()
@@ -142,8 +149,10 @@ def _read_rows(text: str) -> Iterator[Row]:
 
 def _parse_element(context: str, raw: str) -> list[Fact]:
     if context == _BROKER:
-        broker_id = check.parse_object(raw, "the broker").read("broker", check.as_int)
-        return [(FactKind.BROKER, {"broker_id": broker_id, "registered": True})]
+        broker = check.parse_object(raw, "the broker")
+        broker_id = broker.read("broker", check.as_int)
+        log_dirs = (_parse_log_dir(broker_id, check.JsonObject(one)) for one in broker.get("logDirs", ()))
+        return [(FactKind.BROKER, {"broker_id": broker_id, "registered": True}), *filter(None, log_dirs)]
     if context == _FAILED_DIR:
         failed = check.parse_object(raw, "the log dir")
         where = f"log dir {check.quote(failed.get('logDir'))} of broker {check.quote(failed.get('broker'))}"
@@ -169,6 +178,23 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
         "is_future": replica.find("isFuture", check.as_bool),
     }
     return [(FactKind.REPLICA, values)]
+
+
+def _parse_log_dir(broker_id: int, log_dir: check.JsonObject) -> Fact | None:
+    """Return the fact about a log dir; None without a path, which the records of its replicas report."""
+    try:
+        path, error = log_dir.find("logDir", check.as_text), log_dir.get("error")
+    except check.BadValueError:
+        return None
+    if not path:
+        return None
+    values: dict[str, Any] = {"broker_id": broker_id, "log_dir": path}
+    for key, name in (("totalBytes", "total_bytes"), ("usableBytes", "usable_bytes")):
+        if log_dir.get(key) not in (None, -1):  # DescribeLogDirs has -1 for unknown
+            values[name] = check.as_int(log_dir[key], key, 0, check.INT64)
+    if error is not None:
+        values["log_dir_error"] = check.quote(error).strip('"')
+    return FactKind.LOG_DIR, values
 
 
 _parse_record = parse_elements(_parse_element, _is_line)

@@ -12,7 +12,7 @@ from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTIT
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.load_merge import list_topic_loads, share_loads
-from pipelines.ingest.merge.log_merge import find_unlisted_partitions, merge_logs
+from pipelines.ingest.merge.log_merge import find_unlisted_partitions, merge_log_dirs, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
 from pipelines.ingest.merge.registration_listings import find_disputed, find_missing
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
@@ -50,9 +50,10 @@ def merge_facts(facts: pa.Table) -> Entities:
     unheaded = topic_merge.find_without_topic_line(shard, declared)
     defaults = topic_merge.merge_defaults(shard)
     topics = topic_merge.describe_topics(declared, partitions, unheaded, defaults, find_min_isr(shard))
+    log_dirs = merge_log_dirs(shard)
     quarantine, outcomes = shard.count_outcomes()
-    others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard), list_topic_loads(shard))
-    return Entities(partitions, topics, registrations, stray_logs, *others)
+    others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard))
+    return Entities(partitions, topics, registrations, stray_logs, *others, list_topic_loads(shard), log_dirs)
 
 
 def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:

@@ -219,6 +219,25 @@ REPLICAS = pa.schema(
     ]
 )
 
+LOG_DIR = column("log_dir", TEXT, "path of the log directory", required=True)
+LOG_DIRS = pa.schema(
+    [
+        BROKER_ID,
+        LOG_DIR,
+        column("total_bytes", LONG, "bytes of its volume (Kafka 3.3 and later); null = unknown"),
+        column("usable_bytes", LONG, "bytes of its volume that are free for the broker; null = unknown"),
+        column("log_dir_error", TEXT, "why it is offline, as Kafka shows it; null = it is online"),
+    ]
+)
+
+LOG_DIR_USAGE = pa.schema(
+    [
+        *LOG_DIRS,
+        column("used_bytes", LONG, "bytes of its logs, also of those that no assignment accounts for; null = unknown"),
+        column("replicas", LONG, "assigned replicas in it, not those that are being moved to it", required=True),
+    ]
+)
+
 REASONS = column("reasons", TEXTS, "every reason, in words", required=True)
 QUARANTINE = pa.schema([SOURCE, RECORD_NUMBER, LINE_NUMBER, REASONS])
 
@@ -264,6 +283,7 @@ class Entities:
     usage: pa.Table
     warnings: pa.Table
     topic_loads: pa.Table
+    log_dirs: pa.Table
 
 
 _SCHEMAS = (
@@ -277,5 +297,6 @@ _SCHEMAS = (
     USAGE,
     WARNINGS,
     TOPIC_LOADS,
+    LOG_DIRS,
 )
 ENTITY_SCHEMAS = dict(zip(Entities.__dataclass_fields__, _SCHEMAS, strict=True))

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats import zookeeper_json
 from pipelines.ingest.formats.checked_values import shorten_name
-from pipelines.ingest.merge.entities import LOG, STRAY_LOGS
+from pipelines.ingest.merge.entities import LOG, LOG_DIRS, STRAY_LOGS
 from pipelines.ingest.merge.fact_merge import Ints, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import KRAFT_LOG, ShardFacts
 from pipelines.ingest.merge.topic_merge import Declared
@@ -18,6 +18,7 @@ from udfs.arrow.ragged import RaggedLists, offsets_of, row_of
 Flags = npt.NDArray[np.bool_]
 # Formats that show all topics, if they show brokers: these facts are in every shard.
 _LIST_ALL_TOPICS = (KRAFT_LOG, zookeeper_json.FORMAT.name)
+_LOG_DIR_FIELDS = ("total_bytes", "usable_bytes", "log_dir_error")
 _LOG_FIELDS = tuple(field.name for field in LOG)
 
 
@@ -78,6 +79,22 @@ def _select_logs(shard: ShardFacts) -> pa.Table:
     numbered = sizes.select(key).append_column("row", pa.array(np.arange(sizes.num_rows)))
     rows = numbered.join(logs.select(key), key, join_type="left anti", use_threads=False)["row"]
     return pa.concat_tables([logs, sizes.take(rows.take(pc.sort_indices(rows)))])
+
+
+def merge_log_dirs(shard: ShardFacts) -> pa.Table:
+    """Merge the LOG_DIR facts of a shard (schema LOG_DIRS), by broker and path."""
+    facts = shard.select(FactKind.LOG_DIR)
+    path, _ = to_codes(facts["log_dir"])
+    keys = (to_numpy(facts["broker_id"]).astype(np.int64) << np.int64(31)) + path
+    merged = merge_by_key(facts, keys, _LOG_DIR_FIELDS)
+    for conflict in merged.conflicts:
+        where = f"log dir {facts['log_dir'][conflict.row].as_py()} of broker {facts['broker_id'][conflict.row].as_py()}"
+        shard.add_conflict(where, facts, conflict)
+    first = pa.array(merged.first_rows)
+    columns = {name: to_array(facts[name]).take(first) for name in ("broker_id", "log_dir")}
+    columns |= {name: to_array(merged.table[name]) for name in _LOG_DIR_FIELDS}
+    table = pa.table(columns).select(LOG_DIRS.names).cast(LOG_DIRS)
+    return table.sort_by([("broker_id", "ascending"), ("log_dir", "ascending")])
 
 
 def find_unlisted_partitions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> Declared:

@@ -9,7 +9,15 @@ from chispa import assert_approx_df_equality, assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.spark.stages.frames import CLOSE_ROWS, SAME_ROWS, Frames, expected_frame, run_stage, select_columns
+from tests.spark.stages.frames import (
+    CLOSE_ROWS,
+    SAME_ROWS,
+    Frames,
+    expected_frame,
+    input_frame,
+    run_stage,
+    select_columns,
+)
 
 
 @pytest.fixture(scope="module")
@@ -237,4 +245,31 @@ def test_survivors_over_the_capacities_of_a_file(spark: SparkSession, small_clus
     ]
     assert_df_equality(
         select_columns(actual, columns), expected_frame(spark, "gold.over_capacity", columns, expected), **SAME_ROWS
+    )
+
+
+# Broker 2 has orders-0 and orders-1, and leads the latter; no source shows the size of clicks-0 on brokers 1 and 3.
+# Evenly spread, its 300 bytes fill brokers 1 and 3 to (100 + 500 + 300) / 3000.
+@pytest.mark.stage("gold.disk_after_failure")
+def test_disks_after_each_failure(spark: SparkSession, small_cluster: Frames) -> None:
+    volumes = "broker_id log_dir total_bytes usable_bytes used_bytes replicas"
+    log_dirs = [(1, "/d", 1000, 900, 100, 2), (2, "/d", 1000, 700, 300, 2), (3, "/d", 2000, 1500, 500, 3)]
+    frames = {**small_cluster, "silver.log_dirs": input_frame(spark, "silver.log_dirs", volumes, log_dirs)}
+    actual = run_stage("gold.disk_after_failure", frames, "capacity.max_disk_ratio=0.9")
+    columns = (
+        "scenario_kind scenario failed_brokers replicas leaders only_in_sync_partitions bytes_to_copy free_bytes fits "
+        "fits_in_rack fullest_broker fullest_disk_ratio"
+    )
+    unknown = (None, None, None, None)
+    expected = [
+        ("broker", "broker:1", [1], 2, 2, 1, None, 1900, *unknown),
+        ("broker", "broker:2", [2], 2, 1, 0, 300, 2100, True, True, 1, 0.3),
+        ("broker", "broker:3", [3], 3, 1, 1, None, 1400, *unknown),
+        ("rack", "rack:a", [1], 2, 2, 1, None, 1900, *unknown),
+        ("rack", "rack:b", [2, 3], 5, 2, 1, None, 800, *unknown),
+    ]
+    assert_approx_df_equality(
+        select_columns(actual, columns),
+        expected_frame(spark, "gold.disk_after_failure", columns, expected),
+        **CLOSE_ROWS,
     )

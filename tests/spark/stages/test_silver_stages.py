@@ -67,7 +67,10 @@ def list_records() -> Rows:
     rows += [("plan.json", "reassignment", 0, 1, "current", REASSIGNMENT)]
     for broker, replicas in LOGS.items():
         place = f'{{"broker": {broker}, "logDir": "/d", "error": null}}'
-        records = [("broker", f'{{"broker": {broker}}}'), *((place, replica) for replica in replicas)]
+        volume = '"totalBytes": 1000, "usableBytes": 400' if broker == 1 else '"error": null'
+        dirs = f'[{{"logDir": "/d", {volume}}}, {{"logDir": "/e", "error": "KAFKA_STORAGE_ERROR"}}]'
+        described = ("broker", f'{{"broker": {broker}, "logDirs": {dirs}}}')
+        records = [described, *((place, replica) for replica in replicas)]
         rows += [("log-dirs.json", "log-dirs", 10 * broker + i, 1, *record) for i, record in enumerate(records)]
     return rows
 
@@ -78,7 +81,7 @@ def silver(spark_application: SparkSession) -> Frames:
     columns = "source format record_number line_number context raw"
     raw = input_frame(spark_application, "bronze.raw_metadata", columns, list_records())
     frames = {"bronze.raw_metadata": raw}
-    for table in ("internal.entities", "silver.brokers", "silver.topics", "silver.partitions"):
+    for table in ("internal.entities", "silver.brokers", "silver.topics", "silver.partitions", "silver.replicas"):
         frames[table] = run_stage(table, frames).localCheckpoint()
     return frames
 
@@ -105,6 +108,7 @@ def test_entities_of_each_kind(spark: SparkSession, silver: Frames) -> None:
         "usage": 4,  # of each broker
         "warnings": 0,
         "topic_loads": 0,
+        "log_dirs": 4,  # two on each of two brokers
     }
     assert expected.keys() == ENTITY_SCHEMAS.keys()
     actual = {entity: unpack(spark, silver, entity).count() for entity in expected}
@@ -260,6 +264,24 @@ def test_replicas(spark: SparkSession, silver: Frames) -> None:
     assert_df_equality(
         select_columns(run_stage("silver.replicas", silver), columns),
         expected_frame(spark, "silver.replicas", columns, expected),
+        **SAME_ROWS,
+    )
+
+
+@pytest.mark.stage("silver.log_dirs")
+def test_log_dirs(spark: SparkSession, silver: Frames) -> None:
+    """The log of gone-0, which no assignment accounts for, uses bytes. An offline log dir shows nothing."""
+    columns = "broker_id log_dir total_bytes usable_bytes log_dir_error used_bytes replicas"
+    offline = (None, None, "KAFKA_STORAGE_ERROR", None, 0)
+    expected = [
+        (1, "/d", 1000, 400, None, 100, 1),
+        (1, "/e", *offline),
+        (2, "/d", None, None, None, 97, 1),
+        (2, "/e", *offline),
+    ]
+    assert_df_equality(
+        select_columns(run_stage("silver.log_dirs", silver), columns),
+        expected_frame(spark, "silver.log_dirs", columns, expected),
         **SAME_ROWS,
     )
 

@@ -20,6 +20,7 @@ from pipelines.live.kafka_connection import (
     LivePartition,
     LiveTopic,
     OngoingReassignment,
+    ReplicaLogDirs,
 )
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
 from tests.unit.execution.test_plan_waves import _STEPS
@@ -44,6 +45,7 @@ class _Cluster:
         self.stale_lists: list[tuple[int, ...]] = []  # what the next looks show instead
         self.calls: list[str] = []
         self.elected: list[Key] = []
+        self.log_dirs: ReplicaLogDirs = {}
 
     def close(self) -> None:
         pass
@@ -82,6 +84,9 @@ class _Cluster:
                 listed = self.stale_lists.pop()
             partitions.append(LivePartition(key[1], ids[0], listed, ids, ()))
         return (LiveTopic("t", "id", tuple(partitions)),), ()
+
+    def choose_log_dirs(self, log_dirs: ReplicaLogDirs) -> None:
+        self.log_dirs |= log_dirs
 
     def alter_reassignments(self, targets: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
         self._call("alter")

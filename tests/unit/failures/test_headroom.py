@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.config.capacity_file import read_capacities
+from pipelines.config.capacity_file import read_capacities, read_disk_capacities
 from pipelines.config.settings import CustomFailure, load_settings
 from pipelines.errors import SettingsError
 from pipelines.stages.cluster_inputs import check_settings, match_capacities
@@ -122,9 +122,23 @@ def test_a_file_has_the_capacity_of_each_broker(tmp_path: Path) -> None:
     assert {r["broker_id"] for r in over.to_pylist()} == {2}  # 1 stays below, 3 has no limit
 
 
+def test_a_file_has_the_bytes_of_brokers_and_log_dirs(tmp_path: Path) -> None:
+    """A broker with bytes of its disk alone has no limit of load."""
+    file = tmp_path / "capacity.csv"
+    file.write_text("cluster,broker_id,leaders,disk_bytes,log_dir\n,1,,1e12,\nc,2,7,,\nc,2,,5e11,/d1\nc,2,,6e11,/d2\n")
+    assert read_disk_capacities(str(file)) == {("", 1, ""): 1e12, ("c", 2, "/d1"): 5e11, ("c", 2, "/d2"): 6e11}
+    disks = {key: capacity.disk_bytes for key, capacity in read_capacities(str(file)).items()}
+    assert disks == {("", 1): 1e12, ("c", 2): 1.1e12}
+    clusters = {("c", "s"): Cluster((1, 2), (None, None)), ("other", "s"): Cluster((1,), (None,))}
+    assert list(match_capacities(str(file), clusters)) == [("c", "s")]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        ("broker_id,disk_bytes,log_dir\n1,5,/d\n1,6,/d\n", "line 3: log dir /d of broker 1 is repeated"),
+        ("broker_id,disk_bytes\n1,much\n", "line 2: disk_bytes is 'much'"),
+        ("broker_id,leaders,log_dir\n1,5,/d\n", "line 2: a log dir has only disk_bytes"),
         ("leaders\n5\n", "line 1: there is no column broker_id"),
         ("broker_id,disk\n1,5\n", "line 1: column 'disk'"),
         ("broker_id,leaders,leaders\n1,5,6\n", "line 1: column 'leaders' is unknown or repeated"),

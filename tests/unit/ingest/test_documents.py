@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +36,11 @@ def test_log_dirs_with_keys_in_any_order(name: str) -> None:
         log("orders", 0, 1, 100, 0, False),
         log("a-b-c", 12, 1, 5_000_000_000, 7, True),
         log("orders", 0, 2, 90, None, False),
+    ]
+    assert drop_kind(facts(name, FactKind.LOG_DIR)) == [
+        {"broker_id": 1, "log_dir": "/d1"},
+        {"broker_id": 1, "log_dir": "/d2", "log_dir_error": "KAFKA_STORAGE_ERROR"},
+        {"broker_id": 2, "log_dir": "/d1"},
     ]
     # broker 3 has no log dir, and yet it answered
     assert drop_kind(facts(name, FactKind.BROKER)) == [{"broker_id": i, "registered": True} for i in (1, 2, 3)]
@@ -101,12 +107,29 @@ def test_bad_log_dirs_are_rejected_one_by_one() -> None:
         ("rejected", "broker is true, expected a whole number"),
         ("rejected", "broker is true, expected a whole number"),
         ("broker", ""),
+        ("log_dir", ""),
         ("rejected", 'partition is "nodash", expected topic-number'),
         ("rejected", "size is -5, expected 0 to 9223372036854775807"),
         ("rejected", "size is missing"),
         ("rejected", 'size is "big", expected a whole number'),
         ("rejected", "the replica is 7, expected an object"),
     ]
+
+
+@pytest.mark.parametrize(("written", "read"), [(100, 100), (0, 0), (-1, None), (None, None)])
+def test_the_bytes_of_a_log_dirs_volume_are_read(written: int | None, read: int | None) -> None:
+    """Kafka's tool prints none; `kafka://` writes what DescribeLogDirs shows, which has -1 for unknown."""
+    log_dir = {"logDir": "/d", "error": None, "totalBytes": 1000, "usableBytes": written, "partitions": []}
+    records = log_dirs.FORMAT.read_records(json.dumps({"brokers": [{"broker": 1, "logDirs": [log_dir]}]}), "x")
+    (row,) = log_dirs.FORMAT.parse_facts(records).filter(pc.field("kind") == FactKind.LOG_DIR).to_pylist()
+    assert (row["total_bytes"], row["usable_bytes"]) == (1000, read)
+
+
+def test_bytes_of_a_volume_that_are_no_number_reject_the_broker() -> None:
+    log_dir = {"logDir": "/d", "error": None, "totalBytes": "many", "partitions": []}
+    records = log_dirs.FORMAT.read_records(json.dumps({"brokers": [{"broker": 1, "logDirs": [log_dir]}]}), "x")
+    (row,) = shorten(log_dirs.FORMAT.parse_facts(records))
+    assert row["reasons"] == ['unparsable: totalBytes is "many", expected a whole number']
 
 
 def test_objects_inside_of_a_log_dir_are_rejected() -> None:
@@ -116,13 +139,14 @@ def test_objects_inside_of_a_log_dir_are_rejected() -> None:
     text = json.dumps({"brokers": [broker], "others": [{"partition": "t-2"}]})
     records = log_dirs.FORMAT.read_records(text, "x")
     rows = shorten(check_facts(records, log_dirs.FORMAT.parse_facts(records)))
-    assert [row["kind"] for row in rows] == ["broker", "rejected", "rejected", "rejected", "rejected"]
-    assert all("Kafka writes no such value here" in row["reasons"][0] for row in rows[1:])
+    assert [row["kind"] for row in rows] == ["broker", "log_dir", "rejected", "rejected", "rejected", "rejected"]
+    assert all("Kafka writes no such value here" in row["reasons"][0] for row in rows[2:])
 
 
 def test_complete_elements_of_a_document_that_breaks_off_are_used() -> None:
     rows = load_facts(FORMATS_DIR.parent / "bad" / "log-dirs-cut.txt").to_pylist()
-    assert [row["kind"] for row in rows[3:]] == ["broker", "rejected", "replica", "replica", "rejected", "rejected"]
+    kinds = ["broker", "log_dir", "log_dir", "rejected", "replica", "replica", "rejected", "rejected"]
+    assert [row["kind"] for row in rows[3:]] == kinds
     assert "the JSON breaks off" in rows[-1]["reasons"][0]
 
 

@@ -21,7 +21,8 @@ SETTINGS = load_settings(environ={})
     [
         (
             ["--goal", "tidy"],
-            "--goal tidy: must be one of leaders, failover, balance, drain, expand, replace, repair, rf, zones.",
+            "--goal tidy: must be one of leaders, failover, balance, drain, expand, replace, repair, log-dirs, rf, "
+            "zones.",
         ),
         (
             ["--goal", "balance", "--objective", "beauty"],
@@ -65,7 +66,7 @@ def test_wrong_options_are_wrong_usage(
 
 
 ORDER, EVEN = {"leaders", "failover"}, {"balance", "drain", "expand"}
-MOVING = set(GOALS) - ORDER
+MOVING = set(GOALS) - ORDER - {"log-dirs"}
 WRITTEN = {
     "--brokers": (["1"], {"drain", "expand", "repair"}),
     "--at-min-isr-partitions": ([], {"repair"}),
@@ -79,7 +80,7 @@ WRITTEN = {
     "--add-brokers": (["9"], MOVING),
     "--max-bytes": (["1GB"], MOVING),
     "--max-moves": (["0"], MOVING),
-    "--throttle": (["1MB"], MOVING),
+    "--throttle": (["1MB"], MOVING | {"log-dirs"}),
     "--objective": (["min-moves"], MOVING - {"zones"}),
     "--keep-leaders": ([], {"failover"}),
     "--per-topic": ([], ORDER),
@@ -155,6 +156,7 @@ def test_wrong_replacements(text: str) -> None:
         ("plans.priorities=disk,disk", "a value is listed twice"),
         ("plans.goals=tidy", "there is no goal 'tidy'"),
         ("plans.goals=rf", "rf needs --rf"),
+        ("plans.goals=log-dirs", "log-dirs is only for the command plan"),
         ("plans.goals=leaders,leaders", "a value is listed twice"),
         ("plans.target_disk=0.5", "write 1 or more"),
         ("plans.throttle_bytes_per_s=0", "write 1 or more"),

@@ -1,4 +1,4 @@
-"""The query of insights.cross_zone_traffic."""
+"""The queries of views about bytes: between zones, over time, and on disks."""
 
 
 def _cross_zone(kind: str) -> str:
@@ -8,7 +8,7 @@ def _cross_zone(kind: str) -> str:
     return f"CASE WHEN {rows} THEN coalesce(sum(CASE WHEN {crosses} THEN z.bytes_per_s END), 0) END"
 
 
-CROSS_ZONE_TRAFFIC = f"""
+_CROSS_ZONE_TRAFFIC = f"""
 -- insights.cross_zone_traffic: Bytes per second between zones (racks), and their cost per month: now, under each
 -- scheme, after the failure with most of them, and after each plan. See docs/network.md.
 SELECT t.cluster_id,
@@ -48,3 +48,33 @@ SELECT p.cluster_id, 'plan' AS state, p.goal AS name, p.cross_zone_replication_b
 FROM gold.plans p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
 WHERE s.newest AND p.feasible
 """
+
+_GROWTH = """
+-- insights.growth: When growth reaches the limits of clusters and brokers, the soonest first: full disks, a worst
+-- survivor over its capacity (N+1 is lost), too many partitions.
+SELECT f.cluster_id, f.limit_name, f.broker_id, f.quantity,
+       CASE WHEN f.days = 0 THEN 'reached' WHEN f.days IS NULL THEN f.reason WHEN f.days < 1 THEN 'within a day'
+            ELSE concat('in ', bigint(round(f.days)), if(f.days < 1.5, ' day (', ' days ('), bigint(round(f.days_low)),
+                        coalesce(concat(' to ', bigint(round(f.days_high))), ' or more'), ')') END AS answer,
+       f.days, f.days_low, f.days_high, f.level, f.slope_per_day, f.limit_value, f.limit_source, f.last_at
+FROM gold.growth_forecasts f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
+WHERE s.newest
+ORDER BY f.days NULLS LAST, f.cluster_id, f.limit_name, f.broker_id, f.quantity
+"""
+
+_DISKS = """
+-- insights.disk_failure_risk: Whether the data of each broker, rack or log dir fits on the disks of the survivors if
+-- it fails for good.
+SELECT d.cluster_id, d.scenario_kind, d.scenario,
+       CASE WHEN d.fits IS NULL THEN 'Unknown: no source shows the disks, or the sizes, of all brokers'
+            WHEN NOT d.fits THEN concat('No: survivors lack ', d.bytes_to_copy - d.free_bytes, ' bytes')
+            WHEN d.fits_in_rack = false THEN 'Only in other racks: the survivors in its rack lack room'
+            ELSE 'Yes' END AS answer,
+       d.bytes_to_copy, d.free_bytes, d.fullest_broker, round(d.fullest_disk_ratio, 3) AS fullest_disk_ratio,
+       d.replicas, d.leaders, d.only_in_sync_partitions
+FROM gold.disk_after_failure d JOIN insights.snapshots s
+  ON d.cluster_id = s.cluster_id AND d.snapshot_id = s.snapshot_id
+WHERE s.newest
+"""
+
+LOAD_VIEWS = _CROSS_ZONE_TRAFFIC + _GROWTH + _DISKS

@@ -1,0 +1,126 @@
+"""A plan of the goal log-dirs, carried out on a real cluster by Kafka's own tool."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.live.client_properties import ClientProperties
+from pipelines.live.kafka_changes import KafkaAdmin
+from pipelines.setup.java import check_java
+from tests.commands import call
+from tests.live.kafka_cluster import NEWEST, KafkaCluster, find_class_path, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.live]
+
+_PARTITIONS = 8
+_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+Places = dict[tuple[str, int, int], str]  # log dir by topic, partition and broker
+
+
+@pytest.fixture(scope="module")
+def jbod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Two brokers of Kafka 4.1, each with three log dirs."""
+    running = KafkaCluster(Path(tmp_path_factory.mktemp("jbod")) / "cluster", brokers=2, racks=0, log_dirs=3)
+    try:
+        running.start()
+        running.create_topics({"orders": ({p: [p % 2 + 1, 2 - p % 2] for p in range(_PARTITIONS)}, {})})
+        running.wait_until_settled(_PARTITIONS)
+        yield running
+    finally:
+        running.stop()
+
+
+def find_places(cluster: KafkaCluster) -> tuple[Places, int]:
+    """Return the log dir of each replica, and how many are being moved."""
+    places: Places = {}
+    future = 0
+    with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
+        for broker in (1, 2):
+            for log_dir in admin.describe_log_dirs(broker):
+                assert log_dir["total_bytes"] > log_dir["usable_bytes"] > 0
+                for topic in log_dir["topics"]:
+                    for one in topic["partitions"]:
+                        future += one["is_future_key"]
+                        if not one["is_future_key"]:
+                            places[topic["name"], one["partition_index"], broker] = log_dir["log_dir"]
+    return places, future
+
+
+def reassign(cluster: KafkaCluster, file: Path, *options: str) -> str:
+    """Run kafka-reassign-partitions."""
+    command = [check_java().executable, "-Xmx128m", "-cp", find_class_path(NEWEST), _REASSIGN]
+    arguments = ["--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(file), *options]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path: Path) -> None:
+    wait_until(lambda: len(find_places(jbod)[0]) == 2 * _PARTITIONS, "not every replica has a log dir")
+    before, _ = find_places(jbod)
+    crowded = {broker: min(path for (*_, id_), path in before.items() if id_ == broker) for broker in (1, 2)}
+    large = [p for p in range(_PARTITIONS) if before["orders", p, 1] == crowded[1]]
+    assert len(large) > 1
+    jbod.produce({("orders", p): 100 if p in large else 2 for p in range(_PARTITIONS)})
+    plan, source = tmp_path / "plan", f"jbod=kafka://{jbod.bootstrap}"
+    # All log dirs are on one volume here, which may be nearly full.
+    ratio = ("--set", "capacity.max_disk_ratio=1")
+    out = call("plan", source, "--goal", "log-dirs", "--throttle", "100MB", "--out", str(plan), *ratio).stdout
+    document = json.loads((plan / "plan.json").read_text())
+    assert all(one["max_over_mean"] < one["max_over_mean_before"] for one in document["certificate"]["brokers"])
+    planned = {
+        (change["topic"], change["partition"], int(broker)): path
+        for change in document["changes"]
+        for broker, path in change["log_dirs"].items()
+    }
+    assert planned
+    throttle = ("--replica-alter-log-dirs-throttle", "100000000")
+    assert " ".join(throttle) in out
+    arguments = ("apply", str(plan), "--bootstrap-server", jbod.bootstrap, "--execute")
+    assert "moves replicas between the log dirs of their brokers" in call(*arguments, code=1).stderr
+    executed = reassign(jbod, plan / "wave-01.json", "--execute", *throttle)
+    assert executed.count("Successfully started moving log directory") == len(planned)
+    wait_until(lambda: find_places(jbod)[1] == 0, "the moves between log dirs do not end")
+    verified = reassign(jbod, plan / "wave-01.json", "--verify")
+    assert verified.count("completed successfully") == len(planned), verified
+    after, _ = find_places(jbod)
+    assert after == before | planned
+    assert call("plan", source, "--check", str(plan)).stdout.startswith("done: ")
+    reassign(jbod, plan / "rollback.json", "--execute", *throttle)
+    wait_until(lambda: find_places(jbod)[0] == before, "the rollback does not end")
+
+
+@pytest.mark.parametrize("tool", ["apply", "kafka-reassign-partitions"])
+def test_copied_replicas_are_in_the_planned_log_dirs(jbod: KafkaCluster, tmp_path: Path, tool: str) -> None:
+    topic = f"single-{tool}"
+    jbod.create_topics({topic: ({p: [1] for p in range(4)}, {})})
+    jbod.produce({(topic, p): 50 for p in range(4)})
+    wait_until(lambda: all((topic, p, 1) in find_places(jbod)[0] for p in range(4)), "not every replica has a log dir")
+    plan, source = tmp_path / "plan", f"jbod=kafka://{jbod.bootstrap}"
+    call("plan", source, "--goal", "rf", "--rf", "2", "--topics", topic, "--out", str(plan))
+    changes = json.loads((plan / "plan.json").read_text())["changes"]
+    planned = {(one["topic"], one["partition"], int(b)): path for one in changes for b, path in one["log_dirs"].items()}
+    assert {key[2] for key in planned} == {2}
+    assert len({*planned.values()}) > 1
+    if tool == "apply":
+        call("apply", str(plan), "--bootstrap-server", jbod.bootstrap, "--execute")
+        after, moving = find_places(jbod)
+        assert planned.items() <= after.items()
+        assert not moving
+    else:
+        reassign(jbod, plan / "wave-01.json", "--execute")
+        wait_until(lambda: planned.items() <= find_places(jbod)[0].items(), "replicas are not where they should be")
+
+
+def test_a_running_cluster_shows_the_bytes_of_its_volumes(jbod: KafkaCluster, tmp_path: Path) -> None:
+    call("snapshot", f"jbod=kafka://{jbod.bootstrap}", "--out", str(tmp_path / "files"))
+    text = next((tmp_path / "files").rglob("log-dirs.txt")).read_text()
+    (line,) = [line for line in text.splitlines() if line.startswith("{")]
+    dirs = [log_dir for broker in json.loads(line)["brokers"] for log_dir in broker["logDirs"]]
+    assert len(dirs) == 6
+    assert all(log_dir["totalBytes"] > log_dir["usableBytes"] > 0 for log_dir in dirs)

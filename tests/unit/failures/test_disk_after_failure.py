@@ -1,0 +1,122 @@
+"""Whether what fails for good fits on the disks of survivors: by hand, and levels against bisection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from udfs.failures.disk_after_failure import USAGE, VOLUMES, disk_rows, find_level
+
+Usage = list[tuple[int, str | None, int, int, int, int | None]]
+# broker, rack, live, log dir, total, usable, error, used
+Volumes = list[tuple[int, str | None, bool | None, str | None, int | None, int | None, str | None, int | None]]
+
+
+def rows_of(usage: Usage, volumes: Volumes, ratio: float = 1.0, **capacities: Any) -> dict[str, dict[str, Any]]:
+    tables = (
+        pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+        for schema, rows in ((USAGE, usage), (VOLUMES, volumes))
+    )
+    return {row["scenario"]: row for row in disk_rows(*tables, ratio, **capacities).to_pylist()}
+
+
+def volume(broker: int, total: int | None, usable: int | None, rack: str | None = None, path: str = "/d") -> Any:
+    used = None if total is None or usable is None else total - usable
+    return (broker, rack, True, path, total, usable, None, used)
+
+
+USAGE_OF_THREE: Usage = [(1, "/d", 4, 2, 1, 600), (2, "/d", 3, 1, 0, 500), (3, "/d", 2, 1, 0, 100)]
+
+
+def test_the_fullest_survivor_by_hand() -> None:
+    volumes = [volume(1, 1000, 400), volume(2, 1000, 500), volume(3, 2000, 1900)]
+    rows = rows_of(USAGE_OF_THREE, volumes, 0.9)
+    first = rows["broker:1"]
+    assert (first["replicas"], first["leaders"], first["only_in_sync_partitions"]) == (4, 2, 1)
+    assert first["bytes_to_copy"] == 600
+    assert first["free_bytes"] == 400 + 1700  # up to 90 % of 1000 and 2000
+    assert first["fits"] is True
+    # Broker 3 takes all: (100 + 600) / 2000 is below the 0.5 of broker 2.
+    assert (first["fullest_broker"], first["fullest_disk_ratio"]) == (2, 0.5)
+    third = rows["broker:3"]
+    assert third["free_bytes"] == 300 + 400
+    assert third["fullest_disk_ratio"] == pytest.approx(0.6)  # (500 + 100) / 1000
+
+
+def test_a_failure_that_does_not_fit() -> None:
+    rows = rows_of(USAGE_OF_THREE, [volume(1, 1000, 400), volume(2, 600, 100), volume(3, 500, 400)])
+    assert (rows["broker:1"]["fits"], rows["broker:1"]["free_bytes"]) == (False, 500)
+    assert rows["broker:1"]["fullest_disk_ratio"] == pytest.approx(1200 / 1100)
+
+
+def test_racks() -> None:
+    volumes = [volume(1, 1000, 400, "a"), volume(2, 1000, 500, "a"), volume(3, 2000, 1900, "b")]
+    rows = rows_of(USAGE_OF_THREE, volumes)
+    assert set(rows) == {"broker:1", "broker:2", "broker:3", "rack:a", "rack:b"}
+    assert (rows["broker:1"]["fits"], rows["broker:1"]["fits_in_rack"]) == (True, False)
+    assert rows["broker:3"]["fits_in_rack"] is False  # no other broker is in its rack
+    assert (rows["rack:a"]["failed_brokers"], rows["rack:a"]["bytes_to_copy"]) == ([1, 2], 1100)
+    assert rows["rack:a"]["fits_in_rack"] is None
+
+
+def test_a_log_dir_that_fails_leaves_its_broker() -> None:
+    usage: Usage = [(1, "/a", 2, 1, 1, 300), (1, "/b", 1, 0, 0, 100), (2, "/d", 1, 1, 0, 50)]
+    volumes = [volume(1, 500, 200, path="/a"), volume(1, 600, 500, path="/b"), volume(2, 100, 50)]
+    rows = rows_of(usage, volumes)
+    lost = rows["log_dir:1:/a"]
+    assert (lost["scenario_kind"], lost["failed_brokers"]) == ("log_dir", [1])
+    assert (lost["replicas"], lost["leaders"], lost["only_in_sync_partitions"]) == (2, 1, 1)
+    assert (lost["bytes_to_copy"], lost["free_bytes"], lost["fits"]) == (300, 550, True)
+    assert rows["broker:1"]["bytes_to_copy"] == 400
+    assert "log_dir:2:/d" not in rows  # the only one of its broker
+
+
+def test_log_dirs_on_one_volume_count_once() -> None:
+    volumes = [volume(1, 1000, 400, path="/a"), volume(1, 1000, 400, path="/b"), volume(2, 900, 900)]
+    assert rows_of([(2, "/d", 1, 1, 0, 10)], volumes)["broker:2"]["free_bytes"] == 400
+
+
+@pytest.mark.parametrize("broken", [volume(3, None, None), (3, None, True, None, None, None, None, None)])
+def test_unknown_disks_stay_unknown(broken: Any) -> None:
+    row = rows_of(USAGE_OF_THREE, [volume(1, 1000, 400), volume(2, 1000, 500), broken])["broker:1"]
+    assert row["bytes_to_copy"] == 600
+    assert [row[name] for name in ("free_bytes", "fits", "fullest_broker", "fullest_disk_ratio")] == [None] * 4
+
+
+def test_unknown_sizes_stay_unknown() -> None:
+    row = rows_of([(1, None, 4, 2, 1, None)], [volume(1, 1000, 400), volume(2, 1000, 500)])["broker:1"]
+    assert (row["bytes_to_copy"], row["fits"], row["free_bytes"]) == (None, None, 500)
+
+
+def test_capacities_of_a_file() -> None:
+    volumes = [volume(1, None, None), (2, None, True, "/d", None, None, None, 500), volume(3, 9, 9)]
+    capacities = {(2, ""): 800.0, (3, "/d"): 1000.0}
+    row = rows_of(USAGE_OF_THREE, volumes, capacities=capacities)["broker:1"]
+    assert row["free_bytes"] == 300 + 1000
+
+
+def test_brokers_that_are_down_are_no_survivors() -> None:
+    down = (2, None, False, "/d", 1000, 500, None, 500)
+    rows = rows_of(USAGE_OF_THREE, [volume(1, 1000, 400), down, volume(3, 2000, 1900)])
+    assert set(rows) == {"broker:1", "broker:3"}
+    assert rows["broker:1"]["free_bytes"] == 1900
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(0, 1000)), min_size=1, max_size=8), st.integers(0, 5000))
+def test_levels_against_bisection(disks: list[tuple[int, int]], added: int) -> None:
+    total, used = (np.array(values, dtype=np.float64) for values in zip(*disks, strict=True))
+    low, high = 0.0, 1e5
+    for _ in range(200):
+        level = (low + high) / 2
+        if np.maximum(level * total - used, 0).sum() < added:
+            low = level
+        else:
+            high = level
+    found = find_level(total, used, added)
+    assert np.maximum(found * total - used, 0).sum() == pytest.approx(added, abs=1e-6)
+    assert added == 0 or found == pytest.approx(high, rel=1e-6)

@@ -1,0 +1,169 @@
+"""The goal log-dirs: even out the log dirs within each broker. No replica changes its broker, and no list its order.
+
+Of one broker with log dirs of capacities c (bytes of their volumes; all 1 unless every one is known) and loads l:
+
+fullness: l_i / c_i of log dir i.
+mean: sum(l) / sum(c).
+lower bound: no plan leaves the fullest log dir below the largest of: the mean; l_i / c_i of what cannot be moved from a
+log dir; the least fullness of any log dir that takes the largest replica; and, as two of the d + 1 largest replicas
+share one of d log dirs, the sum of the last two of these over the largest c.
+bytes to move: at least sum(max(0, l_i - reached * c_i)), as what is above the reached fullness has to leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from udfs.arrow.ragged import row_of
+from udfs.planning.broker_log_dirs import ANY, BrokerLogDirs
+from udfs.planning.certificates import BrokerLogDirBalance, LogDirCertificate
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
+from udfs.planning.constraints import InfeasibleRequest
+from udfs.planning.kernels.log_dir_search import balance_log_dirs, fill_log_dirs
+from udfs.planning.plan_request import PlanRequest
+
+_EPSILON = 1e-9
+REASON = "to even out the log dirs of its brokers; nothing is copied to another broker"
+
+
+class BrokerTask(NamedTuple):
+    """What may be moved on one broker with several log dirs: m replicas, d online log dirs, which are local indices."""
+
+    dirs: Ints  # int64 (d), indices in BrokerLogDirs
+    replicas: Ints  # int64 (m), indices in the model, the largest first
+    home: Ints  # int64 (m)
+    weight: Floats  # float64 (m), bytes, or 1 where all logs are empty
+    load: Floats  # float64 (d)
+    capacity: Floats  # float64 (d)
+    room: Floats  # float64 (d)
+    by_bytes: bool
+
+    @property
+    def mean(self) -> float:
+        """Return the fullness of all log dirs together."""
+        return float(self.load.sum() / self.capacity.sum())
+
+    @property
+    def fullness(self) -> float:
+        """Return that of the fullest log dir."""
+        return float((self.load / self.capacity).max())
+
+    def bound_fullness(self) -> float:
+        """Return a fullness that no plan leaves the fullest log dir below."""
+        d = len(self.load)
+        fixed = self.load - np.bincount(self.home, self.weight, d)
+        bounds = [self.mean, float((fixed / self.capacity).max())]
+        if len(self.weight):
+            bounds.append(float(((fixed + self.weight[0]) / self.capacity).min()))
+        if len(self.weight) > d:
+            bounds.append(float((self.weight[d] + self.weight[d - 1]) / self.capacity.max()))
+        return max(bounds)
+
+
+@dataclass(frozen=True)
+class BalancedBroker:
+    """The log dirs that were chosen for the replicas of one broker, and their certificate."""
+
+    log_dirs: Ints  # int64 (m), indices in BrokerLogDirs
+    certificate: BrokerLogDirBalance
+
+
+def even_out_log_dirs(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
+    """Plan for the goal log-dirs. Raise InfeasibleRequest if no source shows a broker with several log dirs."""
+    log_dirs = model.log_dirs
+    if log_dirs is None:
+        raise InfeasibleRequest(["no source shows the log dirs of brokers: add kafka-log-dirs --describe"])
+    if not (log_dirs.several & model.live).any():
+        raise InfeasibleRequest(["no live broker has several online log dirs, so there is nothing to even out"])
+    planned = log_dirs.of_replica.copy()
+    brokers = []
+    for broker in np.flatnonzero(log_dirs.several & model.live).tolist():
+        task = _select_task(model, log_dirs, broker, request.max_disk_ratio)
+        if task.load.any():
+            balanced = balance_broker(task, int(model.broker_ids[broker]), request)
+            planned[task.replicas] = balanced.log_dirs
+            brokers.append(balanced.certificate)
+    moved = planned != log_dirs.of_replica
+    reason = np.full(model.partitions, -1, dtype=np.int16)
+    reason[model.row[moved]] = 0
+    target = request.targets.disk
+    certificate = LogDirCertificate(request.goal, target, brokers)
+    chosen = np.where(moved, planned, ANY).astype(np.int32)
+    return ProposedAssignment(model.offsets, model.replicas, reason, (REASON,), certificate, chosen)
+
+
+def _select_task(model: ClusterModel, log_dirs: BrokerLogDirs, broker: int, max_disk_ratio: float) -> BrokerTask:
+    """Select the replicas of a broker that may be moved: of free partitions, in an online log dir, not on their way."""
+    begin, end = log_dirs.offsets[broker : broker + 2].tolist()
+    dirs = begin + np.flatnonzero(log_dirs.online[begin:end])
+    local = np.full(len(log_dirs.paths) + 1, ANY, dtype=np.int64)
+    local[dirs] = np.arange(len(dirs))
+    here = np.flatnonzero((model.replicas == broker) & (log_dirs.of_replica != ANY))
+    here = here[local[log_dirs.of_replica[here]] != ANY]
+    size, home = log_dirs.size[here], local[log_dirs.of_replica[here]]
+    unassigned = log_dirs.unassigned[dirs]
+    by_bytes = bool(size.any() or unassigned.any())
+    weight = size if by_bytes else np.ones(len(here))
+    load = np.bincount(home, weight, len(dirs)) + (unassigned if by_bytes else 0.0)
+    capacity = log_dirs.total[dirs]
+    if not by_bytes or np.isnan(capacity).any() or (capacity <= 0).any():
+        capacity = np.ones(len(dirs))
+    room = log_dirs.compute_room(max_disk_ratio)[dirs] if by_bytes else np.full(len(dirs), np.inf)
+    movable: Flags = (model.frozen[model.row[here]] == FREE) & ~log_dirs.moving[here]
+    order = np.flatnonzero(movable)[np.argsort(-weight[movable], kind="stable")]
+    loads = (load.astype(np.float64), capacity, room, by_bytes)
+    return BrokerTask(dirs, here[order], home[order], weight[order].astype(np.float64), *loads)
+
+
+def balance_broker(task: BrokerTask, broker_id: int, request: PlanRequest) -> BalancedBroker:
+    """Even out the log dirs of one broker."""
+    mean, bound = task.mean, task.bound_fullness()
+    target = max(request.targets.disk * mean, bound)
+    load, chosen = task.load.copy(), task.home.copy()
+    balance_log_dirs(task.weight, task.home, load, task.capacity, task.room, target, chosen)
+    after = task._replace(load=load)
+    if after.fullness >= task.fullness:  # rounding, or nothing helps
+        load, chosen, after = task.load, task.home, task
+    moved = chosen != task.home
+    excess = np.maximum(task.load - after.fullness * (1 + _EPSILON) * task.capacity, 0.0).sum()
+    moved_bytes = float(task.weight[moved].sum()) if task.by_bytes else 0.0
+    certificate = BrokerLogDirBalance(
+        broker_id,
+        len(task.dirs),
+        task.by_bytes,
+        task.fullness / mean,
+        after.fullness / mean,
+        bound / mean,
+        int(moved.sum()),
+        moved_bytes,
+        min(float(excess), moved_bytes),
+    )
+    return BalancedBroker(task.dirs[chosen], certificate)
+
+
+def choose_log_dirs(model: ClusterModel, proposal: ProposedAssignment) -> ProposedAssignment:
+    """Choose the log dirs of the replicas that a plan copies to brokers with several: each time the one with most room.
+
+    The largest replicas are first. Free bytes are those of the volumes; where one of a broker is unknown, its log dir
+    that holds the fewest bytes has most room. Replicas that stay have any.
+    """
+    log_dirs = model.log_dirs
+    if log_dirs is None or proposal.log_dirs is not None:
+        return proposal
+    added = np.flatnonzero(model.find_copied(proposal) & log_dirs.several[proposal.replicas])
+    if not len(added):
+        return proposal
+    size = model.size[row_of(proposal.offsets)[added]]
+    order = np.argsort(-size, kind="stable")
+    added, size = added[order], size[order]
+    is_unknown = np.bincount(log_dirs.broker, np.isnan(log_dirs.usable)) > 0
+    free = np.where(is_unknown[log_dirs.broker], -log_dirs.sum_sizes(log_dirs.of_replica), log_dirs.usable)
+    chosen = np.full(len(added), ANY, dtype=np.int64)
+    size = size if size.any() else np.ones(len(size))
+    fill_log_dirs(proposal.replicas[added].astype(np.int64), size, log_dirs.offsets, log_dirs.online, free, chosen)
+    planned = np.full(len(proposal.replicas), ANY, dtype=np.int32)
+    planned[added] = chosen
+    return replace(proposal, log_dirs=planned)
