@@ -34,7 +34,8 @@ def measure_growth(store: Store, clusters: Sequence[str], settings: Settings) ->
     store.replace(GROWTH, growth(totals, samples, limits), newest)
     measured, headroom = store.read(GROWTH.name, newest), store.read("gold.headroom", newest)
     capacities = read_capacities(settings.capacity.file)
-    disks = disk_limits(store.read("silver.brokers", newest), capacities, settings.plans.broker_bytes)
+    brokers, log_dirs = store.read("silver.brokers", newest), store.read("silver.log_dirs", newest)
+    disks = disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)
     partitions = PartitionLimits(options.max_partitions_per_broker, options.max_partitions_per_cluster)
     store.replace(GROWTH_FORECASTS, growth_forecasts(measured, headroom, disks, partitions), newest)
 

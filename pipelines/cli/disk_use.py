@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.config.capacity_file import match_broker, read_capacities
@@ -40,22 +42,31 @@ class DiskUse:
 def list_disk_uses(snapshot: Snapshot, settings: Settings) -> list[DiskUse]:
     """List the bytes that brokers hold, in the order of the snapshot; none where no size is known.
 
-    Disks are those of capacity.file, else plans.broker_bytes.   Raises: SettingsError if the file is wrong.
+    Disks are those of capacity.file, else the volumes of the sources, else plans.broker_bytes.
+    Raises: SettingsError if the file is wrong.
     """
     partitions, ids = snapshot.partitions, snapshot.brokers["broker_id"].to_pylist()
     if partitions["size_bytes"].null_count == partitions.num_rows:
         return []
     replicas = to_lists(partitions["replicas"])
     size = to_numpy(partitions["size_bytes"])[row_of(replicas.offsets)]
-    capacities = read_capacities(settings.capacity.file)
+    capacities, volumes = read_capacities(settings.capacity.file), _sum_volumes(snapshot.log_dirs)
 
     def describe(broker: int) -> DiskUse:
         row = match_broker(capacities, snapshot.cluster_id, broker)
         from_file = row.disk_bytes if row is not None and row.disk_bytes >= 0 else None
-        disk_bytes = float(settings.plans.broker_bytes) or None if from_file is None else from_file
-        return DiskUse(broker, int(size[replicas.values == broker].sum()), disk_bytes)
+        shown = volumes.get(broker, float(settings.plans.broker_bytes) or None)
+        return DiskUse(broker, int(size[replicas.values == broker].sum()), shown if from_file is None else from_file)
 
     return [describe(broker) for broker in np.sort(ids).tolist()]
+
+
+def _sum_volumes(log_dirs: pa.Table) -> dict[int, float]:
+    """Return the bytes of the volumes of each broker whose volumes are all known; log dirs may share a volume."""
+    volumes = log_dirs.group_by(["broker_id", "total_bytes", "usable_bytes"]).aggregate([])
+    unknown = set(volumes.filter(pc.is_null(volumes["total_bytes"]))["broker_id"].to_pylist())
+    sums = volumes.group_by("broker_id").aggregate([("total_bytes", "sum")]).to_pylist()
+    return {row["broker_id"]: float(row["total_bytes_sum"]) for row in sums if row["broker_id"] not in unknown}
 
 
 def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:

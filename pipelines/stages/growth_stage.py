@@ -116,16 +116,24 @@ def _to_us(at: datetime) -> int:
     return round(at.timestamp() * US_PER_DAY / 86_400)
 
 
-def disk_limits(brokers: DataFrame, capacities: Capacities, broker_bytes: int) -> DataFrame:
+def disk_limits(brokers: DataFrame, log_dirs: DataFrame, capacities: Capacities, broker_bytes: int) -> DataFrame:
     """List the bytes that the disks of brokers hold: cluster_id, broker_id, limit_value and limit_source.
 
-    The first source that knows a broker decides: a row of the capacity file, then plans.broker_bytes (0 = unknown).
+    The first source that knows a broker decides: a row of the capacity file, the volumes of silver.log_dirs, then
+    plans.broker_bytes (0 = unknown).
     """
+    key = ["cluster_id", "broker_id"]
+    # Equal to the byte: log dirs on one volume, which counts once.
+    volumes = log_dirs.select(*key, "total_bytes", "usable_bytes").distinct().groupBy(*key)
+    known = volumes.agg(F.sum("total_bytes").alias("bytes"), F.count_if(F.col("total_bytes").isNull()).alias("unknown"))
+    totals = {(row.cluster_id, row.broker_id): row.bytes for row in known.collect() if not row.unknown}
     rows = []
     for broker in brokers.select("cluster_id", "broker_id").collect():
         capacity = match_broker(capacities, broker.cluster_id, broker.broker_id)
         if capacity is not None and capacity.disk_bytes >= 0:
             rows.append((*broker, capacity.disk_bytes, "capacity.file"))
+        elif (total := totals.get((broker.cluster_id, broker.broker_id))) is not None:
+            rows.append((*broker, float(total), "silver.log_dirs"))
         elif broker_bytes:
             rows.append((*broker, float(broker_bytes), "plans.broker_bytes"))
     return create_frame(brokers.sparkSession, rows, from_arrow_schema(_DISK_LIMITS))
