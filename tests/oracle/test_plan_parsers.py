@@ -169,6 +169,46 @@ def test_kafka_would_throttle_the_same(release: str, folders: list[Path], tmp_pa
         assert ours == kafka
 
 
+def write_rated_cluster(folder: Path) -> Path:
+    """Write a cluster of nine brokers in three zones with three racks each, and topics with rates and sizes."""
+    rng = np.random.default_rng(1)
+    lines, loads = [], ["topic,partitions,rf,bytes_in_per_s,bytes_out_per_s,size_bytes"]
+    for topic in range(6):
+        lines.append(f"Topic: t{topic}\tPartitionCount: 9\tReplicationFactor: 2\tConfigs: ")
+        loads.append(f"t{topic},9,2,{rng.integers(1, 100)}0000,{rng.integers(1, 300)}0000,{rng.integers(1, 9)}0000000")
+        for partition in range(9):
+            zones = rng.permutation(3)[:2]
+            ids = ",".join(str(3 * zone + rng.integers(3)) for zone in zones)
+            leader = ids.partition(",")[0]
+            lines.append(f"\tTopic: t{topic}\tPartition: {partition}\tLeader: {leader}\tReplicas: {ids}\tIsr: {ids}")
+    folder.mkdir()
+    (folder / "describe.txt").write_text("\n".join(lines) + "\n")
+    (folder / "brokers.csv").write_text("broker_id,rack\n" + "".join(f"{b},z{b // 3}/r{b % 3}\n" for b in range(9)))
+    (folder / "topics.csv").write_text("\n".join(loads) + "\n")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("jdk")
+@pytest.mark.parametrize("release", RELEASES)
+def test_kafka_reads_plans_of_zones_racks_and_broker_sets(release: str, tmp_path: Path) -> None:
+    source = write_rated_cluster(tmp_path / "source")
+    sets = [{"name": "first", "brokers": [0, 1, 3, 4, 6, 7], "topics": ["t[0-2]"]}]
+    levels = ("--set", "plans.rack_separator=/")
+    plans = {
+        "zones": ("--goal", "zones", "--set", 'network.producer_zones={"z0/r0": 3, "z1/r0": 1}'),
+        "racks": ("--goal", "balance", *levels),
+        "sets": ("--goal", "balance", "--set", f"plans.broker_sets={json.dumps(sets)}", *levels),
+    }
+    questions: list[Question] = []
+    for name, options in plans.items():
+        call_command("plan", f"c={source}", *options, "--out", str(tmp_path / name))
+        questions += of_folder(tmp_path / name, tmp_path / f"scratch-{name}")
+    assert len(questions) > 10 * len(plans)
+    for question, answer in zip(questions, ask(release, questions, tmp_path), strict=True):
+        assert answer == f"OK {question.expected}", question
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("jdk")
 @pytest.mark.parametrize("release", RELEASES)
