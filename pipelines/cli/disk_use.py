@@ -55,8 +55,10 @@ def list_disk_uses(snapshot: Snapshot, settings: Settings) -> list[DiskUse]:
     def describe(broker: int) -> DiskUse:
         row = match_broker(capacities, snapshot.cluster_id, broker)
         from_file = row.disk_bytes if row is not None and row.disk_bytes >= 0 else None
-        shown = volumes.get(broker, float(settings.plans.broker_bytes) or None)
-        return DiskUse(broker, int(size[replicas.values == broker].sum()), shown if from_file is None else from_file)
+        otherwise = volumes.get(broker, float(settings.plans.broker_bytes) or None)
+        return DiskUse(
+            broker, int(size[replicas.values == broker].sum()), otherwise if from_file is None else from_file
+        )
 
     return [describe(broker) for broker in np.sort(ids).tolist()]
 

@@ -39,6 +39,7 @@ class FactKind(StrEnum):
     BROKER_CHANGE = "broker_change"  # KRaft log: fenced or unfenced
     BROKER_REMOVED = "broker_removed"  # KRaft log: unregistered
     REPLICA = "replica"  # one replica's log on one broker: size, lag, offsets
+    VOLUME = "volume"  # a volume of a broker, as metrics show it: log_dir is where it is mounted
     LOG_DIR = "log_dir"  # a log directory of a broker: its bytes, or its error
     OFFSET = "offset"  # a partition's log end offset
     LOAD = "load"  # what one broker transfers of a topic, or of all; or what is transferred of a partition

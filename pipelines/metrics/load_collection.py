@@ -7,9 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipelines.ingest.formats.topic_loads import NO_RATES, AppendedRecords, Load, MeasuredSize, TopicLoad, WindowRates
+from pipelines.ingest.formats.topic_loads import (
+    NO_RATES,
+    AppendedRecords,
+    Load,
+    MeasuredSize,
+    MeasuredVolume,
+    TopicLoad,
+    WindowRates,
+)
 from pipelines.metrics.broker_matching import BrokerMatcher
-from pipelines.metrics.metric_names import MetricNames, Quantity
+from pipelines.metrics.metric_names import NAME, VOLUMES, MetricNames, Quantity
 from pipelines.metrics.series import Labels
 from udfs.plurals import count_of, join_names
 
@@ -38,7 +46,7 @@ class CollectedLoads:
     problems: list[str] = field(default_factory=list)
 
 
-_Key = tuple[Quantity, int, str, int]  # broker, topic (empty for a total), partition (-1 for a rate)
+_Key = tuple[Quantity, int, str, int]  # broker, topic (empty for a total) or volume, partition (-1 = none)
 
 
 def collect_loads(
@@ -57,10 +65,12 @@ def collect_loads(
             continue
         name = names.names[entry]
         broker = matcher.find(one.labels)
+        if broker is None and name.quantity in VOLUMES:  # machines without a broker have volumes too
+            continue
         if broker is None:
             unmatched[_describe_origin(one.labels, names)] += 1
             continue
-        topic = one.labels[name.topic] if name.topic else ""
+        topic = one.labels[name.topic or name.volume or NAME] if name.topic or name.volume else ""
         partition = int(one.labels[name.partition]) if name.partition else -1
         key = (name.quantity, broker, topic, partition)
         known = chosen.get(key)
@@ -71,7 +81,8 @@ def collect_loads(
             chosen[key] = (entry, one)
     out = CollectedLoads()
     measured = {key: one for key, (_, one) in chosen.items()}
-    out.loads += [*_list_topic_loads(measured), *_list_sizes(measured), *_list_appended(measured)]
+    for list_loads in (_list_topic_loads, _list_sizes, _list_appended, _list_volumes):
+        out.loads += list_loads(measured)
     if twice:
         values = join_names(sorted(differing), _MAX_NAMED)
         out.problems.append(
@@ -96,6 +107,14 @@ def _list_sizes(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[MeasuredSiz
     for (quantity, broker, topic, partition), one in sorted(measured.items()):
         if quantity is Quantity.SIZE and one.value is not None and one.value >= 0:
             yield MeasuredSize(topic, partition, broker, round(one.value))
+
+
+def _list_volumes(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[MeasuredVolume]:
+    for (quantity, broker, path, partition), one in sorted(measured.items()):
+        usable = measured.get((Quantity.VOLUME_USABLE, broker, path, partition))
+        if quantity is Quantity.VOLUME_TOTAL and one.value is not None:
+            free = None if usable is None or usable.value is None else round(usable.value)
+            yield MeasuredVolume(path, broker, round(one.value), free)
 
 
 def _list_appended(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[AppendedRecords]:

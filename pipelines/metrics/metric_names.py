@@ -25,6 +25,11 @@ class Quantity(StrEnum):
     BROKER_BYTES_OUT = "broker_bytes_out"
     SIZE = "size"  # of a replica
     LOG_END_OFFSET = "log_end_offset"  # of a replica
+    VOLUME_TOTAL = "volume_total"  # bytes of a volume, as a file system is mounted
+    VOLUME_USABLE = "volume_usable"  # its free bytes
+
+
+VOLUMES = (Quantity.VOLUME_TOTAL, Quantity.VOLUME_USABLE)
 
 
 class MetricKind(StrEnum):
@@ -56,18 +61,29 @@ class MetricName(SettingsSection):
     without: tuple[str, ...] = ()
     topic: str | None = None
     partition: str | None = None
+    volume: str | None = None
 
     @model_validator(mode="after")
     def _check(self) -> MetricName:
+        is_of_volume = self.quantity in VOLUMES
         is_of_broker = self.quantity in (Quantity.BROKER_BYTES_IN, Quantity.BROKER_BYTES_OUT)
         is_of_replica = self.quantity in (Quantity.SIZE, Quantity.LOG_END_OFFSET)
-        if is_of_broker != (self.topic is None):
-            raise ValueError(f"{self.quantity} {'has no' if is_of_broker else 'needs the'} label of the topic")
-        if is_of_replica != (self.partition is not None):
-            raise ValueError(f"{self.quantity} {'needs the' if is_of_replica else 'has no'} label of the partition")
-        if is_of_replica != (self.kind is MetricKind.GAUGE):
-            raise ValueError(f"{self.quantity} is {'a gauge' if is_of_replica else 'no gauge'}")
+        for label, value, is_needed in (
+            ("topic", self.topic, not is_of_broker and not is_of_volume),
+            ("partition", self.partition, is_of_replica),
+            ("volume", self.volume, is_of_volume),
+        ):
+            if is_needed != (value is not None):
+                raise ValueError(f"{self.quantity} {'needs the' if is_needed else 'has no'} label of the {label}")
+        is_gauge = is_of_replica or is_of_volume
+        if is_gauge != (self.kind is MetricKind.GAUGE):
+            raise ValueError(f"{self.quantity} is {'a gauge' if is_gauge else 'no gauge'}")
         return self
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The labels that name topic, partition or volume."""
+        return tuple(label for label in (self.topic, self.partition, self.volume) if label is not None)
 
     @property
     def is_growth(self) -> bool:
@@ -80,7 +96,7 @@ class MetricName(SettingsSection):
             labels.get(NAME) == self.metric
             and all(labels.get(name) == value for name, value in self.labels.items())
             and not any(labels.get(name) for name in self.without)  # an empty label is none
-            and all(labels.get(name) for name in (self.topic, self.partition) if name is not None)
+            and all(labels.get(name) for name in self.places)
         )
 
 

@@ -137,7 +137,7 @@ def _write_selector(name: MetricName, labels: Mapping[str, str]) -> str:
     """Write the selector of a metric's series."""
     matchers = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in {**labels, **name.labels}.items()]
     matchers += [f'{key}=""' for key in name.without]
-    matchers += [f'{key}!=""' for key in (name.topic, name.partition) if key is not None]
+    matchers += [f'{key}!=""' for key in name.places]
     return f"{name.metric}{{{','.join(matchers)}}}"
 
 

@@ -16,12 +16,13 @@ _LOAD = re.compile(
 )
 _PARTITION_LOAD = re.compile(rf"load of topic (\S++) partition ([^\s:]++): {_RATES}")
 _SIZE = re.compile(r"size of topic (\S++) partition (\S++) on broker ([^\s:]++): (\S++) bytes")
+_VOLUME = re.compile(r"volume (\S.*?) on broker ([^\s:]++): total (\S++) bytes, usable (\S++) bytes")
 _APPENDED = re.compile(r"appended to topic (\S++) partition ([^\s:]++): (\S++) records")
 _HEADER = re.compile(r"loads from (.+)")
 _PROBLEM = re.compile(r"problem of the loads: (.+)")
 _ANY = re.compile(
     r"load of (?:all topics on broker |topic \S+ (?:on broker|partition) )|size of topic \S+ partition |"
-    r"appended to topic \S+ partition |loads from |problem of the loads: "
+    r"appended to topic \S+ partition |volume \S.* on broker \S+ total |loads from |problem of the loads: "
 )
 
 
@@ -76,6 +77,15 @@ class MeasuredSize(NamedTuple):
     size_bytes: int
 
 
+class MeasuredVolume(NamedTuple):
+    """The bytes of a volume of a broker, by where it is mounted; None = unknown."""
+
+    path: str
+    broker: int
+    total_bytes: int
+    usable_bytes: int | None
+
+
 class AppendedRecords(NamedTuple):
     """How many records were appended to a partition."""
 
@@ -84,7 +94,7 @@ class AppendedRecords(NamedTuple):
     records: int
 
 
-Load = TopicLoad | PlainLoad | MeasuredSize | AppendedRecords
+Load = TopicLoad | PlainLoad | MeasuredSize | MeasuredVolume | AppendedRecords
 
 
 def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], statistic: LoadStatistic) -> Iterator[str]:
@@ -108,6 +118,9 @@ def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], sta
             case MeasuredSize():
                 place = f"topic {one.topic} partition {one.partition} on broker {one.broker}"
                 yield f"size of {place}: {one.size_bytes} bytes"
+            case MeasuredVolume():
+                usable = _UNKNOWN if one.usable_bytes is None else one.usable_bytes
+                yield f"volume {one.path} on broker {one.broker}: total {one.total_bytes} bytes, usable {usable} bytes"
             case AppendedRecords():
                 yield f"appended to topic {one.topic} partition {one.partition}: {one.records} records"
 
@@ -148,6 +161,11 @@ def _parse_line(_context: str | None, raw: str) -> list[Fact]:
     if match := _SIZE.fullmatch(line):
         place = {**_parse_place(match), "broker_id": as_int(match[3], "broker")}
         return [(FactKind.REPLICA_SIZE, {**place, "size_bytes": as_int(match[4], "bytes", 0, INT64)})]
+    if match := _VOLUME.fullmatch(line):
+        total = as_int(match[3], "total bytes", 0, INT64)
+        usable = None if match[4] == _UNKNOWN else as_int(match[4], "usable bytes", 0, INT64)
+        place = {"broker_id": as_int(match[2], "broker"), "log_dir": match[1]}
+        return [(FactKind.VOLUME, {**place, "total_bytes": total, "usable_bytes": usable})]
     if match := _APPENDED.fullmatch(line):
         return [(FactKind.APPENDED, {**_parse_place(match), "records": as_int(match[3], "records", 0, INT64)})]
     if match := _PROBLEM.fullmatch(line):

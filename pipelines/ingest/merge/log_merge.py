@@ -1,5 +1,7 @@
 """Merges sizes, lags and offsets of replicas' logs, and adds them to the replicas that they belong to."""
 
+from pathlib import PurePosixPath
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -93,8 +95,27 @@ def merge_log_dirs(shard: ShardFacts) -> pa.Table:
     first = pa.array(merged.first_rows)
     columns = {name: to_array(facts[name]).take(first) for name in ("broker_id", "log_dir")}
     columns |= {name: to_array(merged.table[name]) for name in _LOG_DIR_FIELDS}
-    table = pa.table(columns).select(LOG_DIRS.names).cast(LOG_DIRS)
+    table = _add_volumes(shard, pa.table(columns).select(LOG_DIRS.names).cast(LOG_DIRS))
     return table.sort_by([("broker_id", "ascending"), ("log_dir", "ascending")])
+
+
+def _add_volumes(shard: ShardFacts, log_dirs: pa.Table) -> pa.Table:
+    """Give log dirs of unknown bytes those of the volume that metrics show there, mounted deepest above them."""
+    volumes = shard.select(FactKind.VOLUME).select(["broker_id", "log_dir", "total_bytes", "usable_bytes"]).to_pylist()
+    if not volumes:
+        return log_dirs
+    rows = log_dirs.to_pylist()
+    for row in (row for row in rows if row["total_bytes"] is None):
+        own = [
+            volume
+            for volume in volumes
+            if volume["broker_id"] == row["broker_id"]
+            and PurePosixPath(row["log_dir"]).is_relative_to(volume["log_dir"])
+        ]
+        if own:
+            deepest = max(own, key=lambda volume: len(volume["log_dir"]))
+            row |= {name: deepest[name] for name in ("total_bytes", "usable_bytes")}
+    return pa.Table.from_pylist(rows, LOG_DIRS)
 
 
 def find_unlisted_partitions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> Declared:

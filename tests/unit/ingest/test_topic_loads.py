@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pipelines.ingest.formats.topic_loads import (
     AppendedRecords,
     LoadStatistic,
     MeasuredSize,
+    MeasuredVolume,
     PlainLoad,
     TopicLoad,
     WindowRates,
@@ -90,17 +92,19 @@ def test_wrong_lines_are_quarantined_with_their_values(tmp_path: Path) -> None:
         "load of topic orders on broker 1: in 4 B/s",
         "appended to topic orders partition 0: many records",
         "size of topic orders partition 0 on broker 1: 1.5 bytes",
+        "volume /data on broker 1: total many bytes, usable 5 bytes",
     ]
     (tmp_path / "loads.txt").write_text("".join(f"{line}\n" for line in lines))
     rows = load_snapshot(find_source(f"prod={tmp_path}")).quarantined
     reasons = {row["line_number"]: row["reasons"][0] for row in rows}
-    assert reasons.keys() == {1, 2, 3, 4, 5, 6}
+    assert reasons.keys() == {1, 2, 3, 4, 5, 6, 7}
     assert "B/s is" in reasons[1]
     assert "broker is" in reasons[2]
     assert "or/ders" in reasons[3]
     assert "is no line of loads" in reasons[4]
     assert "records is" in reasons[5]
     assert "bytes is" in reasons[6]
+    assert "total bytes is" in reasons[7]
 
 
 def test_loads_of_places_and_sizes_fill_what_sources_lack(tmp_path: Path) -> None:
@@ -131,6 +135,36 @@ def test_loads_of_places_and_sizes_fill_what_sources_lack(tmp_path: Path) -> Non
     assert sizes == {("orders", 0): 7, ("orders", 1): 11, **{("orders", p): None for p in (2, 3)}, ("quiet", 0): None}
     logs_of_first = snapshot.partitions["logs"][0].as_py()
     assert [log["size_bytes"] for log in logs_of_first] == [7, 9]
+
+
+def test_volumes_are_those_of_the_log_dirs_below_them(tmp_path: Path) -> None:
+    """The volume that is mounted deepest counts; one that kafka-log-dirs shows itself stays."""
+    (tmp_path / "topics.txt").write_text(_TOPICS)
+    paths = {"/data/a/kafka": None, "/data/b": None, "/data/c": (70, 7), "/database": None}
+    log_dirs = [
+        {
+            "logDir": path,
+            "error": None,
+            "partitions": [],
+            **(dict(totalBytes=own[0], usableBytes=own[1]) if own else {}),
+        }
+        for path, own in paths.items()
+    ]
+    answer = {"version": 1, "brokers": [{"broker": 1, "logDirs": log_dirs}]}
+    (tmp_path / "logs.json").write_text(json.dumps(answer))
+    volumes = [
+        MeasuredVolume("/", 2, 1, 1),
+        MeasuredVolume("/data", 1, 1000, 400),
+        MeasuredVolume("/data/a", 1, 2000, None),
+        MeasuredVolume("/data/c", 1, 3000, 3),
+    ]
+    lines = print_loads("x", volumes, [], LoadStatistic.P95)
+    (tmp_path / "loads.txt").write_text("".join(f"{line}\n" for line in lines))
+    snapshot = load_snapshot(find_source(f"prod={tmp_path}"))
+    assert snapshot.quarantined == []
+    rows = {row["log_dir"]: (row["total_bytes"], row["usable_bytes"]) for row in snapshot.log_dirs.to_pylist()}
+    expected = {"/data/a/kafka": (2000, None), "/data/b": (1000, 400), "/data/c": (70, 7), "/database": (None, None)}
+    assert rows == expected
 
 
 def test_measured_loads_are_kept_with_their_statistics(tmp_path: Path) -> None:

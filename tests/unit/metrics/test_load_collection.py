@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pipelines.ingest.formats.topic_loads import NO_RATES, AppendedRecords, MeasuredSize, TopicLoad, WindowRates
+from pipelines.ingest.formats.topic_loads import (
+    NO_RATES,
+    AppendedRecords,
+    MeasuredSize,
+    MeasuredVolume,
+    TopicLoad,
+    WindowRates,
+)
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, MeasuredSeries, collect_loads
 from pipelines.metrics.metric_names import MetricNames
@@ -82,3 +89,19 @@ def test_sizes_are_of_replicas(names: MetricNames) -> None:
         names, *(_series("kafka_log_log_size", 5.0 * id_, broker_id=str(id_), **labels) for id_ in (1, 2))
     )
     assert collected.loads == [MeasuredSize("t", 0, 1, 5)]  # broker 2 is none of the cluster
+
+
+def test_volumes_of_brokers_are_collected_and_those_of_other_machines_are_not(names: MetricNames) -> None:
+    def volume(metric: str, value: float, broker: str, path: str) -> MeasuredSeries:
+        labels = {"__name__": f"node_filesystem_{metric}_bytes", "broker_id": broker, "mountpoint": path}
+        return MeasuredSeries(labels, NO_RATES, value, 9)
+
+    series = (
+        volume("size", 900, "1", "/data"),
+        volume("avail", 300, "1", "/data"),
+        volume("size", 50, "1", "/"),
+        volume("size", 70, "8", "/"),
+    )
+    collected = _collect(names, _series(_IN, 10, broker_id="1"), *series)
+    assert collected.loads[1:] == [MeasuredVolume("/", 1, 50, None), MeasuredVolume("/data", 1, 900, 300)]
+    assert not any("name no broker" in problem for problem in collected.problems)
