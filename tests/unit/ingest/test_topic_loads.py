@@ -146,7 +146,7 @@ def test_volumes_are_those_of_the_log_dirs_below_them(tmp_path: Path) -> None:
             "logDir": path,
             "error": None,
             "partitions": [],
-            **(dict(totalBytes=own[0], usableBytes=own[1]) if own else {}),
+            **({"totalBytes": own[0], "usableBytes": own[1]} if own else {}),
         }
         for path, own in paths.items()
     ]
