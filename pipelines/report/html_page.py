@@ -36,7 +36,7 @@ _CHANGE = re.compile(r"([0-9.,]+(?: [kMGTP]?B)? -> [0-9.,]+(?: [kMGTP]?B)?)")
 # What the scripts draw; the rest of a cluster is in the HTML.
 _DRAWN = (
     *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plan"),
-    *("topics", "sql"),
+    *("topics", "network", "sql"),
 )
 
 
