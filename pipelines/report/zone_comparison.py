@@ -8,7 +8,7 @@ _SCHEMES = ("kafka", "kraft", "naive")  # the first ones; others follow
 _NO_FAILURE = "none"
 
 
-class ZoneTraffic(NamedTuple):
+class ZoneComparisonRow(NamedTuple):
     """What crosses zones in one state, in bytes per second; None = unknown."""
 
     state: str
@@ -27,7 +27,7 @@ class ZoneTraffic(NamedTuple):
 
 def compare_zone_traffic(
     rows: Sequence[Mapping[str, Any]], plans: Sequence[Mapping[str, Any]], goals: Sequence[str]
-) -> list[ZoneTraffic]:
+) -> list[ZoneComparisonRow]:
     """Compare states by rows of the figure `zone_traffic` and of gold.plans; empty if nothing is known or crosses.
 
     goals: those that the verdict recommends; their plans are first.
@@ -51,22 +51,22 @@ def compare_zone_traffic(
     return states if any(state.total != 0 for state in states) else []  # there is one zone
 
 
-def _sum_kinds(state: str, rows: Sequence[Mapping[str, Any]]) -> ZoneTraffic:
+def _sum_kinds(state: str, rows: Sequence[Mapping[str, Any]]) -> ZoneComparisonRow:
     """Return the traffic of one state. A kind without a row is known to be 0."""
     rates = {row["traffic_kind"]: row["bytes_per_s"] for row in rows}
     costs = [row["cost_per_month"] for row in rows]
     cost = None if None in costs else sum(costs)
     replication, producers, consumers = (rates.get(kind, 0.0) for kind in KINDS)
-    return ZoneTraffic(state, replication, producers, consumers, cost)
+    return ZoneComparisonRow(state, replication, producers, consumers, cost)
 
 
-def _list_plans(plans: Sequence[Mapping[str, Any]], goals: Sequence[str]) -> Iterator[ZoneTraffic]:
+def _list_plans(plans: Sequence[Mapping[str, Any]], goals: Sequence[str]) -> Iterator[ZoneComparisonRow]:
     rank = {goal: place for place, goal in enumerate(goals)}
     for plan in sorted(plans, key=lambda plan: (rank.get(plan["goal"], len(rank)), plan["goal"])):
         if plan["feasible"]:
             replication, producers, consumers = (plan[f"cross_zone_{kind}_bytes_per_s_after"] for kind in KINDS)
             cost = plan["cross_zone_cost_per_month_after"]
-            yield ZoneTraffic(f"after the plan {plan['goal']}", replication, producers, consumers, cost)
+            yield ZoneComparisonRow(f"after the plan {plan['goal']}", replication, producers, consumers, cost)
 
 
 def _name_failure(scenario: str) -> str:

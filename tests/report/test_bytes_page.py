@@ -10,7 +10,7 @@ import pytest
 from pipelines.report.growth_dates import GrowthDate, GrowthSummary
 from pipelines.report.html_page import write_page
 from pipelines.report.load_summary import LoadSummary
-from pipelines.report.zone_comparison import ZoneTraffic
+from pipelines.report.zone_comparison import ZoneComparisonRow
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened, unfold
 
@@ -37,8 +37,8 @@ def cluster_with_loads(brokers: int = 4, name: str = "loaded") -> dict[str, Any]
     over = {"resource": "fetch_per_s", "broker_id": 3, "failures": 2, "scenario": "broker:2"}
     cluster["over_capacity"] = [over | {"load_after": 14 * MB, "capacity": 12 * MB}]
     cluster["zone_traffic"] = [
-        ZoneTraffic("now", 4 * MB, 2 * MB, MB, 1234.5),
-        ZoneTraffic("placed by naive", 4 * MB, 2 * MB, None, None),
+        ZoneComparisonRow("now", 4 * MB, 2 * MB, MB, 1234.5),
+        ZoneComparisonRow("placed by naive", 4 * MB, 2 * MB, None, None),
     ]
     date = GrowthDate("disk full", "broker 3", "2026-12-04", 10.2, "10", "9 to 12", "3 TB", "100 GB", "4 TB")
     cluster["growth"] = GrowthSummary([date], 2, ["Another limit is unknown."])
@@ -92,7 +92,7 @@ def test_zones_need_racks_and_costs_need_prices(chromium: Browser, tmp_path: Pat
     no_racks = cluster_with_loads() | {"zone_traffic": [], "racks_known": False}
     text, _ = show(chromium, tmp_path / "racks.html", no_racks)
     assert "Bytes between zones are unknown: the sources do not show the racks of brokers." in text
-    free = cluster_with_loads() | {"zone_traffic": [ZoneTraffic("now", MB, MB, MB, None)], "over_capacity": []}
+    free = cluster_with_loads() | {"zone_traffic": [ZoneComparisonRow("now", MB, MB, MB, None)], "over_capacity": []}
     text, _ = show(chromium, tmp_path / "prices.html", free)
     assert "now\t3 MB/s\t1 MB/s\t1 MB/s\t1 MB/s" in text
     assert "cost" not in text.partition("Bytes between zones")[2].partition("Can this broker fail")[0]
