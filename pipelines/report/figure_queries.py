@@ -7,6 +7,7 @@ from textwrap import indent
 from pipelines.ingest.merge.live_brokers import UNFIT_HOST_REGEX
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
+from pipelines.report.load_queries import LOAD_QUERIES
 from pipelines.spark.views import View, match_snapshots, parse_queries
 from pipelines.verdict.cluster_evidence import (
     COUNTED_SQL,
@@ -236,14 +237,16 @@ SELECT cluster_id, scheme, failed_brokers[0] AS failed, broker_id AS survivor, t
 FROM gold.failure_load WHERE {condition} AND scenario_kind = 'broker' AND takeovers > 0
 
 -- failures: Failures of single brokers
-SELECT cluster_id, scheme, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor, hot_survivor,
-       leaders_after_max, leaders_after_mean, worst_survivor_ratio, offline_partitions, newly_offline_partitions,
-       newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
+SELECT cluster_id, scheme, scenario, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor,
+       hot_survivor, leaders_after_max, leaders_after_mean, worst_survivor_ratio, offline_partitions,
+       newly_offline_partitions, newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions,
+       unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'broker' ORDER BY failed
 
 -- custom_failures: Custom failures
-SELECT cluster_id, failed_brokers, leaders_lost, takeover_brokers, worst_survivor, hot_survivor, worst_survivor_ratio,
-       newly_offline_partitions, newly_under_min_isr_partitions, under_min_isr_partitions, unclean_elections
+SELECT cluster_id, scenario, failed_brokers, leaders_lost, takeover_brokers, worst_survivor, hot_survivor,
+       worst_survivor_ratio, newly_offline_partitions, newly_under_min_isr_partitions, under_min_isr_partitions,
+       unclean_elections
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'custom' AND scheme = 'observed'
 ORDER BY failed_brokers
 
@@ -264,8 +267,9 @@ SELECT cluster_id, scheme, failures, copysets, scatter_width_mean, loss_probabil
 FROM gold.durability WHERE {condition} AND failure_unit = 'broker'
 
 -- headroom: Headroom needed to survive any single failure
-SELECT cluster_id, scenario_kind, resource, required_headroom_ratio, worst_scenario, worst_broker
-FROM gold.headroom WHERE {condition} AND scheme = 'observed'
+SELECT cluster_id, scenario_kind, resource, capacity_source, required_headroom_ratio, worst_scenario, worst_broker,
+       worst_load
+FROM gold.headroom WHERE {condition} AND scheme = 'observed' ORDER BY resource = 'leaders', scenario_kind, resource
 
 -- topics: Topics: leaders, replicas and issues
 SELECT cluster_id, topic, place, topics, partitions, replication_factor, leaders_max, hottest_broker,
@@ -349,6 +353,7 @@ _CONSTANTS = {
 }
 # TREND is over all runs of the clusters in {clusters}.
 *FIGURES, TREND = (
-    Figure(*parts) for parts in parse_queries(reduce(lambda q, p: q.replace(*p), _CONSTANTS.items(), _QUERIES))
+    Figure(*parts)
+    for parts in parse_queries(LOAD_QUERIES + reduce(lambda q, p: q.replace(*p), _CONSTANTS.items(), _QUERIES))
 )
 TOPICS_AT_RISK = next(figure for figure in FIGURES if figure.name == "topics_at_risk")

@@ -36,8 +36,10 @@ _CHANGE = re.compile(r"([0-9.,]+(?: [kMGTP]?B)? -> [0-9.,]+(?: [kMGTP]?B)?)")
 # What the scripts draw; the rest of a cluster is in the HTML.
 _DRAWN = (
     *("cluster_id", "brokers", "groups", "worst", "takeovers", "pairs", "racks", "durability", "trend", "plan"),
-    *("topics", "sql"),
+    *("topics", "network"),
 )
+# Figures whose SQL the scripts show, below the charts.
+_CHARTED = ("brokers", "network", "failures", "takeovers", "pairs", "racks", "durability", "trend", "plan")
 
 
 def write_report(
@@ -70,7 +72,7 @@ def render_page(data: ReportData) -> str:
     environment.filters["split_changes"] = _CHANGE.split
     environment.filters |= {"planned_work": list_cluster_plans, "assumptions": describe_assumptions}
     environment.filters["goal_label"] = lambda name: GOALS[name].label
-    plain = [_plain(to_json({name: cluster[name] for name in _DRAWN})) for cluster in data.clusters]
+    plain = [_plain(to_json(_select_drawn(cluster))) for cluster in data.clusters]
     text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     # Within a script element, no text may end the element or begin a comment.
     return environment.get_template("report.html").render(
@@ -91,6 +93,11 @@ def render_page(data: ReportData) -> str:
         scripts=[_asset(name) for name in _SCRIPTS],
         data=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
     )
+
+
+def _select_drawn(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    sql = {name: cluster["sql"][name] for name in _CHARTED}
+    return {name: cluster[name] for name in _DRAWN} | {"sql": sql}
 
 
 def split_commands(step: str) -> list[str]:

@@ -21,6 +21,8 @@ from pipelines.report.broker_groups import (
     sum_takeovers,
 )
 from pipelines.report.figure_queries import FIGURES, TREND
+from pipelines.report.growth_dates import summarize_growth
+from pipelines.report.load_summary import add_survivor_bytes, find_capacity_source, summarize_loads
 from pipelines.report.overview import rank_urgency
 from pipelines.report.verdict_reader import (
     VERDICT_TABLES,
@@ -30,6 +32,7 @@ from pipelines.report.verdict_reader import (
     judge_snapshots,
     select_cluster,
 )
+from pipelines.report.zone_comparison import compare_zone_traffic
 from pipelines.spark.store import Store
 from pipelines.spark.views import find_dependencies, quote_text
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
@@ -141,6 +144,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
     observed, observed_racks = ([row for row in part if row["scheme"] == "observed"] for part in (failures, racks))
     verdict = judge_figures(hotspots, failures, racks, findings).name_source("SOURCE", key.cluster_id)
     origin = next(iter(rows("origin")), None) if brokers else None
+    survivors, network = rows("survivor_bytes"), rows("network")
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
@@ -152,14 +156,19 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
         "metrics": metrics,
         "brokers": brokers,
         "racks_known": any(row["rack"] is not None for row in brokers),
-        "failures": add_risks(observed),
-        "rack_failures": add_risks(observed_racks),
+        "failures": add_survivor_bytes(add_risks(observed), survivors),
+        "rack_failures": add_survivor_bytes(add_risks(observed_racks), survivors),
         "worst_failures": find_worst_failures(observed, observed_racks),
-        "custom_failures": add_risks(rows("custom_failures")),
+        "custom_failures": add_survivor_bytes(add_risks(rows("custom_failures")), survivors),
         "worst": worst,
         "racks": racks,
         **describe_broker_pairs(brokers, tables),
-        **{name: rows(name) for name in ("topics_at_risk", "durability", "headroom")},
+        **{name: rows(name) for name in ("topics_at_risk", "durability", "headroom", "over_capacity")},
+        "network": network,
+        "capacity_source": find_capacity_source(rows("headroom")),
+        "loads": summarize_loads(rows("loads"), network, findings.warnings),
+        "zone_traffic": compare_zone_traffic(rows("zone_traffic"), rows("plan"), _list_goals(verdict)),
+        "growth": summarize_growth(rows("growth")),
         "topics": [_shorten_topic(row) for row in rows("topics")],
         # Where topics would be placed depends on the live brokers: without any, there is nothing to say.
         "origin": origin,
@@ -175,10 +184,14 @@ def select_plans(verdict: Verdict, plans: Rows, moves: Rows) -> dict[str, Any]:
 
     Keys: plans (by goal), plan and moves of the first goal that is recommended (None and empty if gold.plans lacks it).
     """
-    goals = [plan.goal for plan in list_recommended_plans(verdict)]
+    goals = _list_goals(verdict)
     by_goal = {plan["goal"]: plan for plan in plans if plan["goal"] in goals}
     plan = by_goal.get(goals[0]) if goals else None
     return {"plans": by_goal, "plan": plan, "moves": [move for move in moves if plan and move["goal"] == plan["goal"]]}
+
+
+def _list_goals(verdict: Verdict) -> list[str]:
+    return [plan.goal for plan in list_recommended_plans(verdict)]
 
 
 def add_risks(failures: Rows) -> Rows:

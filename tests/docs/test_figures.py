@@ -10,9 +10,10 @@ from pipelines.tables import TABLES
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
-TEMPLATE = (ROOT / "pipelines" / "report" / "assets" / "cluster.html").read_text(encoding="utf-8")
+ASSETS = ROOT / "pipelines" / "report" / "assets"
+TEMPLATE = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("cluster.html", "bytes.html"))
 FLEET_FIGURES = {"topics_at_risk"}  # of all clusters: tests/report/test_page.py
-SCRIPT = (ROOT / "pipelines" / "report" / "assets" / "charts.js").read_text(encoding="utf-8")
+SCRIPT = (ASSETS / "charts.js").read_text(encoding="utf-8")
 
 
 def cells(heading: str) -> list[list[str]]:

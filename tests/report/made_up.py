@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.report.figure_queries import FIGURES
+from pipelines.report.growth_dates import GrowthSummary
 from pipelines.report.report_data import ReportData, add_risks, describe_broker_pairs, find_worst_failures, select_plans
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
@@ -50,6 +51,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             "single_isr_partitions": 2,
             "unclean_elections": 0,
             "hot_survivor": None,
+            "survivor_bytes": None,
         }
         for i, one in enumerate(ids)
     ]
@@ -166,10 +168,18 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             for i, scheme in enumerate(SCHEMES)
             for k in (1, 2, 3)
         ],
+        "network": [],
+        "loads": None,
+        "capacity_source": None,
+        "over_capacity": [],
+        "zone_traffic": [],
+        "growth": GrowthSummary([], 0, []),
         "headroom": [
             {
                 "scenario_kind": "broker",
                 "resource": "leaders",
+                "capacity_source": "uniform",
+                "worst_load": 125.0,
                 "required_headroom_ratio": 0.25,
                 "worst_scenario": "broker:1",
                 "worst_broker": 2,

@@ -23,7 +23,7 @@ const charts = (() => {
   const brokerScale = (values, label) => ({ label, domain: values, type: "band", ticks: ids(values), tickFormat: String, tickRotate: values.length > 12 ? -60 : 0 });
 
   // Charts that need a live broker.
-  const NO_LIVE_BROKER = "No live broker is known.", OF_LIVE_BROKERS = ["leaders", "disk", "worst", "takeovers", "pairs", "racks", "copysets", "plan"];
+  const NO_LIVE_BROKER = "No live broker is known.", OF_LIVE_BROKERS = ["leaders", "disk", "bytes_in", "bytes_out", "worst", "takeovers", "pairs", "racks", "copysets", "plan"];
 
   // Values of brokers around their mean. rows: {id, value, title}. Many brokers are shown as dots, group by group;
   // the bars of one group on demand.
@@ -70,18 +70,41 @@ const charts = (() => {
   const bytes = (n) => (n >= 1e12 ? `${(n / 1e12).toFixed(2)} TB` : n >= 1e9 ? `${(n / 1e9).toFixed(1)} GB` : `${(n / 1e6).toFixed(1)} MB`);
   const ofRack = (d) => (d.rack === null ? "" : `, rack ${d.rack}`);
 
+  const rate = (n) => (n >= 1e6 ? `${bytes(n)}/s` : `${(n / 1e3).toFixed(1)} kB/s`);
+
+  // Bars of the brokers whose value is known, and how many are not. what: the noun of the values.
+  function knownBars(cluster, where, options, what) {
+    const rows = options.rows.filter((d) => d.value !== null), known = new Set(rows.map((d) => d.id));
+    const groups = cluster.groups.map((group) => ({ ...group, broker_ids: group.broker_ids.filter((id) => known.has(id)) }));
+    const chart = brokerBars({ groups }, where, { ...options, rows }), unknown = options.rows.length - rows.length;
+    return unknown ? make("div", {}, chart, make("p", { class: "muted" }, `The ${what} of ${count(unknown, "broker")} are unknown.`)) : chart;
+  }
+
+  // Bytes per second of brokers. way: in or out; parts: columns by the kind of traffic.
+  function rateBars(cluster, where, way, parts) {
+    const byId = new Map(cluster.network.map((d) => [d.broker_id, d]));
+    const rows = cluster.brokers.map(({ broker_id: id }) => {
+      const d = byId.get(id) ?? {}, value = d[`network_bytes_${way}_per_s`] ?? null;
+      const kinds = Object.entries(parts).map(([kind, column]) => `${kind} ${rate(d[column] ?? 0)}`).join(", ");
+      return { id, value, title: value === null ? "" : `broker ${id}: ${rate(value)} ${way}: ${kinds}` };
+    });
+    return knownBars(cluster, where, { rows, label: `Bytes ${way} per broker`, unit: `bytes ${way} per second`, format: rate }, "rates");
+  }
+
   const drawings = {
     leaders(cluster, where) {
       const rows = cluster.brokers.map((d) => ({ id: d.broker_id, value: d.leaders, title: `broker ${d.broker_id}: ${count(d.leaders, "leader")}, ${count(d.replicas, "replica")}${ofRack(d)}` }));
       return brokerBars(cluster, where, { rows, label: "Leaders per broker", unit: "leaders" });
     },
     disk(cluster, where) {
-      const rows = cluster.brokers.filter((d) => d.size_bytes !== null).map((d) => ({ id: d.broker_id, value: d.size_bytes, title: `broker ${d.broker_id}: ${bytes(d.size_bytes)}${ofRack(d)}` }));
-      const unknown = cluster.brokers.length - rows.length;
-      const known = new Set(rows.map((d) => d.id));
-      const groups = cluster.groups.map((group) => ({ ...group, broker_ids: group.broker_ids.filter((id) => known.has(id)) }));
-      const chart = brokerBars({ groups }, where, { rows, label: "Disk per broker", unit: "bytes of replicas", format: bytes });
-      return unknown ? make("div", {}, chart, make("p", { class: "muted" }, `The sizes of ${count(unknown, "broker")} are unknown.`)) : chart;
+      const rows = cluster.brokers.map((d) => ({ id: d.broker_id, value: d.size_bytes, title: `broker ${d.broker_id}: ${bytes(d.size_bytes ?? 0)}${ofRack(d)}` }));
+      return knownBars(cluster, where, { rows, label: "Disk per broker", unit: "bytes of replicas", format: bytes }, "sizes");
+    },
+    bytes_in(cluster, where) {
+      return rateBars(cluster, where, "in", { producers: "producer_bytes_in_per_s", replication: "replication_bytes_in_per_s" });
+    },
+    bytes_out(cluster, where) {
+      return rateBars(cluster, where, "out", { consumers: "consumer_bytes_out_per_s", replication: "replication_bytes_out_per_s" });
     },
     worst(cluster, where) {
       const rows = Object.entries(cluster.worst).flatMap(([scheme, pairs]) => pairs.map(([failed, ratio]) => ({ scheme, failed, ratio })));
@@ -273,7 +296,7 @@ const charts = (() => {
     where.replaceChildren(content, details);
     where.dataset.drawn = String(where.clientWidth);
   }
-  const SQL_OF = { leaders: "brokers", disk: "brokers", worst: "failures", copysets: "durability" };
+  const SQL_OF = { leaders: "brokers", disk: "brokers", bytes_in: "network", bytes_out: "network", worst: "failures", copysets: "durability" };
 
   return { clusters, draw, plot, brokerScale, count, COLOURS };
 })();
