@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 
-def count_of(number: int, noun: str) -> str:
-    """Write a number with its noun: 1 replica, 2,000 replicas."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def count_of(number: int, noun: str, plural: str | None = None) -> str:
+    """Write a number with its noun: 1 replica, 2,000 replicas. plural: None = the noun with an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def it_or_them(number: int) -> str:

@@ -44,7 +44,7 @@ class FactKind(StrEnum):
     OFFSET = "offset"  # a partition's log end offset
     LOAD = "load"  # what one broker transfers of a topic, or of all; or what is transferred of a partition
     REPLICA_SIZE = "replica_size"  # the bytes of one replica, as metrics show it
-    APPENDED = "appended"  # records that were appended to a partition while its topic's loads were measured
+    APPENDED = "appended"  # records that were appended to a replica while its topic's loads were measured
     IGNORED = "ignored"  # says nothing that we use; `reasons` has its one reason
     REJECTED = "rejected"  # cannot be understood: quarantined, with `reasons`
 

@@ -24,6 +24,8 @@ from udfs.plurals import count_of, join_names
 _RATES = (Quantity.BYTES_IN, Quantity.BYTES_OUT)
 _TOTALS = {Quantity.BROKER_BYTES_IN: Quantity.BYTES_IN, Quantity.BROKER_BYTES_OUT: Quantity.BYTES_OUT}
 _TOLERANCE = 0.02  # by which topics may differ from the total of their broker
+_SAME = 0.1  # by which two scrapes of one broker may differ
+_FEW = 0.95  # of the samples that other brokers have
 _MAX_NAMED = 5
 
 
@@ -44,6 +46,7 @@ class CollectedLoads:
 
     loads: list[Load] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    ambiguous: str | None = None  # why it is not known which of two series counts; None = it is
 
 
 _Key = tuple[Quantity, int, str, int]  # broker, topic (empty for a total) or volume, partition (-1 = none)
@@ -58,7 +61,7 @@ def collect_loads(
     most samples, as they are scrapes of one broker by two jobs.
     """
     chosen: dict[_Key, tuple[int, MeasuredSeries]] = {}
-    unmatched, twice, differing = Counter[str](), 0, set[str]()
+    unmatched, twice, different, odd, differing = Counter[str](), 0, 0, 0, set[str]()
     for one in series:
         entry = names.find(one.labels)
         if entry is None:
@@ -70,12 +73,16 @@ def collect_loads(
         if broker is None:
             unmatched[_describe_origin(one.labels, names)] += 1
             continue
+        if name.partition and not one.labels[name.partition].isdecimal():
+            odd += 1
+            continue
         topic = one.labels[name.topic or name.volume or NAME] if name.topic or name.volume else ""
         partition = int(one.labels[name.partition]) if name.partition else -1
         key = (name.quantity, broker, topic, partition)
         known = chosen.get(key)
         if known is not None and known[0] == entry:
             twice += 1
+            different += _differ(known[1], one)
             differing |= {label for label, _ in known[1].labels.items() ^ one.labels.items()}
         if known is None or (entry, -one.samples) < (known[0], -known[1].samples):
             chosen[key] = (entry, one)
@@ -86,11 +93,21 @@ def collect_loads(
     if twice:
         values = join_names(sorted(differing), _MAX_NAMED)
         out.problems.append(
-            f"{twice:,} series are there twice, with other values of {values}: those with more samples are used. "
-            "If they are of other clusters, set metrics.cluster_label or metrics.labels"
+            f"{twice:,} series are there twice, with other values of {values}: those with more samples count"
         )
+        if different:
+            out.ambiguous = f"{different:,} series are there twice with other rates, and other values of {values}"
+    if odd:
+        out.problems.append(f"the partition of {count_of(odd, 'series', 'series')} is no number: these are not used")
     out.problems += _list_problems(measured, brokers, unmatched)
     return out
+
+
+def _differ(one: MeasuredSeries, other: MeasuredSeries) -> bool:
+    """Return whether two scrapes of one broker differ too much to be of the same cluster."""
+    if one.rates.mean is None or other.rates.mean is None:
+        return False
+    return abs(one.rates.mean - other.rates.mean) > _SAME * max(one.rates.mean, other.rates.mean)
 
 
 def _list_topic_loads(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[TopicLoad]:
@@ -118,12 +135,9 @@ def _list_volumes(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[MeasuredV
 
 
 def _list_appended(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[AppendedRecords]:
-    """Yield the growth of partitions: the most that any replica shows, as followers may lag."""
-    growth: dict[tuple[str, int], float] = {}
-    for (quantity, _, topic, partition), one in measured.items():
+    for (quantity, broker, topic, partition), one in sorted(measured.items()):
         if quantity is Quantity.LOG_END_OFFSET and one.value is not None and one.value >= 0:
-            growth[topic, partition] = max(growth.get((topic, partition), 0.0), one.value)
-    yield from (AppendedRecords(*key, round(value)) for key, value in sorted(growth.items()))
+            yield AppendedRecords(topic, partition, broker, round(one.value))
 
 
 def _list_problems(
@@ -142,12 +156,25 @@ def _list_problems(
     }
     if few:
         yield f"too few samples to know the rates of {join_names(few, _MAX_NAMED)}"
+    yield from _list_sample_problems(measured)
+    yield from _compare_totals(measured)
+
+
+def _list_sample_problems(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
+    """Yield where counters began again, and where samples are missing."""
     totals = [one for (quantity, *_), one in measured.items() if quantity in _TOTALS]
-    if resets := sum(one.resets for one in totals):
-        yield f"counters began again {count_of(resets, 'time')}: what was counted just before is lost"
+    totals_in = {key[1]: one for key, one in measured.items() if key[0] is Quantity.BROKER_BYTES_IN}
+    if reset := {broker: one.resets for broker, one in sorted(totals_in.items()) if one.resets}:
+        times = (f"{broker} ({count_of(n, 'time')})" for broker, n in reset.items())
+        yield f"counters began again on brokers {join_names(times, _MAX_NAMED)}: what was counted just before is lost"
+    most = max((one.samples for one in totals_in.values()), default=0)
+    if fewer := {broker: one for broker, one in sorted(totals_in.items()) if one.samples < _FEW * most}:
+        parts = join_names(
+            (f"{broker} ({100 * one.samples / most:.0f} %)" for broker, one in fewer.items()), _MAX_NAMED
+        )
+        yield f"brokers with fewer samples than others: {parts}"
     if gaps := sum(one.gaps for one in totals):
         yield f"{count_of(gaps, 'gap')} without samples: the mean rate over each is used"
-    yield from _compare_totals(measured)
 
 
 def _compare_totals(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
@@ -159,7 +186,11 @@ def _compare_totals(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
         for (quantity, broker), value in sorted(sums.items()):
             missing = value - sums.get((part, broker), 0.0)
             if quantity is total and value > 0 and abs(missing) > _TOLERANCE * value:
-                yield f"{missing / value:.0%} of the {part.replace('_', ' ')} of broker {broker} belong to no topic"
+                what, percent = (
+                    f"the {part.replace('_', ' ')} of broker {broker}",
+                    f"{abs(missing) / value * 100:.0f} %",
+                )
+                yield f"{percent} of {what} belong to no topic" if missing > 0 else f"topics exceed {what} by {percent}"
 
 
 def _describe_origin(labels: Labels, names: MetricNames) -> str:

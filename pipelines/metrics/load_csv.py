@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from pipelines.errors import SourceError
@@ -19,8 +19,10 @@ from pipelines.ingest.formats.checked_values import (
     unparsable,
 )
 from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad
+from udfs.plurals import join_names
 
 COLUMNS = ("topic", "broker_id", "partition", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
+_MAX_NAMED = 5
 _RATES = ("bytes_in_per_s", "bytes_out_per_s")
 _PLACES = "topic and broker_id, broker_id alone, or topic and partition"
 _REMEDY = f"Write a header with some of {', '.join(COLUMNS)}, and a row per {_PLACES}"
@@ -40,6 +42,7 @@ def parse_csv(path: Path, text: str) -> Iterator[Load]:
         raise SourceError(f"{path}, line 1", f"there is no column {unknown[0]!r}", _REMEDY)
     if len(set(names)) < len(names) or not set(names) & set(COLUMNS[3:]):
         raise SourceError(f"{path}, line 1", "a column is there twice, or there are no loads", _REMEDY)
+    seen = set[tuple[str, ...]]()
     for cells in reader:
         row = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
         if not any(row.values()):
@@ -47,6 +50,12 @@ def parse_csv(path: Path, text: str) -> Iterator[Load]:
         try:
             if len(cells) != len(names):
                 raise unparsable(f"has {len(cells)} cells, but the header has {len(names)}")
+            place = tuple(
+                row.get(name, "") for name in (*COLUMNS[:3], "size_bytes") if name != "size_bytes" or row.get(name)
+            )
+            if place in seen:
+                raise unparsable("its topic, broker and partition are there twice")
+            seen.add(place)
             yield from _parse_row(row)
         except BadValueError as error:
             raise SourceError(
@@ -70,3 +79,18 @@ def _parse_row(row: dict[str, str]) -> Iterator[Load]:
     if (topic is None and partition is not None) or (broker is None) == (partition is None):
         raise unparsable(f"bytes per second are of {_PLACES}")
     yield PlainLoad(topic, broker, partition, rate_in, rate_out)
+
+
+def check_listed(loads: Sequence[Load], brokers: Collection[int]) -> tuple[list[Load], list[str]]:
+    """Return the loads of brokers of the cluster, and sentences on what is odd. brokers: none = not known."""
+    own = [one for one in loads if not brokers or not isinstance(one, PlainLoad) or one.broker in (None, *brokers)]
+    others = {one.broker for one in loads if isinstance(one, PlainLoad)} - {None, *brokers} if brokers else set()
+    problems = []
+    if others:
+        problems.append(
+            f"rows of brokers that the cluster lacks are not used: {join_names(sorted(map(str, others)), 5)}"
+        )
+    listed = {one.broker for one in own if isinstance(one, PlainLoad) and one.broker is not None}
+    if listed and (silent := sorted({*brokers} - listed)):
+        problems.append(f"no rows of brokers {join_names(silent, _MAX_NAMED)}")
+    return own, problems

@@ -14,12 +14,14 @@ from pipelines.ingest.text import read_text
 from pipelines.metrics.load_collection import MeasuredSeries
 from pipelines.metrics.load_csv import is_csv, parse_csv
 from pipelines.metrics.metric_files import MetricsFile, read_series
-from pipelines.metrics.metric_names import MetricKind, MetricNames
-from pipelines.metrics.series import Floats, SeriesSet, begin_at_zero, summarise_rates
+from pipelines.metrics.metric_names import NAME, MetricKind, MetricNames
+from pipelines.metrics.series import Floats, Ints, SeriesSet, begin_at_zero, summarise_rates
+from udfs.arrow.ragged import row_of
 
 # A scrape does not say which broker it is of, and when it was made. The name of its file may: broker-2-1764200000.prom
 _BROKER = re.compile(r"(?:.*[^0-9])?(?:broker|kafka|node)[-_]?(?P<id>[0-9]{1,10})(?:[^0-9].*)?", re.I)
 _BROKER_LABEL = "broker_id"
+_TARGET = (NAME, "name", "job", "instance", _BROKER_LABEL)  # labels of a metric of a scrape
 _TIME = re.compile(r".*[^0-9](?P<seconds>1[0-9]{9})")  # seconds since 1970
 
 
@@ -51,8 +53,11 @@ def measure_files(
     series = series.select(end_s - window_s, end_s)
     kinds = [None if (at := names.find(one)) is None else names.names[at].kind for one in series.labels]
     is_counter = np.array([kind is MetricKind.COUNTER for kind in kinds], dtype=np.bool_)
-    series = begin_at_zero(series, is_counter, _number_targets(series))
+    target = _number_targets(series)
+    covered_s = _find_covered(series, target)
+    series = begin_at_zero(series, is_counter, target)
     rates = summarise_rates(series, is_counter)
+    mean = rates.mean * rates.observed_s / np.where(is_counter & (rates.observed_s > 0), covered_s, rates.observed_s)
     first, last = _find_ends(series)
     for row, (one, kind) in enumerate(zip(series.labels, kinds, strict=True)):
         samples = int(series.offsets[row + 1] - series.offsets[row])
@@ -64,7 +69,7 @@ def measure_files(
             known = samples > 1 or not entry.is_growth
             yield MeasuredSeries(one, NO_RATES, float(value) if known else None, samples)
         else:
-            numbers = (rates.mean[row], rates.p95[row], rates.peak[row])
+            numbers = (rates.mean[row] if np.isnan(mean[row]) else mean[row], rates.p95[row], rates.peak[row])
             of_window = WindowRates(*(None if np.isnan(number) else float(number) for number in numbers))
             yield MeasuredSeries(one, of_window, None, samples, int(rates.resets[row]), int(rates.gaps[row]))
 
@@ -91,10 +96,22 @@ def _select_labels(series: SeriesSet, names: MetricNames, labels: Mapping[str, s
     )
 
 
-def _number_targets(series: SeriesSet) -> np.ndarray:
-    """Number what was scraped, by the labels of scrapes and brokers: int64 (n)."""
+def _find_covered(series: SeriesSet, target: Ints) -> Floats:
+    """Return the seconds from the first sample of each series' target to its last: float64 (n)."""
+    row = row_of(series.offsets)
+    first, last = np.full(target.max(initial=-1) + 1, np.inf), np.full(target.max(initial=-1) + 1, -np.inf)
+    np.minimum.at(first, target[row], series.times_s)
+    np.maximum.at(last, target[row], series.times_s)
+    return np.asarray((last - first)[target])
+
+
+def _number_targets(series: SeriesSet) -> Ints:
+    """Number what was scraped, by metric and by the labels of scrapes and brokers: int64 (n).
+
+    Metrics are apart, as files may have them at different times.
+    """
     numbers: dict[tuple[str | None, ...], int] = {}
-    targets = [tuple(one.get(name) for name in ("job", "instance", _BROKER_LABEL)) for one in series.labels]
+    targets = [tuple(one.get(name) for name in _TARGET) for one in series.labels]
     for target in targets:
         numbers.setdefault(target, len(numbers))
     return np.array([numbers[target] for target in targets], dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import LoadStatistic, print_loads
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
+from pipelines.metrics.load_csv import check_listed
 from pipelines.metrics.load_files import list_files, measure_files, read_csv_loads
 from pipelines.metrics.metric_names import BrokerLabel, MetricNames, parse_metric_names
 from pipelines.metrics.metrics_origin import MetricsOrigin, fill_variables
@@ -42,6 +44,9 @@ def read_loads(
         loads = _read_files(origin.path, settings, names, labels, matcher, ids)
     else:
         loads = _ask_server(origin.url, settings, names, labels, matcher, ids, end)
+    if loads.ambiguous:
+        remedy = "If they are of two clusters, set metrics.cluster_label or metrics.labels"
+        raise SourceError(str(origin), loads.ambiguous, remedy)
     if not loads.loads:
         raise SourceError(str(origin), _explain_no_loads(loads, labels), _NO_LOADS_REMEDY)
     statistic = LoadStatistic(settings.statistic)
@@ -81,12 +86,12 @@ def _read_files(
     brokers: Sequence[int],
 ) -> CollectedLoads:
     files = list_files(path)
-    listed = list(read_csv_loads(files))
+    listed, csv_problems = check_listed(list(read_csv_loads(files)), brokers)
     series = list(measure_files(files, names, labels, settings.window))
     if listed and not series:
-        return CollectedLoads(listed)
+        return CollectedLoads(listed, csv_problems)
     measured = collect_loads(series, names, matcher, brokers)
-    return CollectedLoads([*listed, *measured.loads], measured.problems)
+    return replace(measured, loads=[*listed, *measured.loads], problems=[*csv_problems, *measured.problems])
 
 
 def _ask_server(
@@ -101,10 +106,14 @@ def _ask_server(
     headers = {name: fill_variables(text, f"metrics.headers.{name}") for name, text in settings.headers.items()}
     server = PrometheusServer(fill_variables(url, "--metrics"), labels, headers)
     window = Window(end.timestamp(), settings.window, min(settings.step, settings.window))
-    loads = collect_loads(server.measure(names, window), names, matcher, brokers)
     first_s = server.find_first_sample(names, window)
-    covered_s = window.length_s if first_s is None else window.end_s - first_s
+    covered_s = window.length_s if first_s is None else max(round(window.end_s - first_s), 1)
+    problems = []
     # The first sample is looked for in steps, and so may be a step too late.
     if covered_s < window.length_s - max(_MISSING_PART * window.length_s, 2 * window.step_s):
-        loads.problems.append(f"the series cover only the last {format_duration(covered_s)} of the window")
-    return loads
+        problems = [
+            f"the series cover only the last {format_duration(covered_s)} of the window: rates are of this time"
+        ]
+        window = replace(window, length_s=covered_s, step_s=min(window.step_s, covered_s))
+    loads = collect_loads(server.measure(names, window), names, matcher, brokers)
+    return replace(loads, problems=[*problems, *loads.problems])

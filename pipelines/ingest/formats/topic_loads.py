@@ -17,7 +17,7 @@ _LOAD = re.compile(
 _PARTITION_LOAD = re.compile(rf"load of topic (\S++) partition ([^\s:]++): {_RATES}")
 _SIZE = re.compile(r"size of topic (\S++) partition (\S++) on broker ([^\s:]++): (\S++) bytes")
 _VOLUME = re.compile(r"volume (\S.*?) on broker ([^\s:]++): total (\S++) bytes, usable (\S++) bytes")
-_APPENDED = re.compile(r"appended to topic (\S++) partition ([^\s:]++): (\S++) records")
+_APPENDED = re.compile(r"appended to topic (\S++) partition (\S++) on broker ([^\s:]++): (\S++) records")
 _HEADER = re.compile(r"loads from (.+)")
 _PROBLEM = re.compile(r"problem of the loads: (.+)")
 _ANY = re.compile(
@@ -87,10 +87,11 @@ class MeasuredVolume(NamedTuple):
 
 
 class AppendedRecords(NamedTuple):
-    """How many records were appended to a partition."""
+    """How many records were appended to a replica."""
 
     topic: str
     partition: int
+    broker: int
     records: int
 
 
@@ -122,7 +123,8 @@ def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], sta
                 usable = _UNKNOWN if one.usable_bytes is None else one.usable_bytes
                 yield f"volume {one.path} on broker {one.broker}: total {one.total_bytes} bytes, usable {usable} bytes"
             case AppendedRecords():
-                yield f"appended to topic {one.topic} partition {one.partition}: {one.records} records"
+                place = f"topic {one.topic} partition {one.partition} on broker {one.broker}"
+                yield f"appended to {place}: {one.records} records"
 
 
 def _name_topic(topic: str | None) -> str:
@@ -138,7 +140,7 @@ def _print_window(rates: WindowRates) -> str:
 
 
 def _print_rate(rate: float | None) -> str:
-    return _UNKNOWN if rate is None else repr(float(rate))
+    return _UNKNOWN if rate is None else repr(round(float(rate), 3))
 
 
 def _read_rate(text: str | None, what: str) -> float | None:
@@ -167,7 +169,8 @@ def _parse_line(_context: str | None, raw: str) -> list[Fact]:
         place = {"broker_id": as_int(match[2], "broker"), "log_dir": match[1]}
         return [(FactKind.VOLUME, {**place, "total_bytes": total, "usable_bytes": usable})]
     if match := _APPENDED.fullmatch(line):
-        return [(FactKind.APPENDED, {**_parse_place(match), "records": as_int(match[3], "records", 0, INT64)})]
+        place = {**_parse_place(match), "broker_id": as_int(match[3], "broker")}
+        return [(FactKind.APPENDED, {**place, "records": as_int(match[4], "records", 0, INT64)})]
     if match := _PROBLEM.fullmatch(line):
         return ignore("problem", f"metrics: {match[1]}")
     if _HEADER.fullmatch(line):

@@ -88,8 +88,8 @@ def _share_broker_loads(
     usable = is_valid(load_topic)
     load_topic = to_numpy(load_topic, -1).astype(np.int64)
     load_broker = to_numpy(loads["broker_id"]).astype(np.int64)
-    appended = _find_appended(shard, partitions)
     leader = _find_leaders(partitions)
+    appended = _find_appended(shard, partitions, leader)
     has_leader = leader >= 0
     leaders = ServedPartitions(np.flatnonzero(has_leader), leader[has_leader])
     served = ((leaders,), _find_served_to_consumers(partitions, leaders, registrations))
@@ -134,12 +134,16 @@ def _find_leaders(partitions: pa.Table) -> npt.NDArray[np.int64]:
     return leader
 
 
-def _find_appended(shard: ShardFacts, partitions: pa.Table) -> npt.NDArray[np.float64]:
-    """Return the records that were appended to each partition, NaN = unknown."""
+def _find_appended(shard: ShardFacts, partitions: pa.Table, leader: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the records that were appended to the leader of each partition, NaN = unknown.
+
+    A follower that was copied meanwhile has also older ones.
+    """
     facts = shard.select(FactKind.APPENDED)
     rows = find_partitions(partitions, facts)
     appended = np.full(partitions.num_rows, np.nan)
     known = rows < len(appended)
+    known[known] = leader[rows[known]] == to_numpy(facts["broker_id"], -1)[known]
     appended[rows[known]] = to_numpy(facts["records"]).astype(np.float64)[known]
     return appended
 

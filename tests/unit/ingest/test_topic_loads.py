@@ -42,7 +42,12 @@ _LOADS = [
     TopicLoad("orders", 2, _window(10), NO_RATES),
     TopicLoad("deleted", 2, _window(5), _window(5)),
 ]
-_APPENDED = [AppendedRecords("orders", 0, 30), AppendedRecords("orders", 2, 10), AppendedRecords("deleted", 9, 1)]
+_APPENDED = [
+    AppendedRecords("orders", 0, 1, 30),
+    AppendedRecords("orders", 2, 1, 10),
+    AppendedRecords("orders", 2, 3, 1_000),  # a follower that was copied meanwhile
+    AppendedRecords("deleted", 9, 1, 1),
+]
 
 
 def _load(folder: Path, **others: str) -> Snapshot:
@@ -90,7 +95,7 @@ def test_wrong_lines_are_quarantined_with_their_values(tmp_path: Path) -> None:
         "load of topic orders on broker x: in 4 B/s, out 1 B/s",
         "load of topic or/ders on broker 1: in 4 B/s, out 1 B/s",
         "load of topic orders on broker 1: in 4 B/s",
-        "appended to topic orders partition 0: many records",
+        "appended to topic orders partition 0 on broker 1: many records",
         "size of topic orders partition 0 on broker 1: 1.5 bytes",
         "volume /data on broker 1: total many bytes, usable 5 bytes",
     ]
@@ -183,7 +188,8 @@ def test_consumers_fetch_from_followers_too(tmp_path: Path) -> None:
         PlainLoad("orders", broker, None, rate_in, rate_out)
         for broker, rate_in, rate_out in ((1, 400, 100), (2, 10, 20), (3, 0, 44))
     ]
-    appended = [AppendedRecords("orders", 0, 30), AppendedRecords("orders", 1, 30), AppendedRecords("orders", 2, 10)]
+    leaders = ((0, 1, 30), (1, 2, 30), (2, 1, 10))
+    appended = [AppendedRecords("orders", *one) for one in leaders]
     (tmp_path / "topics.txt").write_text(_TOPICS)
     (tmp_path / "loads.txt").write_text("\n".join(print_loads("p", [*loads, *appended], [], LoadStatistic.P95)) + "\n")
     snapshot = load_snapshot(find_source(f"prod={tmp_path}"))

@@ -50,10 +50,7 @@ def test_first_metric_counts_and_a_second_scrape_does_not(names: MetricNames) ->
         _series(_IN, 11, samples=20, broker_id="1", topic="t", job="b"),
     )
     assert collected.loads == [TopicLoad("t", 1, _window(11), NO_RATES)]
-    assert collected.problems == [
-        "1 series are there twice, with other values of job: those with more samples are used. If they are of other "
-        "clusters, set metrics.cluster_label or metrics.labels"
-    ]
+    assert collected.problems == ["1 series are there twice, with other values of job: those with more samples count"]
 
 
 def test_what_is_not_known_is_named(names: MetricNames) -> None:
@@ -71,16 +68,34 @@ def test_what_is_not_known_is_named(names: MetricNames) -> None:
         "no series of brokers 2, 3",
         "2 series name no broker of the cluster: broker_id=9, without a label of its broker",
         "too few samples to know the rates of u on broker 1",
-        "20% of the bytes in of broker 1 belong to no topic",
+        "20 % of the bytes in of broker 1 belong to no topic",
     ]
 
 
-def test_growth_is_the_most_of_all_replicas(names: MetricNames) -> None:
+def test_growth_is_of_each_replica(names: MetricNames) -> None:
     labels = {"topic": "t", "partition": "0"}
     ends = [_series(_END, value, broker_id=str(id_), **labels) for id_, value in ((1, 7.0), (2, 9.0))]
     restarted = _series(_END, -5, broker_id="1", topic="t", partition="1")
-    collected = _collect(names, *ends, restarted, brokers=(1, 2))
-    assert collected.loads == [AppendedRecords("t", 0, 9)]
+    odd = _series(_END, 5, broker_id="1", topic="t", partition="all")
+    collected = _collect(names, *ends, restarted, odd, brokers=(1, 2))
+    assert collected.loads == [AppendedRecords("t", 0, 1, 7), AppendedRecords("t", 0, 2, 9)]
+    assert "the partition of 1 series is no number: these are not used" in collected.problems
+
+
+def test_different_series_of_one_broker_are_ambiguous(names: MetricNames) -> None:
+    """As those of two clusters without a label that names them; two scrapes of one broker are nearly equal."""
+    one, near, other = (_series(_IN, rate, broker_id="1", topic="t", job=str(rate)) for rate in (100, 101, 700))
+    assert _collect(names, one, near).ambiguous is None
+    ambiguous = _collect(names, one, other).ambiguous
+    assert ambiguous == "1 series are there twice with other rates, and other values of job"
+
+
+def test_missing_samples_and_restarts_are_named_by_broker(names: MetricNames) -> None:
+    totals = [_series(_IN, 10, samples=samples, broker_id=str(b)) for b, samples in ((1, 100), (2, 70), (3, 99))]
+    totals[0] = totals[0]._replace(resets=2)
+    problems = _collect(names, *totals, brokers=(1, 2, 3)).problems
+    assert "counters began again on brokers 1 (2 times): what was counted just before is lost" in problems
+    assert "brokers with fewer samples than others: 2 (70 %)" in problems
 
 
 def test_sizes_are_of_replicas(names: MetricNames) -> None:

@@ -11,6 +11,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad, TopicLoad
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
+from pipelines.metrics.load_csv import check_listed
 from pipelines.metrics.load_files import list_files, measure_files, read_csv_loads
 from pipelines.metrics.metric_names import MetricNames
 from tests.docs.pages import ROOT
@@ -71,6 +72,38 @@ def test_range_is_reduced_to_its_window_and_labels(names: MetricNames, tmp_path:
     assert load.bytes_in == (10, 20, 20)
 
 
+def test_metrics_of_files_at_other_times_do_not_begin_at_zero(names: MetricNames, tmp_path: Path) -> None:
+    """Each file is one query, and the second one was made three seconds later."""
+    for number, metric in enumerate((_IN, _IN.replace("bytesin", "bytesout"))):
+        labels = {"__name__": metric, "topic": "t", "broker_id": "1", "instance": "b1:9404"}
+        values = [[1_000_000 + 3 * number + 60 * at, str(5e9 + 600 * at)] for at in range(5)]
+        answer = {
+            "status": "success",
+            "data": {"resultType": "matrix", "result": [{"metric": labels, "values": values}]},
+        }
+        (tmp_path / f"{number}.json").write_text(json.dumps(answer))
+    (load,) = _collect(names, tmp_path).loads
+    assert isinstance(load, TopicLoad)
+    assert (load.bytes_in, load.bytes_out) == ((10, 10, 10), (10, 10, 10))
+
+
+def test_mean_of_a_topic_that_began_late_is_over_the_whole_window(names: MetricNames, tmp_path: Path) -> None:
+    result = []
+    for topic, values in {"old": range(0, 4800, 600), "late": range(600, 3000, 600)}.items():
+        labels = {"__name__": _IN, "topic": topic, "broker_id": "1"}
+        began = 8 - len(values)
+        result.append(
+            {"metric": labels, "values": [[1_000_000 + 60 * (began + i), str(v)] for i, v in enumerate(values)]}
+        )
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    (tmp_path / "range.json").write_text(json.dumps(answer))
+    late, old = _collect(names, tmp_path).loads
+    assert isinstance(late, TopicLoad)
+    assert isinstance(old, TopicLoad)
+    assert (old.bytes_in.mean, old.bytes_in.p95) == (10, 10)
+    assert (late.bytes_in.mean, late.bytes_in.p95) == (pytest.approx(10 * 4 / 7), 10)
+
+
 def test_one_scrape_has_no_rates_of_counters(names: MetricNames, tmp_path: Path) -> None:
     (tmp_path / "broker-1.prom").write_text(f'{_IN}{{topic="t"}} 10\n')
     collected = _collect(names, tmp_path)
@@ -111,12 +144,21 @@ t,2,3,,,900
         ("topic,bytes_in_per_s\nt,5\n", "line 2: bytes per second are of topic and broker_id"),
         ("topic,broker_id,partition,bytes_in_per_s\nt,1,1,5\n", "line 2: bytes per second are of topic and broker_id"),
         ("topic,broker_id,size_bytes\nt,1,5\n", "line 2: size_bytes needs topic, partition and broker_id"),
+        ("topic,broker_id,bytes_in_per_s\nt,1,5\nt,1,6\n", "line 3: its topic, broker and partition are there twice"),
     ],
 )
 def test_wrong_csv_is_named_by_its_line(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(SourceError) as caught:
         _read_csv(tmp_path, text)
     assert problem in str(caught.value)
+
+
+def test_rows_of_other_brokers_are_not_used() -> None:
+    own, other = PlainLoad("t", 1, None, 40, 80), PlainLoad("t", 77, None, 9, 9)
+    loads, problems = check_listed([own, other], (1, 2))
+    assert loads == [own]
+    assert problems == ["rows of brokers that the cluster lacks are not used: 77", "no rows of brokers 2"]
+    assert check_listed([own, other], ()) == ([own, other], [])
 
 
 def test_folder_without_files(tmp_path: Path) -> None:
