@@ -10,9 +10,8 @@ _FOLLOWER_FETCHING = {"auto": None, "on": True, "off": False}
 def build_assumptions(settings: Settings) -> NetworkAssumptions:
     """Build what is assumed of clients."""
     network = settings.network
-    return NetworkAssumptions(
-        _FOLLOWER_FETCHING[network.follower_fetching], network.consumer_zones, network.producer_zones
-    )
+    fetching, separator = _FOLLOWER_FETCHING[network.follower_fetching], settings.plans.rack_separator
+    return NetworkAssumptions(fetching, network.consumer_zones, network.producer_zones, separator)
 
 
 def build_prices(settings: Settings) -> CrossZonePrices:

@@ -98,7 +98,7 @@ def select_aggregate_settings(settings: Settings) -> str:
     """Return the settings that determine internal.scheme_aggregates, as JSON."""
     hotspots, topics = {"hot_ratio": settings.hotspots.hot_ratio}, settings.topics.model_dump()
     schemes, failures = {"schemes": settings.run.schemes}, settings.failures.model_dump()
-    network = settings.network.model_dump()
+    network = {**settings.network.model_dump(), "rack_separator": settings.plans.rack_separator}
     return _to_json(settings, schemes, topics=topics, hotspots=hotspots, failures=failures, network=network)
 
 

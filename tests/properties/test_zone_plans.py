@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations, product
 from math import ceil
 from typing import Any
@@ -12,11 +13,13 @@ import numpy as np
 import pytest
 
 from udfs.network.client_zones import NetworkAssumptions
+from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.certificates import ZoneCertificate
 from udfs.planning.cluster_model import ClusterModel, FreezeReason
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.goal_planners import make_plan
-from udfs.planning.plan_request import PlanRequest, Targets
+from udfs.planning.plan_metrics import MetricOptions, measure_state
+from udfs.planning.plan_request import BrokerSet, PlanRequest, Targets
 
 Lists = Sequence[Sequence[int]]
 _FREE = 1e9  # a target that is none
@@ -201,9 +204,81 @@ def test_budget_and_excluded_brokers_are_kept_to() -> None:
     assert certificate.value > unlimited.value
 
 
+def test_partitions_of_unknown_rates_stay() -> None:
+    rng, places = np.random.default_rng(2), [b % 3 for b in range(9)]
+    before = _draw_lists(rng, places, 90, 2)
+    unrated = rng.random(90) < 0.3
+    model = _make_model(before, places, 2)
+    rates = {name: np.where(unrated, 0.0, getattr(model, name)) for name in ("rate_in", "rate_out")}
+    model = replace(model, unrated=unrated, **rates)
+    after, certificate = _plan(model, PlanRequest("zones", network=NetworkAssumptions(True, {"z0": 1}, {"z0": 1})))
+    assert after != before
+    assert all(after[p] == before[p] for p in np.flatnonzero(unrated))
+    assert certificate.missed == [f"{unrated.sum()} partitions of unknown bytes per second stay as they are"]
+
+
+@pytest.mark.parametrize("fetching", [True, False])
+def test_down_brokers_carry_nothing(fetching: bool) -> None:
+    """The lists of partitions with a down replica stay; offline partitions carry nothing."""
+    rng, places = np.random.default_rng(3), [b % 3 for b in range(9)]
+    live = np.array([b not in (4, 8) for b in range(9)])
+    drawn = _draw_lists(rng, places, 120, 2)
+    before = [sorted(one, key=lambda b: not live[b]) for one in drawn]  # as the model has them: live ones first
+    model = _make_model(before, places, 3, live=live)
+    assumptions = NetworkAssumptions(fetching, {"z0": 3, "z1": 1}, {"z0": 1})
+    after, certificate = _plan(model, PlanRequest("zones", network=assumptions))
+
+    def cross(lists: Lists) -> float:
+        rated = [p for p, one in enumerate(lists) if live[one[0]]]
+        part = replace(model, rate_in=model.rate_in[rated], rate_out=model.rate_out[rated])
+        return _cross(part, [[b for b in lists[p] if live[b]] for p in rated], assumptions)
+
+    assert certificate.before == pytest.approx(cross(before), abs=0.01)
+    assert certificate.value == pytest.approx(cross(after), abs=0.01)
+    assert certificate.value < certificate.before
+    assert all(old == new for old, new in zip(before, after, strict=True) if not live[old].all())
+
+
+def test_zones_are_the_first_part_of_racks_where_a_separator_says_so() -> None:
+    rng, places = np.random.default_rng(4), [b % 3 for b in range(9)]
+    before = _draw_lists(rng, places, 90, 2)
+    zones = _make_model(before, places, 4)
+    names = tuple(f"z{zone}/r{rack}" for zone in range(3) for rack in range(3))
+    racks = replace(zones, rack=np.array([3 * (b % 3) + b // 3 for b in range(9)], dtype=np.int32), rack_names=names)
+    assumptions = NetworkAssumptions(True, {"z0": 2, "z1": 1}, {"z0": 1}, "/")
+    after, _ = _plan(racks, PlanRequest("zones", network=assumptions, rack_separator="/"))
+    placed = racks.with_lists(racks.offsets, np.array([b for one in after for b in one], dtype=np.int32))
+    for model, lists in ((racks, before), (placed, after)):
+        traffic = measure_state(model, MetricOptions(network=assumptions)).cross_zone
+        total = sum(
+            rate or 0.0
+            for rate in (traffic.replication_bytes_per_s, traffic.producers_bytes_per_s, traffic.consumers_bytes_per_s)
+        )
+        assert total == pytest.approx(_cross(zones, lists, assumptions), abs=0.01)
+
+
+def test_certificates_of_broker_sets_add_up_to_the_whole() -> None:
+    """Also with replicas outside of their set, and a set that is not in every zone."""
+    rng, places = np.random.default_rng(5), [b % 3 for b in range(9)]
+    before = _draw_lists(rng, places, 90, 2)
+    topic = (np.arange(90) % 2).astype(np.int32)
+    model = replace(_make_model(before, places, 5), topic_names=("a", "b"), topic=topic)
+    assumptions = NetworkAssumptions(True, {}, {"z0": 3, "z2": 1})
+    sets = (BrokerSet("two zones", (0, 2, 6, 8), ("a",)),)
+    proposal = make_plan(model, PlanRequest("zones", network=assumptions, broker_sets=sets))
+    assert isinstance(proposal.certificate, BrokerSetsCertificate)
+    parts = [one.certificate for one in proposal.certificate.sets]
+    pairs = zip(proposal.offsets[:-1], proposal.offsets[1:], strict=True)
+    after = [proposal.replicas[begin:end].tolist() for begin, end in pairs]
+    for name, lists in (("before", before), ("value", after)):
+        assert sum(getattr(part, name) for part in parts) == pytest.approx(_cross(model, lists, assumptions), abs=0.01)
+
+
 def test_what_is_not_known_is_said() -> None:
     before = [[0, 1], [1, 0]]
-    with pytest.raises(InfeasibleRequest, match="needs the rack of each live broker"):
+    with pytest.raises(InfeasibleRequest, match="all live brokers are in one rack"):
         make_plan(_make_model(before, [0, 0], 1), PlanRequest("zones"))
+    with pytest.raises(InfeasibleRequest, match="needs the rack of each live broker"):
+        make_plan(_make_model(before, [0, 0], 1, rack_names=()), PlanRequest("zones"))
     with pytest.raises(InfeasibleRequest, match="no bytes per second"):
         make_plan(_make_model(before, [0, 1], 1, known=(True, False, False)), PlanRequest("zones"))

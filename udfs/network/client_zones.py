@@ -18,9 +18,18 @@ class NetworkAssumptions(NamedTuple):
     follower_fetching: bool | None = None  # whether consumers fetch from followers in their zone; None = see brokers
     consumer_zones: Mapping[str, float] = {}  # zone -> share, each > 0, in any unit; empty = even over the zones
     producer_zones: Mapping[str, float] = {}  # the same of producers
+    rack_separator: str = ""  # between zone and rack in the names of racks; empty = racks are zones
 
 
 NO_ASSUMPTIONS = NetworkAssumptions()
+
+
+def list_zones(racks: Racks, assumptions: NetworkAssumptions) -> Racks:
+    """Return the zone of each broker, by its rack."""
+    separator = assumptions.rack_separator
+    if not separator:
+        return racks
+    return tuple(None if rack is None else rack.partition(separator)[0] for rack in racks)
 
 
 def _select_shares(racks: Racks, shares: Mapping[str, float]) -> Mapping[str, float]:
@@ -57,11 +66,12 @@ def share_clients(racks: Racks, zones: tuple[str, ...], shares: Mapping[str, flo
 
 def locate_clients(cluster: Cluster, assumptions: NetworkAssumptions) -> ClientZones:
     """Return the zones of a cluster's brokers and consumers, as the kernel takes them."""
-    zones = name_zones(cluster.racks, assumptions)
+    racks = list_zones(cluster.racks, assumptions)
+    zones = name_zones(racks, assumptions)
     fetching = np.zeros(len(cluster.ids), dtype=np.bool_)
     if assumptions.follower_fetching is not None:
         fetching[:] = assumptions.follower_fetching
     elif cluster.follower_fetching:
         fetching[:] = [value is True for value in cluster.follower_fetching]
-    consumers = share_clients(cluster.racks, zones, assumptions.consumer_zones)
-    return ClientZones(number_racks_by_zone(cluster.racks, zones), consumers, fetching)
+    consumers = share_clients(racks, zones, assumptions.consumer_zones)
+    return ClientZones(number_racks_by_zone(racks, zones), consumers, fetching)

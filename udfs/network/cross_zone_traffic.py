@@ -6,7 +6,7 @@ import numpy as np
 
 from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.scenarios import Cluster
-from udfs.network.client_zones import NetworkAssumptions, locate_clients, name_zones, share_clients
+from udfs.network.client_zones import NetworkAssumptions, list_zones, locate_clients, name_zones, share_clients
 from udfs.network.kernels.network_sums import CONSUMERS, REPLICATION
 from udfs.network.traffic_rows import CrossZonePrices, sum_producers
 from udfs.network.traffic_sums import aggregate_network, read_network
@@ -30,12 +30,13 @@ def measure_cross_zone_traffic(
     prices: CrossZonePrices,
 ) -> CrossZoneTraffic:
     """Measure what crosses zones as the cluster is. knows_rates: whether any rate in, any rate out is known."""
-    zones = name_zones(cluster.racks, assumptions)
+    racks = list_zones(cluster.racks, assumptions)
+    zones = name_zones(racks, assumptions)
     if not zones or None in cluster.racks:
         return CrossZoneTraffic()
     clients = locate_clients(cluster, assumptions)
     traffic = read_network(aggregate_network(group, clients, None))
-    shares = share_clients(cluster.racks, zones, assumptions.producer_zones)
+    shares = share_clients(racks, zones, assumptions.producer_zones)
     producers = sum_producers(traffic.brokers, clients.zone, shares)[0]
     crosses = ~np.eye(len(shares), dtype=np.bool_)
     replication, consumers = (float(traffic.zones[0, kind][crosses].sum()) for kind in (REPLICATION, CONSUMERS))

@@ -11,7 +11,14 @@ from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, TEXT, column, sche
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
 from udfs.failures.scenarios import ScenarioKind
-from udfs.network.client_zones import NetworkAssumptions, Racks, name_zones, number_racks_by_zone, share_clients
+from udfs.network.client_zones import (
+    NetworkAssumptions,
+    Racks,
+    list_zones,
+    name_zones,
+    number_racks_by_zone,
+    share_clients,
+)
 from udfs.network.kernels.network_sums import (
     CONSUMERS,
     CONSUMERS_OUT,
@@ -138,6 +145,7 @@ def zone_traffic_rows(
 
     A kind of unknown rate has one row per state, with nulls. Above MAX_ZONES zones, only the state now has rows.
     """
+    racks = list_zones(racks, assumptions)
     zones, traffic = name_zones(racks, assumptions), read_network(aggregates.sums)
     zone, shares = number_racks_by_zone(racks, zones), share_clients(racks, zones, assumptions.producer_zones)
     scenarios = list(_list_scenarios(aggregates))[: len(traffic.zones)]

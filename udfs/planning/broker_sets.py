@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,9 +11,11 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true, offsets_of, position_of, row_of
 from udfs.json_answers import json_key, json_object
+from udfs.network.client_zones import NetworkAssumptions, list_zones, name_zones, share_clients
 from udfs.planning.certificates import Certificate, Proof
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Int32s, Ints, ProposedAssignment
-from udfs.planning.constraints import InfeasibleRequest
+from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest
+from udfs.planning.goal_registry import ZONES
 from udfs.planning.plan_request import BrokerSet, PlanRequest
 
 Plan = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
@@ -116,12 +118,12 @@ def plan_in_sets(model: ClusterModel, request: PlanRequest, plan: Plan) -> Propo
     members = assign_sets(model, request.broker_sets)
     length, reason = model.factor, np.full(model.partitions, -1, dtype=np.int16)
     parts, reasons, certificates = [], list[str](), []
-    budget = request
+    budget = request if request.goal != ZONES else replace(request, network=fix_zones(model, request.network))
     for number in range(len(members.names)):
         rows = np.flatnonzero(members.of_partition == number)
         if not len(rows):
             continue
-        part = _select_part(model, members, number, rows, request.soft_broker_sets)
+        part = _select_part(model, members, number, rows, request)
         proposal = _plan_part(part, budget, plan)
         copied = part.model.find_copied(proposal)
         budget = _spend(budget, int(copied.sum()), float(part.model.size[row_of(proposal.offsets)[copied]].sum()))
@@ -137,6 +139,21 @@ def plan_in_sets(model: ClusterModel, request: PlanRequest, plan: Plan) -> Propo
         replicas[offsets[row] + position_of(proposal.offsets)] = part.brokers[proposal.replicas]
     certificate = BrokerSetsCertificate(goal=request.goal, sets=certificates)
     return ProposedAssignment(offsets, replicas, reason, tuple(reasons), certificate)
+
+
+def fix_zones(model: ClusterModel, assumptions: NetworkAssumptions) -> NetworkAssumptions:
+    """Return the assumptions with the shares of clients in the zones of the whole cluster: a set may lack some."""
+    racks = tuple(model.rack_names[rack] for rack in model.rack[model.live].tolist()) if model.rack_names else ()
+    zones = list_zones(racks, assumptions)
+    names = name_zones(zones, assumptions)
+
+    def fix(shares: Mapping[str, float]) -> dict[str, float]:
+        known = share_clients(zones, names, shares)[:-1].tolist() if names else []
+        return {name: share for name, share in zip(names, known, strict=True) if share > 0}
+
+    return assumptions._replace(
+        consumer_zones=fix(assumptions.consumer_zones), producer_zones=fix(assumptions.producer_zones)
+    )
 
 
 def _certify(
@@ -155,7 +172,7 @@ def _certify(
     )
 
 
-def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: Ints, soft: bool) -> _Part:
+def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: Ints, request: PlanRequest) -> _Part:
     """Select the brokers and partitions of a set, and as brokers to be emptied those of others with such partitions."""
     selected = np.zeros(model.partitions, dtype=np.bool_)
     selected[rows] = True
@@ -169,10 +186,10 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
     place[brokers] = np.arange(len(brokers), dtype=np.int32)
     offsets = offsets_of(model.factor[rows])
     frozen, draining, rack = model.frozen[rows].copy(), model.draining | outside, model.rack.copy()
-    if soft:
+    if request.soft_broker_sets:
         strays = any_true(outside[replicas], offsets) & (frozen == FREE)
         frozen[strays] = FreezeReason.OUTSIDE_SET
-    if own.any():  # no rack counts that only others are in
+    if own.any() and request.goal in COPYING_GOALS and request.goal != ZONES:  # no rack counts that only others are in
         rack[outside] = rack[np.flatnonzero(own)[0]]
 
     def take(values: np.ndarray | None) -> np.ndarray | None:
@@ -193,6 +210,7 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
         source_replicas=None if source is None else place[source],
         leader=None if leader is None else leader.astype(np.int32),
         in_sync=take(model.in_sync),
+        unrated=None if model.unrated is None else model.unrated[rows],
         log_dirs=None,  # those of all sets are chosen together
     )
     return _Part(members.names[number], part, brokers, rows, tuple(model.ids(np.flatnonzero(outside))))

@@ -263,6 +263,7 @@ class ZoneCertificate(Certificate):
     moves: int
     bytes: float
     changes: int
+    missed: list[str] = field(default_factory=list)
 
     @property
     def proofs(self) -> list[Proof]:

@@ -112,6 +112,7 @@ class ClusterModel:
     in_sync: Flags | None = None  # bool (r), replicas in the ISR; None = all that are live
     counted_topics: Flags | None = None  # bool (t), whether the problems of a topic count; None = of all
     unsized_partitions: int = 0  # Partitions of unknown size, which count as 0 bytes
+    unrated: Flags | None = None  # bool (p), partitions whose rates, which count as 0, are not all known; None = none
     fetching: Flags | None = None  # bool (n), consumers of what it leads fetch from their rack; None = not known
     log_dirs: BrokerLogDirs | None = None  # None = no source shows log dirs
 
@@ -352,7 +353,9 @@ def build_model(
     fetching = None
     if "follower_fetching" in brokers.column_names:
         fetching = to_flags(brokers["follower_fetching"])
-    state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, fetching)
+    is_null = [np.asarray(pc.is_null(column)) for column in loads[1:]]
+    unrated = is_null[0] & known[1] | is_null[1] & known[2]
+    state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, unrated, fetching)
     return ClusterModel(*lists, size, rate_in, rate_out, known, *state)
 
 

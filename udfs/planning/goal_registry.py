@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Raises udfs.planning.constraints.InfeasibleRequest where no plan meets the constraints.
 Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
 
-LOG_DIRS = "log-dirs"
+LOG_DIRS, ZONES = "log-dirs", "zones"
 _EVERY_GOAL = ("--exclude-topics", "--seed")
 _COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle", "--objective")
 _REQUIRED = {
@@ -81,7 +81,7 @@ GOALS: dict[str, Goal] = {
         _make_goal(LOG_DIRS, "even out the log dirs of each broker", "--throttle"),
         _make_goal("rf", "raise the replication factor", "--rf", "--topics", objectives=_COUNTS),
         Goal(
-            "zones",
+            ZONES,
             "send fewer bytes between zones",
             _import_later("plan_zones"),
             (*_EVERY_GOAL, "--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle"),

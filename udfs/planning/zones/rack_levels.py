@@ -112,7 +112,9 @@ def _anneal(
     """Change `state` so that fewer replicas share a rack. sharing: int64, the partitions in which some do."""
     n, p = len(cluster.rack), len(cluster.disk)
     rates, shares = np.zeros(p), np.ones(int(cluster.rack.max(initial=0)) + 1)
-    traffic = ZoneTraffic(shares, shares, np.zeros(n, dtype=np.bool_), rates, rates, rack, _SHARING)
+    traffic = ZoneTraffic(
+        shares, shares, np.zeros(n, dtype=np.bool_), np.ones(n, dtype=np.bool_), rates, rates, rack, _SHARING
+    )
     disk, excess = _COPY / max(float(cluster.disk.mean()), 1e-12), _SOFT_EXCESS if request.soft_racks else _HARD_EXCESS
     of_load = excess * len(state.slots) / max(n, 1)  # a load of 1 is that of so many replicas
     loads, counts = np.full(n, of_load), (excess, excess)

@@ -26,6 +26,7 @@ from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, fin
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.zones.kernels.zone_annealing import ZoneTraffic, anneal_zones, sum_partition_traffic
 from udfs.planning.zones.zone_bounds import ZoneBound
+from udfs.plurals import count_of
 
 PAYBACK_DAYS = 30  # a copy must save as many bytes between zones as it copies within this time
 _SECONDS_PER_DAY = 86_400
@@ -39,10 +40,10 @@ _HEAVY_SHARE = 0.1  # of the partitions
 
 def plan_zones(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Plan the goal zones. Raise InfeasibleRequest if racks or rates are not known."""
+    if not model.rack_names:
+        raise InfeasibleRequest(["it needs the rack of each live broker: add a list of brokers"])
     if len(np.unique(model.rack[model.live])) < 2:
-        raise InfeasibleRequest(
-            ["it needs the rack of each live broker, and at least two racks: add a list of brokers"]
-        )
+        raise InfeasibleRequest(["all live brokers are in one rack, so that nothing crosses zones"])
     if not (model.known[1] or model.known[2]):
         raise InfeasibleRequest(["its sources show no bytes per second: add them with --metrics"])
     rules = build_rules(model, request)
@@ -63,7 +64,7 @@ def build_traffic(model: ClusterModel, request: PlanRequest) -> ZoneTraffic:
     if assumptions.follower_fetching is not None:
         fetches[:] = assumptions.follower_fetching
     shares = share(assumptions.consumer_zones), share(assumptions.producer_zones)
-    return ZoneTraffic(*shares, fetches, model.rate_in, model.rate_out, model.rack, 0.0)
+    return ZoneTraffic(*shares, fetches, model.live, model.rate_in, model.rate_out, model.rack, 0.0)
 
 
 class _ZonePlanner:
@@ -76,7 +77,8 @@ class _ZonePlanner:
         violates = find_rack_violations(model, rules.rack_cap)
         rack_limit = np.where(violates, np.int32(model.brokers), cluster.rack_limit).astype(np.int32)
         self.cluster = cluster._replace(rack_limit=np.where(violates, rack_limit, cluster.rack_limit))
-        self.cluster = self.cluster._replace(can_change=self.cluster.can_change & ~violates)
+        stays = violates if model.unrated is None else violates | model.unrated
+        self.cluster = self.cluster._replace(can_change=self.cluster.can_change & ~stays)
         limits = search_task.compute_limits(model, rules, units, request, self.cluster, request.targets.loose_bytes)
         self.limits = relax_limits(limits, create_state(self.cluster, limits, model.replicas), model.live)
 
@@ -102,8 +104,13 @@ class _ZonePlanner:
             moves=int(copied.sum()),
             bytes=float(model.size[row_of(model.offsets)[copied]].sum()),
             changes=int((leads & changed).sum()),
+            missed=self._list_missed(),
         )
         return replace(proposal, reason=reason, certificate=certificate)
+
+    def _list_missed(self) -> list[str]:
+        unrated = 0 if self.model.unrated is None else int(self.model.unrated.sum())
+        return [f"{count_of(unrated, 'partition')} of unknown bytes per second stay as they are"] if unrated else []
 
     def _sum_traffic(self, slots: Int32s) -> Floats:
         """Return what each partition carries between zones: float64 (p), bytes per second."""

@@ -22,6 +22,7 @@ class ZoneTraffic(NamedTuple):
     consumers: Floats  # float64 (z), share of the consumers in each zone; the rest is in zones without brokers
     producers: Floats  # float64 (z), the same of producers
     fetches_nearby: Flags  # bool (n), whether consumers of what a broker leads fetch from followers in their own zone
+    live: Flags  # bool (n); others carry nothing
     rate_in: Floats  # float64 (p), bytes per second, in any unit
     rate_out: Floats  # float64 (p), the same
     inner_rack: Int32s  # int32 (n), the rack of each broker within its zone; other numbers in other zones
@@ -34,12 +35,14 @@ def partition_traffic(cluster: ClusterArrays, traffic: ZoneTraffic, slots: Int32
     begin, end = cluster.offsets[p], cluster.offsets[p + 1]
     if begin == end:
         return 0.0
-    leader = slots[begin]
+    leader = slots[begin]  # live brokers are before others
+    if not traffic.live[leader]:
+        return 0.0
     home = cluster.rack[leader]
     rate_in, rate_out = traffic.rate_in[p], traffic.rate_out[p]
     total = rate_in * (1.0 - traffic.producers[home])
     for i in range(begin + 1, end):
-        if cluster.rack[slots[i]] != home:
+        if cluster.rack[slots[i]] != home and traffic.live[slots[i]]:
             total += rate_in
     near = traffic.consumers[home]
     if traffic.fetches_nearby[leader]:
@@ -47,7 +50,7 @@ def partition_traffic(cluster: ClusterArrays, traffic: ZoneTraffic, slots: Int32
             if zone == home or traffic.consumers[zone] == 0.0:
                 continue
             for i in range(begin + 1, end):
-                if cluster.rack[slots[i]] == zone:
+                if cluster.rack[slots[i]] == zone and traffic.live[slots[i]]:
                     near += traffic.consumers[zone]
                     break
     return float(total + rate_out * (1.0 - near))
