@@ -11,7 +11,7 @@ from pipelines.config.metrics_settings import MetricsSettings, print_window
 from pipelines.config.settings import read_conf_file
 from pipelines.config.settings_text import read_settings_file
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.topic_loads import LoadStatistic, print_loads
+from pipelines.ingest.formats.topic_loads import LoadStatistic, TopicLoad, print_loads
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
@@ -51,7 +51,9 @@ def read_loads(
         raise SourceError(str(origin), _explain_no_loads(loads, labels), _NO_LOADS_REMEDY)
     statistic = LoadStatistic(settings.statistic)
     moment = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    header = f"{origin}, {print_window(settings.window)} until {moment}, {statistic}"
+    header = str(origin)
+    if any(isinstance(one, TopicLoad) for one in loads.loads):  # CSV has neither a window nor a statistic
+        header += f", {print_window(settings.window)} until {moment}, {statistic}"
     return list(print_loads(header, loads.loads, loads.problems, statistic))
 
 

@@ -67,7 +67,7 @@ _DISKS = """
 -- it fails for good.
 SELECT d.cluster_id, d.scenario_kind, d.scenario,
        CASE WHEN d.fits IS NULL THEN 'Unknown: no source shows the disks, or the sizes, of all brokers'
-            WHEN NOT d.fits THEN concat('No: survivors lack ', d.bytes_to_copy - d.free_bytes, ' bytes')
+            WHEN NOT d.fits THEN concat('No: survivors lack ', round((d.bytes_to_copy - d.free_bytes) / 1e9, 3), ' GB')
             WHEN d.fits_in_rack = false THEN 'Only in other racks: the survivors in its rack lack room'
             ELSE 'Yes' END AS answer,
        d.bytes_to_copy, d.free_bytes, d.fullest_broker, round(d.fullest_disk_ratio, 3) AS fullest_disk_ratio,

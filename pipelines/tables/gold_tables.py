@@ -127,7 +127,7 @@ LOAD_TOTALS = Table(
         NoRowWhere(
             "subject",
             "(subject_kind = 'broker') = (broker_id IS NULL) OR (subject_kind = 'topic') = (topic IS NULL)",
-            "does not name its subject",
+            "has another subject than its kind says",
         ),
     ),
 )

@@ -41,7 +41,9 @@ GROWTH_FORECASTS = Table(
         _KINDS,
         _QUANTITIES,
         Between("days", 0),
-        NoRowWhere("days_or_reason", "(days IS NULL) = (reason IS NULL)", "has neither days nor a reason, or both"),
+        NoRowWhere(
+            "days_or_reason", "(days IS NULL) = (reason IS NULL)", "has both days and a reason, or none of the two"
+        ),
         NoRowWhere("days_in_interval", "days < days_low OR days > days_high", "has days outside of their interval"),
     ),
 )
