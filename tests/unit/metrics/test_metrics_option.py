@@ -38,7 +38,7 @@ def test_next_steps_repeat_metrics(folder: Path) -> None:
     (folder / "d.txt").write_text(_DESCRIBE.replace("Leader: 2", "Leader: 1"))
     done = call("what-if", "d.txt", "--metrics", "loads.csv", "--window", "36h")
     assert "--metrics loads.csv --window 1d12h" in done.stdout
-    assert "read loads.csv, 1d12h until" in done.stderr
+    assert "read loads.csv: 2 lines of loads" in done.stderr
 
 
 def test_plan_balances_bytes_of_metrics(folder: Path) -> None:
