@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.unit.planning.rated_models import make_rated_model
 from udfs.network.client_zones import NetworkAssumptions
 from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.certificates import ZoneCertificate
@@ -26,28 +27,10 @@ _FREE = 1e9  # a target that is none
 
 
 def _make_model(lists: Lists, zones: Sequence[int], seed: int, **changes: Any) -> ClusterModel:
-    rng, p, n = np.random.default_rng(seed), len(lists), len(zones)
-    rate_in = rng.lognormal(8, 1.5, p)
-    fields: dict[str, Any] = {
-        "cluster_id": "c",
-        "broker_ids": np.arange(n, dtype=np.int32) * 2,  # ids with gaps
-        "rack": np.array(zones, dtype=np.int32),
-        "rack_names": tuple(f"z{zone}" for zone in range(max(zones) + 1)),
-        "live": np.ones(n, dtype=np.bool_),
-        "draining": np.zeros(n, dtype=np.bool_),
-        "topic_names": ("t",),
-        "topic": np.zeros(p, dtype=np.int32),
-        "partition": np.arange(p, dtype=np.int32),
-        "offsets": np.cumsum([0, *map(len, lists)]).astype(np.int64),
-        "replicas": np.array([b for one in lists for b in one], dtype=np.int32),
-        "size": rng.lognormal(18, 1, p),
-        "rate_in": rate_in,
-        "rate_out": rate_in * rng.uniform(0, 4, p),
-        "known": (True, True, True),
-        "frozen": np.zeros(p, dtype=np.int8),
-        "min_isr": np.ones(p, dtype=np.int32),
-    }
-    return ClusterModel(**fields | changes)
+    """Make a model of brokers in zones, whose ids have gaps."""
+    names = [f"z{zone}" for zone in range(max(zones) + 1)]
+    ids = np.arange(len(zones), dtype=np.int32) * 2
+    return make_rated_model(lists, zones, names, seed, **{"broker_ids": ids, **changes})
 
 
 def _draw_lists(rng: np.random.Generator, zones: Sequence[int], partitions: int, factor: int) -> list[list[int]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.unit.planning.rated_models import make_rated_model
 from udfs.planning.broker_sets import REST, BrokerSetsCertificate, assign_sets
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
@@ -19,30 +19,14 @@ _SETS = (BrokerSet("gpu", (0, 1, 2, 3, 4, 5), ("ml-*",)), BrokerSet("elsewhere",
 _GPU = set(_SETS[0].brokers)
 
 
-def _make_model(lists: dict[str, list[list[int]]], **changes: Any) -> ClusterModel:
+def _make_model(lists: dict[str, list[list[int]]]) -> ClusterModel:
     """Return a cluster of topics with these replica lists, by topic in order."""
+    counts = [len(one) for one in lists.values()]
+    topic = np.repeat(np.arange(len(lists)), counts).astype(np.int32)
+    partition = np.concatenate([np.arange(count) for count in counts]).astype(np.int32)
     flat = [one for of_topic in lists.values() for one in of_topic]
-    rng, p, n = np.random.default_rng(1), len(flat), len(_RACKS)
-    fields: dict[str, Any] = {
-        "cluster_id": "c",
-        "broker_ids": np.arange(n, dtype=np.int32),
-        "rack": np.array(_RACKS, dtype=np.int32),
-        "rack_names": ("r0", "r1", "r2"),
-        "live": np.ones(n, dtype=np.bool_),
-        "draining": np.zeros(n, dtype=np.bool_),
-        "topic_names": tuple(lists),
-        "topic": np.repeat(np.arange(len(lists)), [len(one) for one in lists.values()]).astype(np.int32),
-        "partition": np.concatenate([np.arange(len(one)) for one in lists.values()]).astype(np.int32),
-        "offsets": np.cumsum([0, *map(len, flat)]).astype(np.int64),
-        "replicas": np.array([b for one in flat for b in one], dtype=np.int32),
-        "size": rng.lognormal(10, 0.3, p),
-        "rate_in": rng.lognormal(8, 0.3, p),
-        "rate_out": rng.lognormal(8, 0.3, p),
-        "known": (True, True, True),
-        "frozen": np.zeros(p, dtype=np.int8),
-        "min_isr": np.ones(p, dtype=np.int32),
-    }
-    return ClusterModel(**fields | changes)
+    changes = {"topic_names": tuple(lists), "topic": topic, "partition": partition}
+    return make_rated_model(flat, _RACKS, ("r0", "r1", "r2"), **changes)
 
 
 def _draw(seed: int, brokers: range, partitions: int = 24) -> list[list[int]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.unit.planning.rated_models import make_rated_model
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.goal_planners import make_plan
@@ -18,28 +18,8 @@ _NAMES = [f"{zone}/{rack}" for zone in ("east", "west") for rack in ("r1", "r2",
 _RACKS = [b // 2 for b in range(12)]
 
 
-def _make_model(lists: list[list[int]], racks: list[int] = _RACKS, **changes: Any) -> ClusterModel:
-    rng, p, n = np.random.default_rng(1), len(lists), len(racks)
-    fields: dict[str, Any] = {
-        "cluster_id": "c",
-        "broker_ids": np.arange(n, dtype=np.int32),
-        "rack": np.array(racks, dtype=np.int32),
-        "rack_names": tuple(_NAMES),
-        "live": np.ones(n, dtype=np.bool_),
-        "draining": np.zeros(n, dtype=np.bool_),
-        "topic_names": ("t",),
-        "topic": np.zeros(p, dtype=np.int32),
-        "partition": np.arange(p, dtype=np.int32),
-        "offsets": np.cumsum([0, *map(len, lists)]).astype(np.int64),
-        "replicas": np.array([b for one in lists for b in one], dtype=np.int32),
-        "size": rng.lognormal(10, 0.3, p),
-        "rate_in": rng.lognormal(8, 0.3, p),
-        "rate_out": rng.lognormal(8, 0.3, p),
-        "known": (True, True, True),
-        "frozen": np.zeros(p, dtype=np.int8),
-        "min_isr": np.ones(p, dtype=np.int32),
-    }
-    return ClusterModel(**fields | changes)
+def _make_model(lists: list[list[int]], racks: list[int] = _RACKS) -> ClusterModel:
+    return make_rated_model(lists, racks, _NAMES)
 
 
 def _draw(seed: int, partitions: int = 60) -> list[list[int]]:
