@@ -24,4 +24,5 @@ def _find_tables(*modules: ModuleType) -> dict[str, Table]:
 # Tables that every `run` writes, those that `replay` writes, and all.
 RUN_TABLES = _find_tables(bronze_tables, silver_tables, gold_tables, internal_tables, ops_tables)
 REPLAY_TABLES = _find_tables(simulation_tables)
-TABLES = {**RUN_TABLES, **_find_tables(growth_tables, alert_tables, execution_tables), **REPLAY_TABLES}
+GROWTH_TABLES = _find_tables(growth_tables)  # of all runs of a cluster, written at the end of each
+TABLES = {**RUN_TABLES, **GROWTH_TABLES, **_find_tables(alert_tables, execution_tables), **REPLAY_TABLES}

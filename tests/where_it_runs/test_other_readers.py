@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS
-from pipelines.tables import RUN_TABLES
+from pipelines.tables import GROWTH_TABLES, RUN_TABLES
 from tests.shared_runs import SampleRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
@@ -83,13 +83,14 @@ def duck(sample_run: SampleRun, arrow: Callable[[str], pa.Table]) -> duckdb.Duck
 @pytest.fixture(scope="module")
 def store(spark_application: SparkSession, sample_run: SampleRun) -> Store:
     store = Store(spark_application, str(sample_run.warehouse))
-    assert sorted(store.register(list(RUN_TABLES))) == sorted(RUN_TABLES)
-    assert list_tables(sample_run.warehouse) == sorted((*RUN_TABLES, *BY_NAME))
+    tables = sorted((*RUN_TABLES, *GROWTH_TABLES))
+    assert sorted(store.register(tables)) == tables
+    assert list_tables(sample_run.warehouse) == sorted((*tables, *BY_NAME))
     store.register_views(VIEWS)
     return store
 
 
-@pytest.mark.parametrize("name", RUN_TABLES)
+@pytest.mark.parametrize("name", [*RUN_TABLES, *GROWTH_TABLES])
 def test_three_readers_see_the_same_rows(
     store: Store, arrow: Callable[[str], pa.Table], duck: duckdb.DuckDBPyConnection, name: str
 ) -> None:
