@@ -102,7 +102,7 @@ def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, R
     before = list_versions(store)
     assert list_written(store, before) == set()
     store.replace(TABLES["gold.plans"], store.read("gold.plans", run.snapshots), run.snapshots)
-    assert list_written(store, before) == {"insights.plan_metrics"}
+    assert list_written(store, before) == {"insights.plan_metrics", "insights.cross_zone_traffic"}
     before = list_versions(store)
     see_again(make_run(store, len(_DAYS), AGAIN), AGAIN)  # only times change
     assert list_written(store, before) == {

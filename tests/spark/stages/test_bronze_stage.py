@@ -35,6 +35,7 @@ def test_records_of_files(spark: SparkSession, tmp_path: Path) -> None:
     files = [(*KEYS.values(), name, None, os.fsencode(tmp_path / name), at, 0, 1) for name in names]
     actual = raw_metadata(create_frame(spark, files, FILES))
     columns = "source format record_number line_number context raw ingested_at"
+    broker = '{"broker": 1, "logDirs": [{"logDir": "/d", "error": null}]}'
     place = '{"broker": 1, "logDir": "/d", "error": null}'
     replica = '{"partition":"orders-0","size":5,"offsetLag":0,"isFuture":false}'
     expected = [
@@ -42,7 +43,7 @@ def test_records_of_files(spark: SparkSession, tmp_path: Path) -> None:
         ("describe.txt", "describe", 1, 2, None, "", at),
         ("describe.txt", "describe", 2, 3, None, "\tTopic: orders\tPartition: 0", at),
         ("both.txt", "log-dirs", 0, 1, "text", "Received log directory information from brokers 1", at),
-        ("both.txt", "log-dirs", 1, 3, "broker", '{"broker": 1}', at),
+        ("both.txt", "log-dirs", 1, 3, "broker", broker, at),
         ("both.txt", "log-dirs", 2, 4, place, replica, at),
         ("both.txt", "describe", 3, 5, None, DESCRIBE.split("\n")[0], at),
         ("both.txt", "describe", 4, 6, None, "", at),
