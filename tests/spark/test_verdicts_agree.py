@@ -36,6 +36,7 @@ from udfs.failures.arrow_functions import AggregationPlan
 from udfs.failures.failure_rows import summary_rows
 from udfs.failures.scenarios import RandomSets
 from udfs.failures.topic_defaults import TopicDefaults
+from udfs.network.client_zones import NO_ASSUMPTIONS
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 MUTATIONS = 100
@@ -49,6 +50,7 @@ PLAN = AggregationPlan(
     random_sets=RandomSets(),
     max_pairs=0,
     pair_loads=False,
+    network=NO_ASSUMPTIONS,
 )
 
 
