@@ -51,7 +51,10 @@ def _answer(command: str, *arguments: str) -> dict[str, object]:
 def test_what_if_answers_as_from_describe(cluster: KafkaCluster, described: Path, options: tuple[str, ...]) -> None:
     live, saved = f"prod=kafka://{cluster.bootstrap}", f"prod={described}"
     answer = json.loads(json.dumps(_answer("what-if", live, *options)).replace(live, saved))
-    assert answer == _answer("what-if", saved, *options)
+    expected = _answer("what-if", saved, *options)
+    for one in (answer, expected):
+        one.pop("disks", None)  # kafka-topics shows none
+    assert answer == expected
 
 
 def test_snapshot_is_a_source(cluster: KafkaCluster, tmp_path: Path) -> None:
