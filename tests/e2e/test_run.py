@@ -252,7 +252,8 @@ def test_a_second_run_changes_no_existing_row(warehouse: Path, twice: Path) -> N
         after = DeltaTable(str(twice / name.replace(".", "/"))).to_pyarrow_table()
         earlier = pc.is_in(after["snapshot_id"], value_set=before["snapshot_id"].unique())
         assert sort_rows(after.filter(earlier)) == sort_rows(before), name
-        assert name in EMPTY_TABLES or after.num_rows > before.num_rows, name
+        is_empty = name in (*EMPTY_TABLES, "silver.log_dirs")  # the later capture is a describe alone
+        assert is_empty or after.num_rows > before.num_rows, name
     assert DeltaTable(str(twice / "gold" / "placements")).protocol().min_reader_version == 1
 
 
