@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.config.capacity_file import match_broker, read_capacities
 from udfs.arrow.columns import to_lists, to_numpy
 from udfs.arrow.ragged import row_of
+from udfs.failures.disk_volumes import sum_volumes
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
@@ -50,25 +49,17 @@ def list_disk_uses(snapshot: Snapshot, settings: Settings) -> list[DiskUse]:
         return []
     replicas = to_lists(partitions["replicas"])
     size = to_numpy(partitions["size_bytes"])[row_of(replicas.offsets)]
-    capacities, volumes = read_capacities(settings.capacity.file), _sum_volumes(snapshot.log_dirs)
+    capacities, volumes = read_capacities(settings.capacity.file), sum_volumes(snapshot.log_dirs, ["broker_id"])
 
     def describe(broker: int) -> DiskUse:
         row = match_broker(capacities, snapshot.cluster_id, broker)
         from_file = row.disk_bytes if row is not None and row.disk_bytes >= 0 else None
-        otherwise = volumes.get(broker, float(settings.plans.broker_bytes) or None)
+        otherwise = volumes.get((broker,), float(settings.plans.broker_bytes) or None)
         return DiskUse(
             broker, int(size[replicas.values == broker].sum()), otherwise if from_file is None else from_file
         )
 
     return [describe(broker) for broker in np.sort(ids).tolist()]
-
-
-def _sum_volumes(log_dirs: pa.Table) -> dict[int, float]:
-    """Return the bytes of the volumes of each broker whose volumes are all known; log dirs may share a volume."""
-    volumes = log_dirs.group_by(["broker_id", "total_bytes", "usable_bytes"]).aggregate([])
-    unknown = set(volumes.filter(pc.is_null(volumes["total_bytes"]))["broker_id"].to_pylist())
-    sums = volumes.group_by("broker_id").aggregate([("total_bytes", "sum")]).to_pylist()
-    return {row["broker_id"]: float(row["total_bytes_sum"]) for row in sums if row["broker_id"] not in unknown}
 
 
 def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,29 +25,33 @@ _TARGET = (NAME, "name", "job", "instance", _BROKER_LABEL)  # labels of a metric
 _TIME = re.compile(r".*[^0-9](?P<seconds>1[0-9]{9})")  # seconds since 1970
 
 
-def list_files(path: Path) -> list[Path]:
-    """Return a file, or the files of a folder. Raises: SourceError for an empty folder."""
+def read_files(path: Path) -> dict[Path, str]:
+    """Return the text of a file, or of the files of a folder. Raises: SourceError for an empty folder."""
     files = [path]
     if path.is_dir():
         files = sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith("."))
     if not files:
         raise SourceError(str(path), "the folder has no files", "Name a file, or a folder with files of metrics")
-    return files
+    return {one: read_text(one) for one in files}
 
 
-def read_csv_loads(files: Sequence[Path]) -> Iterator[Load]:
+def read_csv_loads(texts: Mapping[Path, str]) -> Iterator[Load]:
     """Yield the loads of the CSV files among these."""
-    for path in files:
-        if is_csv(text := read_text(path)):
+    for path, text in texts.items():
+        if is_csv(text):
             yield from parse_csv(path, text)
 
 
 def measure_files(
-    files: Sequence[Path], names: MetricNames, labels: Mapping[str, str], window_s: int
+    texts: Mapping[Path, str], names: MetricNames, labels: Mapping[str, str], window_s: int
 ) -> Iterator[MeasuredSeries]:
     """Yield the series of the other files that have these labels, within the window before the last sample."""
-    scrapes = [path for path in files if not is_csv(read_text(path))]
-    series = read_series([MetricsFile(path, _find_time(path), _find_labels(path)) for path in scrapes])
+    scrapes = (
+        MetricsFile(path, text, _find_time(path), _find_labels(path))
+        for path, text in texts.items()
+        if not is_csv(text)
+    )
+    series = read_series(scrapes)
     series = _select_labels(series, names, labels)
     end_s = float(series.times_s.max(initial=0))
     series = series.select(end_s - window_s, end_s)
@@ -57,7 +61,8 @@ def measure_files(
     covered_s = _find_covered(series, target)
     series = begin_at_zero(series, is_counter, target)
     rates = summarise_rates(series, is_counter)
-    mean = rates.mean * rates.observed_s / np.where(is_counter & (rates.observed_s > 0), covered_s, rates.observed_s)
+    observed = np.where(is_counter, rates.observed_s / np.maximum(covered_s, 1e-9), 1.0)  # part of the window
+    mean = rates.mean * observed
     first, last = _find_ends(series)
     for row, (one, kind) in enumerate(zip(series.labels, kinds, strict=True)):
         samples = int(series.offsets[row + 1] - series.offsets[row])
@@ -69,7 +74,7 @@ def measure_files(
             known = samples > 1 or not entry.is_growth
             yield MeasuredSeries(one, NO_RATES, float(value) if known else None, samples)
         else:
-            numbers = (rates.mean[row] if np.isnan(mean[row]) else mean[row], rates.p95[row], rates.peak[row])
+            numbers = (mean[row], rates.p95[row], rates.peak[row])
             of_window = WindowRates(*(None if np.isnan(number) else float(number) for number in numbers))
             yield MeasuredSeries(one, of_window, None, samples, int(rates.resets[row]), int(rates.gaps[row]))
 

@@ -15,7 +15,7 @@ from pipelines.ingest.formats.topic_loads import LoadStatistic, TopicLoad, print
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
-from pipelines.metrics.load_files import list_files, measure_files, read_csv_loads
+from pipelines.metrics.load_files import measure_files, read_csv_loads, read_files
 from pipelines.metrics.metric_names import BrokerLabel, MetricNames, parse_metric_names
 from pipelines.metrics.metrics_origin import MetricsOrigin, fill_variables
 from pipelines.metrics.prometheus_server import PrometheusServer, Window
@@ -87,9 +87,9 @@ def _read_files(
     matcher: BrokerMatcher,
     brokers: Sequence[int],
 ) -> CollectedLoads:
-    files = list_files(path)
-    listed, csv_problems = check_listed(list(read_csv_loads(files)), brokers)
-    series = list(measure_files(files, names, labels, settings.window))
+    texts = read_files(path)
+    listed, csv_problems = check_listed(list(read_csv_loads(texts)), brokers)
+    series = list(measure_files(texts, names, labels, settings.window))
     if listed and not series:
         return CollectedLoads(listed, csv_problems)
     measured = collect_loads(series, names, matcher, brokers)

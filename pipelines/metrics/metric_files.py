@@ -11,7 +11,6 @@ import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipelines.errors import SourceError
-from pipelines.ingest.text import read_text
 from pipelines.metrics.metric_names import NAME
 from pipelines.metrics.series import SeriesSet
 
@@ -22,6 +21,7 @@ class MetricsFile(NamedTuple):
     """A file. time_s: seconds since 1970, of samples without a time; labels: added to series that lack them."""
 
     path: Path
+    text: str
     time_s: float
     labels: Mapping[str, str]
 
@@ -34,7 +34,7 @@ def read_series(files: Iterable[MetricsFile]) -> SeriesSet:
     labels: list[dict[str, str]] = []
     times, values = [], []
     for file in files:
-        path, text = str(file.path), read_text(file.path)
+        path, text = str(file.path), file.text
         read = _read_json(path, text) if text.lstrip().startswith("{") else _read_text(path, text, file.time_s)
         for one, time, value in read:
             labels.append({**file.labels, **one})

@@ -58,7 +58,7 @@ def _describe_date(row: Mapping[str, Any]) -> GrowthDate:
         when = "in more than 10 years" if far else (row["last_at"] + timedelta(days=days)).date().isoformat()
         interval = _format_interval(row["days_low"], row["days_high"])
     return GrowthDate(
-        f"{_TITLES[row['limit_name']]}{_QUANTITIES.get(quantity, '')}",
+        _title(row),
         "cluster" if row["broker_id"] is None else f"broker {row['broker_id']}",
         when,
         days,
@@ -66,6 +66,10 @@ def _describe_date(row: Mapping[str, Any]) -> GrowthDate:
         interval,
         *(_format_value(row[name], quantity) for name in ("level", "slope_per_day", "limit_value")),
     )
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    return f"{_TITLES[row['limit_name']]}{_QUANTITIES.get(row['quantity'], '')}"
 
 
 def _format_interval(low: float, high: float | None) -> str:
@@ -96,5 +100,5 @@ def _explain(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for row, reason in reasons:
         if reason.startswith(_UNKNOWN_LIMIT):
             subjects = "" if row["broker_id"] is None else f" of {count_of(row['rows'], 'broker')}"
-            title = f"{_TITLES[row['limit_name']]}{_QUANTITIES.get(row['quantity'], '')}"
+            title = _title(row)
             yield f"{title.capitalize() if title[0] != 'N' else title}{subjects}: {reason}."

@@ -15,6 +15,7 @@ from pipelines.spark.arrow_frames import create_frame
 from pipelines.tables.gold_tables import LOAD_TOTALS
 from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
 from pipelines.tables.table_contract import SNAPSHOT_KEY
+from udfs.failures.disk_volumes import sum_volumes
 from udfs.growth.forecast_rows import FORECASTS, LIMITS, Limit, forecast_rows
 from udfs.growth.growth_rows import US_PER_DAY, HistoryLimits, growth_rows, select_samples
 from udfs.growth.load_history import LOAD_SAMPLES, QUANTITIES, SubjectKind
@@ -123,17 +124,14 @@ def disk_limits(brokers: DataFrame, log_dirs: DataFrame, capacities: Capacities,
     plans.broker_bytes (0 = unknown).
     """
     key = ["cluster_id", "broker_id"]
-    # Equal to the byte: log dirs on one volume, which counts once.
-    volumes = log_dirs.select(*key, "total_bytes", "usable_bytes").distinct().groupBy(*key)
-    known = volumes.agg(F.sum("total_bytes").alias("bytes"), F.count_if(F.col("total_bytes").isNull()).alias("unknown"))
-    totals = {(row.cluster_id, row.broker_id): row.bytes for row in known.collect() if not row.unknown}
+    totals = sum_volumes(log_dirs.select(*key, "total_bytes", "usable_bytes").toArrow(), key)
     rows = []
     for broker in brokers.select("cluster_id", "broker_id").collect():
         capacity = match_broker(capacities, broker.cluster_id, broker.broker_id)
         if capacity is not None and capacity.disk_bytes >= 0:
             rows.append((*broker, capacity.disk_bytes, "capacity.file"))
         elif (total := totals.get((broker.cluster_id, broker.broker_id))) is not None:
-            rows.append((*broker, float(total), "silver.log_dirs"))
+            rows.append((*broker, total, "silver.log_dirs"))
         elif broker_bytes:
             rows.append((*broker, float(broker_bytes), "plans.broker_bytes"))
     return create_frame(brokers.sparkSession, rows, from_arrow_schema(_DISK_LIMITS))

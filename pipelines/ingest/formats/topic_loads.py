@@ -43,7 +43,8 @@ class WindowRates(NamedTuple):
 
     def get(self, statistic: LoadStatistic) -> float | None:
         """Return the rate that counts."""
-        return self[tuple(LoadStatistic).index(statistic)]
+        rate: float | None = getattr(self, statistic)
+        return rate
 
 
 NO_RATES = WindowRates(None, None, None)

@@ -57,13 +57,13 @@ def _add_partition_loads(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
     for name in _RATES:
         rate = np.full(partitions.num_rows, np.nan)
         rate[rows[known]] = to_numpy(facts[name], np.nan).astype(np.float64)[known]
-        partitions = _fill_rate(partitions, name, rate)
+        partitions = _fill(partitions, name, pa.array(rate, mask=np.isnan(rate)))
     return partitions
 
 
-def _fill_rate(partitions: pa.Table, name: str, rate: npt.NDArray[np.float64]) -> pa.Table:
-    """Return the partitions with a rate (float64 (p), NaN = unknown) where theirs is null."""
-    column = pc.coalesce(to_array(partitions[name]), pa.array(rate, mask=np.isnan(rate)))
+def _fill(partitions: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    """Return the partitions with these values of a column where theirs are null."""
+    column = pc.coalesce(to_array(partitions[name]), values)
     return partitions.set_column(partitions.schema.get_field_index(name), name, column)
 
 
@@ -100,7 +100,7 @@ def _share_broker_loads(
         split = split_loads(topic, has_leader, appended, lists, topic_loads)
         shared = np.isnan(to_numpy(partitions[name], np.nan).astype(np.float64)) & ~np.isnan(split.rate)
         source[shared] = np.where(split.is_measured, _OFFSETS, _EVEN)[shared]
-        partitions = _fill_rate(partitions, name, split.rate)
+        partitions = _fill(partitions, name, pa.array(split.rate, mask=np.isnan(split.rate)))
     return partitions, source
 
 
@@ -160,6 +160,5 @@ def _share_topic_loads(partitions: pa.Table, declared: Declared) -> pa.Table:
             continue
         even = (totals / counts)[topic_code]
         values = np.nan_to_num(np.round(even)).astype(np.int64) if name == "size_bytes" else even
-        column = pc.coalesce(to_array(partitions[name]), pa.array(values, mask=np.isnan(even)))
-        partitions = partitions.set_column(partitions.schema.get_field_index(name), name, column)
+        partitions = _fill(partitions, name, pa.array(values, mask=np.isnan(even)))
     return partitions

@@ -12,7 +12,7 @@ from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad, 
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
-from pipelines.metrics.load_files import list_files, measure_files, read_csv_loads
+from pipelines.metrics.load_files import measure_files, read_csv_loads, read_files
 from pipelines.metrics.metric_names import MetricNames
 from tests.docs.pages import ROOT
 
@@ -22,7 +22,7 @@ _IN = "kafka_server_brokertopicmetrics_bytesin_total"
 
 def _collect(names: MetricNames, path: Path, labels: dict[str, str] | None = None) -> CollectedLoads:
     matcher = BrokerMatcher(names.brokers, [KnownBroker(id_, None) for id_ in (1, 2, 3)])
-    return collect_loads(measure_files(list_files(path), names, labels or {}, _WEEK), names, matcher, (1, 2, 3))
+    return collect_loads(measure_files(read_files(path), names, labels or {}, _WEEK), names, matcher, (1, 2, 3))
 
 
 @pytest.mark.parametrize("folder", ["jmx-exporter-with-rules", "jmx-exporter-without-rules"])
@@ -51,7 +51,7 @@ def test_documented_names(
 ) -> None:
     ids = [broker for broker, *_ in expected]
     matcher = BrokerMatcher(names.brokers, [KnownBroker(id_, None) for id_ in ids])
-    series = measure_files(list_files(ROOT / "data_samples" / "metrics" / folder), names, labels, _WEEK)
+    series = measure_files(read_files(ROOT / "data_samples" / "metrics" / folder), names, labels, _WEEK)
     collected = collect_loads(series, names, matcher, ids)
     rates = [one for one in collected.loads if isinstance(one, TopicLoad) and one.topic == "orders"]
     assert [(one.broker, one.bytes_in.p95, one.bytes_out.p95) for one in rates] == expected
@@ -114,7 +114,7 @@ def test_one_scrape_has_no_rates_of_counters(names: MetricNames, tmp_path: Path)
 def _read_csv(tmp_path: Path, text: str) -> list[Load]:
     file = tmp_path / "loads.csv"
     file.write_text(text)
-    return list(read_csv_loads([file]))
+    return list(read_csv_loads(read_files(file)))
 
 
 def test_csv_has_loads_of_topics_brokers_and_partitions(tmp_path: Path) -> None:
@@ -163,4 +163,4 @@ def test_rows_of_other_brokers_are_not_used() -> None:
 
 def test_folder_without_files(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="has no files"):
-        list_files(tmp_path)
+        read_files(tmp_path)

@@ -22,10 +22,14 @@ def _answer(kind: str, result: object) -> str:
     return json.dumps({"status": "success", "data": {"resultType": kind, "result": result}})
 
 
+def _read(path: Path, time_s: float = 0.0) -> MetricsFile:
+    return MetricsFile(path, path.read_text(), time_s, {})
+
+
 def test_text_of_an_exporter(tmp_path: Path) -> None:
     file = tmp_path / "scrape.txt"
     file.write_text(_TEXT)
-    series = read_series([MetricsFile(file, 50.0, {"broker_id": "1"})])
+    series = read_series([MetricsFile(file, _TEXT, 50.0, {"broker_id": "1"})])
     assert series.labels[0] == {
         "__name__": "kafka_log_log_size",
         "topic": 'a "b\\c',
@@ -39,7 +43,7 @@ def test_text_of_an_exporter(tmp_path: Path) -> None:
 def test_scrapes_at_two_moments_are_one_series(tmp_path: Path) -> None:
     for number, value in enumerate((10, 30)):
         (tmp_path / f"{number}.txt").write_text(f'm_total{{topic="t"}} {value}\n')
-    series = read_series([MetricsFile(tmp_path / "0.txt", 100.0, {}), MetricsFile(tmp_path / "1.txt", 160.0, {})])
+    series = read_series([_read(tmp_path / "0.txt", 100.0), _read(tmp_path / "1.txt", 160.0)])
     assert series.times_s.tolist() == [100, 160]
     assert series.values.tolist() == [10, 30]
 
@@ -48,7 +52,7 @@ def test_answers_of_prometheus(tmp_path: Path) -> None:
     metric = {"__name__": "m", "topic": "t"}
     (tmp_path / "range.json").write_text(_answer("matrix", [{"metric": metric, "values": [[1, "2"], [2.5, "NaN"]]}]))
     (tmp_path / "now.json").write_text(_answer("vector", [{"metric": metric, "value": [9, "4"]}]))
-    series = read_series([MetricsFile(tmp_path / name, 0.0, {}) for name in ("range.json", "now.json")])
+    series = read_series([_read(tmp_path / name) for name in ("range.json", "now.json")])
     assert series.labels == (metric,)
     assert series.times_s.tolist() == [1, 9]
     assert series.values.tolist() == [2, 4]
@@ -69,5 +73,5 @@ def test_wrong_file_is_named(tmp_path: Path, text: str, problem: str) -> None:
     file = tmp_path / "bad"
     file.write_text(text)
     with pytest.raises(SourceError) as caught:
-        read_series([MetricsFile(file, 0.0, {})])
+        read_series([_read(file)])
     assert str(caught.value).startswith(f"{file}: {problem}")

@@ -93,7 +93,7 @@ def test_recorded_exporters(names: MetricNames, folder: str) -> None:
     increase: dict[tuple[Quantity, int, str | None], float] = {}
     for broker in (1, 2, 3):
         scrapes = (ROOT / "data_samples" / "metrics" / folder / f"broker-{broker}-17642000{m}0.txt" for m in (0, 1))
-        series = read_series(MetricsFile(scrape, 10.0 * i, {}) for i, scrape in enumerate(scrapes))
+        series = read_series(MetricsFile(scrape, scrape.read_text(), 10.0 * i, {}) for i, scrape in enumerate(scrapes))
         for i, labels in enumerate(series.labels):
             if (index := names.find(labels)) is not None and names.names[index].kind is MetricKind.COUNTER:
                 first, last = series.values[series.offsets[i]], series.values[series.offsets[i + 1] - 1]

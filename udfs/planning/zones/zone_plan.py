@@ -74,11 +74,10 @@ class _ZonePlanner:
         self.units = units = search_task.compute_units(model, rules)
         cluster = search_task.build_cluster_arrays(model, rules, units, model.offsets, model.replicas)
         # Racks that hold too many replicas of a partition keep them: repairing them is another goal.
-        violates = find_rack_violations(model, rules.rack_cap)
-        rack_limit = np.where(violates, np.int32(model.brokers), cluster.rack_limit).astype(np.int32)
-        self.cluster = cluster._replace(rack_limit=np.where(violates, rack_limit, cluster.rack_limit))
-        stays = violates if model.unrated is None else violates | model.unrated
-        self.cluster = self.cluster._replace(can_change=self.cluster.can_change & ~stays)
+        stays = find_rack_violations(model, rules.rack_cap)
+        if model.unrated is not None:
+            stays = stays | model.unrated
+        self.cluster = cluster._replace(can_change=cluster.can_change & ~stays)
         limits = search_task.compute_limits(model, rules, units, request, self.cluster, request.targets.loose_bytes)
         self.limits = relax_limits(limits, create_state(self.cluster, limits, model.replicas), model.live)
 
