@@ -7,7 +7,7 @@ in a form that no reader knows is quarantined.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -117,7 +117,7 @@ def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[For
     for form in formats:
         if form is UNRECOGNISED:
             own = (section for section in sections if section.format is form)
-            parts.extend(FormatRecords(form, _read_unrecognised(text, section)) for section in own)
+            parts.append(FormatRecords(form, _join(_read_unrecognised(text, section) for section in own)))
         else:
             seen = [section for section in sections if section.format is form or form in section.beside]
             parts.extend(_read_own(text, path, form, seen))
@@ -147,9 +147,7 @@ def _read_own(text: str, path: str, form: Format, seen: Sequence[Section]) -> It
             continue
         records = records.move_down(run[0].first_line - 1)
         read.append(records.take(_find_inside(records.line_number, own)))
-    yield FormatRecords(
-        form, read[0] if len(read) == 1 else Records.from_rows(row[1:] for part in read for row in part)
-    )
+    yield FormatRecords(form, read[0] if len(read) == 1 else _join(read))
 
 
 def find_document_end(text: str, begin: int) -> int:
@@ -333,6 +331,10 @@ def _read_unrecognised(text: str, section: Section) -> Records:
     readers = {DOCUMENT: read_document, LONG_LINE: read_long_line, ROW: read_rows, REST: read_rest}
     read = readers[section.content or DOCUMENT]
     return read(text[section.begin : section.end].rstrip("\n"), section.first_line)
+
+
+def _join(read: Iterable[Records]) -> Records:
+    return Records.from_rows(row[1:] for records in read for row in records)
 
 
 def _number_by_line(parts: Sequence[FormatRecords]) -> list[FormatRecords]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
@@ -113,8 +114,8 @@ def _find_raw(files: Sequence[FileRecords], records: set[tuple[str, int]]) -> di
         by_file.setdefault(name, []).append(number)
     raw: dict[tuple[str, int], str] = {}
     for file in files:
-        numbers = by_file.get(file.name, [])
-        for part in file.parts if numbers else ():
+        numbers = np.array(by_file.get(file.name, []), dtype=np.int64)
+        for part in file.parts if len(numbers) else ():
             selected = part.records.take(part.records.find(numbers))
             raw |= {(file.name, number): text for number, _, _, text in selected}
     return raw
