@@ -5,6 +5,7 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from pipelines.config.capacity_file import read_capacity_rows
 from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
-from pipelines.growth_measurement import measure_growth
+from pipelines.growth_measurement import LAST_STAGE, SeenSnapshot, measure_growth, read_seen
 from pipelines.ingest.format_registry import check_source
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, get_name
 from pipelines.quality import quality_gate
@@ -108,10 +109,20 @@ class Run:
             with suppress(Exception):  # the first error is the cause
                 self._record(clock())
             raise
-        self._record(clock())
+        now = clock()
         with self._store.explain_faults():
-            clusters = [key.cluster_id for key in self._context.snapshots]
-            measure_growth(self._store, clusters, self._context.settings)
+            seen = [*read_seen(self._store, [key.cluster_id for key in self.snapshots]), *self._list_seen(now)]
+            with ThreadPoolExecutor(1) as pool:
+                recorded = pool.submit(self._record, now)
+                measure_growth(self._store, seen, self._context.settings)
+                recorded.result()
+
+    def _list_seen(self, now: datetime) -> list[SeenSnapshot]:
+        """List the snapshots of the run, if it finished them or found them finished."""
+        if not any(name == LAST_STAGE for name in (*self._finished_before, *(name for name, *_ in self._finished))):
+            return []
+        as_of = self._context.as_of.astimezone(UTC)
+        return [SeenSnapshot(key.cluster_id, key.snapshot_id, as_of, now) for key in self.snapshots]
 
     def unfinished(self, steps: Sequence[str]) -> list[str]:
         """Return the steps that are not finished yet; the others are recorded in ops.runs as seen again."""

@@ -179,7 +179,7 @@ class ClusterAnswer:
     racks: list[RackFailure]
     left_out: SourceGaps
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
-    disks: list[DiskUse] = field(default_factory=list)  # one per broker, if sizes are known
+    disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
     hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
 
 

@@ -84,7 +84,8 @@ def what_if(
     settings = common.read_settings(conf, options, ignored=ignored)
     state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
     opened = open_source(source, command_config, MetricsRequest.of_options(metrics, window, settings))
-    snapshot = state.apply(common.read_snapshot(opened, format_name, settings))
+    measured = common.read_snapshot(opened, format_name, settings)
+    snapshot = state.apply(measured)
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     if actual is not None and fail is None:
         raise typer.BadParameter("--actual needs --fail: which brokers failed between the two sources?")
@@ -99,7 +100,7 @@ def what_if(
             answer = what_if_answers.evaluate_brokers(snapshot, defaults, capacities)
             verdict = omit_steps(answer.verdict) if hypothesis else answer.verdict
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
-            answer = replace(answer, disks=list_disk_uses(snapshot, settings))
+            answer = replace(answer, disks=list_disk_uses(snapshot, measured, settings))
             lines = [*format_cluster(answer), *_format_return(snapshot, defaults, source, state, other.text)]
             common.write_answer(json_file, answer, lines)
         else:

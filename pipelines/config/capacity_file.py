@@ -29,6 +29,26 @@ class BrokerCapacity(NamedTuple):
 Capacities = Mapping[tuple[str, int], BrokerCapacity]
 
 
+class DiskCapacities(NamedTuple):
+    """The bytes of the disks of brokers and log dirs."""
+
+    of_brokers: Capacities
+    of_log_dirs: Mapping[tuple[str, int, str], float]  # as read_disk_capacities returns them
+
+    def find(self, cluster: str, broker: int, log_dir: str | None = None) -> float | None:
+        """Return the bytes of a broker's disks, or of the disk of one of its log dirs; None = the file has none."""
+        if log_dir is None:
+            row = match_broker(self.of_brokers, cluster, broker)
+            return None if row is None or np.isnan(row.disk_bytes) else row.disk_bytes
+        place = (broker, log_dir)
+        return self.of_log_dirs.get((cluster, *place), self.of_log_dirs.get(("", *place)))
+
+    @staticmethod
+    def read(file: str) -> "DiskCapacities":
+        """Read the file. Raises: SettingsError if it is wrong."""
+        return DiskCapacities(read_capacities(file), read_disk_capacities(file))
+
+
 class CapacityRow(NamedTuple):
     """One row: capacities of a broker, or the bytes of one of its log dirs."""
 
@@ -73,11 +93,10 @@ def add_disk_capacities(log_dirs: pa.Table, cluster: str, file: str) -> pa.Table
 
     Usable bytes are then unknown: the volume less what its logs use.
     """
-    disks = read_disk_capacities(file)
+    disks = DiskCapacities.read(file)
     rows = log_dirs.to_pylist()
     for row in rows:
-        place = (row["broker_id"], row["log_dir"])
-        total = disks.get((cluster, *place), disks.get(("", *place)))
+        total = disks.find(cluster, row["broker_id"], row["log_dir"])
         if total is not None:
             row |= {"total_bytes": round(total), "usable_bytes": None}
     return pa.Table.from_pylist(rows, log_dirs.schema)

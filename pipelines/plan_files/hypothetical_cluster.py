@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import Infeasible, SourceError
+from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.new_brokers import NewBroker, read_racks
 from pipelines.plan_files.plan_creation import create_plan
 from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.state_after_plan import apply_plan
-from udfs.arrow.columns import replace_columns, to_lists
-from udfs.arrow.ragged import any_true
+from udfs.arrow.columns import replace_columns, to_array, to_lists
+from udfs.arrow.ragged import any_true, offsets_of
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
@@ -38,7 +39,10 @@ class PlanningOptions:
 
 
 def grow_loads(snapshot: Snapshot, factor: float) -> Snapshot:
-    """Return the snapshot with all sizes and rates of partitions multiplied; raise SourceError if none is known."""
+    """Return the snapshot with all sizes and rates of partitions and replicas multiplied.
+
+    Raises: SourceError if none is known.
+    """
     partitions = snapshot.partitions
     known = [name for name in _LOADS if partitions[name].null_count < partitions.num_rows]
     if not known:
@@ -46,9 +50,24 @@ def grow_loads(snapshot: Snapshot, factor: float) -> Snapshot:
         raise SourceError(snapshot.cluster_id, problem, "Add the output of kafka-log-dirs --describe, or metrics")
     columns = {name: pc.multiply(partitions[name].cast(pa.float64()), factor) for name in known}
     if "size_bytes" in columns:
-        sizes = pc.min_element_wise(pc.round(columns["size_bytes"]), _MAX_SIZE, skip_nulls=False)
-        columns["size_bytes"] = sizes.cast(pa.int64())
+        columns["size_bytes"] = _to_sizes(columns["size_bytes"])
+        columns["logs"] = _grow_logs(to_array(partitions["logs"]), factor)
     return replace(snapshot, partitions=replace_columns(partitions, columns))
+
+
+def _to_sizes(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    return pc.min_element_wise(pc.round(column), _MAX_SIZE, skip_nulls=False).cast(pa.int64())
+
+
+def _grow_logs(logs: pa.ListArray, factor: float) -> pa.ListArray:
+    """Multiply the sizes of the logs of all replicas (list<LOG>)."""
+    values = logs.flatten()
+    fields = {field.name: pc.struct_field(values, field.name) for field in LOG}
+    fields["size_bytes"] = _to_sizes(pc.multiply(fields["size_bytes"].cast(pa.float64()), factor))
+    grown = pa.StructArray.from_arrays(list(fields.values()), fields=list(LOG), mask=pc.is_null(values))
+    lengths = pc.fill_null(pc.list_value_length(logs), 0).to_numpy(zero_copy_only=False)
+    lists = pa.ListArray.from_arrays(pa.array(offsets_of(lengths), pa.int32()), grown)
+    return pc.if_else(pc.is_valid(logs), lists, pa.nulls(len(lists), lists.type))
 
 
 def name_new_brokers(snapshot: Snapshot, count: int) -> list[NewBroker]:

@@ -1,5 +1,6 @@
 """A cluster as it will be once a plan is executed."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.errors import SourceError
+from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.new_brokers import add_new_brokers
-from pipelines.plan_files.plan_reader import StoredPlan
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.arrow.columns import replace_columns
 
 _CHANGED = ("replicas", "isr", "leader", "logs")
@@ -30,6 +32,7 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
     partitions, live = snapshot.partitions, set(get_live_brokers(snapshot.brokers).tolist())
     keys = zip(partitions["topic"].to_pylist(), partitions["partition"].to_pylist(), strict=True)
     rows = {key: row for row, key in enumerate(keys)}
+    sizes = partitions["size_bytes"].to_pylist()
     columns: dict[str, list[Any]] = {name: partitions[name].to_pylist() for name in (*_CHANGED, *_ENDED)}
     for (topic, partition), change in plan.changes.items():
         row = rows.get((topic, partition))
@@ -42,7 +45,8 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
         leader = leader if leader in in_sync else next(iter(in_sync), None)
         for name in _ENDED:
             columns[name][row] = None if columns[name][row] is None else []
-        state = {"replicas": change.after, "isr": in_sync, "leader": leader, "logs": []}
+        logs = _place_logs(columns["replicas"][row], columns["logs"][row], sizes[row], change)
+        state = {"replicas": change.after, "isr": in_sync, "leader": leader, "logs": logs}
         for name, value in state.items():
             columns[name][row] = value
     for key in plan.election:
@@ -52,3 +56,15 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
             columns["leader"][row] = preferred
     arrays = {name: pa.array(values, partitions.schema.field(name).type) for name, values in columns.items()}
     return replace(snapshot, partitions=replace_columns(partitions, arrays))
+
+
+def _place_logs(
+    replicas: Sequence[int], logs: Sequence[dict[str, Any] | None] | None, size_bytes: int | None, change: PlannedChange
+) -> list[dict[str, Any] | None] | None:
+    """Return the logs of a partition's replicas after a change: those that stay, and copies in planned log dirs."""
+    if logs is None:
+        return None
+    before = dict(zip(replicas, logs, strict=False))
+    copy = dict.fromkeys(field.name for field in LOG) | {"size_bytes": size_bytes}
+    after = ((before.get(broker, copy), change.log_dirs.get(broker)) for broker in change.after)
+    return [log if log is None or path is None else log | {"log_dir": path} for log, path in after]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from pipelines.errors import TableFault
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.views import quote_text
+from pipelines.spark.sql_text import quote_text
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Between, Expectation, Matches, NoRowWhere, OneOf, Table
 

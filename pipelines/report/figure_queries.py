@@ -8,7 +8,8 @@ from pipelines.ingest.merge.live_brokers import UNFIT_HOST_REGEX
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.report.load_queries import LOAD_QUERIES
-from pipelines.spark.views import View, match_snapshots, parse_queries
+from pipelines.spark.sql_text import match_snapshots
+from pipelines.spark.views import View, parse_queries
 from pipelines.verdict.cluster_evidence import (
     COUNTED_SQL,
     EXPECTED_SQL,

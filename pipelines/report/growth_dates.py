@@ -22,7 +22,7 @@ class GrowthDate(NamedTuple):
     """When a limit is reached."""
 
     title: str
-    subject: str  # `broker 2` or `cluster`
+    subject: str  # `broker 2`, `/data1 of broker 2` or `cluster`
     when: str  # the date, `reached`, or `in more than 10 years`
     days: float  # from the last sample
     days_text: str
@@ -59,13 +59,20 @@ def _describe_date(row: Mapping[str, Any]) -> GrowthDate:
         interval = _format_interval(row["days_low"], row["days_high"])
     return GrowthDate(
         _title(row),
-        "cluster" if row["broker_id"] is None else f"broker {row['broker_id']}",
+        _name_subject(row),
         when,
         days,
         _format_days(days) if days else "-",
         interval,
         *(_format_value(row[name], quantity) for name in ("level", "slope_per_day", "limit_value")),
     )
+
+
+def _name_subject(row: Mapping[str, Any]) -> str:
+    if row["broker_id"] is None:
+        return "cluster"
+    broker = f"broker {row['broker_id']}"
+    return broker if row["log_dir"] is None else f"{row['log_dir']} of {broker}"
 
 
 def _title(row: Mapping[str, Any]) -> str:
@@ -99,6 +106,7 @@ def _explain(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         return
     for row, reason in reasons:
         if reason.startswith(_UNKNOWN_LIMIT):
-            subjects = "" if row["broker_id"] is None else f" of {count_of(row['rows'], 'broker')}"
+            noun = "broker" if row["log_dir"] is None else "log dir"
+            subjects = "" if row["broker_id"] is None else f" of {count_of(row['rows'], noun)}"
             title = _title(row)
             yield f"{title.capitalize() if title[0] != 'N' else title}{subjects}: {reason}."

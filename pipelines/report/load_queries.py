@@ -62,11 +62,11 @@ FROM gold.zone_traffic WHERE {condition} AND (scheme = 'observed' OR scenario = 
 GROUP BY cluster_id, scheme, scenario, traffic_kind
 
 -- growth: Growth: when limits are reached
-SELECT cluster_id, limit_name, broker_id, quantity, limit_value, level, slope_per_day, days, days_low, days_high,
-       last_at, reason, rows
+SELECT cluster_id, limit_name, broker_id, log_dir, quantity, limit_value, level, slope_per_day, days, days_low,
+       days_high, last_at, reason, rows
 FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY cluster_id, limit_name, quantity, reason ORDER BY days, broker_id) AS place,
+    PARTITION BY cluster_id, limit_name, quantity, reason ORDER BY days, broker_id, log_dir) AS place,
          count(*) OVER (PARTITION BY cluster_id, limit_name, quantity, reason) AS rows
   FROM gold.growth_forecasts WHERE {condition}
 ) WHERE place <= CASE WHEN reason IS NULL THEN 5 ELSE 1 END ORDER BY cluster_id, days NULLS LAST, limit_name, place

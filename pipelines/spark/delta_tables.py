@@ -22,8 +22,8 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from pipelines.errors import KafkaPlacementError, StoreError
 from pipelines.spark.delta_log import check_log, last_version
+from pipelines.spark.sql_text import quote_name, quote_text
 from pipelines.spark.storage_faults import explain_storage_fault, read_message
-from pipelines.spark.views import quote_name, quote_text
 from pipelines.spark.warehouse_folder import check_place
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Table

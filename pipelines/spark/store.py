@@ -7,7 +7,7 @@ if another run writes to the table at the same time.
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from pathlib import Path
@@ -26,6 +26,7 @@ from pipelines.spark import delta_log
 from pipelines.spark import views as sql_views
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.delta_log import DataFile
+from pipelines.spark.sql_text import match_clusters, match_snapshots, quote_text
 from pipelines.spark.view_tables import ViewTables
 from pipelines.spark.views import VIEWS, View, find_dependencies
 from pipelines.spark.warehouse_folder import TableListing
@@ -58,7 +59,7 @@ class Store(ViewTables):
         if frame.columns != expected:
             problem = f"{self.location(name)} has columns {frame.columns}, not {expected}: another version created it"
             raise StoreError(f"{problem}. Use another --warehouse, or remove this one.")
-        return frame if snapshots is None else frame.where(sql_views.match_snapshots(snapshots))
+        return frame if snapshots is None else frame.where(match_snapshots(snapshots))
 
     def read_rows(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> list[dict[str, Any]]:
         """Read columns of snapshots as plain values, times in UTC; a small table is read without Spark."""
@@ -69,15 +70,24 @@ class Store(ViewTables):
         return list(local.select(columns).to_pylist())
 
     def replace(self, table: Table, rows: DataFrame, snapshots: Sequence[SnapshotKey]) -> None:
-        """Replace all rows of snapshots by `rows`, in one commit."""
+        """Replace all rows of snapshots by `rows`, in one commit.
+
+        Of a table that keeps only the newest snapshot, all rows of their clusters.
+        """
         writer = rows.select(*table.column_names).write
         with self._lock(table.name):
             self._create(table)
-            existing = self._read_local(table.name, snapshots, ())
-            if existing is not None and existing.num_rows == 0:  # appending takes a third of the time
+            existing: Sized | None
+            if table.only_newest:  # of whole partitions, Delta reads no file
+                existing = self._list_local_files(table.name, snapshots)
+                replaced = match_clusters(snapshots)
+            else:
+                existing = self._read_local(table.name, snapshots, ())
+                replaced = match_snapshots(snapshots)
+            if existing is not None and len(existing) == 0:  # appending takes a third of the time
                 self._save(table, writer.mode("append"))
             else:
-                self._save(table, writer.mode("overwrite").option("replaceWhere", sql_views.match_snapshots(snapshots)))
+                self._save(table, writer.mode("overwrite").option("replaceWhere", replaced))
         if _log.isEnabledFor(logging.INFO):
             counts = self._count_last_commit(table.name, snapshots)
             _log.info("%s: written%s", table.name, "" if counts is None else f", {sum(counts.values())} rows")
@@ -131,7 +141,7 @@ class Store(ViewTables):
             self._list_local_files(name)  # raises StoreError if the table is damaged
             self.spark.sql(f"DROP TABLE IF EXISTS {name}")
             with self.explain_faults():
-                self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {sql_views.quote_text(self.location(name))}")
+                self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {quote_text(self.location(name))}")
         return existing
 
     def register_views(self, views: Sequence[View], tables: Sequence[str] = ()) -> None:

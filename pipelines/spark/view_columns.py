@@ -177,7 +177,7 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         column("lower_bound", DOUBLE, "proven lower bound, which no plan can beat; null = none is proven"),
     ),
     "growth": (
-        *_copy("gold.growth_forecasts", "cluster_id", "limit_name", "broker_id", "quantity"),
+        *_copy("gold.growth_forecasts", "cluster_id", "limit_name", "broker_id", "log_dir", "quantity"),
         column("answer", TEXT, "when the limit is reached, with its 95 % interval; or why that is unknown"),
         *_copy("gold.growth_forecasts", "days", "days_low", "days_high", "level", "slope_per_day"),
         *_copy("gold.growth_forecasts", "limit_value", "limit_source", "last_at"),

@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_log, delta_rs
 from pipelines.spark.delta_tables import DeltaTables
+from pipelines.spark.sql_text import match_snapshots
 from pipelines.spark.storage_faults import read_message
-from pipelines.spark.views import HISTORY_VIEWS, SNAPSHOTS, View, find_dependencies, match_snapshots
+from pipelines.spark.views import HISTORY_VIEWS, SNAPSHOTS, View, find_dependencies
 from pipelines.spark.views import use_temporary_names as rename
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import RUNS

@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.load_views import LOAD_VIEWS
+from pipelines.spark.sql_text import quote_name, quote_text
 from pipelines.spark.view_columns import VIEW_COLUMNS
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
@@ -368,33 +368,3 @@ def register_catalog_views(spark: SparkSession, catalog: str, views: Sequence[Vi
     for name in names:
         spark.sql(f"CREATE OR REPLACE VIEW {name} AS SELECT * FROM {quote_name(catalog)}.{name}")
     create_views(spark, views)
-
-
-def quote_text(text: str) -> str:
-    """Quote a text as a literal of Spark SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def quote_name(name: str) -> str:
-    """Quote a name, or a path in the place of one, for Spark SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def match_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
-    """Write the condition that a row belongs to one of these snapshots."""
-    keys = sorted(snapshots)
-    if not keys:
-        return "false"
-    if len(keys) == 1:
-        return f"cluster_id = {quote_text(keys[0].cluster_id)} AND snapshot_id = {quote_text(keys[0].snapshot_id)}"
-
-    # Sets, because a hundred comparisons are more code than Java allows in a method. The first two let Delta skip
-    # files. The length separates the two ids, which may contain any character.
-    values = {
-        "cluster_id": [key.cluster_id for key in keys],
-        "snapshot_id": [key.snapshot_id for key in keys],
-        "concat(length(snapshot_id), ' ', snapshot_id, cluster_id)": [
-            f"{len(key.snapshot_id)} {key.snapshot_id}{key.cluster_id}" for key in keys
-        ],
-    }
-    return " AND ".join(f"{column} IN ({', '.join(map(quote_text, sorted(set(v))))})" for column, v in values.items())

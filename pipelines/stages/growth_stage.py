@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -10,23 +11,26 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.config.capacity_file import Capacities, match_broker
+from pipelines.config.capacity_file import DiskCapacities
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.tables.gold_tables import LOAD_TOTALS
 from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
 from pipelines.tables.table_contract import SNAPSHOT_KEY
-from udfs.failures.disk_volumes import sum_volumes
+from udfs.failures.disk_volumes import find_volumes, sum_volumes
 from udfs.growth.forecast_rows import FORECASTS, LIMITS, Limit, forecast_rows
 from udfs.growth.growth_rows import US_PER_DAY, HistoryLimits, growth_rows, select_samples
 from udfs.growth.load_history import LOAD_SAMPLES, QUANTITIES, SubjectKind
 
 _KNOWN = {name: known for name, known in QUANTITIES.items() if name != "replicas"}
 _UNKNOWN_DISK = "add disk_bytes to capacity.file, or set plans.broker_bytes"
+_UNKNOWN_LOG_DIR = "add a row with its log_dir and disk_bytes to capacity.file"
 _DISK_LIMITS = pa.schema(
     [
         ("cluster_id", pa.string()),
         ("broker_id", pa.int32()),
+        ("log_dir", pa.string()),  # null = all of the broker
         ("limit_value", pa.float64()),
+        ("usable_bytes", pa.float64()),  # if limit_value is null: what the volumes have left; null = unknown
         ("limit_source", pa.string()),
     ]
 )
@@ -47,7 +51,7 @@ class PartitionLimits(NamedTuple):
     per_cluster: int
 
 
-def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame) -> DataFrame:
+def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, log_dirs: DataFrame) -> DataFrame:
     """Compute gold.load_totals from silver tables."""
     known = partitions.where(F.col("replicas").isNotNull()).withColumn("copies", F.size("replicas"))
     by_topic = known.groupBy(*SNAPSHOT_KEY, "topic").agg(
@@ -73,9 +77,24 @@ def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame) ->
     )
     all_brokers = brokers.select(*SNAPSHOT_KEY, "broker_id").join(by_broker, [*SNAPSHOT_KEY, "broker_id"], "left")
     of_brokers = all_brokers.fillna(0, ["replicas", *_KNOWN.values()]).withColumn("partitions", F.col("replicas"))
-    frames = {SubjectKind.CLUSTER: of_cluster, SubjectKind.BROKER: of_brokers, SubjectKind.TOPIC: of_topics}
-    rows = [_complete(frame.withColumn("subject_kind", F.lit(str(kind)))) for kind, frame in frames.items()]
-    return rows[0].unionByName(rows[1]).unionByName(rows[2])
+    nothing = F.lit(0).cast("long")
+    is_known = F.col("used_bytes").isNotNull()
+    of_log_dirs = log_dirs.withColumns(
+        {
+            "size_bytes": F.col("used_bytes"),
+            "partitions": F.col("replicas"),
+            **dict.fromkeys(_KNOWN.values(), nothing),
+            "partitions_with_size": F.when(is_known, F.col("replicas")).otherwise(nothing),
+        }
+    )
+    frames = {
+        SubjectKind.CLUSTER: of_cluster,
+        SubjectKind.BROKER: of_brokers,
+        SubjectKind.LOG_DIR: of_log_dirs,
+        SubjectKind.TOPIC: of_topics,
+    }
+    rows = (_complete(frame.withColumn("subject_kind", F.lit(str(kind)))) for kind, frame in frames.items())
+    return reduce(DataFrame.unionByName, rows)
 
 
 def _complete(frame: DataFrame) -> DataFrame:
@@ -117,23 +136,30 @@ def _to_us(at: datetime) -> int:
     return round(at.timestamp() * US_PER_DAY / 86_400)
 
 
-def disk_limits(brokers: DataFrame, log_dirs: DataFrame, capacities: Capacities, broker_bytes: int) -> DataFrame:
-    """List the bytes that the disks of brokers hold: cluster_id, broker_id, limit_value and limit_source.
+def disk_limits(brokers: DataFrame, log_dirs: DataFrame, capacities: DiskCapacities, broker_bytes: int) -> DataFrame:
+    """List the bytes of the disks of brokers, and of the log dirs of those with several (schema _DISK_LIMITS).
 
-    The first source that knows a broker decides: a row of the capacity file, the volumes of silver.log_dirs, then
+    The first source that knows a disk decides: a row of the capacity file, the volumes of silver.log_dirs, then
     plans.broker_bytes (0 = unknown).
     """
     key = ["cluster_id", "broker_id"]
-    totals = sum_volumes(log_dirs.select(*key, "total_bytes", "usable_bytes").toArrow(), key)
-    rows = []
-    for broker in brokers.select("cluster_id", "broker_id").collect():
-        capacity = match_broker(capacities, broker.cluster_id, broker.broker_id)
-        if capacity is not None and capacity.disk_bytes >= 0:
-            rows.append((*broker, capacity.disk_bytes, "capacity.file"))
-        elif (total := totals.get((broker.cluster_id, broker.broker_id))) is not None:
-            rows.append((*broker, total, "silver.log_dirs"))
-        elif broker_bytes:
-            rows.append((*broker, float(broker_bytes), "plans.broker_bytes"))
+    dirs = log_dirs.select(*key, "log_dir", "total_bytes", "usable_bytes", "log_dir_error").toArrow()
+    totals, rows = sum_volumes(dirs, key), []
+    for broker in map(tuple, brokers.select(*key).collect()):
+        if (limit := capacities.find(*broker)) is not None:
+            rows.append((*broker, None, limit, None, "capacity.file"))
+        elif (volumes := totals.get(broker)) is not None:
+            rows.append((*broker, None, None, volumes.usable_bytes, "silver.log_dirs"))
+        else:
+            known = (float(broker_bytes), "plans.broker_bytes") if broker_bytes else (None, _UNKNOWN_DISK)
+            rows.append((*broker, None, known[0], None, known[1]))
+    for place, volume in find_volumes(dirs, key).items():
+        if (limit := capacities.find(*place)) is not None:
+            rows.append((*place, limit, None, "capacity.file"))
+        elif volume is not None:
+            rows.append((*place, None, volume.usable_bytes, "silver.log_dirs"))
+        else:
+            rows.append((*place, None, None, _UNKNOWN_LOG_DIR))
     return create_frame(brokers.sparkSession, rows, from_arrow_schema(_DISK_LIMITS))
 
 
@@ -145,15 +171,20 @@ def growth_forecasts(
     Args:
         growth_of: gold.growth of the newest snapshots.
         headroom: gold.headroom of the same snapshots.
-        disks: cluster_id, broker_id, limit_value (bytes that the broker's disks hold), limit_source.
+        disks: From disk_limits, of the same snapshots.
         partition_limits: How many replicas a broker and a cluster should have at most.
     """
     of_brokers, of_clusters = (
         growth_of.where(F.col("subject_kind") == str(k)) for k in (SubjectKind.BROKER, SubjectKind.CLUSTER)
     )
-    size_of_brokers = of_brokers.where("quantity = 'size_bytes'")
-    with_disks = size_of_brokers.join(disks, on=["cluster_id", "broker_id"], how="left")
-    full = _limit(with_disks, Limit.DISK_FULL, F.col("limit_value"), F.coalesce("limit_source", F.lit(_UNKNOWN_DISK)))
+    sizes = growth_of.where("quantity = 'size_bytes' AND broker_id IS NOT NULL").alias("g")
+    same_disk = "g.cluster_id = d.cluster_id AND g.broker_id = d.broker_id AND g.log_dir <=> d.log_dir"
+    with_disks = sizes.join(F.broadcast(disks.alias("d")), on=F.expr(same_disk)).select(
+        "g.*", "limit_value", "usable_bytes", "limit_source"
+    )
+    # Other files on a volume stay, so logs fill it when they have grown by what is usable.
+    at_full = F.coalesce("limit_value", F.col("latest_value") + F.col("usable_bytes"))
+    full = _limit(with_disks, Limit.DISK_FULL, at_full, F.col("limit_source"))
     survivors = headroom.where("scheme = 'observed' AND scenario_kind = 'broker' AND capacity_source = 'file'").select(
         *SNAPSHOT_KEY, F.col("resource").alias("quantity"), "required_headroom_ratio", "worst_scenario", "worst_broker"
     )

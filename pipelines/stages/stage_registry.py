@@ -232,7 +232,7 @@ STAGES: tuple[Stage, ...] = (
         lambda c: arrow_functions.hotspot_function(c.settings.hotspots.hot_ratio),
         topic_hotspots=True,
     ),
-    _plain_stage("gold.load_totals", _SILVER_INPUTS, growth_stage.load_totals),
+    _plain_stage("gold.load_totals", (*_SILVER_INPUTS, LOG_DIRS), growth_stage.load_totals),
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
     _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),

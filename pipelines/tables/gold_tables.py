@@ -11,6 +11,7 @@ from udfs.failures.loads_before_failure import BROKER_LOAD_COLUMNS
 from udfs.failures.required_headroom import HEADROOM_COLUMNS, OVER_CAPACITY_COLUMNS
 from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.scheme_distribution import SCHEME_DISTRIBUTION_COLUMNS
+from udfs.growth.growth_rows import SUBJECT_COLUMNS
 from udfs.growth.load_history import SubjectKind
 from udfs.hotspots.hotspot_distribution import DISTRIBUTION_COLUMNS
 from udfs.hotspots.hotspot_measures import HOTSPOT_COLUMNS
@@ -95,15 +96,20 @@ ZONE_TRAFFIC = Table(
 
 LOAD_TOTALS = Table(
     "gold.load_totals",
-    "One row per cluster, broker and topic: partitions, bytes and rates. gold.growth compares them over time.",
+    "One row per cluster, broker, log dir and topic: partitions, bytes and rates. gold.growth compares them over time.",
     columns(
-        column("subject_kind", TEXT, ", ".join(SubjectKind), required=True),
-        column("broker_id", INT, "the broker; null for clusters and topics"),
-        column("topic", TEXT, "the topic; null for clusters and brokers"),
+        *SUBJECT_COLUMNS,
         column("topic_id", TEXT, "its id (Kafka 2.8 and later)"),
-        column("partitions", LONG, "partitions with known replicas, for brokers those that they hold", required=True),
-        column("replicas", LONG, "replicas of these partitions, for brokers those that they hold", required=True),
-        column("size_bytes", LONG, "bytes of these replicas on disks; null = no size is known"),
+        column(
+            "partitions",
+            LONG,
+            "partitions with known replicas, for brokers and log dirs those that they hold",
+            required=True,
+        ),
+        column("replicas", LONG, "replicas of these partitions, of brokers and log dirs those in them", required=True),
+        column(
+            "size_bytes", LONG, "bytes of these replicas on disks, for log dirs of all its logs; null = none is known"
+        ),
         column(
             "bytes_in_per_s",
             DOUBLE,
@@ -126,7 +132,8 @@ LOAD_TOTALS = Table(
         Between("size_bytes", 0),
         NoRowWhere(
             "subject",
-            "(subject_kind = 'broker') = (broker_id IS NULL) OR (subject_kind = 'topic') = (topic IS NULL)",
+            "(subject_kind IN ('broker', 'log_dir')) = (broker_id IS NULL) OR (subject_kind = 'log_dir') = (log_dir IS "
+            "NULL) OR (subject_kind = 'topic') = (topic IS NULL)",
             "has another subject than its kind says",
         ),
     ),

@@ -10,11 +10,12 @@ _QUANTITIES = OneOf("quantity", tuple(QUANTITIES))
 
 GROWTH = Table(
     "gold.growth",
-    "One row per cluster, broker and topic of a cluster's newest snapshot, and quantity: how fast it has grown. "
-    "docs/growth.md has the formulas.",
+    "One row per cluster, broker, log dir and topic of a cluster's newest snapshot, and quantity: how fast it has "
+    "grown. docs/growth.md has the formulas.",
     columns(*GROWTH_COLUMNS),
     keys=(),
     partition_by=("cluster_id",),
+    only_newest=True,
     expectations=(
         _KINDS,
         _QUANTITIES,
@@ -32,10 +33,11 @@ GROWTH = Table(
 
 GROWTH_FORECASTS = Table(
     "gold.growth_forecasts",
-    "One row per limit of a broker or cluster, with its newest snapshot: days until growth reaches it.",
+    "One row per limit of a cluster, broker or log dir, with its newest snapshot: days until growth reaches it.",
     columns(*FORECAST_COLUMNS),
     keys=(),
     partition_by=("cluster_id",),
+    only_newest=True,
     expectations=(
         OneOf("limit_name", tuple(Limit)),
         _KINDS,

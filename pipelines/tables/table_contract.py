@@ -58,6 +58,7 @@ class Table:
     skip_by: tuple[str, ...] = ()
     expectations: tuple[Expectation, ...] = ()  # Other expectations
     append_only: bool = False  # Whether rows are only appended
+    only_newest: bool = False  # Whether rows of older snapshots of a cluster are removed; partitioned by cluster_id
     gated: bool = False  # Whether a fault stops a run before gold
 
     @property

@@ -7,15 +7,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from pipelines.config.capacity_file import DiskCapacities
 from pipelines.config.settings import load_settings
-from pipelines.growth_measurement import GROWTH_INPUTS, measure_growth
+from pipelines.growth_measurement import GROWTH_INPUTS, measure_growth, read_seen
 from pipelines.ingest.sources import find_source
 from pipelines.runner import Progress, Run, make_context
+from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.store import Store
+from pipelines.stages.growth_stage import PartitionLimits, disk_limits, growth_forecasts
+from pipelines.tables.gold_tables import HEADROOM
 from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
+from pipelines.tables.silver_tables import LOG_DIRS
 from tests.steps import list_steps_to
 
 MB, KB = 10**6, 10**3
@@ -116,7 +122,7 @@ def test_the_view_begins_with_what_is_soonest(store: Store) -> None:
 
 @pytest.mark.slow
 def test_too_little_history_is_reported_as_such(store: Store) -> None:
-    measure_growth(store, ["prod", "unknown"], load_settings(["growth.min_samples=5"], environ={}))
+    measure_growth(store, read_seen(store, ["prod", "unknown"]), load_settings(["growth.min_samples=5"], environ={}))
     expected = "too little history: 4 samples, and a slope needs 5"
     assert {(row["slope_per_day"], row["reason"]) for row in read_newest(store, GROWTH.name)} == {(None, expected)}
     forecasts = read_newest(store, GROWTH_FORECASTS.name)
@@ -126,3 +132,35 @@ def test_too_little_history_is_reported_as_such(store: Store) -> None:
     assert found["broker_partitions", 1]["reason"] == expected
     disk = "the limit is unknown: add disk_bytes to capacity.file, or set plans.broker_bytes"
     assert found["disk_full", 1]["reason"] == f"{expected}; {disk}"
+
+
+@pytest.mark.slow
+def test_days_until_the_disk_of_a_log_dir_is_full(spark_application: SparkSession, tmp_path: Path) -> None:
+    """Logs fill a volume when they have grown by what is usable; a file of capacities replaces volumes."""
+    key = ("prod", "s")
+    trend = ("size_bytes", 4, 0, START, START)
+    subjects = [("broker", 1, None), ("log_dir", 1, "/a"), ("log_dir", 1, "/b"), ("broker", 2, None)]
+    subjects += [("log_dir", 2, "/a"), ("log_dir", 2, "/b"), ("broker", 3, None), ("log_dir", 3, "/a")]
+    rows = [(*key, *subject[:3], None, *trend, 100.0, 100.0, 10.0, 9.0, 11.0, None) for subject in subjects]
+    growth_of = create_frame(spark_application, rows, GROWTH.schema)
+    # Both volumes of broker 1 are known; one of broker 2's log dirs has a volume only in the file; broker 3 has one.
+    volumes = [(1, "/a", 400, 200), (1, "/b", 400, 250), (2, "/a", 400, 200), (2, "/b", None, None), (3, "/a", 90, 50)]
+    log_dirs = [(*key, *volume, None, 100, 1) for volume in volumes]
+    ids = pa.table({"cluster_id": ["prod"] * 3, "broker_id": pa.array([1, 2, 3], pa.int32())})
+    brokers = spark_application.createDataFrame(ids)
+    file = tmp_path / "capacities.csv"
+    file.write_text("broker_id,log_dir,disk_bytes\n2,/b,160\n")
+    dirs = create_frame(spark_application, log_dirs, LOG_DIRS.schema)
+    disks = disk_limits(brokers, dirs, DiskCapacities.read(str(file)), 0)
+    headroom = create_frame(spark_application, [], HEADROOM.schema)
+    forecasts = growth_forecasts(growth_of, headroom, disks, PartitionLimits(4000, 200_000))
+    found = {(row.broker_id, row.log_dir): (row.limit_value, row.days, row.limit_source) for row in forecasts.collect()}
+    assert found == {
+        (1, None): (550, 45, "silver.log_dirs"),
+        (1, "/a"): (300, 20, "silver.log_dirs"),
+        (1, "/b"): (350, 25, "silver.log_dirs"),
+        (2, None): (160, 6, "capacity.file"),
+        (2, "/a"): (300, 20, "silver.log_dirs"),
+        (2, "/b"): (160, 6, "capacity.file"),
+        (3, None): (150, 5, "silver.log_dirs"),
+    }

@@ -100,14 +100,14 @@ def test_bytes_between_zones_are_unknown_if_one_is(spark: SparkSession) -> None:
 
 
 def test_growth_lists_the_soonest_of_each_limit_and_each_reason_once(spark: SparkSession) -> None:
-    columns = "limit_name string, broker_id int, quantity string, limit_value double, level double, "
+    columns = "limit_name string, broker_id int, log_dir string, quantity string, limit_value double, level double, "
     columns += "slope_per_day double, days double, days_low double, days_high double, last_at timestamp, reason string"
     numbers, unknown = (4.0, 3.0, 0.1), (None, 3.0, None, None, None, None, LAST)
-    rows = [("disk_full", i, "size_bytes", *numbers, 10.0 - i, 1.0, 20.0, LAST, None) for i in range(7)]
-    rows += [("broker_partitions", i, "replicas", *unknown, "it does not grow") for i in range(3)]
-    rows += [("cluster_partitions", None, "replicas", *numbers, 5.5, 1.0, None, LAST, None)]
+    rows = [("disk_full", i, None, "size_bytes", *numbers, 10.0 - i, 1.0, 20.0, LAST, None) for i in range(7)]
+    rows += [("broker_partitions", i, None, "replicas", *unknown, "it does not grow") for i in range(3)]
+    rows += [("cluster_partitions", None, None, "replicas", *numbers, 5.5, 1.0, None, LAST, None)]
     found = run_figure(spark, "growth", {"gold.growth_forecasts": (columns, rows)})
-    assert [(row[0], row[1], row[6], row[-1]) for row in found] == [
+    assert [(row[0], row[1], row[7], row[-1]) for row in found] == [
         ("disk_full", 6, 4.0, 7),
         ("disk_full", 5, 5.0, 7),
         ("cluster_partitions", None, 5.5, 1),

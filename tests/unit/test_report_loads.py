@@ -104,7 +104,8 @@ def test_unknown_zone_traffic_is_not_0() -> None:
 
 def growth_row(**values: Any) -> dict[str, Any]:
     """A row of the figure growth: the disk of broker 2."""
-    row = {"limit_name": "disk_full", "broker_id": 2, "quantity": "size_bytes", "limit_value": 4e12, "level": 3e12}
+    row = {"limit_name": "disk_full", "broker_id": 2, "log_dir": None, "quantity": "size_bytes"}
+    row |= {"limit_value": 4e12, "level": 3e12}
     row |= {"slope_per_day": 1e11, "days": 10.0, "days_low": 8.6, "days_high": 12.0, "last_at": LAST, "rows": 1}
     return row | {"reason": None} | values
 
@@ -150,4 +151,8 @@ def test_growth_says_once_what_is_missing() -> None:
     assert summarize_growth([both, partitions]).gaps == [f"{short.capitalize()}."]
     no_limit, constant = growth_row(**unknown, reason=limit, rows=6), partitions | {"reason": "it does not grow"}
     assert summarize_growth([no_limit, constant]).gaps == [f"Disk full of 6 brokers: {limit}."]
+    of_dir = growth_row(broker_id=3, log_dir="/data1")
+    assert summarize_growth([of_dir]).dates[0].subject == "/data1 of broker 3"
+    dirs = of_dir | unknown | {"reason": "the limit is unknown: add it", "rows": 2}
+    assert summarize_growth([dirs]).gaps == ["Disk full of 2 log dirs: the limit is unknown: add it."]
     assert summarize_growth([]) == ([], 0, [])

@@ -27,12 +27,12 @@ LIMIT_COLUMNS = (
     column(
         "limit_name",
         TEXT,
-        f"{Limit.DISK_FULL}: the broker's disks; {Limit.SURVIVOR_OVER_CAPACITY}: after the worst failure of a single "
-        f"broker, N+1 is lost; {Limit.BROKER_PARTITIONS}, {Limit.CLUSTER_PARTITIONS}: growth.max_partitions_per_broker "
-        "and _per_cluster",
+        f"{Limit.DISK_FULL}: the disks of the broker, or of the log dir; {Limit.SURVIVOR_OVER_CAPACITY}: after "
+        f"the worst failure of a single broker, N+1 is lost; {Limit.BROKER_PARTITIONS}, {Limit.CLUSTER_PARTITIONS}: "
+        "growth.max_partitions_per_broker and _per_cluster",
         required=True,
     ),
-    *SUBJECT_COLUMNS[:2],
+    *SUBJECT_COLUMNS[:3],
     column("quantity", TEXT, "what grows: a quantity of gold.growth", required=True),
     column("limit_value", DOUBLE, "limit of this quantity; null = unknown, see reason"),
     column("limit_source", TEXT, "where the limit is from", required=True),

@@ -18,8 +18,9 @@ Ints = npt.NDArray[np.int64]
 _UNITS = "bytes, bytes per second or replicas"
 SUBJECT_COLUMNS = (
     column("subject_kind", TEXT, ", ".join(SubjectKind), required=True),
-    column("broker_id", INT, "the broker; null for clusters and topics"),
-    column("topic", TEXT, "the topic; null for clusters and brokers"),
+    column("broker_id", INT, "the broker, of a log dir its broker; null for clusters and topics"),
+    column("log_dir", TEXT, "path of the log dir; null for others"),
+    column("topic", TEXT, "the topic; null for others"),
 )
 GROWTH_COLUMNS = (
     *SUBJECT_COLUMNS,

@@ -20,7 +20,12 @@ class SubjectKind(StrEnum):
 
     CLUSTER = "cluster"
     BROKER = "broker"
+    LOG_DIR = "log_dir"
     TOPIC = "topic"
+
+
+# The columns that name a subject.
+SUBJECT = ("subject_kind", "broker_id", "log_dir", "topic")
 
 
 # Quantities of a series, and the column that counts the partitions whose value is known; replicas are always known.
@@ -35,7 +40,8 @@ _MAX_CHANGE = 0.01  # of the part of the partitions whose value is known; else s
 # Rows of gold.load_totals, each with the index of its sample; a snapshot that was seen again has several.
 LOAD_SAMPLES = pa.schema(
     [
-        *(("subject_kind", TEXT), ("broker_id", INT), ("topic", TEXT), ("topic_id", TEXT), ("sample", INT)),
+        *(("subject_kind", TEXT), ("broker_id", INT), ("log_dir", TEXT), ("topic", TEXT)),
+        *(("topic_id", TEXT), ("sample", INT)),
         *((name, LONG) for name in ("partitions", *list(QUANTITIES.values())[:-1])),
         *((name, LONG if name in ("size_bytes", "replicas") else pa.float64()) for name in QUANTITIES),
     ]
@@ -45,7 +51,7 @@ LOAD_SAMPLES = pa.schema(
 class LoadHistory(NamedTuple):
     """Subjects of a cluster that its newest sample has, and their series."""
 
-    subjects: pa.Table  # subject_kind, broker_id, topic
+    subjects: pa.Table  # SUBJECT
     values: dict[str, Floats]  # by quantity: float64 (subjects, samples), NaN = no value
     left_out: dict[str, npt.NDArray[np.int64]]  # by quantity: int64 (subjects), values that are no part of the series
 
@@ -60,10 +66,11 @@ def build_history(rows: pa.Table, samples: int) -> LoadHistory:
         rows: LOAD_SAMPLES, in any order, at most one per subject and sample.
         samples: Number of samples of the cluster.
     """
-    ids = pc.cast(rows["broker_id"], TEXT)
-    key = pc.binary_join_element_wise(rows["subject_kind"], ids, rows["topic"], "/", null_handling="replace")
-    code, names = to_codes(key)
-    sample, shape = to_numpy(rows["sample"]), (len(names), samples)
+    # Only paths have slashes, and log dirs have no topic: no two subjects have the same key.
+    names = [pc.cast(rows[name], TEXT) for name in SUBJECT]
+    key = pc.binary_join_element_wise(*names, "/", null_handling="replace")
+    code, keys = to_codes(key)
+    sample, shape = to_numpy(rows["sample"]), (len(keys), samples)
 
     def spread(values: npt.NDArray[Any], missing: float) -> npt.NDArray[Any]:
         out = np.full(shape, missing, dtype=values.dtype)
@@ -71,9 +78,9 @@ def build_history(rows: pa.Table, samples: int) -> LoadHistory:
         return out
 
     row = spread(np.arange(rows.num_rows), -1)
-    is_last = row[:, -1] >= 0 if samples else np.zeros(len(names), dtype=bool)
+    is_last = row[:, -1] >= 0 if samples else np.zeros(len(keys), dtype=bool)
     partitions = spread(to_numpy(rows["partitions"]).astype(np.float64), np.nan)
-    subjects = rows.select(["subject_kind", "broker_id", "topic"]).take(pa.array(row[is_last, -1]))
+    subjects = rows.select(list(SUBJECT)).take(pa.array(row[is_last, -1]))
     is_topic = np.asarray(pc.equal(to_array(subjects["subject_kind"]), SubjectKind.TOPIC))
     topic_ids = spread(to_codes(rows["topic_id"])[0], -1)[is_last]
     partitions = partitions[is_last]

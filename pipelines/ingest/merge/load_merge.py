@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.entities import LOAD_SOURCE, TOPIC_LOADS
-from pipelines.ingest.merge.load_split import ServedPartitions, TopicLoads, split_loads
+from pipelines.ingest.merge.load_split import ServedPartitions, TopicLoads, split_loads, subtract_known_rates
 from pipelines.ingest.merge.log_merge import find_partitions
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS, Declared
@@ -97,8 +97,10 @@ def _share_broker_loads(
         rate = to_numpy(loads[name], np.nan).astype(np.float64)
         rows = usable & ~np.isnan(rate)
         topic_loads = TopicLoads(load_topic[rows], load_broker[rows], rate[rows])
-        split = split_loads(topic, has_leader, appended, lists, topic_loads)
-        shared = np.isnan(to_numpy(partitions[name], np.nan).astype(np.float64)) & ~np.isnan(split.rate)
+        known = to_numpy(partitions[name], np.nan).astype(np.float64)
+        others, rest = subtract_known_rates(topic, leader, known, lists, topic_loads)
+        split = split_loads(topic, has_leader & np.isnan(known), appended, others, rest)
+        shared = np.isnan(known) & ~np.isnan(split.rate)
         source[shared] = np.where(split.is_measured, _OFFSETS, _EVEN)[shared]
         partitions = _fill(partitions, name, pa.array(split.rate, mask=np.isnan(split.rate)))
     return partitions, source

@@ -13,6 +13,9 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+_TOLERANCE = 0.01  # by which the rates of partitions may exceed that of their topic
+
+
 class PartitionLoads(NamedTuple):
     """Loads of partitions (p)."""
 
@@ -33,6 +36,41 @@ class ServedPartitions(NamedTuple):
 
     partition: Ints  # int64, index of the partition
     broker: Ints  # int64, ids
+
+
+def subtract_known_rates(
+    topic: Ints, leader: Ints, known: Floats, served: Sequence[ServedPartitions], loads: TopicLoads
+) -> tuple[list[ServedPartitions], TopicLoads]:
+    """Subtract the rates of partitions that are known by themselves from the loads of their topics on their leaders.
+
+    Return what remains: the pairs of the other partitions, and what is left of the loads for them. A load that is left
+    for no partition, or is less than what is known of it, is left out.
+
+    Args:
+        topic: Topic of each partition, from 0: int64 (p).
+        leader: Its leader, -1 = none: int64 (p).
+        known: Its own rate, NaN = unknown: float64 (p).
+        served: What brokers serve.
+        loads: The loads of topics on brokers.
+    """
+    is_known = ~np.isnan(known)
+    if not is_known.any():
+        return list(served), loads
+    span = max(int(ids.max(initial=0)) for ids in (loads.broker, leader, *(one.broker for one in served))) + 1
+    load_key, row = np.unique(loads.topic * span + loads.broker, return_inverse=True)
+    load = np.bincount(row, loads.rate, len(load_key))
+    is_led = is_known & (leader >= 0)
+    at = np.searchsorted(load_key, own_key := (topic * span + leader)[is_led])
+    is_part = load_key[np.minimum(at, len(load_key) - 1)] == own_key if len(load_key) else np.zeros(len(at), dtype=bool)
+    remaining = load - np.bincount(at[is_part], known[is_led][is_part], len(load_key))
+    rest = [ServedPartitions(*(column[~is_known[one.partition]] for column in one)) for one in served]
+    all_keys, rest_keys = (
+        np.concatenate([topic[one.partition] * span + one.broker for one in lists]) for lists in (served, rest)
+    )
+    is_left = np.isin(load_key, rest_keys) | ~np.isin(load_key, all_keys)
+    is_left &= remaining >= -_TOLERANCE * load
+    left = load_key[is_left]
+    return rest, TopicLoads(left // span, left % span, np.maximum(remaining[is_left], 0.0))
 
 
 def split_loads(

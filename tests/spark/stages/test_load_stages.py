@@ -8,7 +8,15 @@ import pytest
 from chispa import assert_approx_df_equality, assert_df_equality
 from pyspark.sql import SparkSession
 
-from tests.spark.stages.frames import CLOSE_ROWS, SAME_ROWS, Frames, expected_frame, run_stage, select_columns
+from tests.spark.stages.frames import (
+    CLOSE_ROWS,
+    SAME_ROWS,
+    Frames,
+    expected_frame,
+    input_frame,
+    run_stage,
+    select_columns,
+)
 from udfs.network.traffic_rows import TRAFFIC_KINDS
 
 
@@ -103,20 +111,29 @@ def test_traffic_between_zones(spark: SparkSession, small_cluster: Frames) -> No
 
 
 @pytest.mark.stage("gold.load_totals")
-def test_totals_of_the_cluster_its_brokers_and_topics(spark: SparkSession, small_cluster: Frames) -> None:
-    columns = "subject_kind broker_id topic partitions replicas size_bytes bytes_in_per_s bytes_out_per_s"
+def test_totals_of_the_cluster_its_brokers_log_dirs_and_topics(spark: SparkSession, small_cluster: Frames) -> None:
+    columns = (
+        "subject_kind broker_id log_dir topic partitions replicas size_bytes bytes_in_per_s bytes_out_per_s "
+        "partitions_with_size"
+    )
+    log_dirs = [(1, "/d", 410, 2), (2, "/d", 0, 0), (2, "/e", None, 2)]
+    named = "broker_id log_dir used_bytes replicas"
+    frames = {**small_cluster, "silver.log_dirs": input_frame(spark, "silver.log_dirs", named, log_dirs)}
     expected = [
-        ("cluster", None, None, 4, 7, 1600, 100.0, 200.0),
-        ("broker", 1, None, 2, 2, 400, 40.0, 80.0),
-        ("broker", 2, None, 2, 2, 300, 30.0, 40.0),
-        ("broker", 3, None, 3, 3, 900, 90.0, 80.0),
-        ("broker", 4, None, 0, 0, None, None, None),
-        ("topic", None, "clicks", 1, 2, 600, 30.0, 60.0),
-        ("topic", None, "logs", 1, 1, 400, 40.0, 80.0),
-        ("topic", None, "orders", 2, 4, 600, 30.0, 60.0),
+        ("cluster", None, None, None, 4, 7, 1600, 100.0, 200.0, 4),
+        ("broker", 1, None, None, 2, 2, 400, 40.0, 80.0, 2),
+        ("broker", 2, None, None, 2, 2, 300, 30.0, 40.0, 2),
+        ("broker", 3, None, None, 3, 3, 900, 90.0, 80.0, 3),
+        ("broker", 4, None, None, 0, 0, None, None, None, 0),
+        ("log_dir", 1, "/d", None, 2, 2, 410, None, None, 2),
+        ("log_dir", 2, "/d", None, 0, 0, 0, None, None, 0),
+        ("log_dir", 2, "/e", None, 2, 2, None, None, None, 0),
+        ("topic", None, None, "clicks", 1, 2, 600, 30.0, 60.0, 1),
+        ("topic", None, None, "logs", 1, 1, 400, 40.0, 80.0, 1),
+        ("topic", None, None, "orders", 2, 4, 600, 30.0, 60.0, 2),
     ]
     assert_df_equality(
-        select_columns(run_stage("gold.load_totals", small_cluster), columns),
+        select_columns(run_stage("gold.load_totals", frames), columns),
         expected_frame(spark, "gold.load_totals", columns, expected),
         **SAME_ROWS,
     )

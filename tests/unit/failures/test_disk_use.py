@@ -1,4 +1,4 @@
-"""The bytes that brokers hold, against the volumes of their log dirs, a capacity file, and a setting."""
+"""The bytes of brokers and log dirs, against their volumes, a capacity file, and a setting."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.disk_use import list_disk_uses
+from pipelines.cli.disk_use import DiskUse, format_disk_uses, list_disk_uses
 from pipelines.config.settings import load_settings
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.plan_files.hypothetical_cluster import grow_loads
+from tests.commands import call
 
-_DESCRIBE = (
-    "Topic: t\tPartitionCount: 1\tReplicationFactor: 3\tConfigs: \n"
-    "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2,3\n"
-)
+
+def write_describe(folder: Path, replicas: list[int]) -> None:
+    ids = ",".join(map(str, replicas))
+    (folder / "describe.txt").write_text(
+        f"Topic: t\tPartitionCount: 1\tReplicationFactor: {len(replicas)}\tConfigs: \n"
+        f"\tTopic: t\tPartition: 0\tLeader: {replicas[0]}\tReplicas: {ids}\tIsr: {ids}\n"
+    )
+
+
+def write_log_dirs(folder: Path, dirs: dict[int, list[dict[str, Any]]]) -> None:
+    answer = {"version": 1, "brokers": [{"broker": id_, "logDirs": own} for id_, own in dirs.items()]}
+    (folder / "log-dirs.json").write_text(json.dumps(answer))
 
 
 def _log_dir(path: str, total: int | None, usable: int | None, *replicas: int) -> dict[str, Any]:
@@ -30,31 +40,87 @@ def snapshot(tmp_path: Path) -> Snapshot:
     """Broker 1 has two volumes, broker 2 two log dirs on one volume, broker 3 a log dir of an unknown volume."""
     folder = tmp_path / "prod"
     folder.mkdir()
-    (folder / "describe.txt").write_text(_DESCRIBE)
+    write_describe(folder, [1, 2, 3])
     dirs = {
         1: [_log_dir("/a", 1000, 600, 300), _log_dir("/b", 1000, 900)],
         2: [_log_dir("/a", 500, 100, 300), _log_dir("/b", 500, 100)],
         3: [_log_dir("/a", 500, 100, 300), _log_dir("/b", None, None)],
     }
-    answer = {"version": 1, "brokers": [{"broker": id_, "logDirs": own} for id_, own in dirs.items()]}
-    (folder / "log-dirs.json").write_text(json.dumps(answer))
+    write_log_dirs(folder, dirs)
     return load_snapshot(find_source(str(folder)))
 
 
 def test_volumes_count_once_and_unknown_ones_leave_the_setting(snapshot: Snapshot) -> None:
     def list_disks(*options: str) -> list[float | None]:
-        return [use.disk_bytes for use in list_disk_uses(snapshot, load_settings(options))]
+        uses = list_disk_uses(snapshot, snapshot, load_settings(options))
+        return [use.disk_bytes for use in uses if use.log_dir is None]
 
-    assert list_disks() == [2000, 500, None]
-    assert list_disks("plans.broker_bytes=700") == [2000, 500, 700]
+    # Other files use 100 bytes of each volume: 600 and 900 are usable beside the 300 of the replica.
+    assert list_disks() == [1800, 400, None]
+    assert list_disks("plans.broker_bytes=700") == [1800, 400, 700]
+
+
+def test_log_dirs_of_brokers_with_several(snapshot: Snapshot) -> None:
+    """Those on one volume have no limit of their own, and neither has one of an unknown volume."""
+    uses = list_disk_uses(snapshot, snapshot, load_settings())
+    assert [(use.name, use.size_bytes, use.disk_bytes) for use in uses if use.log_dir is not None] == [
+        ("log dir /a of broker 1", 300, 900),
+        ("log dir /b of broker 1", 0, 900),
+        ("log dir /a of broker 2", 300, None),
+        ("log dir /b of broker 2", 0, None),
+        ("log dir /a of broker 3", 300, 400),
+        ("log dir /b of broker 3", 0, None),
+    ]
+
+
+def test_a_larger_load_fills_a_log_dir_before_its_broker(snapshot: Snapshot) -> None:
+    grown = list_disk_uses(grow_loads(snapshot, 3.5), snapshot, load_settings())
+    assert [use.name for use in grown if use.is_over] == [
+        "log dir /a of broker 1",
+        "broker 2",
+        "log dir /a of broker 3",
+    ]
+    assert list(format_disk_uses(grown)) == [
+        "  disk: broker 2 holds 1.05 kB, more than the 400 B that its disks can hold",
+        "    1 broker and 2 log dirs would hold more than their disks can",
+    ]
+    only_dir = [DiskUse(1, None, 300, 1800), DiskUse(1, "/a", 300, 900)]
+    assert list(format_disk_uses(only_dir)) == [
+        "  disk: log dir /a of broker 1 holds 300 B, 33 % of the 900 B that its disk can hold"
+    ]
 
 
 def test_capacity_file_replaces_volumes(snapshot: Snapshot, tmp_path: Path) -> None:
     file = tmp_path / "capacity.csv"
     file.write_text("broker_id,disk_bytes,log_dir\n1,9000,\n2,100,/a\n2,150,/b\n")
-    uses = list_disk_uses(snapshot, load_settings([f"capacity.file={file}"]))
-    assert [(use.size_bytes, use.disk_bytes, use.is_over) for use in uses] == [
+    uses = list_disk_uses(snapshot, snapshot, load_settings([f"capacity.file={file}"]))
+    assert [(use.size_bytes, use.disk_bytes, use.is_over) for use in uses if use.log_dir is None] == [
         (300, 9000, False),
         (300, 250, True),
         (300, None, False),
     ]
+    assert [(use.size_bytes, use.disk_bytes) for use in uses if use.broker_id == 2] == [
+        (300, 250),
+        (300, 100),
+        (0, 150),
+    ]
+
+
+@pytest.mark.parametrize(("replicas", "brokers_after"), [(3, 2), (2, 3)])
+def test_log_dirs_after_a_plan(tmp_path: Path, replicas: int, brokers_after: int) -> None:
+    """Replicas that stay keep their log dirs; a copy goes to the emptier one, which the plan chose."""
+    folder = tmp_path / "prod"
+    folder.mkdir()
+    held_by = [1, 2, 3][:replicas]
+    write_describe(folder, held_by)
+    dirs = {b: [_log_dir("/a", 1000, 600, *[300] * (b in held_by)), _log_dir("/b", 1000, 900)] for b in (1, 2, 3)}
+    write_log_dirs(folder, dirs)
+    plan, answer = str(tmp_path / "plan"), tmp_path / "answer.json"
+    call("plan", str(folder), "--goal", "rf", "--rf", str(brokers_after), "--out", plan)
+    call("what-if", str(folder), "--after", plan, "--json", str(answer))
+    found = {(use["broker_id"], use["log_dir"]): use["size_bytes"] for use in json.loads(answer.read_text())["disks"]}
+    holders = [broker for broker in (1, 2, 3) if found[broker, None]]
+    assert len(holders) == brokers_after
+    for broker in holders:
+        expected = (300, 0) if broker in held_by else (0, 300)
+        assert (found[broker, "/a"], found[broker, "/b"]) == expected

@@ -110,10 +110,10 @@ def test_disks_of_a_larger_cluster(tmp_path: Path) -> None:
         return [line.strip() for line in out.splitlines() if "disk" in line]
 
     assert list_lines() == []
-    assert list_lines(*limit) == ["disk: broker 0 holds 20 MB, 40 % of the 50 MB of its disks"]
+    assert list_lines(*limit) == ["disk: broker 0 holds 20 MB, 40 % of the 50 MB that its disks can hold"]
     assert list_lines(*limit, "--grow", "3") == [
-        "disk: broker 0 holds 60 MB, more than the 50 MB of its disks",
-        "3 brokers would hold more than their disks",
+        "disk: broker 0 holds 60 MB, more than the 50 MB that its disks can hold",
+        "3 brokers would hold more than their disks can",
     ]
     assert list_lines("--grow", "3") == [
         "disk: broker 0 holds 60 MB, the most of all; the size of its disks is not known"

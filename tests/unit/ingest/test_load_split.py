@@ -9,7 +9,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.merge.load_split import PartitionLoads, ServedPartitions, TopicLoads, split_loads
+from pipelines.ingest.merge.load_split import (
+    PartitionLoads,
+    ServedPartitions,
+    TopicLoads,
+    split_loads,
+    subtract_known_rates,
+)
 
 Pairs = list[tuple[int, int]]  # of a partition's index and a broker
 
@@ -93,3 +99,53 @@ def test_the_sum_of_a_topic_is_its_load(
             assert math.isclose(np.nansum(rates), total, abs_tol=1e-9)
         if not any(t == topic for t, _ in loads):
             assert np.isnan(rates).all()
+
+
+def _subtract(
+    partitions: list[tuple[int, int, float]], loads: list[tuple[int, int, float]]
+) -> tuple[list[int], dict[tuple[int, int], float]]:
+    """Return which partitions remain, and the loads for them. partitions: topic, leader, own rate."""
+    topic, leader, known = (np.array(column) for column in zip(*partitions, strict=True))
+    pairs = np.flatnonzero(leader >= 0)
+    columns = [np.array(column) for column in zip(*loads, strict=True)]
+    served = [ServedPartitions(pairs, leader[pairs])]
+    (rest,), left = subtract_known_rates(topic, leader, known, served, TopicLoads(*columns))
+    return rest.partition.tolist(), {
+        (t, b): r for t, b, r in zip(left.topic.tolist(), left.broker.tolist(), left.rate.tolist(), strict=True)
+    }
+
+
+def test_known_rates_of_partitions_are_part_of_their_topics_load() -> None:
+    nan = math.nan
+    partitions = [(0, 1, 30.0), (0, 1, nan), (0, 1, nan), (0, 2, 5.0), (1, 1, nan), (0, -1, 7.0)]
+    loads = [(0, 1, 90.0), (0, 1, 10.0), (0, 2, 50.0), (1, 1, 8.0), (0, 3, 4.0)]
+    # Broker 2 leads no other partition of topic 0; broker 3 leads none of it, and keeps its load.
+    assert _subtract(partitions, loads) == ([1, 2, 4], {(0, 1): 70, (1, 1): 8, (0, 3): 4})
+
+
+def test_what_exceeds_the_load_of_a_topic_leaves_the_others_unknown() -> None:
+    assert _subtract([(0, 1, 100.5), (0, 1, math.nan)], [(0, 1, 100.0)]) == ([1], {(0, 1): 0})
+    assert _subtract([(0, 1, 120.0), (0, 1, math.nan)], [(0, 1, 100.0)]) == ([1], {})
+
+
+def test_without_known_rates_nothing_is_subtracted() -> None:
+    assert _subtract([(0, 1, math.nan), (2, 0, math.nan)], [(0, 1, 9.0)]) == ([0, 1], {(0, 1): 9})
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from([1.0, 2.5]), st.booleans()), min_size=1)
+)
+def test_known_and_divided_rates_add_up_to_the_load(rows: list[tuple[int, int, float, bool]]) -> None:
+    """Each broker transfers what its partitions have; of some of them, the rate is known."""
+    loads: dict[tuple[int, int], float] = {}
+    for topic, leader, rate, _ in rows:
+        loads[topic, leader] = loads.get((topic, leader), 0) + rate
+    partitions = [(topic, leader, rate if is_known else math.nan) for topic, leader, rate, is_known in rows]
+    rest, left = _subtract(partitions, [(*key, load) for key, load in loads.items()])
+    assert rest == [i for i, row in enumerate(rows) if not row[3]]
+    expected: dict[tuple[int, int], float] = {}
+    for i in rest:
+        expected[rows[i][:2]] = expected.get(rows[i][:2], 0) + rows[i][2]
+    assert left.keys() == expected.keys()
+    for key, load in expected.items():
+        assert math.isclose(left[key], load, abs_tol=1e-9)

@@ -134,7 +134,7 @@ def test_loads_of_places_and_sizes_fill_what_sources_lack(tmp_path: Path) -> Non
     assert _get_loads(snapshot)[:3] == [
         ("orders", 0, 5, 6, "partition"),
         ("orders", 1, None, None, None),
-        ("orders", 2, 20, 40, "even"),
+        ("orders", 2, 35, 74, "even"),
     ]
     sizes = {(row["topic"], row["partition"]): row["size_bytes"] for row in snapshot.partitions.to_pylist()}
     assert sizes == {("orders", 0): 7, ("orders", 1): 11, **{("orders", p): None for p in (2, 3)}, ("quiet", 0): None}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special  # scipy.stats takes a second to import
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -125,7 +125,7 @@ def _find_interval(slopes: Floats, y: Floats, n: Ints, inflation: Floats) -> tup
     if not slopes.shape[1]:
         return np.full(len(n), np.nan), np.full(len(n), np.nan)
     variance = (n * (n - 1) * (2 * n + 5) - _sum_ties(y)) / 18
-    width = stats.norm.ppf((1 + _CONFIDENCE) / 2) * np.sqrt(np.maximum(variance, 0)) * inflation
+    width = special.ndtri((1 + _CONFIDENCE) / 2) * np.sqrt(np.maximum(variance, 0)) * inflation
     upper = np.minimum(np.round((pairs + width) / 2), pairs - 1)
     lower = np.maximum(np.round((pairs - width) / 2) - 1, 0)
     ranks = np.maximum(np.nan_to_num(np.stack([lower, upper], axis=1)), 0).astype(np.int64)
@@ -170,7 +170,7 @@ def _random_walk_margin(t: Floats, y: Floats, slope: Floats, n: Ints) -> Floats:
     squares = np.nansum((np.diff(y, axis=1) - slope[:, None] * steps) ** 2 / steps, axis=1)
     freedom = np.maximum(n - 2, 1)
     span = np.nanmax(t, axis=1, initial=-np.inf) - np.nanmin(t, axis=1, initial=np.inf)
-    margin: Floats = stats.t.ppf((1 + _CONFIDENCE) / 2, freedom) * np.sqrt(squares / freedom / span)
+    margin: Floats = special.stdtrit(freedom, (1 + _CONFIDENCE) / 2) * np.sqrt(squares / freedom / span)
     return margin
 
 
