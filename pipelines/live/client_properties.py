@@ -17,6 +17,7 @@ from pathlib import Path
 
 import javaproperties
 
+from pipelines.config.environment_variables import VARIABLE, fill_variables
 from pipelines.errors import SettingsError
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -48,7 +49,6 @@ _REMEDIES = {
     "sasl.client.callback.handler.class": "Java classes cannot be loaded: use SCRAM, PLAIN or a client certificate",
 }
 _MAX_BYTES = 1_000_000
-_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _OTHER_PROVIDER = re.compile(r"\$\{[a-z]+:[^}]*\}")
 _MODULE = re.compile(
     r"\s*org\.apache\.kafka\.common\.security\.(plain\.Plain|scram\.Scram)LoginModule\s+required\s+(.*)", re.S
@@ -158,7 +158,9 @@ def read_client_properties(file: Path, environment: Mapping[str, str] | None = N
 
 def translate_properties(values: Mapping[str, str], environment: Mapping[str, str]) -> ClientProperties:
     """Translate Java's keys; raise SettingsError for one that is wrong, unknown or not supported."""
-    values = {key: _fill_variables(key, text, environment) for key, text in values.items()}
+    for key, text in values.items():
+        _check_providers(key, text)
+    values = {key: fill_variables(text, key, environment) for key, text in values.items()}
     for key in values:
         _check_key(key)
     for store in ("truststore", "keystore"):
@@ -193,15 +195,9 @@ def translate_properties(values: Mapping[str, str], environment: Mapping[str, st
     )
 
 
-def _fill_variables(key: str, text: str, environment: Mapping[str, str]) -> str:
-    def look_up(match: re.Match[str]) -> str:
-        if match[1] not in environment:
-            raise SettingsError(f"{key}: the environment has no variable {match[1]}. Set it: export {match[1]}=...")
-        return environment[match[1]]
-
-    if other := _OTHER_PROVIDER.search(_VARIABLE.sub("", text)):
+def _check_providers(key: str, text: str) -> None:
+    if other := _OTHER_PROVIDER.search(VARIABLE.sub("", text)):
         raise SettingsError(f"{key}: {other[0].partition(':')[0]}:...}} is not supported. Use ${{env:NAME}}")
-    return _VARIABLE.sub(look_up, text)
 
 
 def _check_key(key: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pipelines.config.environment_variables import fill_variables
 from pipelines.config.metrics_settings import MetricsSettings, print_window
 from pipelines.config.settings import read_conf_file
 from pipelines.config.settings_text import read_settings_file
@@ -17,7 +18,7 @@ from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
 from pipelines.metrics.load_files import measure_files, read_csv_loads, read_files
 from pipelines.metrics.metric_names import BrokerLabel, MetricNames, parse_metric_names
-from pipelines.metrics.metrics_origin import MetricsOrigin, fill_variables
+from pipelines.metrics.metrics_origin import MetricsOrigin
 from pipelines.metrics.prometheus_server import PrometheusServer, Window
 from pipelines.quantities import format_duration
 

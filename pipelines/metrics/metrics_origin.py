@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pipelines.config.environment_variables import VARIABLE
 from pipelines.errors import SettingsError, SourceError
 from pipelines.warehouse_urls import redact_urls
 
 _SERVER = re.compile(r"(?:(?P<name>[^=]*)=)?prometheus=(?P<url>.*)", re.S)
 _URL = re.compile(r"https?://[^\s/]+.*", re.S)
-_VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class MetricsOrigin(NamedTuple):
@@ -58,21 +58,9 @@ def find_unused(texts: Sequence[str], clusters: Sequence[str]) -> list[str]:
     return [redact_urls(text) for text in texts if (name := _split_name(text)[0]) is not None and name not in clusters]
 
 
-def fill_variables(text: str, what: str, environment: Mapping[str, str] | None = None) -> str:
-    """Replace each ${env:NAME} by the variable of the environment. Raises: SettingsError if there is none."""
-    environment = os.environ if environment is None else environment
-
-    def look_up(match: re.Match[str]) -> str:
-        if match[1] not in environment:
-            raise SettingsError(f"{what}: the environment has no variable {match[1]}. Set it: export {match[1]}=...")
-        return environment[match[1]]
-
-    return _VARIABLE.sub(look_up, text)
-
-
 def hide_secrets(text: str) -> str:
     """Return a value of --metrics for people; one that names variables of the environment has no secret."""
-    return text if _VARIABLE.search(text) else redact_urls(text)
+    return text if VARIABLE.search(text) else redact_urls(text)
 
 
 def _split_name(text: str) -> tuple[str | None, str]:
