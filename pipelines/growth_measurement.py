@@ -39,11 +39,14 @@ def read_seen(store: Store, clusters: Sequence[str]) -> list[SeenSnapshot]:
     return [SeenSnapshot(*row[:2], *(at.astimezone(UTC) for at in row[2:])) for row in rows]
 
 
-def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Settings) -> None:
-    """Measure the growth of the clusters that runs have seen, and write it with the newest snapshot of each."""
+def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Settings) -> bool:
+    """Measure the growth of the clusters that runs have seen, and write it with the newest snapshot of each.
+
+    Return whether one of them has as many samples as a slope needs.
+    """
     samples = _order_samples(seen)
     if not samples or not all(store.exists(name) for name in GROWTH_INPUTS):
-        return
+        return False
     newest = [SnapshotKey(cluster, seen[-1].snapshot_id) for cluster, seen in samples.items()]
     options = settings.growth
     limits = HistoryLimits(options.min_samples, options.min_days, options.window_days, options.max_samples)
@@ -55,6 +58,7 @@ def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Setting
     disks = disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)
     partitions = PartitionLimits(options.max_partitions_per_broker, options.max_partitions_per_cluster)
     store.replace(GROWTH_FORECASTS, growth_forecasts(measured, headroom, disks, partitions), newest)
+    return any(len(of_cluster) >= options.min_samples for of_cluster in samples.values())
 
 
 def _order_samples(seen: Iterable[SeenSnapshot]) -> Mapping[str, Sequence[ClusterSample]]:

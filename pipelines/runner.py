@@ -66,6 +66,7 @@ class Run:
         self._progress = progress
         self._finished: list[tuple[str, float, datetime]] = []
         self.seconds: dict[str, float] = {}
+        self.has_trends = False  # whether growth was measured over enough samples: it differs in every run
         self._written: set[str] = set()
         self._finished_before: dict[str, dict[SnapshotKey, int]] = {}
 
@@ -114,7 +115,7 @@ class Run:
             seen = [*read_seen(self._store, [key.cluster_id for key in self.snapshots]), *self._list_seen(now)]
             with ThreadPoolExecutor(1) as pool:
                 recorded = pool.submit(self._record, now)
-                measure_growth(self._store, seen, self._context.settings)
+                self.has_trends = measure_growth(self._store, seen, self._context.settings)
                 recorded.result()
 
     def _list_seen(self, now: datetime) -> list[SeenSnapshot]:

@@ -135,7 +135,7 @@ def run(
             compile_missing(list(dict.fromkeys((*SETUP, *plan_groups))), print_message)
         work.go(unfinished, clock=lambda: datetime.now(UTC))
         known: Mapping[str, Verdict] | None = None
-        if page is not None and (unfinished or not page.is_file()):
+        if page is not None and (unfinished or work.has_trends or not page.is_file()):
             progress.began("report")
             report_began = monotonic()
             facts = write_report(store, page, sources=context.sources, only_these=report_file is not None)

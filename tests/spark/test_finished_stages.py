@@ -129,7 +129,10 @@ def test_a_second_run_only_records_that_it_has_seen_its_sources(
     done: FinishedRun, small_run: SmallRun, tmp_path: Path
 ) -> None:
     before = {row.name: (row.rows, row.version) for row in done.store.list_tables()}
-    again = call("run", *small_run.arguments, "--warehouse", str(done.folder))
+    page = done.folder.with_name("w-report.html")
+    page.write_text("old")
+    with_report = [word for word in (*small_run.arguments, "--warehouse", str(done.folder)) if word != "--no-report"]
+    again = call("run", *with_report)
     assert f"{len(STEPS)} of {len(STEPS)} stages were finished already" in again.stdout
     after = {row.name: (row.rows, row.version) for row in done.store.list_tables()}
     rows, version = before.pop("ops.runs")
@@ -140,3 +143,7 @@ def test_a_second_run_only_records_that_it_has_seen_its_sources(
     seen = done.store.read("ops.runs").groupBy("run_id").agg(F.sum("seconds").alias("seconds")).collect()
     assert sorted(row.seconds > 0 for row in seen) == [False, True]
     assert done.find_finished() == list(STEPS)
+    assert page.read_text() == "old"
+    # With enough samples for a slope, growth differs in every run, and the report shows it.
+    call("run", *with_report, "--set", "growth.min_samples=3")
+    assert page.read_text() != "old"
