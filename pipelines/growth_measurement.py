@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pyspark.sql import functions as F
 
-from pipelines.config.capacity_file import DiskCapacities
+from pipelines.config.capacity_file import read_disk_capacities
 from pipelines.config.settings import Settings
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
@@ -53,7 +53,7 @@ def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Setting
     totals = store.read("gold.load_totals").where(F.col("cluster_id").isin(list(samples)))
     store.replace(GROWTH, growth(totals, samples, limits), newest)
     measured, headroom = store.read(GROWTH.name, newest), store.read("gold.headroom", newest)
-    capacities = DiskCapacities.read(settings.capacity.file)
+    capacities = read_disk_capacities(settings.capacity.file)
     brokers, log_dirs = store.read("silver.brokers", newest), store.read("silver.log_dirs", newest)
     disks = disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)
     partitions = PartitionLimits(options.max_partitions_per_broker, options.max_partitions_per_cluster)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.cli.text_format import format_bytes, format_count
-from pipelines.config.capacity_file import DiskCapacities
-from udfs.arrow.columns import to_array, to_lists, to_numpy
+from pipelines.config.capacity_file import match_disks, read_disk_capacities
+from pipelines.plan_files.log_dir_bytes import sum_log_dirs
+from udfs.arrow.columns import to_lists, to_numpy
 from udfs.arrow.ragged import row_of
-from udfs.failures.disk_volumes import find_volumes, sum_volumes
+from udfs.failures.disk_limits import find_disk_limits
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
@@ -62,51 +62,30 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
     partitions = snapshot.partitions
     if partitions["size_bytes"].null_count == partitions.num_rows:
         return []
-    capacities, default = DiskCapacities.read(settings.capacity.file), float(settings.plans.broker_bytes) or None
-    of_brokers, of_dirs = (find(snapshot.log_dirs, ["broker_id"]) for find in (sum_volumes, find_volumes))
     sizes, now = (_sum_by_broker(each.partitions) for each in (snapshot, measured))
-    dir_sizes, dirs_now = (_sum_by_log_dir(each) for each in (snapshot, measured))
-
-    def describe(broker: int) -> Iterator[DiskUse]:
-        limit, volume = capacities.find(snapshot.cluster_id, broker), of_brokers.get((broker,))
-        if limit is None:
-            limit = default if volume is None else volume.get_limit(now.get(broker, 0))
-        yield DiskUse(broker, None, sizes.get(broker, 0), limit)
-        for (_, path), volume in sorted((place, volume) for place, volume in of_dirs.items() if place[0] == broker):
-            limit = capacities.find(snapshot.cluster_id, broker, path)
-            if limit is None and volume is not None:
-                limit = volume.get_limit(dirs_now.get((broker, path), 0))
-            yield DiskUse(broker, path, dir_sizes.get((broker, path), 0), limit)
-
-    brokers = sorted(snapshot.brokers["broker_id"].to_pylist())
-    return [use for broker in brokers for use in describe(broker)]
+    dir_sizes, dirs_now = (sum_log_dirs(each) for each in (snapshot, measured))
+    capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
+    brokers = snapshot.brokers["broker_id"].to_pylist()
+    places = zip(measured.log_dirs["broker_id"].to_pylist(), measured.log_dirs["log_dir"].to_pylist(), strict=True)
+    used = pa.array([dirs_now.get(place, 0) for place in places], pa.int64())
+    log_dirs = measured.log_dirs.append_column("used_bytes", used)
+    limits = find_disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)
+    uses = []
+    for (broker, path), limit in limits.items():
+        if path is None:
+            uses.append(DiskUse(broker, None, sizes.get(broker, 0), limit.compute(now.get(broker, 0))))
+        else:
+            size_now = dirs_now.get((broker, path), 0)
+            uses.append(DiskUse(broker, path, dir_sizes.get((broker, path), 0), limit.compute(size_now)))
+    return uses
 
 
 def _sum_by_broker(partitions: pa.Table) -> dict[int, int]:
     replicas = to_lists(partitions["replicas"])
     size = to_numpy(partitions["size_bytes"]).astype(np.int64)[row_of(replicas.offsets)]
-    return _sum(pa.table({"broker_id": replicas.values, "size_bytes": size}))
-
-
-def _sum_by_log_dir(snapshot: Snapshot) -> dict[tuple[int, str], int]:
-    """Sum the bytes of the logs in each log dir, also of those that no assignment accounts for."""
-    placed = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["logs"])).combine_chunks()
-    logs = [(pa.array(to_lists(placed["replicas"]).values), to_array(placed["logs"]).flatten())]
-    logs.append((to_array(snapshot.stray_logs["broker_id"]), to_array(snapshot.stray_logs["log"])))
-    tables = [
-        pa.table({"broker_id": brokers, **{name: pc.struct_field(log, name) for name in ("log_dir", "size_bytes")}})
-        for brokers, log in logs
-    ]
-    return _sum(pa.concat_tables(tables))
-
-
-def _sum(sizes: pa.Table) -> dict[Any, int]:
-    """Sum size_bytes by the other columns; rows where one is null are left out."""
-    keys = [name for name in sizes.column_names if name != "size_bytes"]
-    sums = sizes.drop_null().group_by(keys).aggregate([("size_bytes", "sum")])
-    values = zip(*(sums[name].to_pylist() for name in keys), strict=True)
-    places = values if len(keys) > 1 else (value for (value,) in values)
-    return dict(zip(places, sums["size_bytes_sum"].to_pylist(), strict=True))
+    table = pa.table({"broker_id": replicas.values, "size_bytes": size})
+    sums = table.group_by("broker_id").aggregate([("size_bytes", "sum")])
+    return dict(zip(sums["broker_id"].to_pylist(), sums["size_bytes_sum"].to_pylist(), strict=True))
 
 
 def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:

@@ -68,7 +68,7 @@ def read_survivor_capacities(snapshot: Snapshot, settings: CapacitySettings) -> 
         capacities = read_capacities(settings.file)
         ids = snapshot.brokers["broker_id"].to_pylist()
         rows = {broker: match_broker(capacities, snapshot.cluster_id, broker) for broker in ids}
-        limits = {broker: [row.loads[load] for load in RATES.values()] for broker, row in rows.items() if row}
+        limits = {broker: [row[load] for load in RATES.values()] for broker, row in rows.items() if row}
         return SurvivorCapacities("as in capacity.file", limits, [np.nan] * len(RATES))
     live, partitions = get_live_brokers(snapshot.brokers), snapshot.partitions
     is_led = np.isin(to_numpy(partitions["leader"], -1), live)

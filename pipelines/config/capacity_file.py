@@ -18,35 +18,8 @@ _DISK, _LOG_DIR = "disk_bytes", "log_dir"
 _COLUMNS = ("cluster", "broker_id", *RESOURCES, _DISK, _LOG_DIR)
 
 
-class BrokerCapacity(NamedTuple):
-    """The capacity of a broker."""
-
-    loads: list[float]  # one per load; NaN = no limit
-    disk_bytes: float  # of all its disks; NaN = unknown
-
-
-# By cluster ("" = every cluster) and broker id.
-Capacities = Mapping[tuple[str, int], BrokerCapacity]
-
-
-class DiskCapacities(NamedTuple):
-    """The bytes of the disks of brokers and log dirs."""
-
-    of_brokers: Capacities
-    of_log_dirs: Mapping[tuple[str, int, str], float]  # as read_disk_capacities returns them
-
-    def find(self, cluster: str, broker: int, log_dir: str | None = None) -> float | None:
-        """Return the bytes of a broker's disks, or of the disk of one of its log dirs; None = the file has none."""
-        if log_dir is None:
-            row = match_broker(self.of_brokers, cluster, broker)
-            return None if row is None or np.isnan(row.disk_bytes) else row.disk_bytes
-        place = (broker, log_dir)
-        return self.of_log_dirs.get((cluster, *place), self.of_log_dirs.get(("", *place)))
-
-    @staticmethod
-    def read(file: str) -> "DiskCapacities":
-        """Read the file. Raises: SettingsError if it is wrong."""
-        return DiskCapacities(read_capacities(file), read_disk_capacities(file))
+# Limits of loads (NaN = none), one per load, by cluster ("" = every cluster) and broker id.
+Capacities = Mapping[tuple[str, int], list[float]]
 
 
 class CapacityRow(NamedTuple):
@@ -58,28 +31,19 @@ class CapacityRow(NamedTuple):
     disk_bytes: float  # NaN = unknown
 
 
-def match_broker(capacities: Capacities, cluster: str, broker: int) -> BrokerCapacity | None:
-    """Return the capacity of a broker: its row of this cluster, else that of every cluster."""
+def match_broker(capacities: Capacities, cluster: str, broker: int) -> list[float] | None:
+    """Return the limits of a broker's loads: those of its row for this cluster, else for every cluster."""
     return capacities.get((cluster, broker), capacities.get(("", broker)))
 
 
 def read_capacities(file: str) -> Capacities:
-    """Read the capacities of brokers; the bytes of one without its own are those of its log dirs.
+    """Read the limits of brokers' loads. Raises: SettingsError if the file is wrong."""
+    return {row.key: row.loads for row in read_capacity_rows(file) if not row.log_dir}
 
-    Raises: SettingsError if the file is wrong.
-    """
-    loads, disks, of_log_dirs = {}, dict[tuple[str, int], float](), dict[tuple[str, int], float]()
-    for row in read_capacity_rows(file):
-        if row.log_dir:
-            of_log_dirs[row.key] = of_log_dirs.get(row.key, 0.0) + row.disk_bytes
-        else:
-            loads[row.key] = row.loads
-            disks |= {} if np.isnan(row.disk_bytes) else {row.key: row.disk_bytes}
-    unlimited, nothing = [float("nan")] * LOADS, float("nan")
-    return {
-        key: BrokerCapacity(loads.get(key, unlimited), disks.get(key, of_log_dirs.get(key, nothing)))
-        for key in {**loads, **of_log_dirs}
-    }
+
+def match_disks(capacities: Mapping[tuple[str, int, str], float], cluster: str) -> dict[tuple[int, str], float]:
+    """Return the bytes of disks of a cluster by broker and log dir; its rows replace those for every cluster."""
+    return {place[1:]: limit for name in ("", cluster) for place, limit in capacities.items() if place[0] == name}
 
 
 def read_disk_capacities(file: str) -> dict[tuple[str, int, str], float]:
@@ -93,10 +57,10 @@ def add_disk_capacities(log_dirs: pa.Table, cluster: str, file: str) -> pa.Table
 
     Usable bytes are then unknown: the volume less what its logs use.
     """
-    disks = DiskCapacities.read(file)
+    disks = match_disks(read_disk_capacities(file), cluster)
     rows = log_dirs.to_pylist()
     for row in rows:
-        total = disks.find(cluster, row["broker_id"], row["log_dir"])
+        total = disks.get((row["broker_id"], row["log_dir"]))
         if total is not None:
             row |= {"total_bytes": round(total), "usable_bytes": None}
     return pa.Table.from_pylist(rows, log_dirs.schema)

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files.log_dir_bytes import update_volumes
 from pipelines.plan_files.new_brokers import NewBroker, read_racks
 from pipelines.plan_files.plan_creation import create_plan
 from pipelines.plan_files.plan_reader import read_plan
@@ -52,7 +53,7 @@ def grow_loads(snapshot: Snapshot, factor: float) -> Snapshot:
     if "size_bytes" in columns:
         columns["size_bytes"] = _to_sizes(columns["size_bytes"])
         columns["logs"] = _grow_logs(to_array(partitions["logs"]), factor)
-    return replace(snapshot, partitions=replace_columns(partitions, columns))
+    return update_volumes(snapshot, replace(snapshot, partitions=replace_columns(partitions, columns)))
 
 
 def _to_sizes(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:

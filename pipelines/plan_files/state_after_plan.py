@@ -1,6 +1,7 @@
 """A cluster as it will be once a plan is executed."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files.log_dir_bytes import update_volumes
 from pipelines.plan_files.new_brokers import add_new_brokers
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.arrow.columns import replace_columns
@@ -32,7 +34,7 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
     partitions, live = snapshot.partitions, set(get_live_brokers(snapshot.brokers).tolist())
     keys = zip(partitions["topic"].to_pylist(), partitions["partition"].to_pylist(), strict=True)
     rows = {key: row for row, key in enumerate(keys)}
-    sizes = partitions["size_bytes"].to_pylist()
+    sizes, only_dirs = partitions["size_bytes"].to_pylist(), _find_only_log_dirs(snapshot)
     columns: dict[str, list[Any]] = {name: partitions[name].to_pylist() for name in (*_CHANGED, *_ENDED)}
     for (topic, partition), change in plan.changes.items():
         row = rows.get((topic, partition))
@@ -45,7 +47,7 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
         leader = leader if leader in in_sync else next(iter(in_sync), None)
         for name in _ENDED:
             columns[name][row] = None if columns[name][row] is None else []
-        logs = _place_logs(columns["replicas"][row], columns["logs"][row], sizes[row], change)
+        logs = _place_logs(columns["replicas"][row], columns["logs"][row], sizes[row], change, only_dirs)
         state = {"replicas": change.after, "isr": in_sync, "leader": leader, "logs": logs}
         for name, value in state.items():
             columns[name][row] = value
@@ -55,16 +57,29 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
         if columns["leader"][row] is not None and preferred in columns["isr"][row] and preferred in live:
             columns["leader"][row] = preferred
     arrays = {name: pa.array(values, partitions.schema.field(name).type) for name, values in columns.items()}
-    return replace(snapshot, partitions=replace_columns(partitions, arrays))
+    return update_volumes(snapshot, replace(snapshot, partitions=replace_columns(partitions, arrays)))
+
+
+def _find_only_log_dirs(snapshot: Snapshot) -> dict[int, str]:
+    """Return the log dirs of the brokers that have one."""
+    brokers = snapshot.log_dirs["broker_id"].to_pylist()
+    counts = Counter(brokers)
+    paths = zip(brokers, snapshot.log_dirs["log_dir"].to_pylist(), strict=True)
+    return {broker: path for broker, path in paths if counts[broker] == 1}
 
 
 def _place_logs(
-    replicas: Sequence[int], logs: Sequence[dict[str, Any] | None] | None, size_bytes: int | None, change: PlannedChange
+    replicas: Sequence[int],
+    logs: Sequence[dict[str, Any] | None] | None,
+    size_bytes: int | None,
+    change: PlannedChange,
+    only_dirs: Mapping[int, str],
 ) -> list[dict[str, Any] | None] | None:
     """Return the logs of a partition's replicas after a change: those that stay, and copies in planned log dirs."""
     if logs is None:
         return None
     before = dict(zip(replicas, logs, strict=False))
     copy = dict.fromkeys(field.name for field in LOG) | {"size_bytes": size_bytes}
-    after = ((before.get(broker, copy), change.log_dirs.get(broker)) for broker in change.after)
+    new = {broker: copy | {"log_dir": only_dirs.get(broker)} for broker in change.after if broker not in before}
+    after = (((new | before)[broker], change.log_dirs.get(broker)) for broker in change.after)
     return [log if log is None or path is None else log | {"log_dir": path} for log, path in after]

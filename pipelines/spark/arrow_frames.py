@@ -15,3 +15,10 @@ def create_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: Str
     columns = zip(*rows, strict=True) if rows else [()] * len(arrow)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), schema)
+
+
+def copy_table(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+    """Create a data frame from an Arrow table; Spark fails for columns of lists without any chunk."""
+    arrow = to_arrow_schema(schema)
+    rows = table.select(arrow.names).cast(arrow) if table.num_rows else arrow.empty_table()
+    return spark.createDataFrame(rows, schema)

@@ -18,13 +18,12 @@ import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_log
 from pipelines.spark import views as sql_views
-from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.arrow_frames import copy_table, create_frame
 from pipelines.spark.delta_log import DataFile
 from pipelines.spark.sql_text import match_clusters, match_snapshots, quote_text
 from pipelines.spark.view_tables import ViewTables
@@ -199,7 +198,7 @@ class Store(ViewTables):
         """Copy a table into the session."""
         schema = TABLES[name].schema
         rows = delta_log.read_files(Path(self.location(name)), files, TABLES[name].column_names)
-        return self.spark.createDataFrame(rows.cast(to_arrow_schema(schema)), schema)
+        return copy_table(self.spark, rows, schema)
 
     def _load(
         self, name: str, snapshots: Sequence[SnapshotKey] | None = None, *, copies_small: bool = False

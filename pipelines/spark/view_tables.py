@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_log, delta_rs
+from pipelines.spark.arrow_frames import copy_table
 from pipelines.spark.delta_tables import DeltaTables
 from pipelines.spark.sql_text import match_snapshots
 from pipelines.spark.storage_faults import read_message
@@ -90,7 +90,7 @@ class ViewTables(DeltaTables):
         self._open_inputs([view], ())
         frame = self.spark.sql(_rename_inputs(view))
         rows = frame.toArrow()
-        self.spark.createDataFrame(rows, frame.schema).coalesce(1).createOrReplaceTempView(rename(view.name))
+        copy_table(self.spark, rows, frame.schema).coalesce(1).createOrReplaceTempView(rename(view.name))
         return rows
 
     def _open_inputs(self, views: Sequence[View], recent: Sequence[SnapshotKey]) -> set[str]:
@@ -128,7 +128,7 @@ class ViewTables(DeltaTables):
         if rows is None:
             return None
         schema = StructType([field for field in TABLES[name].schema if field.name in columns])
-        return self.spark.createDataFrame(rows.select(schema.names).cast(to_arrow_schema(schema)), schema)
+        return copy_table(self.spark, rows, schema)
 
     def _write_all(self, tasks: Sequence[ViewTask]) -> None:
         with ThreadPoolExecutor(_THREADS) as pool:

@@ -99,7 +99,7 @@ def match_capacities(file: str, clusters: Clusters) -> dict[tuple[str, str], npt
     out = {}
     for key, cluster in clusters.items():
         rows = [match_broker(capacities, key[0], broker) for broker in cluster.ids]
-        limits = np.array([row.loads if row else [np.nan] * LOADS for row in rows])
+        limits = np.array([row or [np.nan] * LOADS for row in rows])
         if not np.isnan(limits).all():  # the file may have bytes of disks alone
             out[key] = limits
     return out

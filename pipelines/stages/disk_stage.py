@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.config.capacity_file import match_disks
 from pipelines.tables.gold_tables import DISK_AFTER_FAILURE
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.disk_after_failure import DISK_COLUMNS, USAGE, VOLUMES, disk_rows
@@ -53,9 +54,7 @@ def disk_after_failure(
     usage = _sum_usage(partitions)
 
     def compute(key: tuple[pa.Scalar, ...], left: pa.Table, right: pa.Table) -> pa.Table:
-        own: dict[tuple[int, str], float] = {}
-        for name in ("", key[0].as_py()):  # rows of the cluster override those of every cluster
-            own |= {disk[1:]: value for disk, value in capacities.items() if disk[0] == name}
+        own = match_disks(capacities, key[0].as_py())
         tables = (left.select(USAGE.names).cast(USAGE), right.select(VOLUMES.names).cast(VOLUMES))
         rows = disk_rows(*tables, max_disk_ratio, own)
         keys = [pa.repeat(scalar, rows.num_rows) for scalar in key]

@@ -7,30 +7,29 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.config.capacity_file import DiskCapacities
+from pipelines.config.capacity_file import match_disks
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.tables.gold_tables import LOAD_TOTALS
 from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
 from pipelines.tables.table_contract import SNAPSHOT_KEY
-from udfs.failures.disk_volumes import find_volumes, sum_volumes
+from udfs.failures.disk_limits import find_disk_limits
 from udfs.growth.forecast_rows import FORECASTS, LIMITS, Limit, forecast_rows
 from udfs.growth.growth_rows import US_PER_DAY, HistoryLimits, growth_rows, select_samples
 from udfs.growth.load_history import LOAD_SAMPLES, QUANTITIES, SubjectKind
 
 _KNOWN = {name: known for name, known in QUANTITIES.items() if name != "replicas"}
-_UNKNOWN_DISK = "add disk_bytes to capacity.file, or set plans.broker_bytes"
-_UNKNOWN_LOG_DIR = "add a row with its log_dir and disk_bytes to capacity.file"
 _DISK_LIMITS = pa.schema(
     [
         ("cluster_id", pa.string()),
         ("broker_id", pa.int32()),
         ("log_dir", pa.string()),  # null = all of the broker
         ("limit_value", pa.float64()),
-        ("usable_bytes", pa.float64()),  # if limit_value is null: what the volumes have left; null = unknown
+        ("free_bytes", pa.float64()),  # if limit_value is null: by which logs can grow; null = unknown
         ("limit_source", pa.string()),
     ]
 )
@@ -136,30 +135,23 @@ def _to_us(at: datetime) -> int:
     return round(at.timestamp() * US_PER_DAY / 86_400)
 
 
-def disk_limits(brokers: DataFrame, log_dirs: DataFrame, capacities: DiskCapacities, broker_bytes: int) -> DataFrame:
-    """List the bytes of the disks of brokers, and of the log dirs of those with several (schema _DISK_LIMITS).
+def disk_limits(
+    brokers: DataFrame, log_dirs: DataFrame, capacities: Mapping[tuple[str, int, str], float], broker_bytes: int
+) -> DataFrame:
+    """List what is known of the disks of brokers, and of the log dirs of those with several (schema _DISK_LIMITS).
 
-    The first source that knows a disk decides: a row of the capacity file, the volumes of silver.log_dirs, then
-    plans.broker_bytes (0 = unknown).
+    capacities: as read_disk_capacities returns them. broker_bytes: plans.broker_bytes, 0 = unknown.
     """
-    key = ["cluster_id", "broker_id"]
-    dirs = log_dirs.select(*key, "log_dir", "total_bytes", "usable_bytes", "log_dir_error").toArrow()
-    totals, rows = sum_volumes(dirs, key), []
-    for broker in map(tuple, brokers.select(*key).collect()):
-        if (limit := capacities.find(*broker)) is not None:
-            rows.append((*broker, None, limit, None, "capacity.file"))
-        elif (volumes := totals.get(broker)) is not None:
-            rows.append((*broker, None, None, volumes.usable_bytes, "silver.log_dirs"))
-        else:
-            known = (float(broker_bytes), "plans.broker_bytes") if broker_bytes else (None, _UNKNOWN_DISK)
-            rows.append((*broker, None, known[0], None, known[1]))
-    for place, volume in find_volumes(dirs, key).items():
-        if (limit := capacities.find(*place)) is not None:
-            rows.append((*place, limit, None, "capacity.file"))
-        elif volume is not None:
-            rows.append((*place, None, volume.usable_bytes, "silver.log_dirs"))
-        else:
-            rows.append((*place, None, None, _UNKNOWN_LOG_DIR))
+    names = ("log_dir", "total_bytes", "usable_bytes", "log_dir_error", "used_bytes")
+    dirs = log_dirs.select("cluster_id", "broker_id", *names).toArrow()
+    by_cluster: dict[str, list[int]] = {}
+    for cluster, broker in brokers.select("cluster_id", "broker_id").collect():
+        by_cluster.setdefault(cluster, []).append(broker)
+    rows = []
+    for cluster, ids in by_cluster.items():
+        own = dirs.filter(pc.equal(dirs["cluster_id"], cluster))
+        limits = find_disk_limits(ids, own, match_disks(capacities, cluster), broker_bytes)
+        rows += [(cluster, *place, *limit) for place, limit in limits.items()]
     return create_frame(brokers.sparkSession, rows, from_arrow_schema(_DISK_LIMITS))
 
 
@@ -180,10 +172,9 @@ def growth_forecasts(
     sizes = growth_of.where("quantity = 'size_bytes' AND broker_id IS NOT NULL").alias("g")
     same_disk = "g.cluster_id = d.cluster_id AND g.broker_id = d.broker_id AND g.log_dir <=> d.log_dir"
     with_disks = sizes.join(F.broadcast(disks.alias("d")), on=F.expr(same_disk)).select(
-        "g.*", "limit_value", "usable_bytes", "limit_source"
+        "g.*", "limit_value", "free_bytes", "limit_source"
     )
-    # Other files on a volume stay, so logs fill it when they have grown by what is usable.
-    at_full = F.coalesce("limit_value", F.col("latest_value") + F.col("usable_bytes"))
+    at_full = F.coalesce("limit_value", F.col("latest_value") + F.col("free_bytes"))
     full = _limit(with_disks, Limit.DISK_FULL, at_full, F.col("limit_source"))
     survivors = headroom.where("scheme = 'observed' AND scenario_kind = 'broker' AND capacity_source = 'file'").select(
         *SNAPSHOT_KEY, F.col("resource").alias("quantity"), "required_headroom_ratio", "worst_scenario", "worst_broker"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.config.capacity_file import DiskCapacities
+from pipelines.config.capacity_file import read_disk_capacities
 from pipelines.config.settings import load_settings
 from pipelines.growth_measurement import GROWTH_INPUTS, measure_growth, read_seen
 from pipelines.ingest.sources import find_source
@@ -151,7 +151,7 @@ def test_days_until_the_disk_of_a_log_dir_is_full(spark_application: SparkSessio
     file = tmp_path / "capacities.csv"
     file.write_text("broker_id,log_dir,disk_bytes\n2,/b,160\n")
     dirs = create_frame(spark_application, log_dirs, LOG_DIRS.schema)
-    disks = disk_limits(brokers, dirs, DiskCapacities.read(str(file)), 0)
+    disks = disk_limits(brokers, dirs, read_disk_capacities(str(file)), 0)
     headroom = create_frame(spark_application, [], HEADROOM.schema)
     forecasts = growth_forecasts(growth_of, headroom, disks, PartitionLimits(4000, 200_000))
     found = {(row.broker_id, row.log_dir): (row.limit_value, row.days, row.limit_source) for row in forecasts.collect()}
@@ -159,7 +159,7 @@ def test_days_until_the_disk_of_a_log_dir_is_full(spark_application: SparkSessio
         (1, None): (550, 45, "silver.log_dirs"),
         (1, "/a"): (300, 20, "silver.log_dirs"),
         (1, "/b"): (350, 25, "silver.log_dirs"),
-        (2, None): (160, 6, "capacity.file"),
+        (2, None): (360, 26, "capacity.file and silver.log_dirs"),
         (2, "/a"): (300, 20, "silver.log_dirs"),
         (2, "/b"): (160, 6, "capacity.file"),
         (3, None): (150, 5, "silver.log_dirs"),

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, column, schema_of
 from udfs.arrow.columns import table_of
+from udfs.failures.disk_limits import DiskCapacities
 from udfs.failures.scenarios import ScenarioKind
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-DiskCapacities = Mapping[tuple[int, str], float]  # bytes by broker and log dir; "" = of all log dirs of the broker
 
 LOG_DIR = "log_dir"
 _COUNTS = ("replicas", "leaders", "only_in_sync_partitions")

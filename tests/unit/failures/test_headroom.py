@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.config.capacity_file import read_capacities, read_disk_capacities
+from pipelines.config.capacity_file import match_disks, read_capacities, read_disk_capacities
 from pipelines.config.settings import CustomFailure, load_settings
 from pipelines.errors import SettingsError
 from pipelines.stages.cluster_inputs import check_settings, match_capacities
@@ -102,7 +102,7 @@ def test_custom_failures_that_match_nothing_are_errors(cluster: str, failed: tup
 def test_comments_and_semicolons(tmp_path: Path) -> None:
     file = tmp_path / "capacity.csv"
     file.write_text("# of May\nbroker_id;leaders\n\n1;1500\n# 2;3\n")
-    assert {key: capacity.loads[LEADERS] for key, capacity in read_capacities(str(file)).items()} == {("", 1): 1500}
+    assert {key: loads[LEADERS] for key, loads in read_capacities(str(file)).items()} == {("", 1): 1500}
 
 
 def test_a_file_has_the_capacity_of_each_broker(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_a_file_has_the_bytes_of_brokers_and_log_dirs(tmp_path: Path) -> None:
     file = tmp_path / "capacity.csv"
     file.write_text("cluster,broker_id,leaders,disk_bytes,log_dir\n,1,,1e12,\nc,2,7,,\nc,2,,5e11,/d1\nc,2,,6e11,/d2\n")
     assert read_disk_capacities(str(file)) == {("", 1, ""): 1e12, ("c", 2, "/d1"): 5e11, ("c", 2, "/d2"): 6e11}
-    disks = {key: capacity.disk_bytes for key, capacity in read_capacities(str(file)).items()}
-    assert disks == {("", 1): 1e12, ("c", 2): 1.1e12}
+    assert match_disks(read_disk_capacities(str(file)), "c") == {(1, ""): 1e12, (2, "/d1"): 5e11, (2, "/d2"): 6e11}
+    assert list(read_capacities(str(file))) == [("", 1), ("c", 2)]
     clusters = {("c", "s"): Cluster((1, 2), (None, None)), ("other", "s"): Cluster((1,), (None,))}
     assert list(match_capacities(str(file), clusters)) == [("c", "s")]
 
