@@ -13,18 +13,18 @@ from pipelines.cli.disk_use import DiskUse
 from pipelines.cli.failure_effects import count_in_sync, find_effects
 from pipelines.cli.hypothetical_options import Hypothesis
 from pipelines.cli.prediction_check import PredictionCheck
-from pipelines.cli.survivor_capacity import SurvivorCapacities, SurvivorLoad, list_survivor_loads
+from pipelines.cli.survivor_capacity import RATES, SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
-from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
+from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present, name_some
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.verdict.statements import VerdictPoint
-from udfs.arrow.columns import is_valid, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
@@ -68,6 +68,12 @@ class SourceGaps:
     conflicts: int = json_key("contradictions")
     unused_files: int = json_key("unrecognised_files")
     skipped_entries: int
+    topics_without_rates: tuple[str, ...]  # of some led partition, where rates of others are known
+
+    @property
+    def names_without_rates(self) -> str:
+        """The first of the topics without rates."""
+        return name_some(self.topics_without_rates)
 
 
 @json_object
@@ -373,7 +379,17 @@ def find_gaps(
         conflicts=snapshot.conflicts.num_rows,
         unused_files=len(findings.unused_files),
         skipped_entries=len(snapshot.skipped),
+        topics_without_rates=_list_topics_without_rates(partitions),
     )
+
+
+def _list_topics_without_rates(partitions: pa.Table) -> tuple[str, ...]:
+    is_unknown = np.zeros(partitions.num_rows, dtype=np.bool_)
+    for name in RATES:
+        is_known = is_valid(partitions[name])
+        is_unknown |= ~is_known & is_known.any()
+    is_unknown &= to_numpy(partitions["leader"], NO_BROKER) != NO_BROKER
+    return tuple(sorted(pc.unique(select_rows(partitions, pa.array(is_unknown))["topic"]).to_pylist()))
 
 
 def _count_unknown_elr(partitions: pa.Table, unknown: Sequence[int]) -> int:

@@ -311,6 +311,8 @@ _GAPS = {
     "partitions_with_unknown_elr": "the ELR of {} partition[|s] has brokers of unknown state, which lead only if "
     "they are live: offline may be too pessimistic",
     "unused_files": "nothing is used of {} file[|s] (run inspect for details)",
+    "topics_without_rates": "bytes in and out are without {} topic[|s] whose rates are not known: "
+    "{gaps.names_without_rates}",
     "skipped_entries": "{} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
 }
 

@@ -8,14 +8,17 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.config.settings import load_settings
 from pipelines.ingest.sources import find_source
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark import delta_rs, view_tables
+from pipelines.spark.arrow_frames import copy_table
 from pipelines.spark.store import Store
 from pipelines.spark.views import SNAPSHOTS, VIEWS, find_dependencies
 from pipelines.tables import TABLES
@@ -151,3 +154,10 @@ def test_brokers_that_fail_and_return(store: Store) -> None:
     assert list_changes() == {2: "failed"}
     see_again(make_run(store, 1, LAST), LAST)
     assert list_changes() == {2: "returned"}
+
+
+def test_a_table_without_rows_is_copied_with_its_lists(spark: SparkSession) -> None:
+    """A warehouse without plans has such tables."""
+    schema = TABLES["gold.plans"].schema
+    nothing = pa.Table.from_batches([], schema=to_arrow_schema(schema))
+    assert copy_table(spark, nothing, schema).collect() == []

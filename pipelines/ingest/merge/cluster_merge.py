@@ -50,10 +50,10 @@ def merge_facts(facts: pa.Table) -> Entities:
     unheaded = topic_merge.find_without_topic_line(shard, declared)
     defaults = topic_merge.merge_defaults(shard)
     topics = topic_merge.describe_topics(declared, partitions, unheaded, defaults, find_min_isr(shard))
-    log_dirs = merge_log_dirs(shard)
+    topic_loads, log_dirs = list_topic_loads(shard), merge_log_dirs(shard)
     quarantine, outcomes = shard.count_outcomes()
     others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard))
-    return Entities(partitions, topics, registrations, stray_logs, *others, list_topic_loads(shard), log_dirs)
+    return Entities(partitions, topics, registrations, stray_logs, *others, topic_loads, log_dirs)
 
 
 def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:

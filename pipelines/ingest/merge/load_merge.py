@@ -5,7 +5,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.formats.checked_values import shorten_name
+from pipelines.ingest.formats.topic_loads import STATISTICS
 from pipelines.ingest.merge.entities import LOAD_SOURCE, TOPIC_LOADS
+from pipelines.ingest.merge.fact_merge import MergedFacts, merge_by_key
 from pipelines.ingest.merge.load_split import ServedPartitions, TopicLoads, split_loads, subtract_known_rates
 from pipelines.ingest.merge.log_merge import find_partitions
 from pipelines.ingest.merge.shard_facts import ShardFacts
@@ -31,27 +34,42 @@ def share_loads(shard: ShardFacts, partitions: pa.Table, declared: Declared, reg
 
 
 def list_topic_loads(shard: ShardFacts) -> pa.Table:
-    """Return what metrics show of topics and brokers (schema TOPIC_LOADS); of two rows of one place, the first."""
-    loads = _select_broker_loads(shard, of_topics=False)
-    key = ["topic", "broker_id"]
-    first = loads.append_column("row", pa.array(np.arange(loads.num_rows))).group_by(key, use_threads=False)
-    rows = first.aggregate([("row", "min")])["row_min"]
-    return loads.select(TOPIC_LOADS.names).take(rows).cast(TOPIC_LOADS)
+    """Return what metrics show of topics and brokers (schema TOPIC_LOADS), and note where two sources differ."""
+    loads = _select_loads(shard, "broker_id")
+    merged = _merge_loads(loads)
+    for conflict in merged.conflicts:
+        topic, broker = (loads[name][conflict.row].as_py() for name in ("topic", "broker_id"))
+        of_topic = "" if topic is None else f"topic {shorten_name(topic)} on "
+        shard.add_conflict(f"load of {of_topic}broker {broker}", loads, conflict)
+    return _get_places(loads, merged).select(TOPIC_LOADS.names).cast(TOPIC_LOADS)
 
 
-def _select_broker_loads(shard: ShardFacts, of_topics: bool) -> pa.Table:
-    """Return the LOAD facts of brokers; of_topics: without those of all topics of a broker."""
+def _select_loads(shard: ShardFacts, place: str) -> pa.Table:
+    """Return the LOAD facts of a kind of place: broker_id, also with a topic, or partition."""
     loads = shard.select(FactKind.LOAD)
-    is_chosen = is_valid(loads["broker_id"])
-    return select_rows(loads, pa.array(is_chosen & is_valid(loads["topic"]) if of_topics else is_chosen))
+    return select_rows(loads, pc.is_valid(loads[place]))
+
+
+def _merge_loads(loads: pa.Table) -> MergedFacts:
+    """Merge the LOAD facts of one topic, broker and partition: the first value counts, as several files may have it."""
+    topic, _ = to_codes(loads["topic"])
+    place = np.where(is_valid(loads["partition"]), to_numpy(loads["partition"], 0), to_numpy(loads["broker_id"], 0))
+    return merge_by_key(loads, ((topic + 1) << np.int64(32)) + place.astype(np.int64), (*_RATES, *STATISTICS))
+
+
+def _get_places(loads: pa.Table, merged: MergedFacts) -> pa.Table:
+    """Return the merged facts with their topics, brokers and partitions."""
+    first = loads.select(["topic", "broker_id", "partition"]).take(pa.array(merged.first_rows))
+    columns = [*first.columns, *merged.table.columns]
+    return pa.Table.from_arrays(columns, names=[*first.column_names, *merged.table.column_names])
 
 
 def _add_partition_loads(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
     """Fill in the rates of LOAD facts of partitions, where no other source shows them."""
-    facts = shard.select(FactKind.LOAD)
-    facts = select_rows(facts, pc.is_valid(facts["partition"]))
+    facts = _select_loads(shard, "partition")
     if not facts.num_rows:
         return partitions
+    facts = _get_places(facts, _merge_loads(facts))
     rows = find_partitions(partitions, facts)
     known = rows < partitions.num_rows
     for name in _RATES:
@@ -79,7 +97,9 @@ def _share_broker_loads(
 
     Producers write to leaders only. Consumers may fetch from in-sync followers too (KIP-392).
     """
-    loads = _select_broker_loads(shard, of_topics=True)
+    loads = _select_loads(shard, "broker_id")
+    loads = _get_places(loads, _merge_loads(loads))
+    loads = select_rows(loads, pc.is_valid(loads["topic"]))
     source = np.full(partitions.num_rows, _UNKNOWN, dtype=np.int8)
     if not loads.num_rows:
         return partitions, source

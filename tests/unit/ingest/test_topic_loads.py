@@ -210,3 +210,22 @@ def test_consumers_fetch_from_followers_too(tmp_path: Path) -> None:
     rows = snapshot.partitions.to_pylist()
     assert [row["bytes_out_per_s"] for row in rows] == [85, 43, 36, None, None]
     assert [row["bytes_in_per_s"] for row in rows[:3]] == [300, 10, 100]
+
+
+def test_loads_that_several_files_show_count_once(tmp_path: Path) -> None:
+    """The first file counts; where the others differ is a conflict, and what it lacks is taken from them."""
+    files = {
+        "a": [PlainLoad("orders", 1, None, 40, None), PlainLoad("quiet", None, 0, 7, None)],
+        "b": [PlainLoad("orders", 1, None, 40, 80), PlainLoad("quiet", None, 0, 7, None)],
+        "c": [PlainLoad("orders", 1, None, 50, 80)],
+    }
+    (tmp_path / "topics.txt").write_text(_TOPICS)
+    for name, loads in files.items():
+        lines = print_loads(name, loads, [], LoadStatistic.MEAN)
+        (tmp_path / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+    snapshot = load_snapshot(find_source(f"prod={tmp_path}"))
+    assert [row[2:4] for row in _get_loads(snapshot) if row[4]] == [(20, 40), (20, 40), (7, None)]
+    conflicts = snapshot.conflicts.to_pylist()
+    assert [(row["entity"], row["field"], row["value"], row["other_value"]) for row in conflicts] == [
+        ("load of topic orders on broker 1", "bytes_in_per_s", "40.0", "50.0")
+    ]

@@ -42,6 +42,17 @@ def test_next_steps_repeat_metrics(folder: Path) -> None:
     assert "read loads.csv: 2 lines of loads" in done.stderr
 
 
+def test_topics_without_rates_are_named(folder: Path) -> None:
+    (folder / "d.txt").write_text(
+        _DESCRIBE
+        + "Topic: idle\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n"
+        + "\tTopic: idle\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n"
+    )
+    note = "note: bytes in and out are without 1 topic whose rates are not known: idle"
+    assert note in call("what-if", "d.txt", "--metrics", "loads.csv").stdout
+    assert "whose rates" not in call("what-if", "d.txt").stdout
+
+
 def test_plan_balances_bytes_of_metrics(folder: Path) -> None:
     command = ("plan", "prod=d.txt", "--goal", "leaders", "--metrics", "prod=loads.csv", "--json", "-")
     balance = json.loads(call(*command).stdout)["before"]["balance"]

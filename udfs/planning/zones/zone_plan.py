@@ -28,7 +28,7 @@ from udfs.planning.zones.kernels.zone_annealing import ZoneTraffic, anneal_zones
 from udfs.planning.zones.zone_bounds import ZoneBound
 from udfs.plurals import count_of
 
-PAYBACK_DAYS = 30  # a copy must save as many bytes between zones as it copies within this time
+PAYBACK_DAYS = 30  # copied bytes count as if they crossed zones within this time
 _SECONDS_PER_DAY = 86_400
 _REASONS = ("to send fewer bytes between zones: another replica leads", "to send fewer bytes between zones")
 _EXCESS = 1e6  # cost of a unit beyond a limit, in units of what a partition carries: never worth it
