@@ -81,5 +81,6 @@ def _place_logs(
     before = dict(zip(replicas, logs, strict=False))
     copy = dict.fromkeys(field.name for field in LOG) | {"size_bytes": size_bytes}
     new = {broker: copy | {"log_dir": only_dirs.get(broker)} for broker in change.after if broker not in before}
-    after = (((new | before)[broker], change.log_dirs.get(broker)) for broker in change.after)
+    known = before | new
+    after = ((known[broker], change.log_dirs.get(broker)) for broker in change.after)
     return [log if log is None or path is None else log | {"log_dir": path} for log, path in after]

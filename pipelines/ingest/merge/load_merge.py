@@ -22,11 +22,16 @@ _SOURCES = pa.array([None, "partition", "offsets", "even", "topic"])  # of LOAD_
 _UNKNOWN, _OWN, _OFFSETS, _EVEN, _TOPIC = range(5)
 
 
-def share_loads(shard: ShardFacts, partitions: pa.Table, declared: Declared, registrations: pa.Table) -> pa.Table:
-    """Complete the loads of partitions (sorted by topic and partition), and append LOAD_SOURCE."""
+def share_loads(
+    shard: ShardFacts, partitions: pa.Table, declared: Declared, registrations: pa.Table, topic_loads: pa.Table
+) -> pa.Table:
+    """Complete the loads of partitions (sorted by topic and partition), and append LOAD_SOURCE.
+
+    topic_loads: from list_topic_loads, of the same shard.
+    """
     partitions = _add_partition_loads(shard, partitions)
     is_own = _has_rate(partitions)
-    partitions, source = _share_broker_loads(shard, partitions, registrations)
+    partitions, source = _share_broker_loads(shard, partitions, registrations, topic_loads)
     source[is_own] = _OWN
     partitions = _share_topic_loads(partitions, declared)
     source[(source == _UNKNOWN) & _has_rate(partitions)] = _TOPIC
@@ -91,15 +96,13 @@ def _has_rate(partitions: pa.Table) -> npt.NDArray[np.bool_]:
 
 
 def _share_broker_loads(
-    shard: ShardFacts, partitions: pa.Table, registrations: pa.Table
+    shard: ShardFacts, partitions: pa.Table, registrations: pa.Table, topic_loads: pa.Table
 ) -> tuple[pa.Table, npt.NDArray[np.int8]]:
     """Divide what brokers transfer of topics among the partitions that they serve. Return also codes of _SOURCES (p).
 
     Producers write to leaders only. Consumers may fetch from in-sync followers too (KIP-392).
     """
-    loads = _select_loads(shard, "broker_id")
-    loads = _get_places(loads, _merge_loads(loads))
-    loads = select_rows(loads, pc.is_valid(loads["topic"]))
+    loads = select_rows(topic_loads, pc.is_valid(topic_loads["topic"]))
     source = np.full(partitions.num_rows, _UNKNOWN, dtype=np.int8)
     if not loads.num_rows:
         return partitions, source
@@ -116,9 +119,9 @@ def _share_broker_loads(
     for name, lists in zip(_RATES, served, strict=True):
         rate = to_numpy(loads[name], np.nan).astype(np.float64)
         rows = usable & ~np.isnan(rate)
-        topic_loads = TopicLoads(load_topic[rows], load_broker[rows], rate[rows])
+        rates = TopicLoads(load_topic[rows], load_broker[rows], rate[rows])
         known = to_numpy(partitions[name], np.nan).astype(np.float64)
-        others, rest = subtract_known_rates(topic, leader, known, lists, topic_loads)
+        others, rest = subtract_known_rates(topic, leader, known, lists, rates)
         split = split_loads(topic, has_leader & np.isnan(known), appended, others, rest)
         shared = np.isnan(known) & ~np.isnan(split.rate)
         source[shared] = np.where(split.is_measured, _OFFSETS, _EVEN)[shared]
