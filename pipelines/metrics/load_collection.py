@@ -17,12 +17,11 @@ from pipelines.ingest.formats.topic_loads import (
     WindowRates,
 )
 from pipelines.metrics.broker_matching import BrokerMatcher
-from pipelines.metrics.metric_names import NAME, VOLUMES, MetricNames, Quantity
+from pipelines.metrics.metric_names import NAME, TOTALS, VOLUMES, MetricNames, Quantity
 from pipelines.metrics.series import Labels
 from udfs.plurals import count_of, join_names
 
 _RATES = (Quantity.BYTES_IN, Quantity.BYTES_OUT)
-_TOTALS = {Quantity.BROKER_BYTES_IN: Quantity.BYTES_IN, Quantity.BROKER_BYTES_OUT: Quantity.BYTES_OUT}
 _TOLERANCE = 0.02  # by which topics may differ from the total of their broker
 _SAME = 0.1  # by which two scrapes of one broker may differ
 _FEW = 0.95  # of the samples that other brokers have
@@ -114,7 +113,7 @@ def _list_topic_loads(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[Topic
     """Yield what brokers transfer, the totals of brokers first."""
     rates: dict[tuple[str, int], dict[Quantity, WindowRates]] = defaultdict(dict)
     for (quantity, broker, topic, _), one in measured.items():
-        if (way := _TOTALS.get(quantity, quantity)) in _RATES and one.rates != NO_RATES:
+        if (way := TOTALS.get(quantity, quantity)) in _RATES and one.rates != NO_RATES:
             rates[topic, broker][way] = one.rates
     for (topic, broker), by_way in sorted(rates.items()):
         yield TopicLoad(topic or None, broker, *(by_way.get(way, NO_RATES) for way in _RATES))
@@ -144,7 +143,7 @@ def _list_problems(
     measured: Mapping[_Key, MeasuredSeries], brokers: Collection[int], unmatched: Mapping[str, int]
 ) -> Iterator[str]:
     """Yield what the loads lack, and what is odd about their series."""
-    seen = {broker for quantity, broker, _, _ in measured if quantity in _RATES or quantity in _TOTALS}
+    seen = {broker for quantity, broker, _, _ in measured if quantity in _RATES or quantity in TOTALS}
     if silent := sorted(set(brokers) - seen):
         yield f"no series of {'broker' if len(silent) == 1 else 'brokers'} {join_names(silent, _MAX_NAMED)}"
     if unmatched:
@@ -162,7 +161,7 @@ def _list_problems(
 
 def _list_sample_problems(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
     """Yield where counters began again, and where samples are missing."""
-    totals = [one for (quantity, *_), one in measured.items() if quantity in _TOTALS]
+    totals = [one for (quantity, *_), one in measured.items() if quantity in TOTALS]
     totals_in = {key[1]: one for key, one in measured.items() if key[0] is Quantity.BROKER_BYTES_IN}
     if reset := {broker: one.resets for broker, one in sorted(totals_in.items()) if one.resets}:
         times = (f"{broker} ({count_of(n, 'time')})" for broker, n in reset.items())
@@ -182,7 +181,7 @@ def _compare_totals(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
     sums: dict[tuple[Quantity, int], float] = defaultdict(float)
     for (quantity, broker, _, _), one in measured.items():
         sums[quantity, broker] += one.rates.mean or 0.0
-    for total, part in _TOTALS.items():
+    for total, part in TOTALS.items():
         for (quantity, broker), value in sorted(sums.items()):
             missing = value - sums.get((part, broker), 0.0)
             if quantity is total and value > 0 and abs(missing) > _TOLERANCE * value:

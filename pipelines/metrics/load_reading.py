@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,9 +18,10 @@ from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
 from pipelines.metrics.load_files import measure_files, read_csv_loads, read_files
+from pipelines.metrics.load_window import Window
 from pipelines.metrics.metric_names import BrokerLabel, MetricNames, parse_metric_names
 from pipelines.metrics.metrics_origin import MetricsOrigin
-from pipelines.metrics.prometheus_server import PrometheusServer, Window
+from pipelines.metrics.prometheus_server import PrometheusServer
 from pipelines.quantities import format_duration
 
 FILE_NAME = "loads-from-metrics.txt"
@@ -90,7 +92,7 @@ def _read_files(
 ) -> CollectedLoads:
     texts = read_files(path)
     listed, csv_problems = check_listed(list(read_csv_loads(texts)), brokers)
-    series = list(measure_files(texts, names, labels, settings.window))
+    series = list(measure_files(texts, names, labels, settings.window, settings.step))
     if listed and not series:
         return CollectedLoads(listed, csv_problems)
     measured = collect_loads(series, names, matcher, brokers)
@@ -108,15 +110,30 @@ def _ask_server(
 ) -> CollectedLoads:
     headers = {name: fill_variables(text, f"metrics.headers.{name}") for name, text in settings.headers.items()}
     server = PrometheusServer(fill_variables(url, "--metrics"), labels, headers)
-    window = Window(end.timestamp(), settings.window, min(settings.step, settings.window))
-    first_s = server.find_first_sample(names, window)
-    covered_s = window.length_s if first_s is None else max(round(window.end_s - first_s), 1)
-    problems = []
-    # The first sample is looked for in steps, and so may be a step too late.
-    if covered_s < window.length_s - max(_MISSING_PART * window.length_s, 2 * window.step_s):
-        problems = [
-            f"the series cover only the last {format_duration(covered_s)} of the window: rates are of this time"
-        ]
-        window = replace(window, length_s=covered_s, step_s=min(window.step_s, covered_s))
+    end_s = round(end.timestamp(), 3)
+    window = Window(end_s, settings.window, settings.step, server.find_scrape_interval(names, end_s))
+    window.check(str(MetricsOrigin(url, None)))
+    window, problems = _limit_window(server, names, window)
     loads = collect_loads(server.measure(names, window), names, matcher, brokers)
     return replace(loads, problems=[*problems, *loads.problems])
+
+
+def _limit_window(server: PrometheusServer, names: MetricNames, window: Window) -> tuple[Window, list[str]]:
+    """Return the part of a window that has samples, and sentences on what is missing.
+
+    Samples are looked for in steps, and so may be found up to a step too late or too early.
+    """
+    first_s, last_s = server.find_first_sample(names, window), server.find_last_sample(names, window)
+    if first_s is None or last_s is None:
+        return window, []
+    problems, begin_s, end_s, step_s = [], window.end_s - window.length_s, window.end_s, window.step_ms / 1_000
+    if last_s + step_s + window.margin_ms / 1_000 < end_s:
+        ended = datetime.fromtimestamp(last_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        problems.append(f"the series end at {ended}: rates are of the time before")
+        end_s = last_s
+    if begin_s + step_s < first_s:
+        begin_s = first_s
+        if (missing_s := first_s - window.end_s + window.length_s) > _MISSING_PART * window.length_s:
+            covered = format_duration(round(window.length_s - missing_s))
+            problems.append(f"the series cover only the last {covered} of the window: rates are of this time")
+    return replace(window, end_s=end_s, length_s=max(math.ceil(end_s - begin_s), 1)), problems

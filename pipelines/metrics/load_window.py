@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pipelines.config.metrics_settings import print_window
 from pipelines.errors import SourceError
+from pipelines.quantities import format_duration
 
 P95 = 0.95
 SAME = 1e-9  # parts of a step that are no difference
@@ -29,13 +30,18 @@ class Window:
     scrape_s: float | None = None  # between two scrapes; None = unknown: a step has four
 
     @property
+    def length(self) -> str:
+        """The window, as a query names it."""
+        return f"[{self.length_s:.0f}s]"
+
+    @property
     def _known_scrape_s(self) -> float:
         return min(self.step_s, self.length_s) / _SCRAPES if self.scrape_s is None else self.scrape_s
 
     @property
     def margin_ms(self) -> int:
         """Milliseconds before a step in which the sample before it is."""
-        return round(1_000 * self._known_scrape_s * _JITTER)
+        return max(round(1_000 * self._known_scrape_s * _JITTER), 1)
 
     @property
     def _usable_ms(self) -> int:
@@ -60,7 +66,8 @@ class Window:
 
     def check(self, place: str, observed_s: float = math.inf) -> None:
         """Raise SourceError if the window has too few scrapes. observed_s: of all samples, also before the window."""
-        shortest = math.ceil(min(_SCRAPES * (self.scrape_s or 0), observed_s))
+        shortest = round(min(_SCRAPES * (self.scrape_s or 0), observed_s))
         if self.length_s < shortest:
-            problem = f"the window of {print_window(round(self.length_s))} is too short for scrapes every {self.scrape_s:g} s"
+            between = format_duration(self.scrape_s or 0)
+            problem = f"the window of {print_window(round(self.length_s))} is too short for scrapes every {between}"
             raise SourceError(place, problem, f"Choose --window {print_window(shortest)} or longer")

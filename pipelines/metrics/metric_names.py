@@ -29,6 +29,7 @@ class Quantity(StrEnum):
     VOLUME_USABLE = "volume_usable"  # its free bytes
 
 
+TOTALS = {Quantity.BROKER_BYTES_IN: Quantity.BYTES_IN, Quantity.BROKER_BYTES_OUT: Quantity.BYTES_OUT}
 VOLUMES = (Quantity.VOLUME_TOTAL, Quantity.VOLUME_USABLE)
 
 
@@ -66,7 +67,7 @@ class MetricName(SettingsSection):
     @model_validator(mode="after")
     def _check(self) -> MetricName:
         is_of_volume = self.quantity in VOLUMES
-        is_of_broker = self.quantity in (Quantity.BROKER_BYTES_IN, Quantity.BROKER_BYTES_OUT)
+        is_of_broker = self.quantity in TOTALS
         is_of_replica = self.quantity in (Quantity.SIZE, Quantity.LOG_END_OFFSET)
         for label, value, is_needed in (
             ("topic", self.topic, not is_of_broker and not is_of_volume),

@@ -114,7 +114,9 @@ def _find_intervals(series: SeriesSet) -> tuple[Ints, Floats]:
     return end, series.times_s[end] - series.times_s[end - 1]
 
 
-def _find_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_], end: Ints, seconds: Floats) -> tuple[Floats, Ints]:
+def _find_rates(
+    series: SeriesSet, is_counter: npt.NDArray[np.bool_], end: Ints, seconds: Floats
+) -> tuple[Floats, Ints]:
     """Return the rate over each interval (k), and which intervals begin a counter again."""
     is_own = is_counter[row_of(series.offsets)[end]]
     increase = series.values[end] - series.values[end - 1]
@@ -123,9 +125,7 @@ def _find_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_], end: Ints,
     return np.where(is_own, increase / seconds, series.values[end]), is_reset.astype(np.int64)
 
 
-def summarise_steps(
-    series: SeriesSet, is_counter: npt.NDArray[np.bool_], window: Window
-) -> tuple[Floats, Floats]:
+def summarise_steps(series: SeriesSet, is_counter: npt.NDArray[np.bool_], window: Window) -> tuple[Floats, Floats]:
     """Return the p95 and the peak of the rates over the steps of a window; NaN for a series without two samples.
 
     Between two samples, a series has one rate. A step counts if some of it is between the first sample and the last.
