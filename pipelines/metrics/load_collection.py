@@ -13,6 +13,7 @@ from pipelines.ingest.formats.topic_loads import (
     Load,
     MeasuredSize,
     MeasuredVolume,
+    PlainLoad,
     TopicLoad,
     WindowRates,
 )
@@ -46,6 +47,13 @@ class CollectedLoads:
     loads: list[Load] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     ambiguous: str | None = None  # why it is not known which of two series counts; None = it is
+    unmatched: int = 0  # series of metrics that are read, but of no broker of the cluster
+    without_bytes: list[str] = field(default_factory=list)  # exporters whose metrics are there instead of loads
+
+    @property
+    def has_rates(self) -> bool:
+        """Whether bytes per second of anything are known."""
+        return any(isinstance(one, TopicLoad | PlainLoad) for one in self.loads)
 
 
 _Key = tuple[Quantity, int, str, int]  # broker, topic (empty for a total) or volume, partition (-1 = none)
@@ -56,10 +64,10 @@ def collect_loads(
 ) -> CollectedLoads:
     """Collect the loads of a cluster. brokers: its ids; those without series are named, and so is whatever is odd.
 
-    Where several metrics show a load, the first of `names` counts; of several series of one metric, the one with the
-    most samples, as they are scrapes of one broker by two jobs.
+    Where several metrics show a load, the first of `names` with a value counts; of several series of one metric, the
+    one with the most samples, as they are scrapes of one broker by two jobs.
     """
-    chosen: dict[_Key, tuple[int, MeasuredSeries]] = {}
+    chosen: dict[_Key, tuple[tuple[bool, int, int], MeasuredSeries]] = {}
     unmatched, twice, different, odd, differing = Counter[str](), 0, 0, 0, set[str]()
     for one in series:
         entry = names.find(one.labels)
@@ -78,14 +86,15 @@ def collect_loads(
         topic = one.labels[name.topic or name.volume or NAME] if name.topic or name.volume else ""
         partition = int(one.labels[name.partition]) if name.partition else -1
         key = (name.quantity, broker, topic, partition)
+        rank = (one.rates == NO_RATES and one.value is None, entry, -one.samples)
         known = chosen.get(key)
-        if known is not None and known[0] == entry:
+        if known is not None and known[0][1] == entry:
             twice += 1
             different += _differ(known[1], one)
             differing |= {label for label, _ in known[1].labels.items() ^ one.labels.items()}
-        if known is None or (entry, -one.samples) < (known[0], -known[1].samples):
-            chosen[key] = (entry, one)
-    out = CollectedLoads()
+        if known is None or rank < known[0]:
+            chosen[key] = (rank, one)
+    out = CollectedLoads(unmatched=unmatched.total())
     measured = {key: one for key, (_, one) in chosen.items()}
     for list_loads in (_list_topic_loads, _list_sizes, _list_appended, _list_volumes):
         out.loads += list_loads(measured)

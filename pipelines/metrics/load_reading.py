@@ -17,12 +17,13 @@ from pipelines.ingest.formats.topic_loads import LoadStatistic, TopicLoad, print
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
-from pipelines.metrics.load_files import measure_files, read_csv_loads, read_files
+from pipelines.metrics.load_files import list_metrics, measure_files, read_csv_loads, read_files
 from pipelines.metrics.load_window import Window
 from pipelines.metrics.metric_names import BrokerLabel, MetricNames, parse_metric_names
 from pipelines.metrics.metrics_origin import MetricsOrigin
 from pipelines.metrics.prometheus_server import PrometheusServer
 from pipelines.quantities import format_duration
+from udfs.plurals import join_names
 
 FILE_NAME = "loads-from-metrics.txt"
 # The number at the end of the first part of a host name: kafka-2.example.com:9092, b-2.prod.kafka.eu-1.amazonaws.com, 2
@@ -51,7 +52,9 @@ def read_loads(
         remedy = "If they are of two clusters, set metrics.cluster_label or metrics.labels"
         raise SourceError(str(origin), loads.ambiguous, remedy)
     if not loads.loads:
-        raise SourceError(str(origin), _explain_no_loads(loads, labels), _NO_LOADS_REMEDY)
+        raise SourceError(str(origin), *_explain_no_loads(loads, labels))
+    if loads.without_bytes:
+        loads.problems.append(f"there are {_describe_exporters(loads)}. {_NO_BYTES_REMEDY}")
     statistic = LoadStatistic(settings.statistic)
     moment = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     header = str(origin)
@@ -60,13 +63,26 @@ def read_loads(
     return list(print_loads(header, loads.loads, loads.problems, statistic))
 
 
-_NO_LOADS_REMEDY = "Check the names of the metrics and labels: settings [metrics] and conf/metrics.toml"
+_NO_BYTES_REMEDY = (
+    "Scrape the brokers themselves, as jmx_exporter does, or write their bytes per second into a CSV file"
+)
 
 
-def _explain_no_loads(loads: CollectedLoads, labels: Mapping[str, str]) -> str:
+def _explain_no_loads(loads: CollectedLoads, labels: Mapping[str, str]) -> tuple[str, str]:
+    """Return the problem and its remedy."""
     chosen = " with " + ", ".join(f'{name}="{value}"' for name, value in labels.items()) if labels else ""
-    reasons = f" ({'; '.join(loads.problems)})" if loads.problems else ""
-    return f"has no loads{chosen} within the window{reasons}"
+    problem = f"has no loads{chosen} within the window"
+    if loads.without_bytes:
+        return f"{problem}, but {_describe_exporters(loads)}", _NO_BYTES_REMEDY
+    problem += f" ({'; '.join(loads.problems)})" if loads.problems else ""
+    if loads.unmatched:
+        return problem, "Name the label that has the id of the broker, or its host: --set metrics.broker_label=LABEL"
+    return problem, "Check the names of the metrics and labels: settings [metrics] and conf/metrics.toml"
+
+
+def _describe_exporters(loads: CollectedLoads) -> str:
+    verb = "counts" if len(loads.without_bytes) == 1 else "count"
+    return f"metrics of {join_names(loads.without_bytes)}, which {verb} no bytes per broker"
 
 
 def _read_names(settings: MetricsSettings) -> MetricNames:
@@ -96,6 +112,8 @@ def _read_files(
     if listed and not series:
         return CollectedLoads(listed, csv_problems)
     measured = collect_loads(series, names, matcher, brokers)
+    if not listed and not measured.has_rates:
+        measured.without_bytes = names.find_without_bytes(list_metrics(texts))
     return replace(measured, loads=[*listed, *measured.loads], problems=[*csv_problems, *measured.problems])
 
 
@@ -115,6 +133,8 @@ def _ask_server(
     window.check(str(MetricsOrigin(url, None)))
     window, problems = _limit_window(server, names, window)
     loads = collect_loads(server.measure(names, window), names, matcher, brokers)
+    if not loads.has_rates:
+        loads.without_bytes = server.find_without_bytes(names, window.end_s)
     return replace(loads, problems=[*problems, *loads.problems])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -41,14 +41,18 @@ class MetricKind(StrEnum):
     GAUGE = "gauge"  # bytes, or an offset
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
+def _check_pattern(pattern: str) -> str:
     try:
-        compiled = re.compile(pattern)
+        re.compile(pattern)
     except re.error as error:
         raise ValueError(f"is no regular expression: {error}") from error
-    if compiled.groupindex.keys() not in ({"id"}, {"host"}):
+    return pattern
+
+
+def _check_broker_pattern(pattern: str) -> str:
+    if re.compile(_check_pattern(pattern)).groupindex.keys() not in ({"id"}, {"host"}):
         raise ValueError("needs one named group, (?P<id>...) or (?P<host>...)")
-    return compiled
+    return pattern
 
 
 class MetricName(SettingsSection):
@@ -105,7 +109,14 @@ class BrokerLabel(SettingsSection):
     """A label that names a broker. pattern: matches the whole label, with the group `id` or `host`."""
 
     label: str
-    pattern: Annotated[str, AfterValidator(lambda text: _compile(text).pattern)]
+    pattern: Annotated[str, AfterValidator(_check_broker_pattern)]
+
+
+class ExporterWithoutBytes(SettingsSection):
+    """An exporter that does not count the bytes of brokers. metrics: a pattern of the names of its metrics."""
+
+    exporter: str
+    metrics: Annotated[str, AfterValidator(_check_pattern)]
 
 
 class MetricNames(SettingsSection):
@@ -113,10 +124,19 @@ class MetricNames(SettingsSection):
 
     names: tuple[MetricName, ...]
     brokers: tuple[BrokerLabel, ...]
+    without_bytes: tuple[ExporterWithoutBytes, ...] = ()
 
     def find(self, labels: Mapping[str, str]) -> int | None:
         """Return the index of the first entry that a series matches, or None."""
         return next((index for index, one in enumerate(self.names) if one.matches(labels)), None)
+
+    def find_without_bytes(self, metrics: Iterable[str]) -> list[str]:
+        """Return the exporters without bytes that some of these metrics are of; each metric is of the first."""
+        found = {
+            next((one.exporter for one in self.without_bytes if re.fullmatch(one.metrics, metric)), None)
+            for metric in metrics
+        }
+        return [one.exporter for one in self.without_bytes if one.exporter in found]
 
 
 def parse_metric_names(text: str, origin: str) -> MetricNames:

@@ -57,6 +57,15 @@ class PrometheusServer:
                     return scrape_s
         return None
 
+    def find_without_bytes(self, names: MetricNames, end_s: float) -> list[str]:
+        """Return the exporters without bytes whose metrics the server has."""
+        if not names.without_bytes:
+            return []
+        pattern = json.dumps("|".join(one.metrics for one in names.without_bytes))
+        query = f"group by ({NAME}) ({{{','.join([f'{NAME}=~{pattern}', *_write_matchers(self.labels)])}}})"
+        with requests.Session() as session:
+            return names.find_without_bytes(one["metric"][NAME] for one in self._fetch(session, query, end_s))
+
     def find_first_sample(self, names: MetricNames, window: Window) -> float | None:
         """Return when the first sample of any broker's total within the window is; None = there is none."""
         return self._find_sample("min", names, window)
@@ -144,10 +153,14 @@ class PrometheusServer:
 
 def _write_selector(name: MetricName, labels: Mapping[str, str]) -> str:
     """Write the selector of a metric's series."""
-    matchers = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in {**labels, **name.labels}.items()]
+    matchers = _write_matchers({**labels, **name.labels})
     matchers += [f'{key}=""' for key in name.without]
     matchers += [f'{key}!=""' for key in name.places]
     return f"{name.metric}{{{','.join(matchers)}}}"
+
+
+def _write_matchers(labels: Mapping[str, str]) -> list[str]:
+    return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in labels.items()]
 
 
 def _write_gauge_query(name: MetricName, selector: str, window: Window) -> str:

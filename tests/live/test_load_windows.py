@@ -75,6 +75,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     for topic, counts in _make_counters(times).items():
         labels = f'{{broker_id="1"{f",topic={json.dumps(topic)}" if topic else ""}}}'
         lines += [f"{_METRIC}_total{labels} {value:.3f} {at:.3f}" for at, value in zip(times, counts, strict=True)]
+    lines += ["# TYPE kafka_topic_partition_leader gauge"]
+    lines += [f'kafka_topic_partition_leader{{topic="t",env="other"}} 1 {_LAST}']
     (folder / "scrapes.txt").write_text("\n".join([*lines, "# EOF\n"]))
     command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "scrapes.txt", "data"]
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
@@ -153,3 +155,10 @@ def test_rates_are_of_the_time_that_samples_cover(
 ) -> None:
     end = datetime.fromtimestamp(_LAST + late_s, UTC)
     assert _read(url, file, "server", window, end, missing)["steady"] == pytest.approx((_BASE, _BASE, _BASE), rel=0.01)
+
+
+def test_exporter_without_bytes_is_named(url: str) -> None:
+    settings = load_settings(['metrics.labels={"env": "other"}']).metrics
+    problem = r'no loads with env="other" within the window, but metrics of kafka_exporter, which counts no bytes'
+    with pytest.raises(SourceError, match=problem):
+        read_loads(MetricsOrigin(url, None), settings, "prod", _BROKERS, _END)

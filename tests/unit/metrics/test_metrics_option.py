@@ -114,6 +114,55 @@ def test_secrets_are_filled_in_late_and_not_shown() -> None:
     assert str(MetricsOrigin("http://ann:s3cret@p:9090", None)) == "prometheus=http://***@p:9090"
 
 
+_SCRAPES = Path(__file__).with_name("scrapes")
+
+
+@pytest.mark.parametrize(
+    ("scrape", "sizes", "rates"),
+    [
+        # One scrape has no rate of a counter, but one that the exporter computed itself.
+        ("lower-case-jmx", [7777, None, None], [12.5, None, None]),
+        ("broker-name-with-prefix", [5000, None, None], [None, None, None]),
+    ],
+)
+def test_names_of_exporters_are_known(scrape: str, sizes: list[int | None], rates: list[float | None]) -> None:
+    settings = load_settings().metrics
+    brokers = [KnownBroker(id_, None) for id_ in (1, 2, 3)]
+    source = _SCRAPES / f"{scrape}.prom"
+    lines = read_loads(MetricsOrigin(None, source), settings, "prod", brokers, datetime.now(UTC))
+    facts = [line for line in lines[1:] if not line.startswith("problem")]
+    expected = [f"size of topic tolls partition 0 on broker 1: {sizes[0]} bytes"]
+    if rates[0] is not None:
+        within = f"mean {rates[0]}, p95 {rates[0]}, peak {rates[0]}"
+        unknown = "mean -, p95 -, peak -"
+        expected.insert(
+            0, f"load of topic tolls on broker 1: in {rates[0]} B/s, out - B/s (in {within}; out {unknown})"
+        )
+    assert facts == expected
+
+
+def test_exporter_without_bytes_is_named() -> None:
+    done = call(
+        "what-if", str(_SCRAPES / "describe.txt"), "--metrics", str(_SCRAPES / "kafka-exporter.prom"), code=EXIT_INPUT
+    )
+    assert done.stdout == ""
+    text = " ".join(done.stderr.split())
+    assert "no loads within the window, but metrics of kafka_exporter, which counts no bytes per broker." in text
+    assert (
+        "Scrape the brokers themselves, as jmx_exporter does, or write their bytes per second into a CSV file" in text
+    )
+    assert "no series of brokers" not in text
+
+
+def test_unknown_name_of_a_broker_names_the_setting(folder: Path) -> None:
+    metric = 'kafka_log_log_size{{broker="{}",topic="orders",partition="0"}} 5\n'
+    (folder / "scrape.prom").write_text(metric.format("blue"))
+    done = call("what-if", "d.txt", "--metrics", "scrape.prom", code=EXIT_INPUT)
+    text = " ".join(done.stderr.split())
+    assert "1 series name no broker of the cluster: broker=blue" in text
+    assert "--set metrics.broker_label=LABEL" in text
+
+
 def test_host_label_is_matched(folder: Path) -> None:
     metric = 'kafka_server_BrokerTopicMetrics_OneMinuteRate{name="BytesInPerSec",topic="orders",node="%s"} %d\n'
     (folder / "scrape.prom").write_text(metric % ("b1.example.com:9404", 5) + metric % ("b2.example.com", 7))
