@@ -53,8 +53,9 @@ def test_topics_without_rates_are_named(folder: Path) -> None:
     assert "whose rates" not in call("what-if", "d.txt").stdout
 
 
-def test_plan_balances_bytes_of_metrics(folder: Path) -> None:
-    command = ("plan", "prod=d.txt", "--goal", "leaders", "--metrics", "prod=loads.csv", "--json", "-")
+@pytest.mark.parametrize("more", [(), ("--format", "describe")])  # of the user's files; that of the loads is known
+def test_plan_balances_bytes_of_metrics(folder: Path, more: tuple[str, ...]) -> None:
+    command = ("plan", "prod=d.txt", "--goal", "leaders", "--metrics", "prod=loads.csv", "--json", "-", *more)
     balance = json.loads(call(*command).stdout)["before"]["balance"]
     assert balance["bytes_in_per_s"]["max_over_mean"] == 1  # each broker has a replica of both partitions
     assert balance["bytes_out_per_s"]["max_over_mean"] == pytest.approx(400 / 300, abs=1e-6)  # of what it leads
@@ -65,6 +66,7 @@ def test_plan_balances_bytes_of_metrics(folder: Path) -> None:
     [
         (["--window", "7d"], EXIT_USAGE, "--window is for --metrics"),
         (["--metrics", "loads.csv", "--window", "a week"], EXIT_USAGE, "write a time of at most 400 days"),
+        (["--metrics", "test=loads.csv"], EXIT_USAGE, "--metrics test=loads.csv: no source is named so"),
         (["--metrics", "no.csv"], EXIT_INPUT, "no.csv: there is no such file or folder of metrics"),
         (["--metrics", "prometheus=b1:9090"], EXIT_INPUT, "is not the URL of a Prometheus server"),
         (["--metrics", "http://b1:9090"], EXIT_INPUT, "For a Prometheus server, write prometheus=http://..."),
@@ -85,6 +87,35 @@ def test_plan_balances_bytes_of_metrics(folder: Path) -> None:
 def test_errors(folder: Path, arguments: list[str], code: int, problem: str) -> None:
     done = call("what-if", "d.txt", *arguments, code=code)
     assert problem in " ".join(done.stderr.split())
+
+
+def test_options_without_effect_are_named(folder: Path) -> None:
+    done = call("what-if", "d.txt", "--metrics", "loads.csv", "--window", "1h")
+    assert "--window has no effect: the loads of loads.csv are not of a window" in done.stderr
+    assert "--window" not in call("what-if", "d.txt", "--metrics", "loads.csv").stderr
+    done = call("what-if", "kafka://127.0.0.1:9", "--format", "describe", code=EXIT_USAGE)
+    assert "--format is for files: leave it out to read kafka://127.0.0.1:9" in " ".join(done.stderr.split())
+
+
+def test_files_in_other_formats_than_that_of_the_option_are_named(folder: Path) -> None:
+    saved = folder / "saved"
+    saved.mkdir()
+    (saved / "d.txt").write_text(_DESCRIBE)
+    (saved / FILE_NAME).write_text("loads from loads.csv\nload of topic orders on broker 1: in 1.0 B/s, out 2.0 B/s\n")
+    done = call("what-if", "saved", "--format", "describe")
+    problem = f"saved/{FILE_NAME}: has nothing in the format describe of --format"
+    assert problem in done.stderr
+    assert "d.txt" not in done.stderr
+    assert problem not in call("what-if", "saved").stderr
+
+
+def test_brokers_are_those_of_the_format(folder: Path) -> None:
+    """The name of this file is that of a Kafka log dir's, so that only --format makes it a describe."""
+    (folder / "recovery-point-offset-checkpoint").write_text(_DESCRIBE)
+    done = call(
+        "what-if", "recovery-point-offset-checkpoint", "--format", "describe", "--metrics", "loads.csv", "--json", "-"
+    )
+    assert done.stderr.count("read loads.csv: 2 lines of loads") == 1
 
 
 def test_metrics_of_another_cluster_are_not_used(folder: Path) -> None:
