@@ -56,7 +56,7 @@ def read_loads(
     if loads.without_bytes:
         loads.problems.append(f"there are {_describe_exporters(loads)}. {_NO_BYTES_REMEDY}")
     statistic = LoadStatistic(settings.statistic)
-    moment = end.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = _print_moment(end) if origin.url else "the last sample"
     header = str(origin)
     if any(isinstance(one, TopicLoad) for one in loads.loads):  # CSV has neither a window nor a statistic
         header += f", {print_window(settings.window)} until {moment}, {statistic}"
@@ -83,6 +83,10 @@ def _explain_no_loads(loads: CollectedLoads, labels: Mapping[str, str]) -> tuple
 def _describe_exporters(loads: CollectedLoads) -> str:
     verb = "counts" if len(loads.without_bytes) == 1 else "count"
     return f"metrics of {join_names(loads.without_bytes)}, which {verb} no bytes per broker"
+
+
+def _print_moment(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _read_names(settings: MetricsSettings) -> MetricNames:
@@ -148,7 +152,7 @@ def _limit_window(server: PrometheusServer, names: MetricNames, window: Window) 
         return window, []
     problems, begin_s, end_s, step_s = [], window.end_s - window.length_s, window.end_s, window.step_ms / 1_000
     if last_s + step_s + window.margin_ms / 1_000 < end_s:
-        ended = datetime.fromtimestamp(last_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ended = _print_moment(datetime.fromtimestamp(last_s, UTC))
         problems.append(f"the series end at {ended}: rates are of the time before")
         end_s = last_s
     if begin_s + step_s < first_s:

@@ -132,11 +132,11 @@ class MetricNames(SettingsSection):
 
     def find_without_bytes(self, metrics: Iterable[str]) -> list[str]:
         """Return the exporters without bytes that some of these metrics are of; each metric is of the first."""
-        found = {
+        exporters = {
             next((one.exporter for one in self.without_bytes if re.fullmatch(one.metrics, metric)), None)
             for metric in metrics
         }
-        return [one.exporter for one in self.without_bytes if one.exporter in found]
+        return [one.exporter for one in self.without_bytes if one.exporter in exporters]
 
 
 def parse_metric_names(text: str, origin: str) -> MetricNames:

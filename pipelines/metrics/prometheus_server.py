@@ -79,8 +79,8 @@ class PrometheusServer:
             for name in _list_totals(names):
                 times = f"timestamp({_write_selector(name, self.labels)})"
                 query = f"{function}({function}_over_time({times}{window.length[:-1]}:{_print_ms(window.step_ms)}]))"
-                if found := self._query(session, query, window.end_s):
-                    return next(iter(found.values()))
+                if moments := self._query(session, query, window.end_s):
+                    return next(iter(moments.values()))
         return None
 
     def _measure_metric(self, session: requests.Session, name: MetricName, window: Window) -> Iterator[MeasuredSeries]:
