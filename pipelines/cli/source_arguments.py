@@ -132,12 +132,15 @@ class MetricsRequest(NamedTuple):
         file = (folder or _create_folder()) / FILE_NAME
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         print_message(f"read {lines[0].removeprefix('loads from ')}: {format_count(len(lines) - 1, 'line')} of loads")
+        older = [one for one in source.files if one.name == FILE_NAME]
+        if older:
+            print_message(f"{older[0]} is not used: --metrics replaces it")
         if self.has_window and not have_window(lines):
             print_warning(f"--window has no effect: the loads of {origin} are not of a window")
         options = shlex.join(word for text in self.texts for word in ("--metrics", hide_secrets(text)))
         return replace(
             source,
-            files=(*source.files, file),
+            files=(*(one for one in source.files if one not in older), file),
             own_files=(file,),
             address=source.name_place(),
             options=f"{source.options} {options} --window {print_window(self.settings.window)}".lstrip(),

@@ -46,6 +46,11 @@ def read_files(path: Path) -> dict[Path, str]:
     return {one: read_text(one) for one in files}
 
 
+def list_skipped(path: Path) -> list[str]:
+    """Return the names of the sub-folders of a folder, whose files are not read."""
+    return sorted(f"{one.name}/" for one in path.iterdir() if one.is_dir()) if path.is_dir() else []
+
+
 def read_csv_loads(texts: Mapping[Path, str]) -> Iterator[Load]:
     """Yield the loads of the CSV files among these."""
     for path, text in texts.items():
@@ -75,9 +80,12 @@ def measure_files(
     few scrapes.
     """
     series = _select_labels(_read_series(texts), names, labels)
-    window, series = _select_window(series, window_s, step_s, " and ".join(map(str, texts)))
     kinds = [None if (at := names.find(one)) is None else names.names[at].kind for one in series.labels]
     is_counter = np.array([kind is MetricKind.COUNTER for kind in kinds], dtype=np.bool_)
+    scrape_s = find_scrape_interval(
+        series.take([row for row, kind in enumerate(kinds) if kind is not MetricKind.GAUGE])
+    )
+    window, series = _select_window(series, window_s, step_s, scrape_s, " and ".join(map(str, texts)))
     target = _number_targets(series)
     covered_s = _find_covered(series, target)
     series = begin_at_zero(series, is_counter, target)
@@ -102,10 +110,12 @@ def measure_files(
             yield MeasuredSeries(one, of_window, None, samples, int(rates.resets[row]), int(rates.gaps[row]))
 
 
-def _select_window(series: SeriesSet, window_s: int, step_s: float, place: str) -> tuple[Window, SeriesSet]:
+def _select_window(
+    series: SeriesSet, window_s: int, step_s: float, scrape_s: float | None, place: str
+) -> tuple[Window, SeriesSet]:
     """Return the window before the last sample, no longer than the samples, and the samples in it."""
     end_s, begin_s = float(series.times_s.max(initial=0)), float(series.times_s.min(initial=np.inf))
-    window = Window(end_s, window_s, step_s, find_scrape_interval(series))
+    window = Window(end_s, window_s, step_s, scrape_s)
     window.check(place, max(end_s - begin_s, 0))
     series = series.select(end_s - window_s, end_s)
     covered_s = end_s - float(series.times_s.min(initial=end_s))  # no sample is before the first one

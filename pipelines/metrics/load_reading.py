@@ -17,7 +17,7 @@ from pipelines.ingest.formats.topic_loads import LoadStatistic, TopicLoad, print
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
-from pipelines.metrics.load_files import list_metrics, measure_files, read_csv_loads, read_files
+from pipelines.metrics.load_files import list_metrics, list_skipped, measure_files, read_csv_loads, read_files
 from pipelines.metrics.load_window import Window
 from pipelines.metrics.metric_names import BrokerLabel, MetricNames, parse_metric_names
 from pipelines.metrics.metrics_origin import MetricsOrigin
@@ -29,6 +29,7 @@ FILE_NAME = "loads-from-metrics.txt"
 # The number at the end of the first part of a host name: kafka-2.example.com:9092, b-2.prod.kafka.eu-1.amazonaws.com, 2
 _ID = r"(?:[^.:]*[^0-9.:])?(?P<id>[0-9]+)(?:[.:].*)?"
 _HOST = r"(?P<host>.+?)(?::[0-9]+)?"
+_MAX_NAMED = 5
 _MISSING_PART = 0.05  # of the window; less is not worth a warning
 
 
@@ -111,14 +112,16 @@ def _read_files(
     brokers: Sequence[int],
 ) -> CollectedLoads:
     texts = read_files(path)
-    listed, csv_problems = check_listed(list(read_csv_loads(texts)), brokers)
+    listed, problems = check_listed(list(read_csv_loads(texts)), brokers)
+    if skipped := list_skipped(path):
+        problems.append(f"only files directly in the folder are read, not {join_names(skipped, _MAX_NAMED)}")
     series = list(measure_files(texts, names, labels, settings.window, settings.step))
     if listed and not series:
-        return CollectedLoads(listed, csv_problems)
+        return CollectedLoads(listed, problems)
     measured = collect_loads(series, names, matcher, brokers)
     if not listed and not measured.has_rates:
         measured.without_bytes = names.find_without_bytes(list_metrics(texts))
-    return replace(measured, loads=[*listed, *measured.loads], problems=[*csv_problems, *measured.problems])
+    return replace(measured, loads=[*listed, *measured.loads], problems=[*problems, *measured.problems])
 
 
 def _ask_server(

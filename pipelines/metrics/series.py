@@ -15,6 +15,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Labels = Mapping[str, str]
 
+_FEW = 3  # intervals
 _GAP = 3.0  # an interval is a gap if it is longer than this many times the usual one
 
 
@@ -102,9 +103,15 @@ class RateStatistics:
 
 
 def find_scrape_interval(series: SeriesSet) -> float | None:
-    """Return the usual seconds between two samples of a series; None without any."""
-    _, seconds = _find_intervals(series)
-    return float(np.quantile(seconds, 0.5, method="lower")) if len(seconds) else None
+    """Return the usual seconds between two samples, of the series that is scraped least often; None without any.
+
+    Series of few samples count only if there are no others, as broken ones have long intervals.
+    """
+    end, seconds = _find_intervals(series)
+    row = row_of(series.offsets)[end]
+    counts = np.bincount(row, minlength=len(series.labels))
+    usual = _find_usual(row, seconds, counts)[counts >= min(_FEW, counts.max(initial=1))]
+    return float(usual.max()) if len(usual) else None
 
 
 def _find_intervals(series: SeriesSet) -> tuple[Ints, Floats]:
@@ -193,12 +200,17 @@ def summarise_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_]) -> Rat
 
 def _is_gap(row: Ints, seconds: Floats, n: int) -> npt.NDArray[np.bool_]:
     """Return which intervals are gaps: bool (k). row, seconds: series of each interval, and its length."""
-    counts = np.bincount(row, minlength=n)
-    begins = np.cumsum(counts) - counts
-    usual = np.full(n, np.inf)
-    present = counts > 0
-    usual[present] = seconds[np.lexsort((seconds, row))][(begins + (counts - 1) // 2)[present]]  # the lower median
+    usual = _find_usual(row, seconds, np.bincount(row, minlength=n))
     return np.asarray(seconds > _GAP * usual[row], dtype=np.bool_)
+
+
+def _find_usual(row: Ints, seconds: Floats, counts: Ints) -> Floats:
+    """Return the lower median of the intervals of each series, inf without any. counts: intervals of each (n)."""
+    begins = np.cumsum(counts) - counts
+    usual = np.full(len(counts), np.inf)
+    present = counts > 0
+    usual[present] = seconds[np.lexsort((seconds, row))][(begins + (counts - 1) // 2)[present]]
+    return usual
 
 
 def _find_quantile(row: Ints, rate: Floats, weight: Floats, total: Floats, quantile: float) -> Floats:

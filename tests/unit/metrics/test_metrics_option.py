@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.source_arguments import MetricsRequest, open_source
 from pipelines.config.environment_variables import fill_variables
 from pipelines.config.settings import load_settings
 from pipelines.errors import EXIT_INPUT, EXIT_USAGE, SettingsError, SourceError
@@ -107,6 +108,25 @@ def test_files_in_other_formats_than_that_of_the_option_are_named(folder: Path) 
     assert problem in done.stderr
     assert "d.txt" not in done.stderr
     assert problem not in call("what-if", "saved").stderr
+
+
+def test_loads_of_a_folder_are_replaced_by_those_of_the_option(folder: Path) -> None:
+    """As of a snapshot that was saved with its loads."""
+    saved = folder / "saved"
+    saved.mkdir()
+    (saved / "d.txt").write_text(_DESCRIBE)
+    (saved / FILE_NAME).write_text("load of topic orders on broker 1: in 1.0 B/s, out 2.0 B/s\n")
+    request = MetricsRequest.of_options(["loads.csv"], None, load_settings())
+    snapshot = load_snapshot(open_source("saved", None, request))
+    assert snapshot.partitions["bytes_in_per_s"].to_pylist() == [100, 300]
+    assert snapshot.conflicts.num_rows == 0
+
+
+def test_folders_in_a_folder_of_metrics_are_named(folder: Path) -> None:
+    (folder / "scrapes" / "b2").mkdir(parents=True)
+    (folder / "scrapes" / "loads.csv").write_text(_CSV)
+    done = call("what-if", "d.txt", "--metrics", "scrapes")
+    assert "only files directly in the folder are read, not b2/" in done.stdout
 
 
 def test_brokers_are_those_of_the_format(folder: Path) -> None:

@@ -134,4 +134,11 @@ def test_rates_of_steps_are_those_between_their_ends() -> None:
 
 def test_scrape_interval_is_the_usual_one() -> None:
     assert find_scrape_interval(_series([(0, 1), (15, 1), (30, 1), (300, 1)], [(7, 1), (22, 1)])) == 15
+    broken = [(0.0, 1.0), (900.0, 1.0)]
+    assert find_scrape_interval(_series([(t, 1.0) for t in range(0, 90, 15)], broken)) == 15
+    assert (
+        find_scrape_interval(_series([(t, 1.0) for t in range(0, 90, 15)], [(0, 1), (30, 1), (60, 1), (90, 1)])) == 30
+    )
+    assert find_scrape_interval(_series(broken)) == 900
     assert find_scrape_interval(_series([(0, 1)], [])) is None
+    assert find_scrape_interval(_series()) is None
