@@ -28,6 +28,7 @@ from pipelines.metrics.series import (
     summarise_steps,
 )
 from udfs.arrow.ragged import row_of
+from udfs.plurals import join_names
 
 # A scrape does not say which broker it is of, and when it was made. The name of its file may: broker-2-1764200000.prom
 _BROKER = re.compile(r"(?:.*[^0-9])?(?:broker|kafka|node)[-_]?(?P<id>[0-9]{1,10})(?:[^0-9].*)?", re.I)
@@ -85,7 +86,7 @@ def measure_files(
     scrape_s = find_scrape_interval(
         series.take([row for row, kind in enumerate(kinds) if kind is not MetricKind.GAUGE])
     )
-    window, series = _select_window(series, window_s, step_s, scrape_s, " and ".join(map(str, texts)))
+    window, series = _select_window(series, window_s, step_s, scrape_s, join_names(texts))
     target = _number_targets(series)
     covered_s = _find_covered(series, target)
     series = begin_at_zero(series, is_counter, target)

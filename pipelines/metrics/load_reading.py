@@ -16,7 +16,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import LoadStatistic, TopicLoad, print_loads
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
-from pipelines.metrics.load_csv import check_listed
+from pipelines.metrics.load_csv import check_listed, is_csv
 from pipelines.metrics.load_files import list_metrics, list_skipped, measure_files, read_csv_loads, read_files
 from pipelines.metrics.load_window import Window
 from pipelines.metrics.metric_names import BrokerLabel, MetricNames, parse_metric_names
@@ -117,6 +117,8 @@ def _read_files(
         problems.append(f"only files directly in the folder are read, not {join_names(skipped, _MAX_NAMED)}")
     series = list(measure_files(texts, names, labels, settings.window, settings.step))
     if listed and not series:
+        if others := [file.name for file, text in texts.items() if not is_csv(text)]:
+            problems.append(f"no metric of {join_names(others, _MAX_NAMED)} gives loads")
         return CollectedLoads(listed, problems)
     measured = collect_loads(series, names, matcher, brokers)
     if not listed and not measured.has_rates:

@@ -122,11 +122,13 @@ def test_loads_of_a_folder_are_replaced_by_those_of_the_option(folder: Path) -> 
     assert snapshot.conflicts.num_rows == 0
 
 
-def test_folders_in_a_folder_of_metrics_are_named(folder: Path) -> None:
+def test_what_is_not_used_of_a_folder_of_metrics_is_named(folder: Path) -> None:
     (folder / "scrapes" / "b2").mkdir(parents=True)
     (folder / "scrapes" / "loads.csv").write_text(_CSV)
+    (folder / "scrapes" / "lag.prom").write_text("kafka_consumergroup_lag 5\n")
     done = call("what-if", "d.txt", "--metrics", "scrapes")
     assert "only files directly in the folder are read, not b2/" in done.stdout
+    assert "no metric of lag.prom gives loads" in done.stdout
 
 
 def test_brokers_are_those_of_the_format(folder: Path) -> None:
