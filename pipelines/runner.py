@@ -172,7 +172,8 @@ class Run:
             at = first_read.get(key, context.as_of)
             check_source(source, context.format_name, context.settings.ingest.max_file_bytes)
             for file in source.files:
-                place = get_name(file), context.format_name, os.fsencode(file.resolve()), at
+                form = source.choose_format(file, context.format_name)
+                place = get_name(file), form, os.fsencode(file.resolve()), at
                 parts = count_parts(file.stat().st_size)
                 rows += [(key.cluster_id, key.snapshot_id, *place, part, parts) for part in range(parts)]
         files = create_frame(self._spark, rows, FILES).repartition(len(rows))

@@ -23,7 +23,7 @@ from pipelines.cli.option_values import (
 from pipelines.cli.text_format import format_count, print_line, print_message, print_warning
 from pipelines.config.metrics_settings import print_window
 from pipelines.config.settings import Settings, load_settings
-from pipelines.errors import SettingsError
+from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.sources import Source
 from pipelines.logging_setup import LogLevel, configure_logging
 from pipelines.metrics.metrics_origin import hide_secrets
@@ -40,7 +40,7 @@ FormatOption = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="Read every file in this format, as in describe or kcat; a wrong name lists all.",
+        help="Read every file of a source in this format, as in describe or kcat; a wrong name lists all.",
         metavar="NAME",
         show_default="detected",
         parser=parse_format,
@@ -178,12 +178,23 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
 
     print_warnings([source])
     snapshot = load_snapshot(source, format_name, (settings or load_settings([])).ingest.max_file_bytes)
-    problems = list_problems(snapshot.files)
+    problems = [*list_problems(snapshot.files), *_list_other_formats(snapshot, format_name)]
     for problem in problems[:_MAX_PROBLEMS]:
         print_warning(f"nothing of this file is used: {problem}")
     if len(problems) > _MAX_PROBLEMS:
         print_warning(f"nothing of {format_count(len(problems) - _MAX_PROBLEMS, 'more file')} is used")
     return snapshot
+
+
+def _list_other_formats(snapshot: Snapshot, format_name: str | None) -> list[SourceError]:
+    """Return the files in which --format has found nothing, such as other files of a folder; none without --format."""
+    if format_name is None:
+        return []
+    others = {row["source"] for row in snapshot.outcomes.to_pylist() if row["outcome"] == "ignored"}
+    others -= {row["source"] for row in snapshot.outcomes.to_pylist() if row["outcome"] != "ignored"}
+    problem = f"has nothing in the format {format_name} of --format"
+    remedy = "Leave out --format, or put files of one format into a folder"
+    return [SourceError(str(file.path), problem, remedy) for file in snapshot.files if file.name in others]
 
 
 class StateOptions(NamedTuple):

@@ -70,7 +70,8 @@ def hotspots(
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
     state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
-    opened = open_source(source, command_config, MetricsRequest.of_options(metrics, window, settings))
+    loads = MetricsRequest.of_options(metrics, window, settings)
+    opened = open_source(source, command_config, loads, format_name)
     snapshot = state.apply(common.read_snapshot(opened, format_name, settings))
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)

@@ -50,7 +50,7 @@ def inspect(
     command_config: CommandConfigOption = None,
 ) -> None:
     """Show how each file of a source is read. Does not start Spark."""
-    snapshot = read_snapshot(open_source(source, command_config), format_name)
+    snapshot = read_snapshot(open_source(source, command_config, None, format_name), format_name)
     write_answer(json_file, build_answer(snapshot) if json_file is not None else None, render_snapshot(snapshot))
 
 

@@ -162,7 +162,7 @@ def plan(
         others = [*(option for option in written.written if option != _ADD), *["--out"] * (out is not None)]
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
-        opened = open_source(source, command_config, loads)
+        opened = open_source(source, command_config, loads, format_name)
         snapshot = state.apply(common_options.read_snapshot(opened, format_name, settings))
         common_options.print_findings(snapshot)
         common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
@@ -180,7 +180,9 @@ def plan(
         request, limits = parse_request(written, settings), parse_limits(written, settings)
     except SettingsError as error:  # wrong usage, not a wrong file
         raise typer.BadParameter(str(error)) from error
-    snapshot = common_options.read_snapshot(open_source(source, command_config, loads), format_name, settings)
+    snapshot = common_options.read_snapshot(
+        open_source(source, command_config, loads, format_name), format_name, settings
+    )
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
     snapshot = state.apply(snapshot)

@@ -107,7 +107,7 @@ def run(
     from pipelines.stages.stage_registry import steps_between
 
     result, unreachable = open_sources(
-        sources, command_configs, MetricsRequest.of_options(metrics, window, settings, as_of)
+        sources, command_configs, MetricsRequest.of_options(metrics, window, settings, as_of), format_name
     )
     try:
         steps = steps_between(first, last)

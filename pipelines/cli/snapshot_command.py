@@ -50,6 +50,7 @@ def snapshot(
     try:
         with create_folder(out.absolute()) as folder:
             written = save_live_cluster(source, command_config, folder, loads, offsets=offsets)
+            loads.check_names([written.cluster_id])
             names = [file.name for file in written.files]
     except OSError as error:
         raise SettingsError(f"--out {out}: cannot be written: {error.strerror}. Name another folder") from error

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from pipelines.cli.option_values import parse_place
-from pipelines.cli.text_format import format_count, print_error, print_message
+from pipelines.cli.text_format import format_count, print_error, print_message, print_warning
 from pipelines.config.metrics_settings import MetricsSettings, parse_duration, print_window
 from pipelines.config.settings import Settings
 from pipelines.errors import KafkaPlacementError, SourceError
@@ -80,11 +80,12 @@ _FOLDERS: list[TemporaryDirectory[str]] = []
 
 
 class MetricsRequest(NamedTuple):
-    """What --metrics asks for. texts: its values as written; end: of the window, in UTC."""
+    """What --metrics asks for. texts: its values as written; end: of the window, in UTC; has_window: by --window."""
 
     texts: Sequence[str]
     settings: MetricsSettings
     end: datetime
+    has_window: bool = False
 
     @classmethod
     def of_options(
@@ -98,7 +99,7 @@ class MetricsRequest(NamedTuple):
         if window is not None and not texts:
             raise typer.BadParameter("--window is for --metrics: name metrics, as in --metrics prometheus=http://...")
         own = settings.metrics if window is None else settings.metrics.model_copy(update={"window": window})
-        return cls(texts or (), own, end or datetime.now(UTC))
+        return cls(texts or (), own, end or datetime.now(UTC), window is not None)
 
     def check_names(self, clusters: Sequence[str]) -> None:
         """Raise typer.BadParameter if metrics are for a cluster that is not among these."""
@@ -106,27 +107,41 @@ class MetricsRequest(NamedTuple):
             these = ", ".join(clusters)
             raise typer.BadParameter(f"--metrics {unused[0]}: no source is named so; the clusters are {these}")
 
-    def add_loads(self, source: Source, folder: Path | None, brokers: Sequence[KnownBroker] | None = None) -> Source:
+    def add_loads(
+        self,
+        source: Source,
+        folder: Path | None,
+        brokers: Sequence[KnownBroker] | None = None,
+        format_name: str | None = None,
+    ) -> Source:
         """Return a source with the loads of its cluster as one more file.
 
-        folder: of that file, None = a temporary one; brokers: of the cluster, None = those that the source shows.
+        folder: of that file, None = a temporary one; brokers: of the cluster, None = those that the source shows;
+        format_name: of the source's files.
         """
         if not self.texts:
             return source
+        from pipelines.ingest.formats.topic_loads import have_window
         from pipelines.metrics.load_reading import FILE_NAME, read_loads
 
         origin = select_origin(self.texts, source.cluster_id)
         if origin is None:
             return source
-        known = _find_brokers(source) if brokers is None else brokers
+        known = _find_brokers(source, format_name) if brokers is None else brokers
         lines = read_loads(origin, self.settings, source.cluster_id, known, self.end)
         file = (folder or _create_folder()) / FILE_NAME
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         print_message(f"read {lines[0].removeprefix('loads from ')}: {format_count(len(lines) - 1, 'line')} of loads")
+        older = [one for one in source.files if one.name == FILE_NAME]
+        if older:
+            print_message(f"{older[0]} is not used: --metrics replaces it")
+        if self.has_window and not have_window(lines):
+            print_warning(f"--window has no effect: the loads of {origin} are not of a window")
         options = shlex.join(word for text in self.texts for word in ("--metrics", hide_secrets(text)))
         return replace(
             source,
-            files=(*source.files, file),
+            files=(*(one for one in source.files if one not in older), file),
+            own_files=(file,),
             address=source.name_place(),
             options=f"{source.options} {options} --window {print_window(self.settings.window)}".lstrip(),
         )
@@ -139,29 +154,42 @@ def _create_folder() -> Path:
     return Path(folder.name)
 
 
-def _find_brokers(source: Source) -> Sequence[KnownBroker] | None:
+def _find_brokers(source: Source, format_name: str | None) -> Sequence[KnownBroker] | None:
     """Return the brokers of files that may be live; None if the files are too large to be read twice."""
     from pipelines.ingest.snapshot_reader import load_snapshot
     from pipelines.metrics.broker_matching import KnownBroker
 
     if source.size_bytes > _MAX_READ_TWICE:
         return None
-    brokers = load_snapshot(source).brokers.select(["broker_id", "host", "live"]).to_pylist()
+    brokers = load_snapshot(source, format_name).brokers.select(["broker_id", "host", "live"]).to_pylist()
     return [KnownBroker(row["broker_id"], row["host"]) for row in brokers if row["live"] is not False]
 
 
 def open_source(
-    argument: str, command_config: str | Sequence[str] | None = None, metrics: MetricsRequest | None = None
+    argument: str,
+    command_config: str | Sequence[str] | None = None,
+    metrics: MetricsRequest | None = None,
+    format_name: str | None = None,
 ) -> Source:
     """Return the source of an argument; a running cluster is read now, and what it did not answer becomes warnings.
 
-    command_config: FILE or NAME=FILE, as written. Raises: SourceError; SettingsError for a wrong file of properties.
+    command_config: FILE or NAME=FILE, as written; format_name: of its files. Raises: SourceError; SettingsError for a
+    wrong file of properties; typer.BadParameter for options that are not for this source.
     """
+    _check_use([argument], command_config, format_name)
+    source = _open(argument, command_config, metrics, format_name)
+    if metrics is not None:
+        metrics.check_names([source.cluster_id])
+    return source
+
+
+def _open(
+    argument: str, command_config: str | Sequence[str] | None, metrics: MetricsRequest | None, format_name: str | None
+) -> Source:
     if is_live(argument):
         return save_live_cluster(argument, command_config, _create_folder() / "cluster", metrics)
-    _check_use([argument], command_config)
     source = find_source(argument)
-    return source if metrics is None else metrics.add_loads(source, None)
+    return source if metrics is None else metrics.add_loads(source, None, format_name=format_name)
 
 
 def save_live_cluster(
@@ -199,21 +227,24 @@ def save_live_cluster(
 
 
 def open_sources(
-    arguments: Sequence[str], command_config: Sequence[str] | None, metrics: MetricsRequest
+    arguments: Sequence[str],
+    command_config: Sequence[str] | None,
+    metrics: MetricsRequest,
+    format_name: str | None = None,
 ) -> tuple[list[Source], int]:
     """Return the sources of all arguments, and how many were left out as a cluster or its metrics do not answer.
 
     An error message names each of these. Raises: KafkaPlacementError if no source is left, or if two are of one
     cluster.
     """
-    _check_use(arguments, command_config)
+    _check_use(arguments, command_config, format_name)
     sources, faults = [], []
     for argument in arguments:
         if not is_live(argument) and not metrics.texts:
             sources.append(find_source(argument))
             continue
         try:
-            sources.append(open_source(argument, command_config if is_live(argument) else None, metrics))
+            sources.append(_open(argument, command_config, metrics, format_name))
         except SourceError as fault:
             faults.append(str(fault))
     if faults and not sources:
@@ -226,9 +257,9 @@ def open_sources(
     return sources, len(faults)
 
 
-def save_live_sources(arguments: Sequence[str], command_config: str | None) -> list[str]:
+def save_live_sources(arguments: Sequence[str], command_config: str | None, format_name: str | None) -> list[str]:
     """Return the arguments with running clusters replaced by the files that were read of them."""
-    _check_use(arguments, command_config)
+    _check_use(arguments, command_config, format_name)
     out = []
     for argument in arguments:
         source = open_source(argument, command_config) if is_live(argument) else None
@@ -236,7 +267,12 @@ def save_live_sources(arguments: Sequence[str], command_config: str | None) -> l
     return out
 
 
-def _check_use(arguments: Sequence[str], command_config: str | Sequence[str] | None) -> None:
-    """Raise typer.BadParameter if --command-config is given, and no source is a running cluster."""
-    if command_config and not any(map(is_live, arguments)):
+def _check_use(arguments: Sequence[str], command_config: str | Sequence[str] | None, format_name: str | None) -> None:
+    """Raise typer.BadParameter for an option that is only for running clusters, or only for files."""
+    live = list(filter(is_live, arguments))
+    if command_config and not live:
         raise typer.BadParameter("--command-config is for running clusters: none of the sources is kafka://HOST:PORT")
+    if format_name is not None and live:
+        raise typer.BadParameter(
+            f"--format is for files: leave it out to read {live[0]}, or save it with snapshot first"
+        )

@@ -83,7 +83,8 @@ def what_if(
 
     settings = common.read_settings(conf, options, ignored=ignored)
     state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
-    opened = open_source(source, command_config, MetricsRequest.of_options(metrics, window, settings))
+    loads = MetricsRequest.of_options(metrics, window, settings)
+    opened = open_source(source, command_config, loads, format_name)
     measured = common.read_snapshot(opened, format_name, settings)
     snapshot = state.apply(measured)
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
@@ -111,7 +112,9 @@ def what_if(
             command = f"kafka-placement what-if {named} --fail {shlex.quote(fail)}"
             lines = format_failure(failure, "" if hypothesis else command)
             if actual is not None:
-                later = common.read_snapshot(open_source(actual, command_config), format_name, settings)
+                later = common.read_snapshot(
+                    open_source(actual, command_config, None, format_name), format_name, settings
+                )
                 check = check_prediction(failure.partitions, failed, snapshot, later)
                 failure, lines = replace(failure, check=check), [*lines, *format_check(check)]
             common.write_answer(json_file, failure, lines)

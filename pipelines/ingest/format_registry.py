@@ -124,7 +124,7 @@ def read_files(
     problem: SourceError | None = None
     is_readable = False
     for file in source.files:
-        text, chosen = "", format_name
+        text, chosen = "", source.choose_format(file, format_name)
         try:  # once only: a file may be a pipe
             text = read_text(file, max_bytes)
         except SourceError as error:
@@ -134,7 +134,7 @@ def read_files(
             is_readable = True
             yield read
             continue
-        if text and format_name is None:
+        if text and chosen is None:
             problem = explain_unused_text(text, str(file))
         yield read._replace(problem=problem)
     if problem is not None and not is_readable:
@@ -151,7 +151,7 @@ def check_source(source: Source, format_name: str | None, max_bytes: int) -> Non
     for number, file in enumerate(source.files, 1):
         try:
             text = read_text(file, max_bytes)
-            if format_name is None and not _has_data(file, text):
+            if source.choose_format(file, format_name) is None and not _has_data(file, text):
                 raise explain_unused_text(text, str(file))
             return
         except SourceError as error:

@@ -31,6 +31,7 @@ class Source:
     skipped: tuple[str, ...] = ()  # other entries of its folder, such as sub-folders, without hidden ones
     address: str | None = None  # how a command names it if not by its files, as in NAME=kafka://host:9092
     options: str = ""  # that a command needs to read it, quoted for a shell
+    own_files: tuple[Path, ...] = ()  # files that this program wrote, beside those that the user named
 
     @property
     def size_bytes(self) -> int:
@@ -52,6 +53,10 @@ class Source:
         text = os.fsencode(path).decode("utf-8", "backslashreplace")
         is_default = self.cluster_id == (path.name if is_folder else path.stem)
         return text if is_default else f"{self.cluster_id}={text}"
+
+    def choose_format(self, file: Path, format_name: str | None) -> str | None:
+        """Return the format to read a file in, None = recognise it. format_name: of the files that the user named."""
+        return None if file in self.own_files else format_name
 
     @property
     def warnings(self) -> list[str]:

@@ -13,16 +13,16 @@ from pipelines.ingest.formats.topic_loads import (
     Load,
     MeasuredSize,
     MeasuredVolume,
+    PlainLoad,
     TopicLoad,
     WindowRates,
 )
 from pipelines.metrics.broker_matching import BrokerMatcher
-from pipelines.metrics.metric_names import NAME, VOLUMES, MetricNames, Quantity
+from pipelines.metrics.metric_names import NAME, TOTALS, VOLUMES, MetricNames, Quantity
 from pipelines.metrics.series import Labels
 from udfs.plurals import count_of, join_names
 
 _RATES = (Quantity.BYTES_IN, Quantity.BYTES_OUT)
-_TOTALS = {Quantity.BROKER_BYTES_IN: Quantity.BYTES_IN, Quantity.BROKER_BYTES_OUT: Quantity.BYTES_OUT}
 _TOLERANCE = 0.02  # by which topics may differ from the total of their broker
 _SAME = 0.1  # by which two scrapes of one broker may differ
 _FEW = 0.95  # of the samples that other brokers have
@@ -47,6 +47,13 @@ class CollectedLoads:
     loads: list[Load] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     ambiguous: str | None = None  # why it is not known which of two series counts; None = it is
+    unmatched: int = 0  # series of metrics that are read, but of no broker of the cluster
+    without_bytes: list[str] = field(default_factory=list)  # exporters whose metrics are there instead of loads
+
+    @property
+    def has_rates(self) -> bool:
+        """Whether bytes per second of anything are known."""
+        return any(isinstance(one, TopicLoad | PlainLoad) for one in self.loads)
 
 
 _Key = tuple[Quantity, int, str, int]  # broker, topic (empty for a total) or volume, partition (-1 = none)
@@ -57,10 +64,10 @@ def collect_loads(
 ) -> CollectedLoads:
     """Collect the loads of a cluster. brokers: its ids; those without series are named, and so is whatever is odd.
 
-    Where several metrics show a load, the first of `names` counts; of several series of one metric, the one with the
-    most samples, as they are scrapes of one broker by two jobs.
+    Where several metrics show a load, the first of `names` with a value counts; of several series of one metric, the
+    one with the most samples, as they are scrapes of one broker by two jobs.
     """
-    chosen: dict[_Key, tuple[int, MeasuredSeries]] = {}
+    chosen: dict[_Key, tuple[tuple[bool, int, int], MeasuredSeries]] = {}
     unmatched, twice, different, odd, differing = Counter[str](), 0, 0, 0, set[str]()
     for one in series:
         entry = names.find(one.labels)
@@ -79,14 +86,15 @@ def collect_loads(
         topic = one.labels[name.topic or name.volume or NAME] if name.topic or name.volume else ""
         partition = int(one.labels[name.partition]) if name.partition else -1
         key = (name.quantity, broker, topic, partition)
+        rank = (one.rates == NO_RATES and one.value is None, entry, -one.samples)
         known = chosen.get(key)
-        if known is not None and known[0] == entry:
+        if known is not None and known[0][1] == entry:
             twice += 1
             different += _differ(known[1], one)
             differing |= {label for label, _ in known[1].labels.items() ^ one.labels.items()}
-        if known is None or (entry, -one.samples) < (known[0], -known[1].samples):
-            chosen[key] = (entry, one)
-    out = CollectedLoads()
+        if known is None or rank < known[0]:
+            chosen[key] = (rank, one)
+    out = CollectedLoads(unmatched=unmatched.total())
     measured = {key: one for key, (_, one) in chosen.items()}
     for list_loads in (_list_topic_loads, _list_sizes, _list_appended, _list_volumes):
         out.loads += list_loads(measured)
@@ -114,7 +122,7 @@ def _list_topic_loads(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[Topic
     """Yield what brokers transfer, the totals of brokers first."""
     rates: dict[tuple[str, int], dict[Quantity, WindowRates]] = defaultdict(dict)
     for (quantity, broker, topic, _), one in measured.items():
-        if (way := _TOTALS.get(quantity, quantity)) in _RATES and one.rates != NO_RATES:
+        if (way := TOTALS.get(quantity, quantity)) in _RATES and one.rates != NO_RATES:
             rates[topic, broker][way] = one.rates
     for (topic, broker), by_way in sorted(rates.items()):
         yield TopicLoad(topic or None, broker, *(by_way.get(way, NO_RATES) for way in _RATES))
@@ -144,7 +152,7 @@ def _list_problems(
     measured: Mapping[_Key, MeasuredSeries], brokers: Collection[int], unmatched: Mapping[str, int]
 ) -> Iterator[str]:
     """Yield what the loads lack, and what is odd about their series."""
-    seen = {broker for quantity, broker, _, _ in measured if quantity in _RATES or quantity in _TOTALS}
+    seen = {broker for quantity, broker, _, _ in measured if quantity in _RATES or quantity in TOTALS}
     if silent := sorted(set(brokers) - seen):
         yield f"no series of {'broker' if len(silent) == 1 else 'brokers'} {join_names(silent, _MAX_NAMED)}"
     if unmatched:
@@ -162,7 +170,7 @@ def _list_problems(
 
 def _list_sample_problems(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
     """Yield where counters began again, and where samples are missing."""
-    totals = [one for (quantity, *_), one in measured.items() if quantity in _TOTALS]
+    totals = [one for (quantity, *_), one in measured.items() if quantity in TOTALS]
     totals_in = {key[1]: one for key, one in measured.items() if key[0] is Quantity.BROKER_BYTES_IN}
     if reset := {broker: one.resets for broker, one in sorted(totals_in.items()) if one.resets}:
         times = (f"{broker} ({count_of(n, 'time')})" for broker, n in reset.items())
@@ -182,7 +190,7 @@ def _compare_totals(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
     sums: dict[tuple[Quantity, int], float] = defaultdict(float)
     for (quantity, broker, _, _), one in measured.items():
         sums[quantity, broker] += one.rates.mean or 0.0
-    for total, part in _TOTALS.items():
+    for total, part in TOTALS.items():
         for (quantity, broker), value in sorted(sums.items()):
             missing = value - sums.get((part, broker), 0.0)
             if quantity is total and value > 0 and abs(missing) > _TOLERANCE * value:

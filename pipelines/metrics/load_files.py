@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,20 @@ from pipelines.ingest.formats.topic_loads import NO_RATES, Load, WindowRates
 from pipelines.ingest.text import read_text
 from pipelines.metrics.load_collection import MeasuredSeries
 from pipelines.metrics.load_csv import is_csv, parse_csv
+from pipelines.metrics.load_window import Window
 from pipelines.metrics.metric_files import MetricsFile, read_series
 from pipelines.metrics.metric_names import NAME, MetricKind, MetricNames
-from pipelines.metrics.series import Floats, Ints, SeriesSet, begin_at_zero, summarise_rates
+from pipelines.metrics.series import (
+    Floats,
+    Ints,
+    SeriesSet,
+    begin_at_zero,
+    find_scrape_interval,
+    summarise_rates,
+    summarise_steps,
+)
 from udfs.arrow.ragged import row_of
+from udfs.plurals import join_names
 
 # A scrape does not say which broker it is of, and when it was made. The name of its file may: broker-2-1764200000.prom
 _BROKER = re.compile(r"(?:.*[^0-9])?(?:broker|kafka|node)[-_]?(?P<id>[0-9]{1,10})(?:[^0-9].*)?", re.I)
@@ -35,6 +47,11 @@ def read_files(path: Path) -> dict[Path, str]:
     return {one: read_text(one) for one in files}
 
 
+def list_skipped(path: Path) -> list[str]:
+    """Return the names of the sub-folders of a folder, whose files are not read."""
+    return sorted(f"{one.name}/" for one in path.iterdir() if one.is_dir()) if path.is_dir() else []
+
+
 def read_csv_loads(texts: Mapping[Path, str]) -> Iterator[Load]:
     """Yield the loads of the CSV files among these."""
     for path, text in texts.items():
@@ -42,25 +59,40 @@ def read_csv_loads(texts: Mapping[Path, str]) -> Iterator[Load]:
             yield from parse_csv(path, text)
 
 
-def measure_files(
-    texts: Mapping[Path, str], names: MetricNames, labels: Mapping[str, str], window_s: int
-) -> Iterator[MeasuredSeries]:
-    """Yield the series of the other files that have these labels, within the window before the last sample."""
-    scrapes = (
+def list_metrics(texts: Mapping[Path, str]) -> list[str]:
+    """Return the names of all metrics of the other files."""
+    return sorted({one[NAME] for one in _read_series(texts).labels if NAME in one})
+
+
+def _read_series(texts: Mapping[Path, str]) -> SeriesSet:
+    return read_series(
         MetricsFile(path, text, _find_time(path), _find_labels(path))
         for path, text in texts.items()
         if not is_csv(text)
     )
-    series = read_series(scrapes)
-    series = _select_labels(series, names, labels)
-    end_s = float(series.times_s.max(initial=0))
-    series = series.select(end_s - window_s, end_s)
+
+
+def measure_files(
+    texts: Mapping[Path, str], names: MetricNames, labels: Mapping[str, str], window_s: int, step_s: float = math.inf
+) -> Iterator[MeasuredSeries]:
+    """Yield the series of the other files that have these labels, within the window before the last sample.
+
+    step_s: the longest step of the window. Raises: SourceError for a file that cannot be read, or if the window has too
+    few scrapes.
+    """
+    series = _select_labels(_read_series(texts), names, labels)
     kinds = [None if (at := names.find(one)) is None else names.names[at].kind for one in series.labels]
     is_counter = np.array([kind is MetricKind.COUNTER for kind in kinds], dtype=np.bool_)
+    scrape_s = find_scrape_interval(
+        series.take([row for row, kind in enumerate(kinds) if kind is not MetricKind.GAUGE])
+    )
+    window, series = _select_window(series, window_s, step_s, scrape_s, join_names(texts))
     target = _number_targets(series)
     covered_s = _find_covered(series, target)
     series = begin_at_zero(series, is_counter, target)
     rates = summarise_rates(series, is_counter)
+    p95, peak = summarise_steps(series, is_counter, window)
+    p95, peak = np.where(np.isnan(p95), rates.p95, p95), np.where(np.isnan(peak), rates.peak, peak)
     observed = np.where(is_counter, rates.observed_s / np.maximum(covered_s, 1e-9), 1.0)  # part of the window
     mean = rates.mean * observed
     first, last = _find_ends(series)
@@ -74,9 +106,21 @@ def measure_files(
             known = samples > 1 or not entry.is_growth
             yield MeasuredSeries(one, NO_RATES, float(value) if known else None, samples)
         else:
-            numbers = (mean[row], rates.p95[row], rates.peak[row])
+            numbers = (mean[row], p95[row], peak[row])
             of_window = WindowRates(*(None if np.isnan(number) else float(number) for number in numbers))
             yield MeasuredSeries(one, of_window, None, samples, int(rates.resets[row]), int(rates.gaps[row]))
+
+
+def _select_window(
+    series: SeriesSet, window_s: int, step_s: float, scrape_s: float | None, place: str
+) -> tuple[Window, SeriesSet]:
+    """Return the window before the last sample, no longer than the samples, and the samples in it."""
+    end_s, begin_s = float(series.times_s.max(initial=0)), float(series.times_s.min(initial=np.inf))
+    window = Window(end_s, window_s, step_s, scrape_s)
+    window.check(place, max(end_s - begin_s, 0))
+    series = series.select(end_s - window_s, end_s)
+    covered_s = end_s - float(series.times_s.min(initial=end_s))  # no sample is before the first one
+    return replace(window, length_s=min(window_s, covered_s + window.margin_ms / 1_000)), series
 
 
 def _find_time(path: Path) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -29,6 +29,7 @@ class Quantity(StrEnum):
     VOLUME_USABLE = "volume_usable"  # its free bytes
 
 
+TOTALS = {Quantity.BROKER_BYTES_IN: Quantity.BYTES_IN, Quantity.BROKER_BYTES_OUT: Quantity.BYTES_OUT}
 VOLUMES = (Quantity.VOLUME_TOTAL, Quantity.VOLUME_USABLE)
 
 
@@ -40,14 +41,18 @@ class MetricKind(StrEnum):
     GAUGE = "gauge"  # bytes, or an offset
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
+def _check_pattern(pattern: str) -> str:
     try:
-        compiled = re.compile(pattern)
+        re.compile(pattern)
     except re.error as error:
         raise ValueError(f"is no regular expression: {error}") from error
-    if compiled.groupindex.keys() not in ({"id"}, {"host"}):
+    return pattern
+
+
+def _check_broker_pattern(pattern: str) -> str:
+    if re.compile(_check_pattern(pattern)).groupindex.keys() not in ({"id"}, {"host"}):
         raise ValueError("needs one named group, (?P<id>...) or (?P<host>...)")
-    return compiled
+    return pattern
 
 
 class MetricName(SettingsSection):
@@ -66,7 +71,7 @@ class MetricName(SettingsSection):
     @model_validator(mode="after")
     def _check(self) -> MetricName:
         is_of_volume = self.quantity in VOLUMES
-        is_of_broker = self.quantity in (Quantity.BROKER_BYTES_IN, Quantity.BROKER_BYTES_OUT)
+        is_of_broker = self.quantity in TOTALS
         is_of_replica = self.quantity in (Quantity.SIZE, Quantity.LOG_END_OFFSET)
         for label, value, is_needed in (
             ("topic", self.topic, not is_of_broker and not is_of_volume),
@@ -104,7 +109,14 @@ class BrokerLabel(SettingsSection):
     """A label that names a broker. pattern: matches the whole label, with the group `id` or `host`."""
 
     label: str
-    pattern: Annotated[str, AfterValidator(lambda text: _compile(text).pattern)]
+    pattern: Annotated[str, AfterValidator(_check_broker_pattern)]
+
+
+class ExporterWithoutBytes(SettingsSection):
+    """An exporter that does not count the bytes of brokers. metrics: a pattern of the names of its metrics."""
+
+    exporter: str
+    metrics: Annotated[str, AfterValidator(_check_pattern)]
 
 
 class MetricNames(SettingsSection):
@@ -112,10 +124,19 @@ class MetricNames(SettingsSection):
 
     names: tuple[MetricName, ...]
     brokers: tuple[BrokerLabel, ...]
+    without_bytes: tuple[ExporterWithoutBytes, ...] = ()
 
     def find(self, labels: Mapping[str, str]) -> int | None:
         """Return the index of the first entry that a series matches, or None."""
         return next((index for index, one in enumerate(self.names) if one.matches(labels)), None)
+
+    def find_without_bytes(self, metrics: Iterable[str]) -> list[str]:
+        """Return the exporters without bytes that some of these metrics are of; each metric is of the first."""
+        exporters = {
+            next((one.exporter for one in self.without_bytes if re.fullmatch(one.metrics, metric)), None)
+            for metric in metrics
+        }
+        return [one.exporter for one in self.without_bytes if one.exporter in exporters]
 
 
 def parse_metric_names(text: str, origin: str) -> MetricNames:

@@ -5,41 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
 import requests
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import NO_RATES, LoadStatistic, WindowRates
 from pipelines.metrics.load_collection import MeasuredSeries
-from pipelines.metrics.metric_names import NAME, MetricKind, MetricName, MetricNames
+from pipelines.metrics.load_window import Window
+from pipelines.metrics.metric_names import NAME, TOTALS, MetricKind, MetricName, MetricNames
+from pipelines.metrics.series import SeriesSet, find_scrape_interval
 from pipelines.warehouse_urls import redact_urls
 
 _TIMEOUT_S = 120
 _QUERY = "/api/v1/query"
+_LOOK_BACK = "[3600s]"  # before the end of the window, for the time between two scrapes
 _Result = dict[frozenset[tuple[str, str]], float]
 
 
-_OVER_TIME = {
-    LoadStatistic.MEAN: "avg_over_time(",
-    LoadStatistic.P95: "quantile_over_time(0.95, ",
-    LoadStatistic.PEAK: "max_over_time(",
-}
 # How a server rejects a query for which it would load too many samples at once.
 _TOO_MANY = "too many samples"
-
-
-@dataclass(frozen=True)
-class Window:
-    """The time whose loads count. step_s: seconds over which single rates are computed; a few scrapes at least."""
-
-    end_s: float  # since 1970
-    length_s: int
-    step_s: int
-
-    @property
-    def length(self) -> str:
-        """The window, as a query names it."""
-        return f"[{self.length_s}s]"
 
 
 @dataclass(frozen=True)
@@ -59,29 +45,56 @@ class PrometheusServer:
             for name in names.names:
                 yield from self._measure_metric(session, name, window)
 
+    def find_scrape_interval(self, names: MetricNames, end_s: float) -> float | None:
+        """Return the usual seconds between two scrapes of a broker; None = unknown."""
+        with requests.Session() as session:
+            for name in _list_totals(names):
+                result = self._fetch(session, _write_selector(name, self.labels) + _LOOK_BACK, end_s)
+                samples = [np.array(one["values"], dtype=np.float64).T for one in result]
+                times, values = zip(*samples, strict=True) if samples else ((), ())
+                scrape_s = find_scrape_interval(SeriesSet.of_samples([one["metric"] for one in result], times, values))
+                if scrape_s is not None:
+                    return scrape_s
+        return None
+
+    def find_without_bytes(self, names: MetricNames, end_s: float) -> list[str]:
+        """Return the exporters without bytes whose metrics the server has."""
+        if not names.without_bytes:
+            return []
+        pattern = json.dumps("|".join(one.metrics for one in names.without_bytes))
+        query = f"group by ({NAME}) ({{{','.join([f'{NAME}=~{pattern}', *_write_matchers(self.labels)])}}})"
+        with requests.Session() as session:
+            return names.find_without_bytes(one["metric"][NAME] for one in self._fetch(session, query, end_s))
+
     def find_first_sample(self, names: MetricNames, window: Window) -> float | None:
         """Return when the first sample of any broker's total within the window is; None = there is none."""
-        totals = [one for one in names.names if one.topic is None]
+        return self._find_sample("min", names, window)
+
+    def find_last_sample(self, names: MetricNames, window: Window) -> float | None:
+        """Return when the last sample of any broker's total within the window is; None = there is none."""
+        return self._find_sample("max", names, window)
+
+    def _find_sample(self, function: str, names: MetricNames, window: Window) -> float | None:
         with requests.Session() as session:
-            for name in totals:
+            for name in _list_totals(names):
                 times = f"timestamp({_write_selector(name, self.labels)})"
-                query = f"min(min_over_time({times}[{window.length_s}s:{window.step_s}s]))"
-                if first := self._query(session, query, window):
-                    return min(first.values())
+                query = f"{function}({function}_over_time({times}{window.length[:-1]}:{_print_ms(window.step_ms)}]))"
+                if moments := self._query(session, query, window.end_s):
+                    return next(iter(moments.values()))
         return None
 
     def _measure_metric(self, session: requests.Session, name: MetricName, window: Window) -> Iterator[MeasuredSeries]:
         selector = _write_selector(name, self.labels)
-        counts = self._query(session, f"count_over_time({selector}{window.length})", window)
+        counts = self._query(session, f"count_over_time({selector}{window.length})", window.end_s)
         if not counts:
             return
         rates, values, resets = {}, _Result(), _Result()
         if name.kind is MetricKind.GAUGE:
-            values = self._query(session, _write_gauge_query(name, selector, window), window)
+            values = self._query(session, _write_gauge_query(name, selector, window), window.end_s)
         else:
             rates = {one: self._query_rates(session, name, window, one) for one in LoadStatistic}
         if name.kind is MetricKind.COUNTER:
-            resets = self._query(session, f"resets({selector}{window.length})", window)
+            resets = self._query(session, f"resets({selector}{window.length})", window.end_s)
         for labels, count in counts.items():
             of_series = WindowRates(*(rates[one].get(labels) for one in LoadStatistic)) if rates else NO_RATES
             known = {NAME: name.metric, **dict(labels)}
@@ -93,23 +106,31 @@ class PrometheusServer:
         """Return the rate of each series; scrape target by scrape target, if all are too much for the server."""
         selector = _write_selector(name, self.labels)
         try:
-            return self._query(session, _write_rate_query(name, selector, window, statistic), window)
+            return self._query(session, *_write_rate_query(name, selector, window, statistic))
         except SourceError as error:
             if _TOO_MANY not in str(error):
                 raise
         out: _Result = {}
-        groups = self._query(session, f"group by (job, instance) (last_over_time({selector}{window.length}))", window)
-        for group in groups:
+        query = f"group by (job, instance) (last_over_time({selector}{window.length}))"
+        for group in self._query(session, query, window.end_s):
             of_target = _write_selector(name, {**self.labels, **dict(sorted(group))})
-            out |= self._query(session, _write_rate_query(name, of_target, window, statistic), window)
+            out |= self._query(session, *_write_rate_query(name, of_target, window, statistic))
         return out
 
-    def _query(self, session: requests.Session, query: str, window: Window) -> _Result:
+    def _query(self, session: requests.Session, query: str, time_s: float) -> _Result:
         """Return one number per series, by its labels without the name."""
+        return {
+            frozenset((key, value) for key, value in one["metric"].items() if key != NAME): float(one["value"][1])
+            for one in self._fetch(session, query, time_s)
+            if one["value"][1] not in ("NaN", "+Inf", "-Inf")
+        }
+
+    def _fetch(self, session: requests.Session, query: str, time_s: float) -> list[dict[str, Any]]:
+        """Return the series of an answer, as the server writes them."""
         try:
             answer = session.post(
                 self.url.rstrip("/") + _QUERY,
-                data={"query": query, "time": window.end_s},
+                data={"query": query, "time": time_s},
                 headers=dict(self.headers),
                 timeout=_TIMEOUT_S,
             )
@@ -123,11 +144,8 @@ class PrometheusServer:
         if content.get("status") != "success":
             problem = f"rejects a query with HTTP {answer.status_code}: {content.get('error', 'no reason')}"
             raise self._fail(problem, "Shorten --window, or raise the server's limits")
-        return {
-            frozenset((key, value) for key, value in one["metric"].items() if key != NAME): float(one["value"][1])
-            for one in content["data"]["result"]
-            if one["value"][1] not in ("NaN", "+Inf", "-Inf")
-        }
+        result: list[dict[str, Any]] = content["data"]["result"]
+        return result
 
     def _fail(self, problem: str, remedy: str) -> SourceError:
         return SourceError(redact_urls(f"prometheus={self.url}"), redact_urls(problem), remedy)
@@ -135,10 +153,14 @@ class PrometheusServer:
 
 def _write_selector(name: MetricName, labels: Mapping[str, str]) -> str:
     """Write the selector of a metric's series."""
-    matchers = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in {**labels, **name.labels}.items()]
+    matchers = _write_matchers({**labels, **name.labels})
     matchers += [f'{key}=""' for key in name.without]
     matchers += [f'{key}!=""' for key in name.places]
     return f"{name.metric}{{{','.join(matchers)}}}"
+
+
+def _write_matchers(labels: Mapping[str, str]) -> list[str]:
+    return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in labels.items()]
 
 
 def _write_gauge_query(name: MetricName, selector: str, window: Window) -> str:
@@ -147,9 +169,27 @@ def _write_gauge_query(name: MetricName, selector: str, window: Window) -> str:
     return f"{function}({selector}{window.length})"
 
 
-def _write_rate_query(name: MetricName, selector: str, window: Window, statistic: LoadStatistic) -> str:
-    if name.kind is MetricKind.RATE:
-        return f"{_OVER_TIME[statistic]}{selector}{window.length})"
+def _write_rate_query(name: MetricName, selector: str, window: Window, statistic: LoadStatistic) -> tuple[str, float]:
+    """Write the query of a rate, and the time at which it is to be evaluated.
+
+    Subqueries evaluate their inner expression at multiples of the step since 1970, wherever the window is. An offset
+    moves what is read there, so that the last step ends with the window, and the first one begins in it.
+    """
+    function = "rate" if name.kind is MetricKind.COUNTER else "avg_over_time"
     if statistic is LoadStatistic.MEAN:
-        return f"rate({selector}{window.length})"
-    return f"{_OVER_TIME[statistic]}rate({selector}[{window.step_s}s])[{window.length_s}s:{window.step_s}s])"
+        return f"{function}({selector}{window.length})", window.end_s
+    end_ms, step_ms = round(1_000 * window.end_s), window.step_ms
+    offset_ms = -end_ms % step_ms
+    length = f"[{_print_ms(step_ms + window.margin_ms)}]" + (f" offset {_print_ms(offset_ms)}" if offset_ms else "")
+    # Half a step more: servers differ in whether a range has both of its ends.
+    steps = f"[{_print_ms((window.steps - 1) * step_ms + step_ms // 2)}:{_print_ms(step_ms)}]"
+    over_time = "max_over_time(" if statistic is LoadStatistic.PEAK else f"quantile_over_time({window.p95_rank!r}, "
+    return f"{over_time}{function}({selector}{length}){steps})", (end_ms + offset_ms) / 1_000
+
+
+def _list_totals(names: MetricNames) -> list[MetricName]:
+    return [one for one in names.names if one.quantity in TOTALS]
+
+
+def _print_ms(milliseconds: int) -> str:
+    return f"{milliseconds}ms" if milliseconds % 1_000 else f"{milliseconds // 1_000}s"

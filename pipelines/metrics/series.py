@@ -8,14 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.metrics.load_window import P95, SAME, Window
 from udfs.arrow.ragged import row_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Labels = Mapping[str, str]
 
+_FEW = 3  # intervals
 _GAP = 3.0  # an interval is a gap if it is longer than this many times the usual one
-_P95 = 0.95
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,68 @@ class RateStatistics:
     gaps: Ints  # intervals without samples, over three times as long as usual
 
 
+def find_scrape_interval(series: SeriesSet) -> float | None:
+    """Return the usual seconds between two samples, of the series that is scraped least often; None without any.
+
+    Series of few samples count only if there are no others, as broken ones have long intervals.
+    """
+    end, seconds = _find_intervals(series)
+    row = row_of(series.offsets)[end]
+    counts = np.bincount(row, minlength=len(series.labels))
+    usual = _find_usual(row, seconds, counts)[counts >= min(_FEW, counts.max(initial=1))]
+    return float(usual.max()) if len(usual) else None
+
+
+def _find_intervals(series: SeriesSet) -> tuple[Ints, Floats]:
+    """Return the samples that follow another one of their series (k), and the seconds since that one."""
+    row = row_of(series.offsets)
+    end = np.flatnonzero(np.r_[False, row[1:] == row[:-1]][: len(row)])
+    return end, series.times_s[end] - series.times_s[end - 1]
+
+
+def _find_rates(
+    series: SeriesSet, is_counter: npt.NDArray[np.bool_], end: Ints, seconds: Floats
+) -> tuple[Floats, Ints]:
+    """Return the rate over each interval (k), and which intervals begin a counter again."""
+    is_own = is_counter[row_of(series.offsets)[end]]
+    increase = series.values[end] - series.values[end - 1]
+    is_reset = is_own & (increase < 0)
+    increase = np.where(is_reset, series.values[end], increase)
+    return np.where(is_own, increase / seconds, series.values[end]), is_reset.astype(np.int64)
+
+
+def summarise_steps(series: SeriesSet, is_counter: npt.NDArray[np.bool_], window: Window) -> tuple[Floats, Floats]:
+    """Return the p95 and the peak of the rates over the steps of a window; NaN for a series without two samples.
+
+    Between two samples, a series has one rate. A step counts if some of it is between the first sample and the last.
+    """
+    n = len(series.labels)
+    end, seconds = _find_intervals(series)
+    rate, _ = _find_rates(series, is_counter, end, seconds)
+    transferred = np.zeros(len(series.times_s))
+    transferred[end] = rate * seconds
+    counts = np.diff(series.offsets)
+    rows = np.flatnonzero(counts > 1)
+    edges = window.end_s - window.step_ms / 1_000 * np.arange(window.steps, -1, -1.0)
+    first, last = (series.times_s[at] for at in (series.offsets[:-1][rows], series.offsets[1:][rows] - 1))
+    # All series one behind the other on one axis, so that they are interpolated at once.
+    inside = np.clip(edges, first[:, None], last[:, None]) - first[:, None]
+    begin = np.zeros(n)
+    begin[rows] = np.r_[0.0, np.cumsum(last - first + 1)][:-1]
+    sample_row = row_of(series.offsets)
+    is_used = counts[sample_row] > 1
+    axis = (begin[sample_row] + series.times_s - series.times_s[series.offsets[:-1][sample_row]])[is_used]
+    total = np.interp(begin[rows][:, None] + inside, axis, np.cumsum(transferred[is_used])) if len(rows) else inside
+    is_step = (edges[:-1] < last[:, None] - SAME) & (edges[1:] > first[:, None] + SAME)
+    step_rate = (np.diff(total, axis=1) / (window.step_ms / 1_000))[is_step]
+    row = np.repeat(rows, is_step.sum(axis=1))
+    order = np.lexsort((step_rate, row))
+    row, step_rate, weight = row[order], step_rate[order], np.ones(len(row))
+    steps = np.bincount(row, weight, n).astype(np.float64)
+    p95, peak = (_find_quantile(row, step_rate, weight, steps, quantile) for quantile in (P95, 1.0))
+    return p95, peak
+
+
 def summarise_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_]) -> RateStatistics:
     """Return the rates of counters, and of series that are rates. is_counter: bool (n).
 
@@ -109,14 +172,9 @@ def summarise_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_]) -> Rat
     """
     n = len(series.labels)
     sample_row = row_of(series.offsets)
-    follows = np.r_[False, sample_row[1:] == sample_row[:-1]][: len(sample_row)]
-    end = np.flatnonzero(follows)
+    end, seconds = _find_intervals(series)
     row = sample_row[end]
-    seconds = series.times_s[end] - series.times_s[end - 1]
-    increase = series.values[end] - series.values[end - 1]
-    is_reset = is_counter[row] & (increase < 0)
-    increase = np.where(is_reset, series.values[end], increase)
-    rate = np.where(is_counter[row], increase / seconds, series.values[end])
+    rate, is_reset = _find_rates(series, is_counter, end, seconds)
 
     single = np.flatnonzero((np.diff(series.offsets) == 1) & ~is_counter)
     row, rate, weight = (
@@ -132,7 +190,7 @@ def summarise_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_]) -> Rat
     gaps = np.bincount(sample_row[end], _is_gap(sample_row[end], seconds, n), n).astype(np.int64)
     return RateStatistics(
         np.where(total > 0, mean, np.nan),
-        _find_quantile(row, rate, weight, total, _P95),
+        _find_quantile(row, rate, weight, total, P95),
         _find_quantile(row, rate, weight, total, 1.0),
         np.bincount(sample_row[end], seconds, n).astype(np.float64),
         np.bincount(sample_row[end], is_reset, n).astype(np.int64),
@@ -142,12 +200,17 @@ def summarise_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_]) -> Rat
 
 def _is_gap(row: Ints, seconds: Floats, n: int) -> npt.NDArray[np.bool_]:
     """Return which intervals are gaps: bool (k). row, seconds: series of each interval, and its length."""
-    counts = np.bincount(row, minlength=n)
-    begins = np.cumsum(counts) - counts
-    usual = np.full(n, np.inf)
-    present = counts > 0
-    usual[present] = seconds[np.lexsort((seconds, row))][(begins + (counts - 1) // 2)[present]]  # the lower median
+    usual = _find_usual(row, seconds, np.bincount(row, minlength=n))
     return np.asarray(seconds > _GAP * usual[row], dtype=np.bool_)
+
+
+def _find_usual(row: Ints, seconds: Floats, counts: Ints) -> Floats:
+    """Return the lower median of the intervals of each series, inf without any. counts: intervals of each (n)."""
+    begins = np.cumsum(counts) - counts
+    usual = np.full(len(counts), np.inf)
+    present = counts > 0
+    usual[present] = seconds[np.lexsort((seconds, row))][(begins + (counts - 1) // 2)[present]]
+    return usual
 
 
 def _find_quantile(row: Ints, rate: Floats, weight: Floats, total: Floats, quantile: float) -> Floats:
@@ -159,7 +222,7 @@ def _find_quantile(row: Ints, rate: Floats, weight: Floats, total: Floats, quant
     begins = np.cumsum(counts) - counts
     before = np.r_[0.0, np.cumsum(weight)]
     share = (before[1:] - before[begins[row]]) / total[row]
-    is_enough = share >= quantile - 1e-9
+    is_enough = share >= quantile - SAME
     first = np.r_[True, row[1:] != row[:-1]] | ~np.r_[False, is_enough[:-1]]
     chosen = np.flatnonzero(is_enough & first)
     quantiles[row[chosen]] = rate[chosen]

@@ -43,7 +43,7 @@ def find_prometheus() -> str:
 
 @contextmanager
 def run_prometheus(executable: str, folder: Path, ports: Sequence[int]) -> Iterator[str]:
-    """Run a server that scrapes brokers 1 to n at these ports; yield its URL once it has scraped all of them."""
+    """Run a server that scrapes brokers 1 to n at these ports, if any; yield its URL once it has scraped all."""
     targets = (
         f"  - targets: ['127.0.0.1:{port}']\n    labels: {{broker_id: '{broker}', kafka_cluster: prod}}\n"
         for broker, port in enumerate(ports, start=1)
@@ -79,4 +79,4 @@ def _scrapes_all(url: str, brokers: int) -> bool:
     except requests.RequestException:
         return False
     result = answer.get("data", {}).get("result", [])
-    return bool(result) and float(result[0]["value"][1]) == brokers
+    return (float(result[0]["value"][1]) if result else 0) == brokers

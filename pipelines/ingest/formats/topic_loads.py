@@ -128,6 +128,11 @@ def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], sta
                 yield f"appended to {place}: {one.records} records"
 
 
+def have_window(lines: Iterable[str]) -> bool:
+    """Return whether some of these lines have rates within a window, as not those of CSV."""
+    return any((match := _LOAD.fullmatch(line)) is not None and match[5] is not None for line in lines)
+
+
 def _name_topic(topic: str | None) -> str:
     return "all topics" if topic is None else f"topic {topic}"
 

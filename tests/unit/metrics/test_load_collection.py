@@ -53,6 +53,15 @@ def test_first_metric_counts_and_a_second_scrape_does_not(names: MetricNames) ->
     assert collected.problems == ["1 series are there twice, with other values of job: those with more samples count"]
 
 
+def test_counter_without_a_rate_does_not_hide_a_rate(names: MetricNames) -> None:
+    """As of a single scrape."""
+    labels = {"broker_id": "1", "topic": "t", "name": "BytesInPerSec"}
+    counter = _series("kafka_server_BrokerTopicMetrics_Count", None, samples=1, **labels)
+    rate = _series("kafka_server_BrokerTopicMetrics_OneMinuteRate", 99, samples=1, **labels)
+    for series in ((counter, rate), (rate, counter)):
+        assert _collect(names, *series) == CollectedLoads([TopicLoad("t", 1, _window(99), NO_RATES)])
+
+
 def test_what_is_not_known_is_named(names: MetricNames) -> None:
     collected = _collect(
         names,

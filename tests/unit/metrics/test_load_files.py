@@ -72,6 +72,21 @@ def test_range_is_reduced_to_its_window_and_labels(names: MetricNames, tmp_path:
     assert load.bytes_in == (10, 20, 20)
 
 
+def test_peak_is_over_a_step_of_the_window_alone(names: MetricNames, tmp_path: Path) -> None:
+    """A burst of 900 bytes within one of 20 steps of 180 s, and one that ends when the window begins."""
+    times = [1_000_000 + 30 * at for at in range(-20, 121)]
+    values = [10 * (at - 900_000) + 30 * max(min(at - 1_001_890, 30), 0) for at in times]
+    burst = [value + 9_000 * max(min(at - 999_700, 300), 0) for at, value in zip(times, values, strict=True)]
+    labels = {"__name__": _IN, "topic": "t", "broker_id": "1"}
+    result = [{"metric": labels, "values": [[at, str(value)] for at, value in zip(times, burst, strict=True)]}]
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+    (tmp_path / "range.json").write_text(json.dumps(answer))
+    (one,) = measure_files(read_files(tmp_path), names, {}, 3_600, 300)
+    assert one.rates == pytest.approx((10 + 900 / 3_600, 10, 15), rel=0.01)
+    with pytest.raises(SourceError, match=r"too short for scrapes every 30 s\. Choose --window 2m or longer"):
+        list(measure_files(read_files(tmp_path), names, {}, 100))
+
+
 def test_metrics_of_files_at_other_times_do_not_begin_at_zero(names: MetricNames, tmp_path: Path) -> None:
     """Each file is one query, and the second one was made three seconds later."""
     for number, metric in enumerate((_IN, _IN.replace("bytesin", "bytesout"))):

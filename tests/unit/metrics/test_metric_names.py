@@ -39,6 +39,9 @@ kind = "counter"
             {"__name__": "kafka_log_Log_Value", "name": "LogEndOffset", "topic": "t", "partition": "3"},
             Quantity.LOG_END_OFFSET,
         ),
+        ({"__name__": _RAW.lower(), "name": "BytesInPerSec", "topic": "t"}, Quantity.BYTES_IN),
+        ({"__name__": _RAW.lower(), "name": "BytesOutPerSec"}, Quantity.BROKER_BYTES_OUT),
+        ({"__name__": "kafka_log_log_value", "name": "Size", "topic": "t", "partition": "3"}, Quantity.SIZE),
         ({}, None),
     ],
 )
@@ -74,6 +77,11 @@ def test_wrong_entry_is_named(text: str, problem: str) -> None:
         ({"broker_id": "7", "instance": "kafka-a.example.com:7071"}, 1),
         ({"kubernetes_pod_name": "my-cluster-kafka-3"}, 3),
         ({"instance": "b-2.prod.abc.c2.kafka.eu-west-1.amazonaws.com:11001"}, 2),
+        ({"broker": "broker-3"}, 3),
+        ({"broker_id": "broker-3"}, 3),
+        ({"broker": "prod-7"}, None),
+        ({"broker": "kafka-a.example.com:9092"}, 1),
+        ({"broker": "kafka-2"}, 4),  # a host, although its name ends like an id
         ({"instance": "KAFKA-A.example.com:7071"}, 1),
         ({"instance": "kafka-a.example.com"}, 1),
         ({"instance": "shared.example.com:7071"}, None),  # of two brokers
@@ -82,9 +90,33 @@ def test_wrong_entry_is_named(text: str, problem: str) -> None:
     ],
 )
 def test_broker_of_a_series(names: MetricNames, labels: dict[str, str], broker: int | None) -> None:
-    hosts = {1: "kafka-a.example.com", 2: "shared.example.com", 3: "shared.example.com", 4: None}
+    hosts = {1: "kafka-a.example.com", 2: "shared.example.com", 3: "shared.example.com", 4: "kafka-2"}
     matcher = BrokerMatcher(names.brokers, [KnownBroker(*item) for item in hosts.items()])
     assert matcher.find(labels) == broker
+
+
+def test_lower_case_names_are_those_without_rules(names: MetricNames) -> None:
+    rules = [one for one in names.names if one.exporter == "jmx_exporter without rules"]
+    lower = [one for one in names.names if one.exporter == "jmx_exporter without rules, in lower case"]
+    assert rules
+    assert [one.model_copy(update={"exporter": "", "metric": one.metric.lower()}) for one in rules] == [
+        one.model_copy(update={"exporter": ""}) for one in lower
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "exporters"),
+    [
+        (["kafka_topic_partition_current_offset", "kafka_consumergroup_lag"], ["kafka_exporter"]),
+        (["kafka_consumergroup_group_lag", "up"], ["Kafka Lag Exporter"]),
+        (["kminion_kafka_topic_info"], ["kminion"]),
+        (["confluent_kafka_server_received_bytes"], ["Confluent Cloud's metrics API"]),
+        (["strimzi_reconciliations_total", "jvm_threads"], ["Strimzi's operators"]),
+        (["kafka_server_brokertopicmetrics_bytesin_total", "kafka_log_log_size", "node_load1", "kafka_other"], []),
+    ],
+)
+def test_exporters_without_bytes(names: MetricNames, metrics: list[str], exporters: list[str]) -> None:
+    assert names.find_without_bytes(metrics) == exporters
 
 
 @pytest.mark.parametrize("folder", ["jmx-exporter-with-rules", "jmx-exporter-without-rules"])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.source_arguments import MetricsRequest, open_source
 from pipelines.config.environment_variables import fill_variables
 from pipelines.config.settings import load_settings
 from pipelines.errors import EXIT_INPUT, EXIT_USAGE, SettingsError, SourceError
@@ -53,8 +54,9 @@ def test_topics_without_rates_are_named(folder: Path) -> None:
     assert "whose rates" not in call("what-if", "d.txt").stdout
 
 
-def test_plan_balances_bytes_of_metrics(folder: Path) -> None:
-    command = ("plan", "prod=d.txt", "--goal", "leaders", "--metrics", "prod=loads.csv", "--json", "-")
+@pytest.mark.parametrize("more", [(), ("--format", "describe")])  # of the user's files; that of the loads is known
+def test_plan_balances_bytes_of_metrics(folder: Path, more: tuple[str, ...]) -> None:
+    command = ("plan", "prod=d.txt", "--goal", "leaders", "--metrics", "prod=loads.csv", "--json", "-", *more)
     balance = json.loads(call(*command).stdout)["before"]["balance"]
     assert balance["bytes_in_per_s"]["max_over_mean"] == 1  # each broker has a replica of both partitions
     assert balance["bytes_out_per_s"]["max_over_mean"] == pytest.approx(400 / 300, abs=1e-6)  # of what it leads
@@ -65,6 +67,7 @@ def test_plan_balances_bytes_of_metrics(folder: Path) -> None:
     [
         (["--window", "7d"], EXIT_USAGE, "--window is for --metrics"),
         (["--metrics", "loads.csv", "--window", "a week"], EXIT_USAGE, "write a time of at most 400 days"),
+        (["--metrics", "test=loads.csv"], EXIT_USAGE, "--metrics test=loads.csv: no source is named so"),
         (["--metrics", "no.csv"], EXIT_INPUT, "no.csv: there is no such file or folder of metrics"),
         (["--metrics", "prometheus=b1:9090"], EXIT_INPUT, "is not the URL of a Prometheus server"),
         (["--metrics", "http://b1:9090"], EXIT_INPUT, "For a Prometheus server, write prometheus=http://..."),
@@ -85,6 +88,56 @@ def test_plan_balances_bytes_of_metrics(folder: Path) -> None:
 def test_errors(folder: Path, arguments: list[str], code: int, problem: str) -> None:
     done = call("what-if", "d.txt", *arguments, code=code)
     assert problem in " ".join(done.stderr.split())
+
+
+def test_options_without_effect_are_named(folder: Path) -> None:
+    done = call("what-if", "d.txt", "--metrics", "loads.csv", "--window", "1h")
+    assert "--window has no effect: the loads of loads.csv are not of a window" in done.stderr
+    assert "--window" not in call("what-if", "d.txt", "--metrics", "loads.csv").stderr
+    done = call("what-if", "kafka://127.0.0.1:9", "--format", "describe", code=EXIT_USAGE)
+    assert "--format is for files: leave it out to read kafka://127.0.0.1:9" in " ".join(done.stderr.split())
+
+
+def test_files_in_other_formats_than_that_of_the_option_are_named(folder: Path) -> None:
+    saved = folder / "saved"
+    saved.mkdir()
+    (saved / "d.txt").write_text(_DESCRIBE)
+    (saved / FILE_NAME).write_text("loads from loads.csv\nload of topic orders on broker 1: in 1.0 B/s, out 2.0 B/s\n")
+    done = call("what-if", "saved", "--format", "describe")
+    problem = f"saved/{FILE_NAME}: has nothing in the format describe of --format"
+    assert problem in done.stderr
+    assert "d.txt" not in done.stderr
+    assert problem not in call("what-if", "saved").stderr
+
+
+def test_loads_of_a_folder_are_replaced_by_those_of_the_option(folder: Path) -> None:
+    """As of a snapshot that was saved with its loads."""
+    saved = folder / "saved"
+    saved.mkdir()
+    (saved / "d.txt").write_text(_DESCRIBE)
+    (saved / FILE_NAME).write_text("load of topic orders on broker 1: in 1.0 B/s, out 2.0 B/s\n")
+    request = MetricsRequest.of_options(["loads.csv"], None, load_settings())
+    snapshot = load_snapshot(open_source("saved", None, request))
+    assert snapshot.partitions["bytes_in_per_s"].to_pylist() == [100, 300]
+    assert snapshot.conflicts.num_rows == 0
+
+
+def test_what_is_not_used_of_a_folder_of_metrics_is_named(folder: Path) -> None:
+    (folder / "scrapes" / "b2").mkdir(parents=True)
+    (folder / "scrapes" / "loads.csv").write_text(_CSV)
+    (folder / "scrapes" / "lag.prom").write_text("kafka_consumergroup_lag 5\n")
+    done = call("what-if", "d.txt", "--metrics", "scrapes")
+    assert "only files directly in the folder are read, not b2/" in done.stdout
+    assert "no metric of lag.prom gives loads" in done.stdout
+
+
+def test_brokers_are_those_of_the_format(folder: Path) -> None:
+    """The name of this file is that of a Kafka log dir's, so that only --format makes it a describe."""
+    (folder / "recovery-point-offset-checkpoint").write_text(_DESCRIBE)
+    done = call(
+        "what-if", "recovery-point-offset-checkpoint", "--format", "describe", "--metrics", "loads.csv", "--json", "-"
+    )
+    assert done.stderr.count("read loads.csv: 2 lines of loads") == 1
 
 
 def test_metrics_of_another_cluster_are_not_used(folder: Path) -> None:
@@ -112,6 +165,55 @@ def test_origin_is_chosen_by_name(folder: Path) -> None:
 def test_secrets_are_filled_in_late_and_not_shown() -> None:
     assert fill_variables("http://ann:${env:PW}@p", "--metrics", {"PW": "s3cret"}) == "http://ann:s3cret@p"
     assert str(MetricsOrigin("http://ann:s3cret@p:9090", None)) == "prometheus=http://***@p:9090"
+
+
+_SCRAPES = Path(__file__).with_name("scrapes")
+
+
+@pytest.mark.parametrize(
+    ("scrape", "sizes", "rates"),
+    [
+        # One scrape has no rate of a counter, but one that the exporter computed itself.
+        ("lower-case-jmx", [7777, None, None], [12.5, None, None]),
+        ("broker-name-with-prefix", [5000, None, None], [None, None, None]),
+    ],
+)
+def test_names_of_exporters_are_known(scrape: str, sizes: list[int | None], rates: list[float | None]) -> None:
+    settings = load_settings().metrics
+    brokers = [KnownBroker(id_, None) for id_ in (1, 2, 3)]
+    source = _SCRAPES / f"{scrape}.prom"
+    lines = read_loads(MetricsOrigin(None, source), settings, "prod", brokers, datetime.now(UTC))
+    facts = [line for line in lines[1:] if not line.startswith("problem")]
+    expected = [f"size of topic tolls partition 0 on broker 1: {sizes[0]} bytes"]
+    if rates[0] is not None:
+        within = f"mean {rates[0]}, p95 {rates[0]}, peak {rates[0]}"
+        unknown = "mean -, p95 -, peak -"
+        expected.insert(
+            0, f"load of topic tolls on broker 1: in {rates[0]} B/s, out - B/s (in {within}; out {unknown})"
+        )
+    assert facts == expected
+
+
+def test_exporter_without_bytes_is_named() -> None:
+    done = call(
+        "what-if", str(_SCRAPES / "describe.txt"), "--metrics", str(_SCRAPES / "kafka-exporter.prom"), code=EXIT_INPUT
+    )
+    assert done.stdout == ""
+    text = " ".join(done.stderr.split())
+    assert "no loads within the window, but metrics of kafka_exporter, which counts no bytes per broker." in text
+    assert (
+        "Scrape the brokers themselves, as jmx_exporter does, or write their bytes per second into a CSV file" in text
+    )
+    assert "no series of brokers" not in text
+
+
+def test_unknown_name_of_a_broker_names_the_setting(folder: Path) -> None:
+    metric = 'kafka_log_log_size{{broker="{}",topic="orders",partition="0"}} 5\n'
+    (folder / "scrape.prom").write_text(metric.format("blue"))
+    done = call("what-if", "d.txt", "--metrics", "scrape.prom", code=EXIT_INPUT)
+    text = " ".join(done.stderr.split())
+    assert "1 series name no broker of the cluster: broker=blue" in text
+    assert "--set metrics.broker_label=LABEL" in text
 
 
 def test_host_label_is_matched(folder: Path) -> None:

@@ -16,9 +16,12 @@ from pipelines.ingest.formats.topic_loads import NO_RATES, WindowRates
 from pipelines.metrics.metric_names import MetricNames
 from pipelines.metrics.prometheus_server import PrometheusServer, Window
 
-_WINDOW = Window(1_000.0, 600, 60)
+_WINDOW = Window(1_000.0, 621, 30, 20.0)  # 20 steps of 30 s, after the 21 s in which the sample before them is
 _IN = "kafka_server_brokertopicmetrics_bytesin_total"
+# Evaluated at 450, 480, ... 1020, this reads 379 to 430 and so on, until 949 to 1000.
+_STEPS = "rate(%s[51s] offset 20s)[585s:30s]"
 _TOPIC = f'{_IN}{{cluster="prod",topic!=""}}'
+_TOTAL = f'{_IN}{{cluster="prod",topic=""}}'
 
 
 class _Server(HTTPServer):
@@ -28,6 +31,7 @@ class _Server(HTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers: dict[str, str] = {}
         self.queries: list[str] = []
+        self.times: dict[str, float] = {}
         self.failure: tuple[int, str] | None = None
         self.too_many: set[str] = set()  # queries that it rejects
         self.tenants: set[str | None] = set()
@@ -40,6 +44,7 @@ class _Handler(BaseHTTPRequestHandler):
         fields = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
         (query,) = fields["query"]
         self.server.queries.append(query)
+        self.server.times[query] = float(fields["time"][0])
         series = {"metric": {"topic": "t", "broker_id": "1"}, "value": [1000, self.server.answers.get(query)]}
         result = [series] if query in self.server.answers else []
         text = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}})
@@ -74,21 +79,24 @@ def _connect(server: _Server) -> PrometheusServer:
 
 def test_series_has_rates_samples_and_resets(server: _Server, names: MetricNames) -> None:
     server.answers = {
-        f"rate({_TOPIC}[600s])": "12.5",
-        f"quantile_over_time(0.95, rate({_TOPIC}[60s])[600s:60s])": "20",
-        f"max_over_time(rate({_TOPIC}[60s])[600s:60s])": "30",
-        f"count_over_time({_TOPIC}[600s])": "120",
-        f"resets({_TOPIC}[600s])": "2",
+        f"rate({_TOPIC}[621s])": "12.5",
+        f"quantile_over_time({18 / 19}, {_STEPS % _TOPIC})": "20",
+        f"max_over_time({_STEPS % _TOPIC})": "30",
+        f"count_over_time({_TOPIC}[621s])": "120",
+        f"resets({_TOPIC}[621s])": "2",
     }
     (one,) = _connect(server).measure(names, _WINDOW)
     labels = {"__name__": _IN, "topic": "t", "broker_id": "1"}
     assert one == (labels, WindowRates(12.5, 20, 30), None, 120, 2, 0)
+    assert {query: server.times[query] for query in server.answers} == {
+        query: 1020 if "offset" in query else 1000 for query in server.answers
+    }
 
 
 def test_gauges_are_last_sizes_and_growths(server: _Server, names: MetricNames) -> None:
     size, end = (f'kafka_log_log_{name}{{cluster="prod",topic!="",partition!=""}}' for name in ("size", "logendoffset"))
-    server.answers = {f"count_over_time({size}[600s])": "9", f"last_over_time({size}[600s])": "4000"}
-    server.answers |= {f"count_over_time({end}[600s])": "9", f"delta({end}[600s])": "70"}
+    server.answers = {f"count_over_time({size}[621s])": "9", f"last_over_time({size}[621s])": "4000"}
+    server.answers |= {f"count_over_time({end}[621s])": "9", f"delta({end}[621s])": "70"}
     measured = list(_connect(server).measure(names, _WINDOW))
     assert [(one.labels["__name__"], one.rates, one.value) for one in measured] == [
         ("kafka_log_log_size", NO_RATES, 4000),
@@ -98,29 +106,29 @@ def test_gauges_are_last_sizes_and_growths(server: _Server, names: MetricNames) 
 
 def test_labels_select_topics_totals_and_partitions(server: _Server, names: MetricNames) -> None:
     assert list(_connect(server).measure(names, _WINDOW)) == []
-    assert f'count_over_time({_IN}{{cluster="prod",topic=""}}[600s])' in server.queries
+    assert f'count_over_time({_IN}{{cluster="prod",topic=""}}[621s])' in server.queries
     raw = 'kafka_server_BrokerTopicMetrics_Count{cluster="prod",name="BytesInPerSec",topic!=""}'
-    assert f"count_over_time({raw}[600s])" in server.queries
+    assert f"count_over_time({raw}[621s])" in server.queries
 
 
 def test_too_many_samples_are_asked_for_target_by_target(server: _Server, names: MetricNames) -> None:
     """Prometheus limits the samples of one query, and large clusters have more."""
     own = f'{_IN}{{cluster="prod",broker_id="1",topic="t",topic!=""}}'  # the server's one answer names its labels
-    server.too_many = {f"max_over_time(rate({_TOPIC}[60s])[600s:60s])"}
+    server.too_many = {f"max_over_time({_STEPS % _TOPIC})"}
     server.answers = {
-        f"count_over_time({_TOPIC}[600s])": "120",
-        f"group by (job, instance) (last_over_time({_TOPIC}[600s]))": "1",
-        f"max_over_time(rate({own}[60s])[600s:60s])": "30",
+        f"count_over_time({_TOPIC}[621s])": "120",
+        f"group by (job, instance) (last_over_time({_TOPIC}[621s]))": "1",
+        f"max_over_time({_STEPS % own})": "30",
     }
     (one,) = _connect(server).measure(names, _WINDOW)
     assert one.rates == WindowRates(None, None, 30)
 
 
 def test_headers_and_first_sample(server: _Server, names: MetricNames) -> None:
-    total = f'{_IN}{{cluster="prod",topic=""}}'
-    server.answers = {f"min(min_over_time(timestamp({total})[600s:60s]))": "700"}
+    server.answers = {f"min(min_over_time(timestamp({_TOTAL})[621s:30s]))": "700"}
     connection = replace(_connect(server), headers={"X-Scope-OrgID": "team"})
     assert connection.find_first_sample(names, _WINDOW) == 700
+    assert connection.find_last_sample(names, _WINDOW) is None
     assert server.tenants == {"team"}
 
 

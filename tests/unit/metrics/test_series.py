@@ -9,7 +9,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.metrics.series import RateStatistics, SeriesSet, begin_at_zero, summarise_rates
+from pipelines.metrics.load_window import Window
+from pipelines.metrics.series import (
+    RateStatistics,
+    SeriesSet,
+    begin_at_zero,
+    find_scrape_interval,
+    summarise_rates,
+    summarise_steps,
+)
 
 
 def _series(*samples: list[tuple[float, float]]) -> SeriesSet:
@@ -106,3 +114,31 @@ def test_statistics_are_those_of_a_loop(samples: list[list[tuple[int, int]]]) ->
             if reached >= 0.95 * total - 1e-6:
                 assert math.isclose(rates.p95[i], rate)
                 break
+
+
+def test_rates_of_steps_are_those_between_their_ends() -> None:
+    """20 steps of 30 s, from 400 to 1000; a series counts in the steps that it is in."""
+    window = Window(1_000.0, 621, 30, 20.0)
+    grid = np.arange(380.0, 1_001, 10)
+    steady = [(t, 5 * t) for t in grid]
+    burst = [(t, 5 * t + 90 * min(max(t - 700, 0), 10)) for t in grid]  # 900 bytes within one step
+    restarted = [(t, 5 * (t - 700) if t > 700 else 5 * t) for t in grid]  # nothing is lost
+    late = [(t, 5 * (t - 880)) for t in grid if t >= 880]
+    series = _series(steady, burst, [], restarted, late, [(950.0, 7.0)])
+    p95, peak = summarise_steps(series, np.full(6, True), window)
+    np.testing.assert_allclose(p95, [5, 5, np.nan, 5, 5, np.nan])
+    np.testing.assert_allclose(peak, [5, 35, np.nan, 5, 5, np.nan])
+    p95, peak = summarise_steps(_series([(t, 40 if t in (500, 510) else 4) for t in grid]), np.array([False]), window)
+    np.testing.assert_allclose((p95[0], peak[0]), (4, (40 + 40 + 4) / 3))
+
+
+def test_scrape_interval_is_the_usual_one() -> None:
+    assert find_scrape_interval(_series([(0, 1), (15, 1), (30, 1), (300, 1)], [(7, 1), (22, 1)])) == 15
+    broken = [(0.0, 1.0), (900.0, 1.0)]
+    assert find_scrape_interval(_series([(t, 1.0) for t in range(0, 90, 15)], broken)) == 15
+    assert (
+        find_scrape_interval(_series([(t, 1.0) for t in range(0, 90, 15)], [(0, 1), (30, 1), (60, 1), (90, 1)])) == 30
+    )
+    assert find_scrape_interval(_series(broken)) == 900
+    assert find_scrape_interval(_series([(0, 1)], [])) is None
+    assert find_scrape_interval(_series()) is None
