@@ -28,7 +28,7 @@ def with_isr(model: ClusterModel, min_isr: int, lagging: tuple[tuple[int, int], 
     """Give all partitions min.insync.replicas; live replicas are in sync, except (partition, broker) of `lagging`."""
     pairs = list(zip(model.row.tolist(), model.replicas.tolist(), strict=True))
     in_sync = model.live[model.replicas] & np.array([pair not in lagging for pair in pairs], dtype=np.bool_)
-    return replace(model, min_isr=np.full(model.partitions, min_isr, dtype=np.int32), in_sync=in_sync)
+    return replace(model, topic_min_isr=np.full(model.partitions, min_isr, dtype=np.int32), in_sync=in_sync)
 
 
 def test_a_repair_frees_brokers_wave_by_wave() -> None:
