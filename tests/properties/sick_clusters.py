@@ -150,16 +150,16 @@ class Expectation:
     topics: tuple[str, ...] = ()  # of the goal rf; empty = all
 
 
-def find_harm(
-    cluster: SickCluster, waves: Sequence[Mapping[Key, list[int]]], expected: Expectation
-) -> Iterator[str]:
+def find_harm(cluster: SickCluster, waves: Sequence[Mapping[Key, list[int]]], expected: Expectation) -> Iterator[str]:
     """Execute a plan wave by wave as Kafka does, and yield each harm that it does."""
     lists = {key: list(one.replicas) for key, one in cluster.partitions.items()}
     in_sync = {key: {b for b in one.isr if b not in cluster.down} for key, one in cluster.partitions.items()}
     start = {key: set(brokers) for key, brokers in in_sync.items()}
     for number, wave in enumerate(waves, 1):
         for key, new in wave.items():
-            where = f"wave {number}: {key[0]}-{key[1]} {lists.get(key)} (in sync: {sorted(in_sync.get(key, ()))}) -> {new}"
+            where = (
+                f"wave {number}: {key[0]}-{key[1]} {lists.get(key)} (in sync: {sorted(in_sync.get(key, ()))}) -> {new}"
+            )
             if key not in lists:
                 yield f"{where}: unknown partition"
                 continue

@@ -83,4 +83,4 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
                 found += find_unrepaired(cluster, {key: new for wave in waves for key, new in wave.items()})
             harms += [f"seed {seed}, {request.goal} {request.brokers or request.factor or ''}: {one}" for one in found]
     assert not harms, "\n".join([f"{len(harms)} of {plans} plans", *harms[:20]])
-    assert plans > 5 * infeasible
+    assert plans > 2 * infeasible  # brokers that cannot be emptied, as reassignments are under way

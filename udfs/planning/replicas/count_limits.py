@@ -220,8 +220,8 @@ def explain_infeasibility(model: ClusterModel, rules: Rules) -> tuple[str, ...]:
 
 
 def _explain_frozen_replicas(model: ClusterModel, rules: Rules) -> Iterator[str]:
-    if rules.goal == "repair":
-        return  # the certificate lists what cannot be copied any more
+    if rules.goal in ("repair", "rf"):
+        return  # the certificate lists what cannot be copied any more, and what cannot be changed
     row = model.row
     # Offline partitions stay on failed brokers, as no replica is left to copy: the others need not wait for them.
     stuck = rules.must_leave[model.replicas] & ~np.isin(model.frozen, (FREE, FreezeReason.OFFLINE))[row]
