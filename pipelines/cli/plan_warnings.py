@@ -61,13 +61,15 @@ def _warn_of_kept_lagging(plan: CreatedPlan) -> Iterator[str]:
     rows = np.flatnonzero((factor < model.factor) & any_true(~in_sync, proposal.offsets))
     if not len(rows):
         return
-    names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
-    single = int((count_true(in_sync, proposal.offsets)[rows] == 1).sum())
-    has = f", {single:,} of them only one in-sync replica" if single else ""
-    kept = "keeps all of its in-sync replicas" if len(rows) == 1 else "keep all of their in-sync replicas"
+    count = count_true(in_sync, proposal.offsets)
+    states = [
+        f"{model.name(row)}: {format_count(int(count[row]), 'in-sync replica')} of {factor[row]}"
+        for row in rows[:MAX_NAMED].tolist()
+    ]
+    keep = "partition keeps" if len(rows) == 1 else "partitions keep"
     yield (
-        f"{format_count(len(rows), 'partition')} with fewer replicas after the plan {kept}, but others are out of sync"
-        f"{has}: {names}. Do not stop their leaders until the others have caught up"
+        f"with fewer replicas, {len(rows):,} {keep} every replica that is in sync, but others are not: "
+        f"{name_some(states, len(rows))}"
     )
 
 

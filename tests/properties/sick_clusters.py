@@ -1,4 +1,4 @@
-"""Random sick clusters as the output of Kafka's tools, and slow checks of plans that share nothing with the planners."""
+"""Random sick clusters as the output of Kafka's tools, and slow checks of plans that share no code with planners."""
 
 from __future__ import annotations
 
