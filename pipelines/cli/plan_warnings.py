@@ -36,6 +36,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, server: str) -> Iterato
         point = describe_stuck(stuck).name_server(server)
         yield f"{point.text.rstrip('.')}. Next: {point.step}"
     yield from _warn_of_kept_lagging(plan)
+    yield from _warn_of_high_min_isr(plan)
     out_of_sync = plan_writer.list_not_elected(plan.summary)
     if count := out_of_sync.partitions:
         names = name_some(out_of_sync.first_partitions, count)
@@ -71,6 +72,20 @@ def _warn_of_kept_lagging(plan: CreatedPlan) -> Iterator[str]:
         f"with fewer replicas, {len(rows):,} {keep} every replica that is in sync, but others are not: "
         f"{name_some(states, len(rows))}"
     )
+
+
+def _warn_of_high_min_isr(plan: CreatedPlan) -> Iterator[str]:
+    """Warn of partitions that would have fewer replicas than min.insync.replicas, where Kafka does not lower it."""
+    model, factor = plan.summary.model, np.diff(plan.summary.proposal.offsets)
+    min_isr = model.find_min_isr(np.arange(model.partitions), factor)
+    rows = np.flatnonzero((factor < model.factor) & (factor < min_isr))
+    if len(rows):
+        have = "1 partition has" if len(rows) == 1 else f"{len(rows):,} partitions have"
+        names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
+        yield (
+            f"after the plan, {have} fewer replicas than min.insync.replicas, which blocks acks=all producers: {names}. "
+            "Lower min.insync.replicas of their topics first"
+        )
 
 
 def _warn_of_only_copies(plan: CreatedPlan) -> Iterator[str]:

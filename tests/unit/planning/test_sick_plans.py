@@ -137,3 +137,12 @@ def test_replicas_beyond_the_replication_factor_are_named(capsys: pytest.Capture
     assert "2 partitions have more replicas than the replication factor of their topic: t (1), u (1)" in verdict
     assert "if replication factor 2 is right" in verdict
     assert plan(capsys, source, "--goal", "rf", "--rf", "2", "--topics", "t")[0] == {"t-1": [2, 1]}
+
+
+def test_fewer_replicas_than_min_insync_replicas(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Kafka before 3.7 does not lower min.insync.replicas to the number of replicas."""
+    source = write_describe(tmp_path, *describe("t", 2, "1,2 1,2", "2,1 2,1", min_isr=2))
+    rf = ("--goal", "rf", "--rf", "1")
+    assert "min.insync.replicas" not in plan(capsys, source, *rf)[1]
+    warnings = plan(capsys, source, *rf, "--set", "topics.cap_min_insync_replicas=false")[1]
+    assert "2 partitions have fewer replicas than min.insync.replicas" in warnings
