@@ -204,7 +204,7 @@ def plan(
             model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
             raise Infeasible(*error.args, *list_remedies(model, request, command)) from error
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
-    for warning in list_warnings(created):
+    for warning in list_warnings(created, snapshot, named):
         print_warning(warning)
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
     if is_live(source) and out is not None and not printed and not created.moves_log_dirs:

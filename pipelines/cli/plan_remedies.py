@@ -1,19 +1,30 @@
 """What to do where no plan complies with a request."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from pipelines.cli.plan_command_line import PlanCommandLine
+from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS
 from udfs.planning.cluster_model import ClusterModel
-from udfs.planning.constraints import COPYING_GOALS, build_rules
+from udfs.planning.constraints import COPYING_GOALS, Rules, build_rules, count_places
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.replicas.count_limits import find_lost_racks
+from udfs.plurals import count_of, join_names
 
 
 def list_remedies(model: ClusterModel, request: PlanRequest, command: PlanCommandLine) -> Iterator[str]:
-    """List the commands that avoid that racks lose their last broker; nothing for other reasons."""
-    lost = find_lost_racks(model, build_rules(model, request)) if request.goal in COPYING_GOALS else []
-    if not len(lost):
+    """List the commands for racks that would lose their last broker, and for too few brokers; else nothing."""
+    if request.goal not in COPYING_GOALS:
         return
+    rules = build_rules(model, request)
+    if lost := find_lost_racks(model, rules):
+        yield from _replace_racks(model, command, lost)
+    else:
+        yield from _find_more_brokers(model, request, rules, command)
+
+
+def _replace_racks(model: ClusterModel, command: PlanCommandLine, lost: Sequence[int]) -> Iterator[str]:
     first = int(model.broker_ids.max()) + 1
     names = [model.rack_names[rack] for rack in lost]
     ids = ",".join(f"{first + i}:{name}" for i, name in enumerate(names))
@@ -21,3 +32,30 @@ def list_remedies(model: ClusterModel, request: PlanRequest, command: PlanComman
     racks = f"{'rack' if len(lost) == 1 else 'racks'} {', '.join(names)}"
     yield f"  start {brokers} in {racks}, then use {its} in: {command.change({'--add-brokers': (ids,)})}"
     yield f"  or give up {racks}: {command.with_flag('--allow-empty-racks').change({})}"
+
+
+def _find_more_brokers(
+    model: ClusterModel, request: PlanRequest, rules: Rules, command: PlanCommandLine
+) -> Iterator[str]:
+    """List what to do where partitions should have more replicas than brokers can hold: more brokers, or fewer."""
+    places = count_places(model, rules.receives, rules.must_leave).sum(axis=1)
+    short = np.flatnonzero(~rules.fixed & (places < rules.factor))
+    if not len(short):
+        return
+    missing = int((rules.factor - places)[short].max())
+    down = model.broker_ids[~model.live & ~np.isin(model.broker_ids, request.exclude_brokers)].tolist()
+    restart = f"restart {'broker' if len(down) == 1 else 'brokers'} {join_names(down)}, or " if down else ""
+    racks = [model.rack_names[rack] for rack in np.argsort(np.bincount(model.rack[model.live])) if model.rack_names]
+    first = int(model.broker_ids.max()) + 1
+    ids = ",".join(f"{first + i}:{racks[i % len(racks)]}" if racks else f"{first + i}" for i in range(missing))
+    its = "its id" if missing == 1 else "their ids"
+    yield f"  {restart}add {count_of(missing, 'broker')}, and use {its} in: {command.change({'--add-brokers': (ids,)})}"
+    most = int(places[short].min())
+    if request.goal == "rf" or most < 1:
+        return
+    topics = sorted({model.topic_names[topic] for topic in model.topic[short].tolist()})
+    names, more = ",".join(topics[:MAX_COMMAND_TOPICS]), len(topics) - MAX_COMMAND_TOPICS
+    others = f", and for {count_of(more, 'more topic')}" if more > 0 else ""
+    lower = PlanCommandLine(command.source, {"--goal": ("rf",), "--rf": (str(most),), "--topics": (names,)}).change({})
+    gone = f"if {'it does' if len(down) == 1 else 'they do'} not return, " if down else ""
+    yield f"  or, {gone}do with fewer replicas: {lower}{others}"

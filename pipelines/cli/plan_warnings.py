@@ -5,27 +5,38 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipelines.cli.text_format import format_count
+from pipelines.ingest.merge.live_brokers import get_down_brokers
+from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_creation import CreatedPlan
-from pipelines.verdict.cluster_evidence import MAX_NAMED
-from pipelines.verdict.judgement import name_some
+from pipelines.verdict.cluster_evidence import MAX_NAMED, ClusterFindings
+from pipelines.verdict.judgement import describe_stuck, name_some
+from pipelines.verdict.snapshot_findings import find_stuck_reassignments
+from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.cluster_model import FreezeReason
+from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.last_copies import find_last_copies
 from udfs.planning.plan_metrics import count_frozen_partitions
 from udfs.plurals import is_or_are, it_or_them
 
 
-def list_warnings(plan: CreatedPlan) -> Iterator[str]:
-    """List what a person should know before trusting the plan."""
+def list_warnings(plan: CreatedPlan, snapshot: Snapshot, server: str) -> Iterator[str]:
+    """List what a person should know before trusting the plan. server: bootstrap server for Kafka's commands."""
     model = plan.summary.model
+    stuck = ClusterFindings(**find_stuck_reassignments(snapshot.partitions, get_down_brokers(snapshot.brokers)))
     yield from _warn_of_only_copies(plan)
     reasons = {reason.explanation: reason for reason in FreezeReason}
     for explanation, count in count_frozen_partitions(model).items():
         reason = reasons[explanation]
         stay = "stays as it is" if count == 1 else "stay as they are"
-        in_flight = reason == FreezeReason.IN_FLIGHT
-        wait = ". Wait until the reassignment is complete, then make a new plan" if in_flight else ""
+        waits = reason == FreezeReason.IN_FLIGHT and count > stuck.stuck_partitions
+        wait = ". Wait until the reassignment is complete, then make a new plan" if waits else ""
         yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
+    if stuck.stuck_partitions:
+        point = describe_stuck(stuck).name_server(server)
+        yield f"{point.text.rstrip('.')}. Next: {point.step}"
+    yield from _warn_of_kept_lagging(plan)
+    yield from _warn_of_high_min_isr(plan)
     out_of_sync = plan_writer.list_not_elected(plan.summary)
     if count := out_of_sync.partitions:
         names = name_some(out_of_sync.first_partitions, count)
@@ -41,6 +52,40 @@ def list_warnings(plan: CreatedPlan) -> Iterator[str]:
         yield "the sources show no sizes: plans.broker_bytes is ignored"
     if model.known[0] and (count := model.unsized_partitions):
         yield f"the sources show no size for {format_count(count, 'partition')}: counted as 0 bytes"
+
+
+def _warn_of_kept_lagging(plan: CreatedPlan) -> Iterator[str]:
+    """Warn of partitions of which a plan drops replicas, and whose other ones are not all in sync."""
+    model, proposal = plan.summary.model, plan.summary.proposal
+    in_sync = find_in_sync_replicas(model, proposal)
+    factor = np.diff(proposal.offsets)
+    rows = np.flatnonzero((factor < model.factor) & any_true(~in_sync, proposal.offsets))
+    if not len(rows):
+        return
+    count = count_true(in_sync, proposal.offsets)
+    states = [
+        f"{model.name(row)}: {format_count(int(count[row]), 'in-sync replica')} of {factor[row]}"
+        for row in rows[:MAX_NAMED].tolist()
+    ]
+    keep = "partition keeps" if len(rows) == 1 else "partitions keep"
+    yield (
+        f"with fewer replicas, {len(rows):,} {keep} every replica that is in sync, but others are not: "
+        f"{name_some(states, len(rows))}"
+    )
+
+
+def _warn_of_high_min_isr(plan: CreatedPlan) -> Iterator[str]:
+    """Warn of partitions that would have fewer replicas than min.insync.replicas, where Kafka does not lower it."""
+    model, factor = plan.summary.model, np.diff(plan.summary.proposal.offsets)
+    min_isr = model.find_min_isr(np.arange(model.partitions), factor)
+    rows = np.flatnonzero((factor < model.factor) & (factor < min_isr))
+    if len(rows):
+        have = "1 partition has" if len(rows) == 1 else f"{len(rows):,} partitions have"
+        names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
+        yield (
+            f"after the plan, {have} fewer replicas than min.insync.replicas, which blocks acks=all producers: {names}. "
+            "Lower min.insync.replicas of their topics first"
+        )
 
 
 def _warn_of_only_copies(plan: CreatedPlan) -> Iterator[str]:

@@ -26,7 +26,11 @@ def print_topics(
     """Yield the lines of `kafka-topics --describe`."""
     for topic in topics:
         ids = f"\tTopicId: {topic.topic_id}" if topic.topic_id else ""
-        factor = len(topic.partitions[0].replicas) if topic.partitions else 0
+        factor = 0
+        if topic.partitions:  # as TopicCommand: the replicas of the first one, without those that are being added
+            first = topic.partitions[0]
+            moved = reassignments.get((topic.name, first.partition))
+            factor = len(first.replicas) - (len(moved.adding) if moved else 0)
         texts = ",".join(f"{key}={value}" for key, value in sorted(configs.get(topic.name, {}).items()))
         counts = f"PartitionCount: {len(topic.partitions)}\tReplicationFactor: {factor}"
         yield f"Topic: {topic.name}{ids}\t{counts}\tConfigs: {texts}"

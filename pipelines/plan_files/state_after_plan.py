@@ -57,7 +57,20 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
         if columns["leader"][row] is not None and preferred in columns["isr"][row] and preferred in live:
             columns["leader"][row] = preferred
     arrays = {name: pa.array(values, partitions.schema.field(name).type) for name, values in columns.items()}
-    return update_volumes(snapshot, replace(snapshot, partitions=replace_columns(partitions, arrays)))
+    after = replace(snapshot, partitions=replace_columns(partitions, arrays), topics=_change_factors(snapshot, plan))
+    return update_volumes(snapshot, after)
+
+
+def _change_factors(snapshot: Snapshot, plan: StoredPlan) -> pa.Table:
+    """Return the topics after a plan: Kafka takes their replication factor from partition 0."""
+    factors = {
+        topic: len(change.after)
+        for (topic, partition), change in plan.changes.items()
+        if partition == 0 and len(change.after) != len(change.lists[0])
+    }
+    names, old = (snapshot.topics[name].to_pylist() for name in ("topic", "replication_factor"))
+    new = [factors.get(name, factor) for name, factor in zip(names, old, strict=True)]
+    return replace_columns(snapshot.topics, {"replication_factor": pa.array(new, pa.int32())})
 
 
 def _find_only_log_dirs(snapshot: Snapshot) -> dict[int, str]:

@@ -15,6 +15,7 @@ from pipelines.verdict.cluster_evidence import (
     EXPECTED_SQL,
     ISSUE_SQL,
     ISSUES_SQL,
+    MAX_CANCELLED,
     MAX_COMMAND_TOPICS,
     MAX_TOPICS,
     UNLISTED_REGEX,
@@ -58,6 +59,8 @@ SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, 
        electable_partitions,
        CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
        deleted_topics_offline_partitions, ignored_topics, ignored_offline_partitions, reassigned_partitions,
+       stuck_partitions, stuck_brokers, stuck_reassignments, extra_replica_partitions, extra_replica_topics,
+       extra_replica_first_topics,
        quarantined_records, unlisted_brokers, unused_files,
        incomplete_topics, incomplete_topic_names, missing_partitions, unplaced_partitions, inferred_partitions,
        unknown_brokers, identity_conflicts, config_conflicts, warnings
@@ -94,6 +97,33 @@ LEFT JOIN (
   FROM silver.partitions
   LEFT JOIN (SELECT cluster_id, snapshot_id, topic, marked_for_deletion, ignored FROM silver.topics)
   USING (cluster_id, snapshot_id, topic)
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, count(*) AS stuck_partitions,
+         array_sort(array_distinct(flatten(collect_list(array_intersect(adding_replicas, down_brokers)))))
+           AS stuck_brokers,
+         slice(array_sort(collect_list(struct(topic, partition, array_except(replicas, adding_replicas) AS replicas))),
+               1, {max_cancelled}) AS stuck_reassignments
+  FROM (
+    SELECT * FROM silver.partitions
+      {counted}
+  )
+      {with_down_brokers}
+  WHERE arrays_overlap(adding_replicas, down_brokers)
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, sum(n) AS extra_replica_partitions, count(*) AS extra_replica_topics,
+         transform(slice(array_sort(collect_list(struct(-n AS n, topic, factor))), 1, {max_command_topics}),
+                   t -> struct(t.topic, t.factor, -t.n AS partitions)) AS extra_replica_first_topics
+  FROM (
+    SELECT cluster_id, snapshot_id, topic, max(replication_factor) AS factor, count(*) AS n
+    FROM silver.partitions JOIN silver.topics USING (cluster_id, snapshot_id, topic)
+    WHERE NOT (ignored OR marked_for_deletion) AND size(replicas) > replication_factor
+      AND size(coalesce(adding_replicas, array())) + size(coalesce(removing_replicas, array())) = 0
+    GROUP BY cluster_id, snapshot_id, topic
+  )
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
@@ -349,6 +379,7 @@ _CONSTANTS = {
     "{with_down_brokers}": indent(_WITH_DOWN_BROKERS, " " * 6).strip(),
     "{max_topics}": str(MAX_TOPICS),
     "{max_command_topics}": str(MAX_COMMAND_TOPICS),
+    "{max_cancelled}": str(MAX_CANCELLED),
     "{max_brokers}": str(MAX_ROWS),
     "{unfit_host}": UNFIT_HOST_REGEX,
 }

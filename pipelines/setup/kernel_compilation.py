@@ -116,7 +116,7 @@ def compile_plan(goal: str) -> None:
     ]
     tables = {
         "brokers": pa.table(ids),
-        "topics": pa.table({"topic": ["t"], "marked_for_deletion": [False], "min_insync_replicas": [1]}),
+        "topics": pa.table({name: ["t" if name == "topic" else None] for name in INPUT_SCHEMAS["topics"].names}),
         "partitions": pa.Table.from_pylist(rows),
     }
     ipc_batches = [pack_table(tables[kind].select(schema.names).cast(schema)) for kind, schema in INPUT_SCHEMAS.items()]

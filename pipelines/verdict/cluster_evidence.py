@@ -46,6 +46,7 @@ MAX_BROKERS = 12  # brokers or racks in a sentence
 MAX_NAMED = 6  # other things in a sentence, such as files, and warnings
 MAX_TOPICS = 3  # topics in a sentence with their number of partitions
 MAX_COMMAND_TOPICS = 20  # topics in the command of a next step
+MAX_CANCELLED = 50  # partitions in a command that cancels reassignments
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,15 @@ class ClusterFindings:
     ignored_topics: int = 0  # by topics.ignored; not those that are marked for deletion
     ignored_offline_partitions: int = 0  # of these
     reassigned_partitions: int = 0  # replicas are being added or removed
+    stuck_partitions: int = 0  # of these, with a replica that is being added on a broker that is down
+    stuck_brokers: Sequence[int] = ()  # these brokers
+    stuck_reassignments: Sequence[
+        Mapping[str, Any]
+    ] = ()  # the first MAX_CANCELLED: topic, partition, replicas but these
+    extra_replica_partitions: int = 0  # with more replicas than the replication factor of their topic
+    extra_replica_topics: int = 0
+    # the first MAX_COMMAND_TOPICS of these: topic, factor, partitions; those with most of the partitions first
+    extra_replica_first_topics: Sequence[Mapping[str, Any]] = ()
     quarantined_records: int = 0
     unlisted_brokers: Sequence[int] = ()  # not in the broker list, so that records that name them are quarantined
     unused_files: Sequence[str] = ()  # of which nothing is used

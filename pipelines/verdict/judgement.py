@@ -1,5 +1,6 @@
 """Judges a cluster: one verdict for commands, the closing table of `run`, the report and the views."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -95,6 +96,10 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
             repair = repair_first(down if can_repair(findings.live_brokers, findings.replication_factor) else (), some)
         values = {"restart": describe_restart(down, blocked), "repair_first": repair}
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
+    if findings.stuck_partitions:
+        yield describe_stuck(findings)
+    if findings.extra_replica_partitions:
+        yield _describe_extra_replicas(findings)
     if count := findings.deleted_topics_offline_partitions:
         yield statements.DELETED.fill(count)
     if count := findings.ignored_topics:
@@ -103,6 +108,43 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
+
+
+def describe_stuck(findings: ClusterFindings) -> VerdictPoint:
+    """Name the reassignments that wait for a broker that is down, and how to end them."""
+    stuck, count = findings.stuck_reassignments, findings.stuck_partitions
+    names = name_some([f"{one['topic']}-{one['partition']}" for one in stuck[:MAX_NAMED]], count)
+    partitions = [{name: one[name] for name in ("topic", "partition", "replicas")} for one in stuck]
+    more = count - len(stuck)
+    return statements.STUCK.fill(
+        count,
+        brokers=name_with_noun(findings.stuck_brokers),
+        are="is" if len(findings.stuck_brokers) == 1 else "are",
+        partitions=names,
+        cancelled=json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":")),
+        others=f"; then do the same for {count_of(more, 'more partition')}" if more else "",
+    )
+
+
+def _describe_extra_replicas(findings: ClusterFindings) -> VerdictPoint:
+    """Name the topics of partitions with too many replicas; those with the factor of the first are for one command."""
+    topics = findings.extra_replica_first_topics
+    factor = topics[0]["factor"]
+    names = [one["topic"] for one in topics if one["factor"] == factor]
+    named, more = topics[:MAX_TOPICS], findings.extra_replica_topics - len(names)
+    affected = AffectedPartitions(
+        findings.extra_replica_partitions,
+        findings.extra_replica_topics,
+        [one["topic"] for one in named],
+        [one["partitions"] for one in named],
+    )
+    return statements.EXTRA_REPLICAS.fill(
+        findings.extra_replica_partitions,
+        topics=name_affected_topics(affected),
+        factor=factor,
+        names=",".join(names),
+        others=f"; then see to {count_of(more, 'more topic')}" if more else "",
+    )
 
 
 def describe_election(findings: ClusterFindings, ratio: float | None) -> Iterator[VerdictPoint]:

@@ -17,6 +17,7 @@ from pipelines.ingest.merge.live_brokers import (
 )
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import (
+    MAX_CANCELLED,
     MAX_COMMAND_TOPICS,
     MAX_TOPICS,
     NO_PARTITIONS,
@@ -109,6 +110,8 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         ignored_topics=int(is_ignored.sum()),
         ignored_offline_partitions=int((is_offline & of_ignored).sum()),
         reassigned_partitions=count_reassigned(partitions),
+        **find_stuck_reassignments(counted, down),
+        **_find_extra_replicas(counted, topics),
         quarantined_records=len(snapshot.quarantined),
         unlisted_brokers=_find_unlisted(snapshot.quarantined),
         unused_files=tuple(file.name for file in snapshot.files if file.problem is not None),
@@ -233,6 +236,44 @@ def list_warnings(snapshot: Snapshot) -> list[str]:
     order = [(name, "ascending") for name in ("source", "line_number", "warning")]
     rows = snapshot.warnings.sort_by(order).to_pylist()
     return [f"{row['source']} line {row['line_number']}: {row['warning']}" for row in rows]
+
+
+def find_stuck_reassignments(partitions: pa.Table, down: Ids) -> dict[str, Any]:
+    """Find the partitions with a replica that is being added on a broker that is down: fields of ClusterFindings."""
+    broker, offsets, _ = to_lists(partitions["adding_replicas"])
+    waits = np.isin(broker, down)
+    names = ["topic", "partition", "replicas", "adding_replicas"]
+    stuck = partitions.filter(pa.array(any_true(waits, offsets))).select(names)
+    stuck = stuck.sort_by([("topic", "ascending"), ("partition", "ascending")])
+    first = stuck.slice(0, MAX_CANCELLED).to_pylist()
+    for one in first:
+        added = one.pop("adding_replicas")
+        one["replicas"] = [replica for replica in one["replicas"] if replica not in added]
+    return {
+        "stuck_partitions": stuck.num_rows,
+        "stuck_brokers": tuple(np.unique(broker[waits]).tolist()),
+        "stuck_reassignments": tuple(first),
+    }
+
+
+def _find_extra_replicas(partitions: pa.Table, topics: pa.Table) -> dict[str, Any]:
+    """Find the partitions with more replicas than the replication factor of their topic: fields of ClusterFindings."""
+    at = pc.index_in(to_array(partitions["topic"]), value_set=to_array(topics["topic"]))
+    factor = to_numpy(to_array(topics["replication_factor"]).take(at), 0).astype(np.int64)
+    replicas, adding, removing = (
+        to_lists(partitions[name]).lengths for name in ("replicas", "adding_replicas", "removing_replicas")
+    )
+    has_more = (adding == 0) & (removing == 0) & (factor > 0) & (replicas > factor)
+    found = pa.table({"topic": partitions["topic"], "factor": factor}).filter(pa.array(has_more))
+    counted = (
+        found.group_by(["topic", "factor"]).aggregate([([], "count_all")]).rename_columns({"count_all": "partitions"})
+    )
+    counted = counted.sort_by([("partitions", "descending"), ("topic", "ascending")])
+    return {
+        "extra_replica_partitions": found.num_rows,
+        "extra_replica_topics": counted.num_rows,
+        "extra_replica_first_topics": tuple(counted.slice(0, MAX_COMMAND_TOPICS).to_pylist()),
+    }
 
 
 def count_reassigned(partitions: pa.Table) -> int:

@@ -246,6 +246,22 @@ NOT_PREFERRED = Statement(
     "{n} [partition is|partitions are] not led by [its|their] preferred leader{effect}.",
     f"elect the preferred leaders: kafka-leader-election {_SERVER} --election-type PREFERRED --all-topic-partitions",
 )
+STUCK = Statement(
+    Level.WARNING,
+    "A replica is being added on a broker that is down.",
+    "{n} [reassignment|reassignments] cannot complete, as replicas are being added on {brokers}, which {are} down: "
+    "{partitions}.",
+    "restart {brokers}, or cancel [it|them]: echo '{cancelled}' > cancel.json && kafka-reassign-partitions "
+    f"{_SERVER} --cancel --reassignment-json-file cancel.json{{others}}",
+)
+EXTRA_REPLICAS = Statement(
+    Level.WARNING,
+    "A partition that is not being reassigned has more replicas than the replication factor of its topic. For Kafka, "
+    "that is the number of replicas of partition 0.",
+    "{n} [partition has|partitions have] more replicas than the replication factor of [its|their] topic{topics}.",
+    "if replication factor {factor} is right, remove the other replicas: kafka-placement plan SOURCE --goal rf "
+    "--rf {factor} --topics {names} --out plan-CLUSTER-rf{others}",
+)
 REASSIGNED = Statement(
     Level.OK,
     "Replicas of a partition are being added or removed.",

@@ -20,7 +20,7 @@ from udfs.planning.plan_request import BrokerSet, PlanRequest
 
 Plan = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
 REST = "other brokers"  # the set of the brokers that are in no other
-_OF_PARTITIONS = ("topic", "partition", "size", "rate_in", "rate_out", "min_isr")  # fields of ClusterModel
+_OF_PARTITIONS = ("topic", "partition", "size", "rate_in", "rate_out", "topic_min_isr")  # fields of ClusterModel
 # Goals that also move replicas into the set of their topic.
 _GATHERING = ("balance", "expand", "drain")
 
@@ -211,6 +211,7 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
         leader=None if leader is None else leader.astype(np.int32),
         in_sync=take(model.in_sync),
         unrated=None if model.unrated is None else model.unrated[rows],
+        topic_factor=None if model.topic_factor is None else model.topic_factor[rows],
         log_dirs=None,  # those of all sets are chosen together
     )
     return _Part(members.names[number], part, brokers, rows, tuple(model.ids(np.flatnonzero(outside))))

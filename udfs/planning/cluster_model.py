@@ -35,6 +35,8 @@ _EXPLANATIONS = (
     "it has a replica on a down broker, which Kafka's tools reject: repair it first",
     "its topic is ignored",
     "a replica is outside of its broker set",
+    "too few live brokers can hold its replicas",
+    "it has more in-sync replicas than its topic's replication factor: set that first (--goal rf)",
 )
 _EXPLANATIONS_OF_SEVERAL = (
     "",
@@ -45,6 +47,8 @@ _EXPLANATIONS_OF_SEVERAL = (
     "they have a replica on a down broker, which Kafka's tools reject: repair them first",
     "their topics are ignored",
     "replicas are outside of their broker sets",
+    "too few live brokers can hold their replicas",
+    "they have more in-sync replicas than the replication factors of their topics: set these first (--goal rf)",
 )
 # Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
 MAX_REASONS = 30_000
@@ -61,6 +65,8 @@ class FreezeReason(IntEnum):
     DOWN_REPLICA = 5
     IGNORED = 6
     OUTSIDE_SET = 7
+    FEW_BROKERS = 8
+    EXTRA_REPLICAS = 9
 
     @property
     def explanation(self) -> str:
@@ -105,7 +111,7 @@ class ClusterModel:
     rate_out: Floats  # float64 (p), bytes per second read; 0 where not known
     known: tuple[bool, bool, bool]  # Whether any partition has a size, a rate in, a rate out
     frozen: npt.NDArray[np.int8]  # int8 (p), FreezeReason
-    min_isr: Int32s  # int32 (p), min.insync.replicas
+    topic_min_isr: Int32s  # int32 (p), min.insync.replicas of the topic; see find_min_isr
     # int32 (r), brokers in the source's order, which may begin with a down one; None = as replicas
     source_replicas: Int32s | None = None
     leader: Int32s | None = None  # int32 (p), the current leader, -1 = none or not known; None = the first of replicas
@@ -115,6 +121,9 @@ class ClusterModel:
     unrated: Flags | None = None  # bool (p), partitions whose rates, which count as 0, are not all known; None = none
     fetching: Flags | None = None  # bool (n), consumers of what it leads fetch from their rack; None = not known
     log_dirs: BrokerLogDirs | None = None  # None = no source shows log dirs
+    # int64 (p), the replication factor of the partition's topic; None = as many replicas as each partition has
+    topic_factor: Ints | None = None
+    caps_min_isr: bool = True  # Whether min.insync.replicas counts only up to the number of replicas
 
     @property
     def brokers(self) -> int:
@@ -139,9 +148,20 @@ class ClusterModel:
         return np.diff(self.offsets)
 
     @property
+    def declared_factor(self) -> Ints:
+        """Return the replication factor of each partition's topic: int64 (p)."""
+        return self.factor if self.topic_factor is None else self.topic_factor
+
+    @property
     def row(self) -> Ints:
         """Return the partition of each replica: int64 (r)."""
         return row_of(self.offsets)
+
+    @property
+    def is_in_sync(self) -> Flags:
+        """Return whether each replica is in sync on a live broker: bool (r)."""
+        live = self.live[self.replicas]
+        return live if self.in_sync is None else live & self.in_sync
 
     @property
     def source_order(self) -> Int32s:
@@ -175,6 +195,16 @@ class ClusterModel:
         holds = is_in_segment(self.leader, np.arange(self.partitions + 1), self.replicas, self.offsets)
         known[known] = self.live[self.leader[known]]
         return np.where(known & holds, self.leader, first)
+
+    def find_min_isr(self, rows: Ints, replicas: Ints) -> Int32s:
+        """Return the effective min.insync.replicas of partitions (k) with so many replicas (k): int32 (k)."""
+        defaults = TopicDefaults(cap_min_insync_replicas=self.caps_min_isr)
+        return defaults.cap_min_isr(self.topic_min_isr[rows], replicas)
+
+    @property
+    def min_isr(self) -> Int32s:
+        """Return the effective min.insync.replicas of the partitions as they are: int32 (p)."""
+        return self.find_min_isr(np.arange(self.partitions), self.factor)
 
     def find_changed(self, lists: ReplicaLists) -> Flags:
         """Find the partitions (bool, p) whose replica list differs from the model's, in order at least."""
@@ -328,7 +358,10 @@ def build_model(
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
     if "caps_min_isr" in brokers.column_names:
         defaults = defaults.adapt_to(brokers.filter(pa.array(live))["caps_min_isr"].to_pylist())
-    min_isr = defaults.fill_min_isr(_combine(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
+    uncapped = replace(defaults, cap_min_insync_replicas=False)
+    min_isr = uncapped.fill_min_isr(_combine(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
+    declared = _array(_combine(topics["replication_factor"]).take(topic_rows), 0).astype(np.int64)
+    topic_factor = np.where(declared > 0, declared, np.diff(offsets))
     at_name = pc.index_in(names, value_set=_combine(topics["topic"]))
     counted_topics = defaults.find_counted(topics)[_array(at_name, 0)]
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
@@ -356,7 +389,9 @@ def build_model(
     is_null = [np.asarray(pc.is_null(column)) for column in loads[1:]]
     unrated = is_null[0] & known[1] | is_null[1] & known[2]
     state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, unrated, fetching)
-    return ClusterModel(*lists, size, rate_in, rate_out, known, *state)
+    return ClusterModel(
+        *lists, size, rate_in, rate_out, known, *state, None, topic_factor, defaults.cap_min_insync_replicas
+    )
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from udfs.arrow.ragged import any_true, count_true, row_of
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Int32s, Ints, ReplicaLists
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints, ReplicaLists
 from udfs.planning.plan_request import PlanRequest
 from udfs.plurals import join_names
 
@@ -67,14 +68,21 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
         replacement[np.searchsorted(model.broker_ids, old)] = np.searchsorted(model.broker_ids, new)
         must_leave = replacement >= 0
     elif goal == "rf":
+        must_leave = ~model.live  # of the partitions that it changes, as Kafka's tools reject lists with a down broker
         chosen = np.isin(model.topic_names, request.topics) if request.topics else np.ones(len(model.topic_names), bool)
         factor = np.where(chosen[model.topic], np.int64(request.factor or 0), factor)
     elif goal == "repair":
         must_leave = ~model.live
-        factor = np.maximum(factor, find_usual_factors(model))
+        factor = _find_repaired_factors(model)
     receives &= ~must_leave
     racks = len(np.unique(model.rack[model.live & ~must_leave]))
     rack_cap = -(-factor // max(racks, 1))
+    # In-sync replicas stay before racks are spread.
+    loses_copies = (factor < model.factor) & any_true(~model.is_in_sync, model.offsets)
+    kept_in_sync = np.minimum(_count_most_in_rack(model, model.is_in_sync), factor)
+    rack_cap = np.where(loses_copies, np.maximum(rack_cap, kept_in_sync), rack_cap)
+    if goal == "repair":
+        rack_cap = _fit_rack_cap(rack_cap, factor, count_places(model, receives, must_leave))
     if request.keep_rack_violations:
         rack_cap = np.maximum(rack_cap, _count_most_in_rack(model, ~must_leave[model.replicas]))
     fixed = model.frozen != FREE
@@ -98,14 +106,53 @@ def find_staying_brokers(model: ClusterModel, rules: Rules) -> Flags:
     return model.live & ~rules.must_leave & ~model.draining
 
 
-def find_usual_factors(model: ClusterModel) -> Ints:
-    """Find the most frequent replication factor in each partition's topic, the larger of two: int64 (p)."""
-    factor = model.factor
-    pairs, times = np.unique(np.stack([model.topic.astype(np.int64), factor]), axis=1, return_counts=True)
-    order = np.lexsort((pairs[1], times, pairs[0]))
-    usual = np.zeros(len(model.topic_names), dtype=np.int64)
-    usual[pairs[0][order]] = pairs[1][order]  # the last of a topic remains
-    return usual[model.topic]
+def count_places(model: ClusterModel, receives: Flags, must_leave: Flags) -> Ints:
+    """Count the brokers of each rack that can hold a replica of each partition: int64 (p, racks).
+
+    These are the ones that receive replicas, and those that hold one already and may keep it. Both: bool (n).
+    """
+    in_rack = np.bincount(model.rack[receives], minlength=int(model.rack.max(initial=0)) + 1)
+    places = np.tile(in_rack, (model.partitions, 1))
+    remaining = (~must_leave & ~receives)[model.replicas]
+    np.add.at(places, (model.row[remaining], model.rack[model.replicas[remaining]]), 1)
+    return places
+
+
+def _fit_rack_cap(rack_cap: Ints, factor: Ints, places: Ints) -> Ints:
+    """Raise the limits of racks (p) where other racks have too few live brokers: as evenly as places (p, racks) allow.
+
+    A repair restores the number of replicas first. Partitions with too few brokers keep their limit.
+    """
+    fits = places.sum(axis=1) >= factor
+    cap = rack_cap.copy()
+    while (short := fits & (np.minimum(places, cap[:, None]).sum(axis=1) < factor)).any():
+        cap[short] += 1
+    return cap
+
+
+def find_repair_obstacles(model: ClusterModel, request: PlanRequest) -> npt.NDArray[np.int8]:
+    """Find the partitions that lack replicas and that no repair can change: int8 (p), FreezeReason, FREE = none.
+
+    If too few brokers are the obstacle of all that lack replicas, none is returned: then no plan is possible.
+    """
+    rules = build_rules(model, request)
+    concerned = ~rules.fixed
+    few = concerned & (count_places(model, rules.receives, rules.must_leave).sum(axis=1) < rules.factor)
+    obstacles = np.zeros(model.partitions, dtype=np.int8)
+    if few.any() and (few < concerned).any():
+        obstacles[few] = FreezeReason.FEW_BROKERS
+    in_sync = count_true(model.is_in_sync, model.offsets)
+    obstacles[concerned & (rules.factor < np.minimum(in_sync, model.factor))] = FreezeReason.EXTRA_REPLICAS
+    return obstacles
+
+
+def _find_repaired_factors(model: ClusterModel) -> Ints:
+    """Find the replication factor of each partition after a repair: int64 (p), its topic's.
+
+    Partitions with more replicas than that keep them unless a replica is on a down broker.
+    """
+    has_down = any_true(~model.live[model.replicas], model.offsets)
+    return np.where(has_down, model.declared_factor, np.maximum(model.factor, model.declared_factor))
 
 
 def find_rack_violations(model: ClusterModel, rack_cap: Ints) -> Flags:
@@ -139,8 +186,7 @@ def _find_selected(model: ClusterModel, request: PlanRequest) -> Flags:
     if not (request.at_min_isr_partitions or request.under_min_isr_partitions):
         return on_brokers
     selected = np.zeros(model.partitions, dtype=np.bool_)
-    live = model.live[model.replicas]
-    in_sync = count_true(live if model.in_sync is None else live & model.in_sync, model.offsets)
+    in_sync = count_true(model.is_in_sync, model.offsets)
     if request.at_min_isr_partitions:
         selected |= in_sync == model.min_isr
     if request.under_min_isr_partitions:
@@ -149,7 +195,9 @@ def _find_selected(model: ClusterModel, request: PlanRequest) -> Flags:
 
 
 def _find_concerned(model: ClusterModel, must_leave: Flags, factor: Ints, rack_cap: Ints, goal: str) -> Flags:
-    concerned: Flags = (factor != model.factor) | any_true(must_leave[model.replicas], model.offsets)
+    concerned: Flags = factor != model.factor
+    if goal != "rf":
+        concerned |= any_true(must_leave[model.replicas], model.offsets)
     return concerned | find_rack_violations(model, rack_cap) if goal == "repair" else concerned
 
 

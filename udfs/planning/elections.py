@@ -4,8 +4,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from udfs.arrow.ragged import count_true, first_true, is_in_segment, offsets_of
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Ints, ProposedAssignment, ReplicaLists
+from udfs.arrow.ragged import count_true, first_true, is_in_segment, offsets_of, take_segments
+from udfs.planning.cluster_model import (
+    FREE,
+    ClusterModel,
+    Flags,
+    FreezeReason,
+    Int32s,
+    Ints,
+    ProposedAssignment,
+    ReplicaLists,
+)
 from udfs.planning.waves import find_reassigned_partitions
 
 NO_LEADER = -1
@@ -28,10 +37,18 @@ def find_current_leaders(model: ClusterModel) -> Ints:
     return np.where(leads, leader, NO_LEADER)
 
 
-def find_in_sync_replicas(model: ClusterModel, lists: ReplicaLists) -> Flags:
-    """Find the replicas (bool, r) of the lists that are live and in sync once these are reassigned: new ones are."""
-    in_isr = is_in_segment(lists.replicas, lists.offsets, *_in_sync_lists(model))
-    in_sync: Flags = model.live[lists.replicas] & (in_isr | model.find_copied(lists))
+def find_in_sync_replicas(model: ClusterModel, lists: ReplicaLists, rows: Ints | None = None) -> Flags:
+    """Find the replicas (bool, r) of the lists that are live and in sync once these are reassigned: new ones are.
+
+    rows: int64 (k), the partition of each list; None = one list for each partition of the model, in its order.
+    """
+
+    def is_among(values: Int32s, offsets: Ints) -> Flags:
+        others = (values, offsets) if rows is None else take_segments(values, offsets, rows)
+        return is_in_segment(lists.replicas, lists.offsets, *others)
+
+    in_isr, is_old = is_among(*_in_sync_lists(model)), is_among(model.replicas, model.offsets)
+    in_sync: Flags = model.live[lists.replicas] & (in_isr | ~is_old)
     return in_sync
 
 
@@ -69,7 +86,7 @@ def lead_lists(model: ClusterModel, leader: Ints) -> ClusterModel:
     return replace(model, replicas=model.replicas[order], source_replicas=None, leader=None, in_sync=None)
 
 
-def _in_sync_lists(model: ClusterModel) -> tuple[np.ndarray, Ints]:
+def _in_sync_lists(model: ClusterModel) -> tuple[Int32s, Ints]:
     """Return the in-sync replicas of each partition: (int32, offsets)."""
     if model.in_sync is None:
         return model.replicas, model.offsets

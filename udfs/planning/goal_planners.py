@@ -9,7 +9,13 @@ from udfs.planning.annealing.balance_plan import plan_balance
 from udfs.planning.broker_sets import plan_in_sets
 from udfs.planning.certificates import CopyCertificate
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
-from udfs.planning.constraints import Rules, build_rules, find_staying_brokers, select_target_brokers
+from udfs.planning.constraints import (
+    Rules,
+    build_rules,
+    find_repair_obstacles,
+    find_staying_brokers,
+    select_target_brokers,
+)
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
@@ -41,9 +47,15 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
 
 
 def freeze_partitions_on_down_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:
-    """Freeze the partitions with a replica on a down broker, unless the plan takes all their replicas off such ones."""
+    """Freeze the partitions with a replica on a down broker, unless the plan takes all their replicas off such ones.
+
+    For a repair, freeze those with too few brokers, or with more in-sync replicas than their topic should have.
+    """
+    if request.goal == "rf":
+        return model  # it takes the partitions that it changes off brokers that are down
     if request.goal == "repair":
-        return model
+        obstacles = find_repair_obstacles(model, request)
+        return replace(model, frozen=np.where(obstacles, obstacles, model.frozen)) if obstacles.any() else model
     leaving = [old for old, _ in request.replacements]
     if request.goal == "drain":
         leaving += select_target_brokers(model, request)

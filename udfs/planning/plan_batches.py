@@ -20,7 +20,14 @@ _INTS = pa.list_(pa.int32())
 # Columns that a planner reads, without keys. No list is null.
 _FLAGS = ("live", "draining", "caps_min_isr", "follower_fetching")
 BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), *((name, pa.bool_()) for name in _FLAGS)])
-TOPICS = pa.schema([("topic", pa.string()), ("marked_for_deletion", pa.bool_()), ("min_insync_replicas", pa.int32())])
+TOPICS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("marked_for_deletion", pa.bool_()),
+        ("min_insync_replicas", pa.int32()),
+        ("replication_factor", pa.int32()),
+    ]
+)
 PARTITIONS = pa.schema(
     [
         ("topic", pa.string()),
@@ -80,9 +87,9 @@ def make_planner(
             for kind in ("brokers", "partitions", "topics")
         )
         model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, defaults)
-        model = freeze_partitions_on_down_brokers(model, request)
         row, moves = build_infeasible_row(request, faults := check_request(model, request)), MOVES.empty_table()
         if not faults:
+            model = freeze_partitions_on_down_brokers(model, request)
             try:
                 summary = summarize_plan(model, request, make_plan(model, request), limits, options)
                 row, moves = build_plan_row(request, summary), build_move_rows(request, summary)

@@ -284,7 +284,7 @@ def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement
         np.zeros(r, dtype=np.bool_),
         np.full(r, UNKNOWN, dtype=np.int64),
         index[model.preferred_leaders],  # -1 finds NO_BROKER at the last place
-        model.min_isr.astype(np.int32),
+        model.min_isr,
         np.zeros(p, dtype=np.bool_),
         np.round(model.size).astype(np.int64) if has_size else np.full(p, UNKNOWN, dtype=np.int64),
         np.ascontiguousarray(np.column_stack([model.rate_in, model.rate_out])),

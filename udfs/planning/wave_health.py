@@ -1,18 +1,20 @@
 """What partitions lack in in-sync replicas while the waves of a plan repair them, and which brokers can restart when.
 
-A partition is as it is now until the wave that sets its last list. From then on its live replicas are in sync, except
-those that stay and are not in sync now. Topics whose problems do not count are left out.
+After each wave, a partition has the list that its last step so far set, as on the cluster: replicas that later steps
+add are not missing yet. Copies are in sync, and so are replicas that are in sync now. Topics whose problems do not
+count are left out.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, row_of
-from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ReplicaLists
+from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.waves import Waves
 
 NEVER = -1  # instead of a wave
 
@@ -40,8 +42,9 @@ class WaveHealth(NamedTuple):
 
 
 class _Health(NamedTuple):
-    """The partitions (bool, p) of WaveHealth at one time."""
+    """The replica lists (bool, k) that WaveHealth counts."""
 
+    is_in_sync: Flags  # bool (r), by replica
     under_replicated: Flags
     under_min_isr: Flags
     at_min_isr: Flags
@@ -65,42 +68,70 @@ def measure_wave_health(execution: PlanExecution, *, catch_up: bool = False) -> 
 
     catch_up: as if all replicas on live brokers were in sync now.
     """
-    model, proposal, waves = execution.model, execution.proposal, execution.waves
+    model, waves = execution.model, execution.waves
     model = replace(model, in_sync=model.live[model.replicas]) if catch_up else model
-    last_wave = np.full(model.partitions, NEVER, dtype=np.int64)
-    np.maximum.at(last_wave, waves.row, waves.wave)
-    before, after = _find_health(model, model), _find_health(model, proposal)
+    states = _list_states(model, waves)
+    counts = _find_health(model, states)
 
-    def count(old: Flags, new: Flags) -> Ints:
-        counts = np.zeros(waves.waves + 1, dtype=np.int64)
-        counts[0] = old.sum()
-        is_set = last_wave != NEVER
-        change = np.bincount(last_wave[is_set], (new.astype(np.int64) - old)[is_set], waves.waves)
-        counts[1:] = counts[0] + np.cumsum(change).astype(np.int64)
-        return counts
+    def count_by_broker(selected: Flags) -> Ints:
+        """Count the states whose partition needs this replica: (broker, state) of those selected (bool, k)."""
+        needs = np.flatnonzero((selected & counts.is_critical)[row_of(states.offsets)] & counts.is_in_sync)
+        state, broker = row_of(states.offsets)[needs], states.replicas[needs]
+        size = (waves.waves + 1) * model.brokers
+        begin = np.bincount(states.begin[state] * model.brokers + broker, minlength=size)[:size]
+        end = np.bincount(states.end[state] * model.brokers + broker, minlength=size)[:size]
+        return np.cumsum((begin - end).reshape(-1, model.brokers), axis=0)
 
-    def count_by_broker(lists: ReplicaLists, is_at: Flags) -> Ints:
-        """Count by the wave that sets the last list of the partitions (0 = none), and by broker."""
-        row = row_of(lists.offsets)
-        blocks = is_at[row] & find_in_sync_replicas(model, lists)
-        place = (last_wave[row[blocks]] + 1) * model.brokers + lists.replicas[blocks]
-        return np.bincount(place, minlength=(waves.waves + 1) * model.brokers).reshape(-1, model.brokers)
-
-    old, new = count_by_broker(model, before.is_critical), count_by_broker(proposal, after.is_critical)
-    # The partitions that no wave sets, [0], are the same before and after.
-    blocked = old.sum(axis=0) + np.cumsum(new - old, axis=0)
-    incomplete = count_by_broker(proposal, after.is_critical & after.under_replicated).sum(axis=0)
-    under_replicated, under_min_isr, at_min_isr, one = (count(*pair) for pair in zip(before, after, strict=True))
-    return WaveHealth(under_replicated, under_min_isr, at_min_isr, one, blocked, incomplete)
+    blocked = count_by_broker(np.ones(len(states.row), dtype=np.bool_))
+    incomplete = count_by_broker(counts.under_replicated)[-1]
+    return WaveHealth(
+        under_replicated=states.count(counts.under_replicated),
+        under_min_isr=states.count(counts.under_min_isr),
+        at_min_isr=states.count(counts.at_min_isr),
+        one_in_sync=states.count(counts.one_in_sync),
+        blocked_by_restart=blocked,
+        incomplete_at_end=incomplete,
+    )
 
 
-def _find_health(model: ClusterModel, lists: ReplicaLists) -> _Health:
-    is_in_sync = find_in_sync_replicas(model, lists)
-    in_sync, factor = count_true(is_in_sync, lists.offsets), np.diff(lists.offsets)
-    is_online = model.counted & (in_sync > 0)
+@dataclass(frozen=True)
+class _States:
+    """The k replica lists that partitions have one after another: now, and after each step of the waves."""
+
+    row: Ints  # int64 (k), the partition
+    offsets: Ints  # int64 (k + 1), range of each list in `replicas`
+    replicas: Int32s  # int32
+    begin: Ints  # int64 (k), the first wave after which the partition has the list, 0 = now
+    end: Ints  # int64 (k), the first wave after which it has the next list; one more than there are for the last list
+    waves: int
+
+    def count(self, selected: Flags) -> Ints:
+        """Count the selected lists (bool, k) that partitions have now and after each wave: int64 (waves + 1)."""
+        begin, end = (np.bincount(wave[selected], minlength=self.waves + 2) for wave in (self.begin, self.end))
+        return np.cumsum(begin - end)[:-1].astype(np.int64)
+
+
+def _list_states(model: ClusterModel, waves: Waves) -> _States:
+    row = np.concatenate([np.arange(model.partitions), waves.row])
+    begin = np.concatenate([np.zeros(model.partitions, dtype=np.int64), waves.wave.astype(np.int64) + 1])
+    offsets = np.concatenate([model.offsets, model.offsets[-1] + waves.offsets[1:]])
+    order = np.lexsort((begin, row))
+    end = np.full(len(row), waves.waves + 1, dtype=np.int64)
+    followed = np.flatnonzero(row[order][1:] == row[order][:-1])
+    end[order[followed]] = begin[order[followed + 1]]
+    replicas = np.concatenate([model.replicas, waves.replicas])
+    return _States(row, offsets, replicas, begin, end, waves.waves)
+
+
+def _find_health(model: ClusterModel, states: _States) -> _Health:
+    is_in_sync = find_in_sync_replicas(model, states, states.row)
+    in_sync, factor = count_true(is_in_sync, states.offsets), np.diff(states.offsets)
+    is_online = model.counted[states.row] & (in_sync > 0)
+    min_isr = model.find_min_isr(states.row, factor)
     return _Health(
-        under_replicated=is_online & any_true(~is_in_sync, lists.offsets),
-        under_min_isr=is_online & (in_sync < model.min_isr),
-        at_min_isr=is_online & (in_sync == model.min_isr) & (factor > 1),
+        is_in_sync=is_in_sync,
+        under_replicated=is_online & any_true(~is_in_sync, states.offsets),
+        under_min_isr=is_online & (in_sync < min_isr),
+        at_min_isr=is_online & (in_sync == min_isr) & (factor > 1),
         one_in_sync=is_online & (in_sync == 1) & (factor > 1),
     )

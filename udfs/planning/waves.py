@@ -24,7 +24,6 @@ from udfs.planning.kernels.wave_steps import (
     BY_ORDER,
     BY_SIZE,
     NOTHING_ADDED,
-    BrokerPlaces,
     Steps,
     StepWaves,
     WaveCapacity,
@@ -197,6 +196,7 @@ def _list_steps(model: ClusterModel, proposal: ProposedAssignment) -> _Partition
     # No step may name a down broker, unless the plan keeps it.
     keeps_down = any_true(~model.live[new], new_offsets)
     keep = model.live[old] | keeps_down[row_of(old_offsets)]
+    in_sync = _take_lists(model.is_in_sync.astype(np.int32), model.offsets, rows)[0].astype(np.bool_)[keep]
     old, old_offsets = old[keep], offsets_of(count_true(keep, old_offsets))
     adds = count_true(~is_in_segment(new, new_offsets, old, old_offsets), new_offsets)
     first = offsets_of(np.maximum(adds, 1))
@@ -209,7 +209,7 @@ def _list_steps(model: ClusterModel, proposal: ProposedAssignment) -> _Partition
     replicas, added = np.empty(int(offsets[-1]), dtype=np.int32), np.empty(len(step_row), dtype=np.int32)
     source = model.current_leaders[rows].astype(np.int32)
     steps = Steps(first, source, added, offsets, replicas)
-    fill_steps(ListChanges(old_offsets, old, new_offsets, new), BrokerPlaces(model.live, model.rack), steps)
+    fill_steps(ListChanges(old_offsets, old, new_offsets, new), in_sync, model.rack, steps)
     return _PartitionSteps(rows, adds, steps)
 
 
@@ -236,8 +236,7 @@ def _fill_waves(
 
 def _rank_urgency(model: ClusterModel) -> Ints:
     """Rank partitions (int64, p), the most urgent lowest: by in-sync replicas where some are lost, else all last."""
-    in_sync = model.live[model.replicas] if model.in_sync is None else model.in_sync & model.live[model.replicas]
-    left = count_true(in_sync, model.offsets)
+    left = count_true(model.is_in_sync, model.offsets)
     # A partition without a live in-sync replica has no leader, so no copy of it can start.
     return np.where((left > 0) & (left < model.factor), left, _NOT_URGENT)
 

@@ -37,6 +37,7 @@ _NO_MIN_ISR: Mapping[str, tuple[int, bool]] = MappingProxyType({})
 _MIN_ISR = "min.insync.replicas"
 
 Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
+Ints = npt.NDArray[np.int64]
 
 
 def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
@@ -162,15 +163,17 @@ def describe_topics(
     topic_code, names = to_codes(partitions["topic"])
     number = to_numpy(partitions["partition"]).astype(np.int64)
     factor = np.diff(to_lists(partitions["replicas"]).offsets)
+    adding, removing = (
+        np.diff(to_lists(partitions[name]).offsets) for name in ("adding_replicas", "removing_replicas")
+    )
     loaded = np.logical_or.reduce([is_valid(partitions[name]) for name in LOAD_FIELDS])
     codes, begins, counts = np.unique(topic_code, return_index=True, return_counts=True)
     text = names.to_pylist()
     ranges = {text[c]: (b, b + n) for c, b, n in zip(*(a.tolist() for a in (codes, begins, counts)), strict=True)}
     loads = partitions.select(["partition", *LOAD_FIELDS])
     highest_factors = np.maximum.reduceat(factor, begins).tolist() if len(begins) else []
-    # Kafka declares the replicas of partition 0, which a reassignment makes more for a while.
-    is_adding = np.diff(to_lists(partitions["adding_replicas"]).offsets) > 0
-    is_changing = np.logical_or.reduceat(is_adding, begins).tolist() if len(begins) else []
+    is_changing = np.logical_or.reduceat(adding > 0, begins).tolist() if len(begins) else []
+    usual_factors = find_usual_factors(topic_code, factor, adding, removing)
     has_load = np.logical_or.reduceat(loaded, begins).tolist() if len(begins) else []
     at = {text[code]: i for i, code in enumerate(codes.tolist())}
 
@@ -225,7 +228,11 @@ def describe_topics(
                 "topic_id": fields.get("topic_id"),
                 "partitions": effective,
                 "listed_partitions": end - begin,
-                "replication_factor": declared_factor or highest_factor or None,
+                "replication_factor": _choose_factor(
+                    declared_factor, *(int(values[begin]) for values in (number, factor, adding, usual_factors))
+                )
+                if begin < end
+                else declared_factor or None,
                 "configs": list(configs.items()),
                 "marked_for_deletion": bool(fields.get("marked_for_deletion")),
                 "incomplete": any((missing > 0, begin == end, topic in without_line, lacks_replicas, exceeds)),
@@ -235,6 +242,40 @@ def describe_topics(
             }
         )
     return pa.Table.from_pylist(rows, schema=TOPICS)
+
+
+def find_usual_factors(topic: Ints, factor: Ints, adding: Ints, removing: Ints) -> Ints:
+    """Find the usual replication factor of each partition's topic: int64 (p), 0 = no partition shows replicas.
+
+    It is the most frequent one, the larger of two, of the partitions that are not being reassigned. Where all are, they
+    count with the replicas that they will have.
+
+    Args:
+        topic: int64 (p), a code of the topic.
+        factor: int64 (p), replicas, among them those that are being added and removed.
+        adding: int64 (p), replicas that are being added.
+        removing: int64 (p), replicas that are being removed.
+    """
+    is_settled = (adding == 0) & (removing == 0) & (factor > 0)
+    topics = int(topic.max(initial=-1)) + 1
+    has_settled = np.bincount(topic, is_settled, topics) > 0
+    counts = is_settled | (~has_settled[topic] & (factor > 0))
+    pairs = np.stack([topic, factor - np.where(is_settled, 0, removing)])[:, counts].astype(np.int64)
+    pairs, times = np.unique(pairs, axis=1, return_counts=True)
+    order = np.lexsort((pairs[1], times, pairs[0]))
+    usual = np.zeros(topics, dtype=np.int64)
+    usual[pairs[0][order]] = pairs[1][order]  # the last of a topic remains
+    return usual[topic]
+
+
+def _choose_factor(declared: int | None, first: int, factor: int, adding: int, usual: int) -> int | None:
+    """Return the replication factor of a topic: as declared, else the usual one of its partitions.
+
+    Kafka declares the replicas of partition 0, and old tools count those that are being added. first, factor, adding:
+    the first partition that is shown, its replicas, and how many of them are being added.
+    """
+    counts_added = first == 0 and adding > 0 and declared == factor
+    return (None if counts_added else declared) or usual or None
 
 
 def _parse_configs(configs: dict[str, str], warnings: list[str]) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def model_with(
     sizes: Sequence[float] | None = None,
     down: Sequence[int] = (),
     leaders: Sequence[int] | None = None,
+    factors: Mapping[str, int] | None = None,
 ) -> ClusterModel:
     """Make the model of partitions {(topic, id): broker ids in the source's order}."""
     keys = sorted(lists)
@@ -60,6 +61,7 @@ def model_with(
         np.ones(p, dtype=np.int32),
         np.searchsorted(ids, flat([lists[key] for key in keys])).astype(np.int32),
         None if leaders is None else np.searchsorted(ids, np.array(leaders)).astype(np.int32),
+        topic_factor=None if factors is None else np.array([factors[topic] for topic, _ in keys], dtype=np.int64),
     )
 
 

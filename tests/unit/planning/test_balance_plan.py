@@ -281,7 +281,7 @@ def test_one_to_three_brokers(brokers: int) -> None:
         rate_in=np.ones(7),
         rate_out=np.ones(7),
         frozen=np.zeros(7, dtype=np.int8),
-        min_isr=np.ones(7, dtype=np.int32),
+        topic_min_isr=np.ones(7, dtype=np.int32),
     )
     proposal = make_plan(cluster_model, PlanRequest("balance"))
     assert_legal(cluster_model, proposal, np.ones(brokers, dtype=np.bool_))
@@ -300,7 +300,7 @@ def test_cluster_without_partitions() -> None:
         rate_in=np.empty(0),
         rate_out=np.empty(0),
         frozen=np.empty(0, np.int8),
-        min_isr=np.empty(0, np.int32),
+        topic_min_isr=np.empty(0, np.int32),
     )
     for goal in ("balance", "expand"):
         assert len(make_plan(nothing, PlanRequest(goal)).replicas) == 0

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.planning.plan_models import model_with
 from udfs.planning.cluster_model import ClusterModel, FreezeReason
-from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, find_usual_factors
+from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.replicas.count_limits import explain_infeasibility
 from udfs.planning.replicas.replica_counts import plan_replica_counts
@@ -111,13 +111,8 @@ def test_requests_that_make_no_sense(plan_request: PlanRequest, fault: str) -> N
         build_rules(three_racks(), plan_request)
 
 
-def test_the_usual_factor_is_the_most_frequent() -> None:
-    lists = {("a", 0): [1, 2], ("a", 1): [1, 2], ("a", 2): [1], ("b", 0): [1], ("b", 1): [2, 3]}
-    assert find_usual_factors(model_with(lists, [1, 2, 3])).tolist() == [2, 2, 2, 2, 2]
-
-
 def test_repair_fixes_healthy_partitions() -> None:
-    model = model_with({("a", 0): [1, 2], ("a", 1): [1, 2], ("a", 2): [1]}, [1, 2, 3])
+    model = model_with({("a", 0): [1, 2], ("a", 1): [1, 2], ("a", 2): [1]}, [1, 2, 3], factors={"a": 2})
     rules = build_rules(model, PlanRequest("repair"))
     assert rules.fixed.tolist() == [True, True, False]
     assert rules.factor.tolist() == [2, 2, 2]

@@ -28,7 +28,7 @@ def with_isr(model: ClusterModel, min_isr: int, lagging: tuple[tuple[int, int], 
     """Give all partitions min.insync.replicas; live replicas are in sync, except (partition, broker) of `lagging`."""
     pairs = list(zip(model.row.tolist(), model.replicas.tolist(), strict=True))
     in_sync = model.live[model.replicas] & np.array([pair not in lagging for pair in pairs], dtype=np.bool_)
-    return replace(model, min_isr=np.full(model.partitions, min_isr, dtype=np.int32), in_sync=in_sync)
+    return replace(model, topic_min_isr=np.full(model.partitions, min_isr, dtype=np.int32), in_sync=in_sync)
 
 
 def test_a_repair_frees_brokers_wave_by_wave() -> None:
@@ -82,6 +82,26 @@ def test_a_restart_that_takes_a_partition_offline_is_blocked_though_it_is_below_
     assert health.blocked_by_restart.tolist() == [[1, 0, 0]]
 
 
+def test_a_partition_that_waits_for_its_next_copy_is_in_sync() -> None:
+    """Brokers 3 and 4 are down: the first wave drops both, and the partition then lacks nothing for Kafka."""
+    model = with_isr(cluster([[0, 3, 4]], 5, down=[3, 4]), 2)
+    health = measure_wave_health(execute(model, PlanRequest("repair")))
+    assert health.under_replicated.tolist() == [1, 0, 0]
+    assert health.one_in_sync.tolist() == [1, 0, 0]
+    assert health.under_min_isr.tolist() == [1, 0, 0]
+    assert health.blocked_by_restart[1].tolist() == [1, 1, 0, 0, 0]
+
+
+def test_min_insync_replicas_counts_up_to_the_replicas_of_each_step() -> None:
+    """Kafka 3.7 and later take a partition of one replica as complete, until it has as many as min.insync.replicas."""
+    model = replace(with_isr(cluster([[0]], 3), 2), topic_factor=np.array([3]))
+    health = measure_wave_health(execute(model, PlanRequest("repair")))
+    assert health.under_min_isr.tolist() == [0, 0, 0]
+    assert health.at_min_isr.tolist() == [0, 1, 0]
+    uncapped = measure_wave_health(execute(replace(model, caps_min_isr=False), PlanRequest("repair")))
+    assert uncapped.under_min_isr.tolist() == [1, 0, 0]
+
+
 def test_nothing_to_do() -> None:
     health = measure_wave_health(execute(with_isr(cluster([[0, 1]], 2), 2), PlanRequest("repair")))
     assert health.at_min_isr.tolist() == [1]
@@ -98,24 +118,29 @@ def test_counts_are_those_of_every_partition_after_every_wave(
         execution = execute(model, PlanRequest("repair"))
     except InfeasibleRequest:
         return
-    health, waves, after = measure_wave_health(execution), execution.waves, lists_of(execution.proposal)
-    last = [max(waves.wave[waves.row == row], default=NEVER) for row in range(model.partitions)]
+    health, waves = measure_wave_health(execution), execution.waves
+    steps = [
+        (wave, row, waves.replicas[begin:end].tolist())
+        for wave, row, begin, end in zip(
+            waves.wave.tolist(), waves.row.tolist(), waves.offsets[:-1], waves.offsets[1:], strict=True
+        )
+    ]
     isr = [[b for b, s in zip(*part, strict=True) if s] for part in _split(model, model.replicas, model.in_sync)]
     for number in range(waves.waves + 1):
         under_replicated = under_min = at_min = one = 0
         blocked = [0] * model.brokers
         for row, old in enumerate(lists_of(model)):
-            is_set = NEVER < last[row] < number
-            replicas = after[row] if is_set else old
+            replicas = [old, *(new for wave, changed, new in steps if changed == row and wave < number)][-1]
+            effective = min(min_isr, len(replicas))
             in_sync = [b for b in replicas if model.live[b] and (b in isr[row] or b not in old)]
             if in_sync:
                 under_replicated += len(in_sync) < len(replicas)
-                under_min += len(in_sync) < min_isr
+                under_min += len(in_sync) < effective
                 one += len(in_sync) == 1 < len(replicas)
-                at_min += len(in_sync) == min_isr and len(replicas) > 1
+                at_min += len(in_sync) == effective and len(replicas) > 1
                 for broker in in_sync if len(replicas) > 1 else []:
                     left = len(in_sync) - 1
-                    blocked[broker] += not left or left < min_isr <= len(in_sync)
+                    blocked[broker] += not left or left < effective <= len(in_sync)
         assert health.under_replicated[number] == under_replicated
         assert health.under_min_isr[number] == under_min
         assert health.at_min_isr[number] == at_min

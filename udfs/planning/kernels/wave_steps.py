@@ -12,13 +12,6 @@ NOTHING_ADDED = -1
 NOT_DEFERRED, BY_BYTES, BY_MOVES, BY_ORDER, BY_SIZE = 0, 1, 2, 3, 4
 
 
-class BrokerPlaces(NamedTuple):
-    """live: bool (n), rack: int32 (n), by broker."""
-
-    live: Flags
-    rack: Int32s
-
-
 class Steps(NamedTuple):
     """Steps of m partitions."""
 
@@ -53,6 +46,14 @@ def _count_in_rack(brokers: Int32s, rack: Int32s, which: int) -> int:
     return count
 
 
+@part
+def _contains(brokers: Int32s, which: int) -> bool:
+    found = False
+    for broker in brokers:
+        found |= broker == which
+    return found
+
+
 @copying_part
 def _copy_missing(brokers: Int32s, others: Int32s, out: Int32s) -> int:
     """Copy those of `brokers` that are not among `others` to `out`, in order. Return how many they are."""
@@ -66,14 +67,14 @@ def _copy_missing(brokers: Int32s, others: Int32s, out: Int32s) -> int:
 
 @part
 def _choose_swap(
-    now: Int32s, old: Int32s, new: Int32s, drops: Int32s, adds: Int32s, leader: int, places: BrokerPlaces
+    now: Int32s, old: Int32s, new: Int32s, drops: Int32s, adds: Int32s, leader: int, lagging: Int32s, rack: Int32s
 ) -> tuple[int, int]:
     """Choose the indices in `drops` (-1 = none) and `adds` of the replica that goes next and of the one that comes.
 
-    The leader stays. A rack gets no more of the partition than before or after. A down broker goes before a live one.
-    The new broker is in the rack of the old one if possible, else in the rack with the fewest replicas.
+    The leader stays. A rack gets no more of the partition than before or after. A `lagging` replica, one that is not in
+    sync, goes before one that is. The new broker is in the rack of the old one if possible, else in the rack with the
+    fewest replicas.
     """
-    rack = places.rack
     best_drop, best_add, least = -1, 0, np.int64(-1)
     for d in range(-1, len(drops)):
         if (d < 0) != (len(drops) == 0) or (d >= 0 and drops[d] == leader):
@@ -83,25 +84,34 @@ def _choose_swap(
             same = d >= 0 and rack[drops[d]] == to
             count = _count_in_rack(now, rack, to) + (0 if same else 1)
             over = count > max(_count_in_rack(old, rack, to), _count_in_rack(new, rack, to))
-            live = d >= 0 and places.live[drops[d]]
-            key = np.int64(((over * 2 + live) * 2 + (not same)) * 32768 + count)
+            in_sync = d >= 0 and not _contains(lagging, drops[d])
+            key = np.int64(((over * 2 + in_sync) * 2 + (not same)) * 32768 + count)
             if least < 0 or key < least:
                 best_drop, best_add, least = d, a, key
     return best_drop, best_add
 
 
 @compiled
-def fill_steps(lists: ListChanges, places: BrokerPlaces, steps: Steps) -> None:
-    """Fill the steps: until the last, a list begins with the leader and is at most as long as before or after."""
+def fill_steps(lists: ListChanges, in_sync: Flags, rack: Int32s, steps: Steps) -> None:
+    """Fill the steps: until the last, a list begins with the leader and is at most as long as before or after.
+
+    in_sync: bool, of the old replicas. rack: int32 (n), by broker.
+    """
     longest = 0
     for i in range(len(steps.source)):
         both = lists.old_offsets[i + 1] - lists.old_offsets[i] + lists.new_offsets[i + 1] - lists.new_offsets[i]
         longest = max(longest, both)
     now, drops, adds = np.empty(longest, np.int32), np.empty(longest, np.int32), np.empty(longest, np.int32)
+    lagging = np.empty(longest, np.int32)
     for i in range(len(steps.source)):
         old = lists.old[lists.old_offsets[i] : lists.old_offsets[i + 1]]
         new = lists.new[lists.new_offsets[i] : lists.new_offsets[i + 1]]
         drop_count, add_count = _copy_missing(old, new, drops), _copy_missing(new, old, adds)
+        lagging_count = 0
+        for k in range(len(old)):
+            if not in_sync[lists.old_offsets[i] + k]:
+                lagging[lagging_count] = old[k]
+                lagging_count += 1
         leader = steps.source[i]
         now[0] = leader
         size = 1
@@ -111,8 +121,9 @@ def fill_steps(lists: ListChanges, places: BrokerPlaces, steps: Steps) -> None:
                 size += 1
         for step in range(steps.first[i], steps.first[i + 1] - 1):
             grows = size < len(new)
+            candidates = drops[: 0 if grows else drop_count]
             d, a = _choose_swap(
-                now[:size], old, new, drops[: 0 if grows else drop_count], adds[:add_count], leader, places
+                now[:size], old, new, candidates, adds[:add_count], leader, lagging[:lagging_count], rack
             )
             if grows:
                 now[size] = adds[a]

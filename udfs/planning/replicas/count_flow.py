@@ -16,6 +16,7 @@ from udfs.arrow.ragged import count_true, offsets_of, take_segments
 from udfs.planning.bounds.cost_bounds import FlowNetwork, solve_network
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
 from udfs.planning.constraints import InfeasibleRequest, Rules
+from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.replicas.count_limits import CountTargets
 from udfs.planning.replicas.kernels import replica_units
 
@@ -24,7 +25,7 @@ _MAX_STEPS = 1 << 20  # steps of bytes that break ties between plans of equally 
 BUDGET_KINDS = ("bytes", "moves")
 BUDGET_SCALE = 64  # cost of one of these, as a replica outside the targets may cost less
 # Soft extra costs of keeping a replica of a partition that loses some; all are far below a move.
-_SAME_RACK, _FOLLOWER, _DOWN = 4, 16, 64
+_SAME_RACK, _FOLLOWER, _OUT_OF_SYNC = 4, 16, 64
 _FARTHEST = 3  # extra cost of a replica far outside the targets over one just outside
 _STAND_IN = 7  # discount of a move to the broker that is to take over
 
@@ -106,8 +107,8 @@ def build_count_network(model: ClusterModel, rules: Rules, current: Int32s, hubs
     first_room = np.where(prefers_racks, 1, room)[tight]
     # Only partitions that lose some replicas choose among them.
     row = model.row[replica]
-    is_follower, is_down = replica > model.offsets[row], ~model.live[model.replicas[replica]]
-    keeping_cost = (_FOLLOWER * is_follower + _DOWN * is_down) * (rules.factor < model.factor)[row]
+    is_follower, is_out_of_sync = replica > model.offsets[row], ~model.is_in_sync[replica]
+    keeping_cost = (_FOLLOWER * is_follower + _OUT_OF_SYNC * is_out_of_sync) * (rules.factor < model.factor)[row]
     groups: list[tuple[npt.NDArray[np.integer], ...]] = [
         (row_of_cell[tight], len(rows) + tight, first_room, np.zeros(len(tight), np.int64)),
         (row_of_cell[again], len(rows) + again, room[again] - 1, np.full(len(again), _SAME_RACK)),
@@ -273,6 +274,7 @@ def _place_unplaced(task: CountTask, lists: SolvedLists, unplaced: Ints, objecti
     again = np.zeros(model.partitions, dtype=np.bool_)
     again[unplaced] = True
     rest = model.with_lists(*merge_lists(model, lists, model, again))
+    rest = replace(rest, in_sync=find_in_sync_replicas(model, rest))
     few = build_count_task(rest, replace(task.rules, fixed=~again), task.targets, unplaced, hubs=False)
     try:
         solved = solve_replica_lists(few, objective, True)

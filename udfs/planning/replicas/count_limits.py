@@ -9,7 +9,7 @@ import numpy as np
 from ortools.graph.python import max_flow
 
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints
-from udfs.planning.constraints import Rules
+from udfs.planning.constraints import Rules, count_places
 from udfs.planning.replicas.kernels.replica_units import PartitionRules, PlacedReplicas, keep_replicas
 from udfs.plurals import count_of, join_names
 
@@ -220,8 +220,8 @@ def explain_infeasibility(model: ClusterModel, rules: Rules) -> tuple[str, ...]:
 
 
 def _explain_frozen_replicas(model: ClusterModel, rules: Rules) -> Iterator[str]:
-    if rules.goal == "repair":
-        return  # the certificate lists what cannot be copied any more
+    if rules.goal in ("repair", "rf"):
+        return  # the certificate lists what cannot be copied any more, and what cannot be changed
     row = model.row
     # Offline partitions stay on failed brokers, as no replica is left to copy: the others need not wait for them.
     stuck = rules.must_leave[model.replicas] & ~np.isin(model.frozen, (FREE, FreezeReason.OFFLINE))[row]
@@ -261,9 +261,7 @@ def _explain_lost_racks(model: ClusterModel, rules: Rules) -> Iterator[str]:
 def _explain_few_places(model: ClusterModel, rules: Rules) -> Iterator[str]:
     """Find partitions that should have more replicas than there are brokers, or places in racks."""
     in_rack = np.bincount(model.rack[rules.receives], minlength=int(model.rack.max(initial=0)) + 1)
-    remaining, active = (~rules.must_leave & ~rules.receives)[model.replicas], ~rules.fixed
-    places = np.tile(in_rack, (model.partitions, 1))
-    np.add.at(places, (model.row[remaining], model.rack[model.replicas[remaining]]), 1)
+    active, places = ~rules.fixed, count_places(model, rules.receives, rules.must_leave)
     brokers = places.sum(axis=1)
     usable = np.minimum(places, rules.rack_cap[:, None]).sum(axis=1)
     for factor in np.unique(rules.factor[active & (usable < rules.factor)])[::-1]:

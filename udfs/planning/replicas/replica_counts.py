@@ -229,7 +229,7 @@ def _explain_missed(
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
         capacity = f"{load[broker]:.0f} bytes, more than its capacity of {rules.broker_bytes[broker]:.0f}"
         yield f"broker {model.broker_ids[broker]} holds {capacity}"
-    for broker in np.flatnonzero(rules.must_leave & (counts > 0)):
+    for broker in np.flatnonzero(rules.must_leave & (counts > 0) & (rules.goal != "rf")):
         yield f"broker {model.broker_ids[broker]} still holds {count_of(counts[broker], 'replica')}"
     if not rules.even:
         return
