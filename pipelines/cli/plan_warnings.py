@@ -83,7 +83,7 @@ def _warn_of_high_min_isr(plan: CreatedPlan) -> Iterator[str]:
         have = "1 partition has" if len(rows) == 1 else f"{len(rows):,} partitions have"
         names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
         yield (
-            f"after the plan, {have} fewer replicas than min.insync.replicas, which blocks acks=all producers: {names}. "
+            f"then {have} fewer replicas than min.insync.replicas, which blocks acks=all producers: {names}. "
             "Lower min.insync.replicas of their topics first"
         )
 
