@@ -74,14 +74,17 @@ class Selection(NamedTuple):
         return _SELECTED.get(self.isr_option or "", "some partitions")
 
 
+NO_OTHERS = "no answer covers the others"
+
+
 def describe_topics(topics: Mapping[str, str], subject: str = "the commands") -> str:
     """Return the warning of what shows one topic each, or those of a pattern. topics: name -> the option of each."""
     names = list(topics)
     if len(names) > 1:
-        return f"{subject} show only the topics {join_names(names, 5)}: no answer covers the others"
+        return f"{subject} show only the topics {join_names(names, 5)}: {NO_OTHERS}"
     is_pattern = not names[0].replace("-", "").replace(".", "").replace("_", "").isalnum()
     what = "shows only some topics" if is_pattern else "shows one topic"
-    return f"{topics[names[0]]} {what}: no answer covers the others"
+    return f"{topics[names[0]]} {what}: {NO_OTHERS}"
 
 
 def find_selection(command: Command) -> Selection | None:

@@ -151,6 +151,7 @@ REGISTRATIONS = pa.schema(
         column("listed_state", TEXT, "its state in a broker list, as written; null = the list has none"),
         column("in_model", FLAG, "a broker of a cluster model; null = not in one"),
         column("reported_live", FLAG, "live, or down, as a tool says of the broker itself; null = none does"),
+        column("redpanda_live", FLAG, "live, or down, as Redpanda's own tools say; null = none does"),
         _FENCED,
         column("shown_fenced", FLAG, "fenced in a list of the brokers as they are now; null = no such list shows it"),
         column("controller", FLAG, "the active controller; null = not shown"),
