@@ -89,12 +89,8 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     if count := findings.lagging_partitions:
         yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings))
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
-        repair = ""
-        if count := blocked.on_down_brokers:
-            some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
-            repair = repair_first(down if can_repair(findings.live_brokers, findings.replication_factor) else (), some)
-        values = {"restart": describe_restart(down, blocked), "repair_first": repair}
-        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
+        repair = _unblock(findings, blocked)
+        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), repair=repair)
     if count := findings.deleted_topics_offline_partitions:
         yield statements.DELETED.fill(count)
     if count := findings.ignored_topics:
@@ -103,6 +99,30 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
+
+
+def _unblock(findings: ClusterFindings, blocked: AffectedPartitions) -> str:
+    """Return how partitions that are below min.insync.replicas now take acks=all again.
+
+    Those with fewer replicas than it never do by waiting, or by a restart: they come first.
+    """
+    few, steps = blocked.few_replicas, []
+    if few:
+        names, more = blocked.few_replica_topic_names, blocked.few_replica_topics - len(blocked.few_replica_topic_names)
+        factor, step = min(blocked.few_min_isr + 1, findings.live_brokers), statements.ADD_FOR_MIN_ISR
+        if factor < blocked.few_min_isr:
+            factor, step = blocked.few_factor, statements.LOWER_FOR_MIN_ISR
+        others = f"; then do the same for {count_of(more, 'more topic')}" if more else ""
+        text = step.text.format(factor=factor, names=",".join(names), first=names[0], others=others)
+        where = f"where replicas are fewer than min.insync.replicas ({count_of(few, 'partition')}), "
+        steps.append(text if few == blocked.partitions else f"{where}{text}")
+    if few < blocked.partitions:
+        down, repair = findings.down_brokers, ""
+        if count := blocked.on_down_brokers:
+            some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
+            repair = repair_first(down if can_repair(findings.live_brokers, findings.replication_factor) else (), some)
+        steps.append(f"{describe_restart(down, blocked)}{statements.WATCH_REPLICAS.text}{repair}")
+    return "; then ".join(steps)
 
 
 def describe_election(findings: ClusterFindings, ratio: float | None) -> Iterator[VerdictPoint]:
@@ -188,7 +208,7 @@ def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
 
 def exceed_min_isr(affected: AffectedPartitions, live_count: int) -> str:
     """Return how partitions whose replication factor is min.insync.replicas survive the failure of one broker."""
-    factor = affected.min_factor + 1
+    factor = max(affected.min_factor, affected.few_min_isr) + 1
     if not affected.min_factor or factor > live_count:
         return statements.LOWER_MIN_ISR.text
     names = affected.min_factor_topic_names
@@ -322,6 +342,8 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
         yield statements.TWO_CLUSTERS.fill()
     if count := findings.config_conflicts:
         yield statements.CONFIG_CONFLICTS.fill(count)
+    if count := findings.unknown_version.partitions:
+        yield statements.UNKNOWN_VERSION.fill(count, topics=name_affected_topics(findings.unknown_version))
     if findings.unknown_brokers:
         yield describe_unknown_brokers(findings.unknown_brokers)
 

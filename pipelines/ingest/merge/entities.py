@@ -182,6 +182,8 @@ USAGE = pa.schema(
         column("unknown_replicas", LONG, "replicas of partitions of which no source shows leader and ISR"),
         column("filtered_replicas", LONG, "replicas of topics of which the sources may not show every partition"),
         column("disputed_replicas", LONG, "replicas in partitions that are quarantined because two sources differ"),
+        column("old_replicas", LONG, "replicas of partitions that show that the cluster is older than Kafka 3.7"),
+        column("new_replicas", LONG, "replicas of partitions that show that the cluster is not"),
     ]
 )
 BROKERS = pa.schema(
