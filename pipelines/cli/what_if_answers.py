@@ -343,7 +343,7 @@ def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> Ra
     down = set(findings.down_brokers)
     racks = dict(zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
     live = Counter(rack for broker, rack in racks.items() if rack is not None and broker not in down)
-    return RackSizes(live, racks.keys(), len(down), findings.replication_factor)
+    return RackSizes(live, racks.keys(), len(down), len(findings.unknown_brokers), findings.replication_factor)
 
 
 def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:

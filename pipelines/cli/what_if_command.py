@@ -27,7 +27,7 @@ from pipelines.cli.source_arguments import (
 )
 from pipelines.cli.text_format import format_count, print_message
 from pipelines.cli.verdict_rendering import format_findings
-from udfs.plurals import is_or_are
+from udfs.plurals import count_live_brokers, is_or_are
 
 if TYPE_CHECKING:
     from pipelines.cli.what_if_answers import (
@@ -149,11 +149,9 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     from pipelines.cli.survivor_capacity import format_survivor_loads
 
     verdict, brokers = answer.verdict, answer.brokers
-    unknown = len(answer.left_out.unknown_brokers)
-    counts = [format_count(len(brokers) - unknown, "live broker")] if len(brokers) > unknown or not unknown else []
-    counts += [f"{format_count(unknown, 'broker')} of unknown state"] if unknown else []
-    counts.append(format_count(answer.partitions, "partition"))
-    lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
+    live = count_live_brokers(len(brokers), len(answer.left_out.unknown_brokers))
+    partitions = format_count(answer.partitions, "partition")
+    lines = [f"cluster {answer.cluster}, {live}, {partitions}", f"  {verdict.headline}"]
     lines += format_findings(verdict)
     lines += _format_warnings(answer.left_out.conflicting_listings)
     lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them

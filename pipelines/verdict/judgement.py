@@ -1,6 +1,6 @@
 """Judges a cluster: one verdict for commands, the closing table of `run`, the report and the views."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -87,7 +87,8 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
     if count := findings.lagging_partitions:
-        yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings))
+        where = _name_not_down(findings.lagging_brokers, findings)
+        yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings), where=where)
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
         repair = _unblock(findings, blocked)
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), repair=repair)
@@ -174,7 +175,8 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         repair = _repair_isr(findings, lagging, _spread_over_racks(evidence))
         yield from _judge_rule(statements.RACK_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, racks, "rack", repair=repair)
     elif racks and len(brokers) > 1:
-        yield statements.ONE_RACK.fill(rack=racks[0]["failed"])
+        named = _name_not_down([row["failed"] for row in brokers], findings)
+        yield statements.ONE_RACK.fill(rack=racks[0]["failed"], brokers=named)
     yield from _judge_load(evidence)
 
 
@@ -244,7 +246,8 @@ def _spread_over_racks(evidence: ClusterEvidence) -> str:
     findings = evidence.findings
     live = {row["failed"]: row["brokers"] for row in evidence.rack_failures}
     known = {*(row["failed"] for row in evidence.broker_failures), *findings.down_brokers, *findings.unlisted_brokers}
-    return choose_spread_step(RackSizes(live, known, len(findings.down_brokers), findings.replication_factor))
+    counts = len(findings.down_brokers), len(findings.unknown_brokers)
+    return choose_spread_step(RackSizes(live, known, *counts, findings.replication_factor))
 
 
 def can_repair(live_count: int, factor: float | None) -> bool:
@@ -274,8 +277,13 @@ def describe_restart(down: Sequence[int], affected: AffectedPartitions) -> str:
     return f"restart {name_with_noun(down)}; "
 
 
+def _name_not_down(brokers: Collection[int], findings: ClusterFindings) -> str:
+    """Name these brokers as live brokers, unless some of them are of unknown state."""
+    return "brokers that are not down" if set(brokers) & set(findings.unknown_brokers) else "live brokers"
+
+
 def _name_lagging_brokers(findings: ClusterFindings) -> str:
-    """Name live brokers with replicas that are out of sync, as in `broker 5 (10), broker 4 (7)`."""
+    """Name brokers with replicas that are out of sync, as in `broker 5 (10), broker 4 (7)`."""
     counts = zip(findings.lagging_brokers, findings.lagging_broker_partitions, strict=True)
     return name_brokers([f"broker {broker} ({count:,})" for broker, count in counts])
 

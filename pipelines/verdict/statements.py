@@ -174,7 +174,7 @@ UNDER_REPLICATED = Statement(
     Level.WARNING,
     "A replica of an online partition is out of sync, and its broker is not down. Observers and replicas that are "
     "being added do not count. {brokers} names the brokers with most of them, with their number of partitions.",
-    "{n} [partition has|partitions have] replicas that are out of sync on live brokers: {brokers}.",
+    "{n} [partition has|partitions have] replicas that are out of sync on {where}: {brokers}.",
     f"look at these brokers ({BROKER_CHECKS}), and watch the replicas catch up: {_LIST}--under-replicated-partitions",
 )
 # What failures would do.
@@ -221,7 +221,7 @@ RACK_UNDER_MIN_ISR = Statement(
 ONE_RACK = Statement(
     Level.OK,
     "All live brokers are in one rack, and there are several.",
-    "All live brokers are in rack {rack}: nothing survives its failure.",
+    "All {brokers} are in rack {rack}: nothing survives its failure.",
 )
 # Load.
 _PLAN_FAILOVER = "kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover"

@@ -114,7 +114,9 @@ def _parse_topics(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
         "replication_factor": pc.cast(result.field("factor"), pa.int32()),
         "configs": _split_configs(result.field("configs")),
         "caps_min_isr": pc.if_else(
-            pc.match_substring_regex(to_array(lines["raw"]), OLD_TOPIC_LINE), pa.scalar(False), pa.scalar(None, pa.bool_())
+            pc.match_substring_regex(to_array(lines["raw"]), OLD_TOPIC_LINE),
+            pa.scalar(False),
+            pa.scalar(None, pa.bool_()),
         ),
         **{name: to_array(lines[name]) for name in ("record_number", "line_number")},
     }

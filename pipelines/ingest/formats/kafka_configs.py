@@ -119,7 +119,9 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
     if not context.startswith(_BROKERS):
         return ignore(_NOT_USED)
     broker = context.removeprefix(_BROKERS).strip()
-    selector = _parse_selector(broker, dict(configs).get(_SELECTOR)) + _parse_protocol(broker, dict(configs).get(_PROTOCOL))
+    selector = _parse_selector(broker, dict(configs).get(_SELECTOR)) + _parse_protocol(
+        broker, dict(configs).get(_PROTOCOL)
+    )
     return [*selector, *(fact for fact in parse_defaults(configs) if not selector or fact[0] != FactKind.IGNORED)]
 
 

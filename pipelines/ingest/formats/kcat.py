@@ -33,7 +33,9 @@ _TOPIC = re.compile(
     rf"{_BEFORE}topic {_QUOTE}([^\"“”&\n]*+){_QUOTE} with ([0-9]{{1,9}}) (?:partitions?:|partition\(s\)[:,]?)\s*+(.*)",
     re.I,
 )
-_TOPIC_LINE = re.compile(r"[\s>|#*-]*+topic:? ([a-zA-Z0-9._-]++) with ([0-9]{1,9}) partition(?:s|\(s\))?[:,]?(\s*+)", re.I)
+_TOPIC_LINE = re.compile(
+    r"[\s>|#*-]*+topic:? ([a-zA-Z0-9._-]++) with ([0-9]{1,9}) partition(?:s|\(s\))?[:,]?(\s*+)", re.I
+)
 # Behind the number: a comma, as kcat has it, or as programs have it a colon, a dash or nothing.
 _AFTER_NUMBER = r"(?:\s*+[,:–—-]\s*+|\s)"
 _PARTITION_BEGINS = re.compile(rf"{_BEFORE}partition [0-9]++(?:,\s*+leader\b|{_AFTER_NUMBER}leader\s?[:=])", re.I)

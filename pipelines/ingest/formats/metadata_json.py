@@ -199,7 +199,6 @@ class _Document:
             rows.append((self._lines["KafkaBrokerState"], f"{_BROKER_STATE}{len(self._led)}", state))
         return sorted(rows, key=lambda row: row[0])
 
-
     def _find_selection(self, topic: str) -> str | None:
         """Return the topic of which alone the document is, or None. topic: name of the document itself."""
         values = self._values

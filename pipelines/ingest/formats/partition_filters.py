@@ -237,7 +237,9 @@ def read_rpk(words: Sequence[str]) -> RpkListing | None:
             return RpkListing("rpk topic describe", topics)
         case ["cluster", "partitions", "list" | "ls" | "describe", *topics]:
             return RpkListing("rpk cluster partitions list", topics)
-        case ["topic" | "cluster" as of, "list" | "ls" | "info" | "status" | "metadata" as verb, *topics] if is_detailed:
+        case ["topic" | "cluster" as of, "list" | "ls" | "info" | "status" | "metadata" as verb, *topics] if (
+            is_detailed
+        ):
             return RpkListing(f"rpk {of} {verb}", topics)
     return None
 

@@ -24,7 +24,9 @@ from pipelines.ingest.table_rows import looks_like_cells
 from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
 
 _PARTITIONS = re.compile(r"[\s>|#]*+PARTITION\s++LEADER\s++(?:EPOCH\s++)?REPLICAS\b[A-Z -]*+\s*+", re.I)
-_OF_CLUSTER = re.compile(r"[\s>|#]*+NAMESPACE\s++TOPIC\s++PARTITION\s++LEADER-ID\s++REPLICA-CORE(?:\s++DISABLED)?\s*+", re.I)
+_OF_CLUSTER = re.compile(
+    r"[\s>|#]*+NAMESPACE\s++TOPIC\s++PARTITION\s++LEADER-ID\s++REPLICA-CORE(?:\s++DISABLED)?\s*+", re.I
+)
 _BROKERS = re.compile(r"[\s>|#]*+ID\s++HOST\s++PORT(?:\s++RACK)?\s*+")
 _BROKER_STATES = re.compile(r"[\s>|#]*+(?:NODE-)?ID\s[A-Z \t-]*?\bMEMBERSHIP\b[A-Z \t-]*+", re.I)
 _TOPICS = re.compile(r"[\s>|#]*+NAME\s++PARTITIONS\s++REPLICAS\s*+")
@@ -35,9 +37,7 @@ _DETAILED_TOPIC = re.compile(
 )
 _NAME = re.compile(r"[\s>|#]*+(?:NAME|Name) {2,}([a-zA-Z0-9._-]++)\s*+")
 # rpk up to v21 prints pages: Partitions  1 - 2 out of 2.
-_COUNT = re.compile(
-    r"[\s>|#]*+(PARTITIONS|REPLICAS|Partitions) {2,}(?:[0-9]++ - [0-9]++ out of )?([0-9]{1,9})\s*+"
-)
+_COUNT = re.compile(r"[\s>|#]*+(PARTITIONS|REPLICAS|Partitions) {2,}(?:[0-9]++ - [0-9]++ out of )?([0-9]{1,9})\s*+")
 _ROW = re.compile(r"[\s>|#]*+([0-9]++)\s++(-?[0-9]++)\s++(?:(-?[0-9]++)\s++)?\[([0-9 ]*+)\](?:\s++\[([0-9 ]*+)\])?(.*)")
 _CLUSTER_ROW = re.compile(
     r"[\s>|#]*+([a-z_]++)\s++([a-zA-Z0-9._-]++)\s++([0-9]++)\s++(-|[0-9]++)\s++"
@@ -184,7 +184,11 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if table == _SUMMARY and (_NAME.fullmatch(raw) or _COUNT.fullmatch(raw)):
         return _parse_summary(topic, raw)
     reason = classify_noise(raw)
-    if reason == PROSE and table in ("broker", "partition", "topic", "cluster", "states") and any(c.isdigit() for c in raw):
+    if (
+        reason == PROSE
+        and table in ("broker", "partition", "topic", "cluster", "states")
+        and any(c.isdigit() for c in raw)
+    ):
         raise unparsable(f"{quote(raw.strip())} is no row of the table above (cut off?)")
     return ignore(reason)
 
@@ -223,12 +227,7 @@ def _parse_partition(topic: str, match: re.Match[str], column: str) -> list[Fact
     place = {"topic": as_topic(topic, "NAME"), "partition": as_partition(match[1], "PARTITION")}
     epoch = -1 if match[3] is None else as_int(match[3], "EPOCH", -1)
     leader = as_int(match[2], "LEADER", -1)
-    values = {
-        **place,
-        "leader": leader,
-        "leader_epoch": epoch if epoch >= 0 else None,
-        "replicas": replicas,
-    }
+    values = {**place, "leader": leader, "leader_epoch": epoch if epoch >= 0 else None, "replicas": replicas}
     if bool(column) != (match[5] is not None):
         problem = "lacks a list of brokers that the header above has" if column else "has two lists of brokers"
         raise unparsable(f"{quote(match[0].strip())} {problem}: paste the whole table with its header")
@@ -289,13 +288,7 @@ def _parse_broker_state(cells: Sequence[re.Match[str]], columns: Sequence[tuple[
 FORMAT = Format(
     "rpk",
     "rpk topic describe, rpk cluster info, health and partitions list, rpk redpanda admin brokers list (Redpanda)",
-    Signature(
-        line=_is_line,
-        document=is_health_document,
-        beginning=_is_summary,
-        has_rows=True,
-        row=looks_like_cells,
-    ),
+    Signature(line=_is_line, document=is_health_document, beginning=_is_summary, has_rows=True, row=looks_like_cells),
     _parse_record,
     _read_records,
 )

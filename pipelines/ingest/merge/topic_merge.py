@@ -25,7 +25,15 @@ from udfs.plurals import count_of
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _VERSION = "caps_min_isr"
-_FIELDS = ("topic_id", "partition_count", "replication_factor", "configs", "marked_for_deletion", _VERSION, *LOAD_FIELDS)
+_FIELDS = (
+    "topic_id",
+    "partition_count",
+    "replication_factor",
+    "configs",
+    "marked_for_deletion",
+    _VERSION,
+    *LOAD_FIELDS,
+)
 DESCRIBE = describe.FORMAT.name
 _TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
 _NAMED_PARTITIONS = 20  # of those that are missing

@@ -188,7 +188,13 @@ def test_the_lines_of_a_recursive_listing_name_topics_and_partitions() -> None:
     text = session(("ls -R /brokers", "\n".join(paths)), TOPIC_OF_3)
     names, one, other = [{"topic": "a.b"}, {"topic": "money"}], [{"topic": "a.b"}], [{"topic": "money"}]
     count = [{"topic": "a.b", "partition_count": 13}]  # partition 0 to 12: the others were cut off
-    assert topic_facts(text) == [*names, *one, *count, *other, {"topic": "t", "partition_count": 1, "caps_min_isr": False}]
+    assert topic_facts(text) == [
+        *names,
+        *one,
+        *count,
+        *other,
+        {"topic": "t", "partition_count": 1, "caps_min_isr": False},
+    ]
     records = zookeeper_cli.FORMAT.read_records(text, "x")
     rows = shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)), FactKind.IGNORED)
     assert [row["reasons"] for row in rows[1:8]] == [["listing"]] * 7
