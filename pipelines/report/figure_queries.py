@@ -148,12 +148,12 @@ LEFT JOIN (
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
-  SELECT cluster_id, snapshot_id, struct(
+  SELECT cluster_id, snapshot_id, array(struct(
            sum(n) AS partitions, count(*) AS topics,
            transform(slice(array_sort(collect_list(struct(-n, topic))), 1, {max_topics}), t -> t.topic) AS topic_names,
            transform(slice(array_sort(collect_list(struct(-n AS n, topic))), 1, {max_topics}), t -> -t.n)
              AS topic_partitions,
-           sum(single) AS single_replica_partitions) AS unknown_version
+           sum(single) AS single_replica_partitions)) AS unknown_version
   FROM (
     SELECT cluster_id, snapshot_id, topic, count(*) AS n, count_if(size(replicas) = 1) AS single
     FROM silver.partitions

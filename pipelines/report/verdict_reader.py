@@ -55,9 +55,8 @@ def build_findings(rows: Rows) -> ClusterFindings:
     """Return the findings on a cluster from its row of the figure `findings`."""
     known = {name: value for row in rows for name, value in row.items() if value is not None}
     issues = {row.pop("issue"): AffectedPartitions(**row) for row in known.pop("issues", ())}
-    if (version := known.pop("unknown_version", None)) is not None:
-        known["unknown_version"] = AffectedPartitions(**version)
-    return ClusterFindings(issues=issues, **known)
+    unknown = {"unknown_version": AffectedPartitions(**row) for row in known.pop("unknown_version", ())}
+    return ClusterFindings(issues=issues, **unknown, **known)
 
 
 def select_cluster(table: pa.Table, cluster_id: str) -> pa.Table:

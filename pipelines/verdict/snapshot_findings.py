@@ -137,7 +137,7 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
 def find_min_isr(topic: pa.ChunkedArray, topics: pa.Table, effective: Ids) -> Ids:
     """Return min.insync.replicas of p partitions as sources show it, also above the number of replicas (int32, p).
 
-    topic: of the partitions; topics: these, at least; effective: as it counts, also where no source shows it, int32 (p).
+    topic: of the partitions; topics: these, at least; effective: as it counts, int32 (p).
     """
     at_topic = pc.index_in(to_array(topic), value_set=to_array(topics["topic"]))
     shown = to_numpy(to_array(topics["min_insync_replicas"]).take(at_topic), 0).astype(np.int32)
@@ -182,12 +182,27 @@ def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -
     ordered, single, few = (_order_topics(topic.filter(pa.array(mask))) for mask in (is_affected, is_single, is_few))
     first_names, first_counts = zip(*ordered[:MAX_TOPICS], strict=True)
     names, few_names = (tuple(name for name, _ in topics[:MAX_COMMAND_TOPICS]) for topics in (single, few))
-    counts = (int(is_affected.sum()), len(ordered), first_names, first_counts)
-    on_down_brokers = int((is_affected & flags.is_on_down_broker).sum())
-    lowest = _find_lowest_factor(topic.filter(pa.array(is_affected)), flags.factor[is_affected], ordered)
-    limits = (int(flags.min_isr[is_few].max()), int(flags.factor[is_few].min())) if few else (0, 0)
-    shortage = (int(is_few.sum()), len(few), few_names, *limits)
-    return AffectedPartitions(*counts, int(is_single.sum()), len(single), names, on_down_brokers, *lowest, *shortage)
+    lowest, lowest_topics, lowest_names = _find_lowest_factor(
+        topic.filter(pa.array(is_affected)), flags.factor[is_affected], ordered
+    )
+    return AffectedPartitions(
+        partitions=int(is_affected.sum()),
+        topics=len(ordered),
+        topic_names=first_names,
+        topic_partitions=first_counts,
+        single_replica_partitions=int(is_single.sum()),
+        single_replica_topics=len(single),
+        single_replica_topic_names=names,
+        on_down_brokers=int((is_affected & flags.is_on_down_broker).sum()),
+        min_factor=lowest,
+        min_factor_topics=lowest_topics,
+        min_factor_topic_names=lowest_names,
+        few_replicas=int(is_few.sum()),
+        few_replica_topics=len(few),
+        few_replica_topic_names=few_names,
+        few_min_isr=int(flags.min_isr[is_few].max(initial=0)),
+        few_factor=int(flags.factor[is_few].min()) if few else 0,
+    )
 
 
 def _find_lowest_factor(

@@ -47,8 +47,8 @@ class RecordOutcome(StrEnum):
 class ShardFacts:
     """The facts of one shard, and what merging finds out about them.
 
-    `facts` has schema SOURCED_FACTS, and `answers`, `has_api_versions`, `shown_fenced`, `redpanda_live`, `from_full_listing`
-    (bool), `source_index` (by name), `format_rank`, `fact` (row).
+    `facts` has schema SOURCED_FACTS, and `answers`, `has_api_versions`, `shown_fenced`, `redpanda_live`,
+    `from_full_listing` (bool), `source_index` (by name), `format_rank`, `fact` (row).
     `statements` are those neither ignored nor rejected; those of KRaft logs as they are at the log's end.
     """
 
