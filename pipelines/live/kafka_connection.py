@@ -198,7 +198,7 @@ class KafkaConnection:
         return configs
 
     def describe_broker(self, broker: int) -> dict[str, str]:
-        """Describe the configs of a broker that matter to placement: those that are not Kafka's defaults, and versions."""
+        """Describe the configs of a broker that matter to placement: its protocol, and what is not Kafka's default."""
         entries = self._describe_broker(broker, _BROKER_CONFIGS)
         if not entries:  # the library does not say that the user may not read them
             raise _make_denied(self.servers, f"the configs of broker {broker}", "an empty answer")
