@@ -69,7 +69,8 @@ _FLAGS = (
 _REST = re.compile(rf"[\s>|]*+(?:\\\s*+)?(?:--|–|—)(?:{_FLAGS})(?:[\s=]|$)|\s*+\| ?(?:grep|egrep|head|tail|awk|sed)\s")
 _WORD = re.compile(r"\|\||&&|[|;]|[<>]++&?|(?:[^\s|;<>\"']++|\"[^\"]*+\"|'[^']*+'|[\"'])++")
 _REPEATS = frozenset({"do", "done", "xargs"})
-_SPACES_IN_VALUES = frozenset("\"'")
+_QUOTE_MARKS = frozenset("\"'")
+_VALUE_BEGINS = re.compile(r"=[\"']")
 _QUOTES = str.maketrans("", "", "\"'`")
 
 
@@ -111,9 +112,9 @@ def parse_commands(text: str) -> Iterator[Command]:
     """Yield the commands of tools in the text of a command, whose lines are joined by blanks."""
     text = text[:_MAX_COMMAND]
     words = [match[0] for match in _WORD.finditer(text)]
-    inner = [word for word in words if " " in word and not _SPACES_IN_VALUES.isdisjoint(word) and _TOOL.search(word)]
+    inner = [word for word in words if " " in word and not _QUOTE_MARKS.isdisjoint(word) and _TOOL.search(word)]
     if inner:  # bash -c "kafka-topics --describe", --command="kafka-topics --describe"
-        text = text.replace(inner[0], inner[0].translate(_QUOTES))
+        text = text.replace(inner[0], _VALUE_BEGINS.sub("= ", inner[0]).translate(_QUOTES))
         words = [match[0] for match in _WORD.finditer(text)]
     yield from _split_pipes([word for word in words if word != "\\"])
 

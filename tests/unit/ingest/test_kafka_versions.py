@@ -51,6 +51,10 @@ def write_configs(protocol: str) -> str:
     return f"All configs for broker 1 are:\n  inter.broker.protocol.version={protocol} sensitive=false synonyms={{}}\n"
 
 
+def write_listing(topic: str, elr: str = "") -> str:
+    return f"{topic}\n\tTopic: z\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1{elr}\n"
+
+
 def write_features(supported: str, finalized: str) -> str:
     versions = f"SupportedMaxVersion: {supported}\tFinalizedVersionLevel: {finalized}"
     return f"Feature: metadata.version\tSupportedMinVersion: 1\t{versions}\tEpoch: 5\n"
@@ -78,11 +82,17 @@ def load(folder: Path, *texts: str) -> Snapshot:
         (write_features("3.6-IV2", "3.5-IV2"), False),
         (write_features("4.0-IV3", "3.7-IV4"), True),
         (write_features("14", "14"), False),
-        ('{"path":"/brokers/ids/1","data":{"version":4,"host":"b1","port":1,"endpoints":["PLAINTEXT://b1:1"]}}\n', False),
+        (
+            '{"path":"/brokers/ids/1","data":{"version":4,"host":"b1","port":1,"endpoints":["PLAINTEXT://b1:1"]}}\n',
+            False,
+        ),
         ('{"path":"/brokers/topics/z","data":{"version":2,"partitions":{"0":[1]}}}\n', False),
         ("ID  HOST  PORT  RACK  STATE     ENDPOINT_TYPE\n1   b1    1     null  unfenced  broker\n", True),
-        ("Topic:z\tPartitionCount:1\tReplicationFactor:1\tConfigs:\n\tTopic: z\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n", False),
-        ("Topic: z\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: \n\tTopic: z\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: \n", True),
+        (write_listing("Topic:z\tPartitionCount:1\tReplicationFactor:1\tConfigs:"), False),
+        (
+            write_listing("Topic: z\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: ", "\tElr: \tLastKnownElr: "),
+            True,
+        ),
         # What brokers say of themselves is stronger than an old tool.
         (write_api_versions(10) + "Topic:z\tPartitionCount:1\tReplicationFactor:1\tConfigs:\n", True),
     ],

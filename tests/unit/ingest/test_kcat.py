@@ -145,7 +145,9 @@ Metadata for tolls (from broker 1: b1:9092/1):
     (tmp_path / "a.txt").write_text(text)
     warnings = load_snapshot(Source("a", (tmp_path / "a.txt",))).warnings.to_pylist()
     assert [row["warning"] for row in warnings] == ["-t tolls shows one topic: no answer covers the others"]
-    (tmp_path / "a.txt").write_text(text[text.index("Metadata") :] + text[text.index("Metadata") :].replace("tolls", "x"))
+    (tmp_path / "a.txt").write_text(
+        text[text.index("Metadata") :] + text[text.index("Metadata") :].replace("tolls", "x")
+    )
     warnings = load_snapshot(Source("a", (tmp_path / "a.txt",))).warnings.to_pylist()
     assert [row["warning"] for row in warnings] == [
         "the headers show only the topics tolls, x: no answer covers the others"
@@ -161,7 +163,9 @@ Metadata for tolls (from broker 1: b1:9092/1):
         "partition 0, leader 1, replicas: 1,2, isrs: 2,1",
     ],
 )
-@pytest.mark.parametrize("head", ["Topic: a with 1 partitions", "topic a with 1 partition(s):", 'topic "a" with 1 partitions:'])
+@pytest.mark.parametrize(
+    "head", ["Topic: a with 1 partitions", "topic a with 1 partition(s):", 'topic "a" with 1 partitions:']
+)
 def test_listings_of_programs_in_python_are_read(head: str, line: str) -> None:
     records = FORMATS["kcat"].read_records(f"{head}\n{line}\n", "x")
     assert find_formats(f"{head}\n{line}\n") == ["kcat"]
