@@ -98,10 +98,14 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         find_min_isr(counted["topic"], topics, to_numpy(counted["effective_min_isr"], 0).astype(np.int32)),
     )
     is_few = to_flags(counted["online"]) & (flags.factor < flags.min_isr)
-    has_version = any(caps is not None for caps in get_caps(snapshot.brokers))
+    if any(caps is not None for caps in get_caps(snapshot.brokers)):
+        is_few[:] = False  # their version decides
+    few = count_by_topic(to_array(counted["topic"]), is_few, flags)
     return ClusterFindings(
         issues=count_issues(counted, flags),
-        unknown_version=NO_PARTITIONS if has_version else count_by_topic(to_array(counted["topic"]), is_few, flags),
+        unknown_version=AffectedPartitions(
+            few.partitions, few.topics, few.topic_names, few.topic_partitions, few.single_replica_partitions
+        ),
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         live_brokers=len(live),
