@@ -135,8 +135,7 @@ def render_plan(
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
     live = count_live_brokers(int(model.live.sum()), unknown_brokers)
-    counts = f"{live}, {format_count(model.partitions, 'partition')}"
-    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {counts}"
+    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {live}, {format_count(model.partitions, 'partition')}"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)

@@ -31,7 +31,7 @@ TopicConfigs = dict[str, dict[str, str | None]]
 
 # Configs of topics that decide what a failure does: read even where they have Kafka's default.
 FAILURE_CONFIGS = ("min.insync.replicas", "unclean.leader.election.enable")
-_PROTOCOL = "inter.broker.protocol.version"  # up to Kafka 3.9
+_PROTOCOL = "inter.broker.protocol.version"  # by default that of the version, up to Kafka 3.9
 # Configs of brokers that explain what a cluster does; its topics and log dirs show the rest.
 _BROKER_CONFIGS = (
     *("auto.leader.rebalance.enable", "default.replication.factor", _PROTOCOL, "num.partitions"),
@@ -202,12 +202,8 @@ class KafkaConnection:
         entries = self._describe_broker(broker, _BROKER_CONFIGS)
         if not entries:  # the library does not say that the user may not read them
             raise _make_denied(self.servers, f"the configs of broker {broker}", "an empty answer")
-        # By default, the protocol between brokers is that of their version.
-        return {
-            key: entry["value"]
-            for key, entry in entries.items()
-            if (_is_set(entry) or key == _PROTOCOL) and entry["value"] is not None
-        }
+        known = {key: entry["value"] for key, entry in entries.items() if _is_set(entry) or key == _PROTOCOL}
+        return {key: value for key, value in known.items() if value is not None}
 
     def describe_own_broker_configs(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
         """Describe configs that are set for one broker dynamically, and not for all brokers or in its file."""

@@ -17,6 +17,7 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
+from pipelines.verdict.replica_shortage import add_missing_replicas
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
 from pipelines.verdict.statements import Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
@@ -103,21 +104,9 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
 
 
 def _unblock(findings: ClusterFindings, blocked: AffectedPartitions) -> str:
-    """Return how partitions that are below min.insync.replicas now take acks=all again.
-
-    Those with fewer replicas than it never do by waiting, or by a restart: they come first.
-    """
-    few, steps = blocked.few_replicas, []
-    if few:
-        names, more = blocked.few_replica_topic_names, blocked.few_replica_topics - len(blocked.few_replica_topic_names)
-        factor, step = min(blocked.few_min_isr + 1, findings.live_brokers), statements.ADD_FOR_MIN_ISR
-        if factor < blocked.few_min_isr:
-            factor, step = blocked.few_factor, statements.LOWER_FOR_MIN_ISR
-        others = f"; then do the same for {count_of(more, 'more topic')}" if more else ""
-        text = step.text.format(factor=factor, names=",".join(names), first=names[0], others=others)
-        where = f"where replicas are fewer than min.insync.replicas ({count_of(few, 'partition')}), "
-        steps.append(text if few == blocked.partitions else f"{where}{text}")
-    if few < blocked.partitions:
+    """Return how partitions below min.insync.replicas take acks=all again: first those with too few replicas."""
+    steps = [add_missing_replicas(blocked, findings.live_brokers)] if blocked.few_replicas else []
+    if blocked.few_replicas < blocked.partitions:
         down, repair = findings.down_brokers, ""
         if count := blocked.on_down_brokers:
             some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
