@@ -29,7 +29,7 @@ from udfs.planning.constraints import select_target_brokers
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
-from udfs.plurals import count_live_brokers, join_names
+from udfs.plurals import count_live_brokers, count_of, join_names
 
 _LISTED_ITEMS = 10  # of each kind
 _EXPLANATIONS = {
@@ -128,14 +128,14 @@ def _list(title: str, items: Iterable[object]) -> Iterator[str]:
 def render_plan(
     plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine, unknown_brokers: int = 0
 ) -> Iterator[str]:
-    """Render a plan written to the folder `out` (None = to none).
+    """Render a plan written to the folder `out` (None = to none). server: for Kafka's commands.
 
-    server: bootstrap server for Kafka's commands; unknown_brokers: how many that count as live are of unknown state.
+    unknown_brokers: how many that count as live are of unknown state.
     """
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
-    live = count_live_brokers(int(model.live.sum()), unknown_brokers)
-    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {live}, {format_count(model.partitions, 'partition')}"
+    counts = f"{count_live_brokers(int(model.live.sum()), unknown_brokers)}, {count_of(model.partitions, 'partition')}"
+    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)

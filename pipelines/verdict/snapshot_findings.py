@@ -144,8 +144,8 @@ def find_min_isr(topic: pa.ChunkedArray, topics: pa.Table, effective: Ids) -> Id
     topic: of the partitions; topics: these, at least; effective: as it counts, int32 (p).
     """
     at_topic = pc.index_in(to_array(topic), value_set=to_array(topics["topic"]))
-    shown = to_numpy(to_array(topics["min_insync_replicas"]).take(at_topic), 0).astype(np.int32)
-    return np.maximum(shown, effective)
+    values = to_numpy(to_array(topics["min_insync_replicas"]).take(at_topic), 0).astype(np.int32)
+    return np.maximum(values, effective)
 
 
 def _find_unlisted(quarantined: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:

@@ -121,8 +121,8 @@ def _find_topic(line: str) -> re.Match[str] | None:
 
 def _find_headers(lines: Sequence[str]) -> dict[int, str]:
     """Return the contexts of headers by position: with -t, each names the one topic that it shows; the first warns."""
-    found = ((i, _METADATA.search(line[:_MAX_LOOK])) for i, line in enumerate(lines) if "etadata for " in line)
-    names = {i: match[1] for i, match in found if match is not None}
+    headers = ((i, _METADATA.search(line[:_MAX_LOOK])) for i, line in enumerate(lines) if "etadata for " in line)
+    names = {i: match[1] for i, match in headers if match is not None}
     selected = {i: name for i, name in names.items() if name != _ALL_TOPICS}
     contexts = dict.fromkeys(selected, _SELECTED)
     if selected:

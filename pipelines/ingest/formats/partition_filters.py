@@ -221,26 +221,26 @@ class RpkListing(NamedTuple):
 
 def read_rpk(words: Sequence[str]) -> RpkListing | None:
     """Return what a command of rpk lists, or None if it lists no partitions. words: those behind `rpk`."""
-    kept: list[str] = []  # without options and their values
+    plain: list[str] = []  # without options and their values
     is_value = False
     for word in _cut_redirects(words):
         is_option = not is_value and word.startswith("-")
         if not is_option and not is_value:
-            kept.append(word.rstrip(":"))
+            plain.append(word.rstrip(":"))
         is_value = is_option and (
             _RPK_VALUES.fullmatch(word) is not None
-            or (word in _RPK_PARTITIONS and kept[:2] == ["cluster", "partitions"])
+            or (word in _RPK_PARTITIONS and plain[:2] == ["cluster", "partitions"])
         )
     is_detailed = any(word == "--detailed" or _DETAILED.fullmatch(word) for word in words)
-    match kept:
+    match plain:
         case ["topic", "describe" | "info", *topics]:
             return RpkListing("rpk topic describe", topics)
         case ["cluster", "partitions", "list" | "ls" | "describe", *topics]:
             return RpkListing("rpk cluster partitions list", topics)
-        case ["topic" | "cluster" as of, "list" | "ls" | "info" | "status" | "metadata" as verb, *topics] if (
+        case ["topic" | "cluster" as subject, "list" | "ls" | "info" | "status" | "metadata" as verb, *topics] if (
             is_detailed
         ):
-            return RpkListing(f"rpk {of} {verb}", topics)
+            return RpkListing(f"rpk {subject} {verb}", topics)
     return None
 
 

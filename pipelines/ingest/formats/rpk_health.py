@@ -55,8 +55,8 @@ def parse_health_document(raw: str) -> list[Fact]:
     for name, key in (("Leaderless partitions", "leaderless"), ("Under-replicated partitions", "under_replicated")):
         partitions = [as_text(item, key) for item in values.find(f"{key}_partitions", as_list) or ()]
         count = values.find(f"{key}_count", as_int)
-        found = _parse_partitions(name, len(partitions) if count is None else count, partitions)
-        facts.extend(fact for fact in found if fact[0] != FactKind.IGNORED or "warning" in fact[1])
+        own = _parse_partitions(name, len(partitions) if count is None else count, partitions)
+        facts.extend(fact for fact in own if fact[0] != FactKind.IGNORED or "warning" in fact[1])
     return facts or ignore(_REASON)
 
 

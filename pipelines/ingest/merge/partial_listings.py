@@ -93,8 +93,8 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     is_needless = to_flags(facts["is_selection"]) & (shows_all | (is_below & ~has_failed))
     is_needless |= to_flags(facts["until_listing"]) & ~is_below
     is_shown = is_valid(facts["warning"]) & ~is_needless
-    shown = facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist()
-    rows = _count_mentions(_leave_out_repeated(shown))
+    warned = facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist()
+    rows = _count_mentions(_leave_out_repeated(warned))
     rows += [*_compare_servers(facts), *_find_offline_in_sync(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record
     for row in rows:
@@ -113,8 +113,8 @@ def _leave_out_repeated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     is_one = [row["warning"].endswith(NO_OTHERS) for row in rows]
     for row in (row for row, says_it in zip(rows, is_one, strict=True) if says_it):
         first[row["source"]] = min(row["line_number"], first.get(row["source"], row["line_number"]))
-    kept = zip(rows, is_one, strict=True)
-    return [row for row, says_it in kept if not says_it or row["line_number"] == first[row["source"]]]
+    pairs = zip(rows, is_one, strict=True)
+    return [row for row, says_it in pairs if not says_it or row["line_number"] == first[row["source"]]]
 
 
 def _is_below_listings(shard: ShardFacts, facts: pa.Table) -> npt.NDArray[np.bool_]:
