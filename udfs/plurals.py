@@ -8,6 +8,12 @@ def count_of(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def count_live_brokers(count: int, unknown: int) -> str:
+    """Count brokers that count as live, as in `2 live brokers, 1 broker of unknown state`; unknown: how many are so."""
+    live = [count_of(count - unknown, "live broker")] if count > unknown or not unknown else []
+    return ", ".join([*live, *([f"{count_of(unknown, 'broker')} of unknown state"] if unknown else [])])
+
+
 def it_or_them(number: int) -> str:
     """Return the pronoun for a number of things."""
     return "it" if number == 1 else "them"

@@ -256,7 +256,7 @@ def _return_brokers(snapshot: Snapshot, brokers: str | None) -> Snapshot:
     from pipelines.cli.named_brokers import find_brokers
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
-    from pipelines.verdict.judgement import name_with_noun
+    from pipelines.verdict.names import name_with_noun
     from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
     down = get_down_brokers(snapshot.brokers).tolist()

@@ -13,12 +13,12 @@ from udfs.failures.partition_health import find_expected
 
 
 def find_effects(
-    partitions: pa.Table, group: PartitionGroup, fails: Bools, leader: Ids, in_sync: Ids
+    partitions: pa.Table, group: PartitionGroup, fails: Bools, leader: Ids, in_sync: Ids, min_isr: Ids
 ) -> FailureEffects:
     """Find what a failure does.
 
     partitions: those of the group (schema INFERRED_PARTITIONS); fails: bool (r); leader, in_sync (count_in_sync): of
-    the partitions after it, int32 (p).
+    the partitions after it, int32 (p); min_isr: as it is set, int32 (p).
     """
     goes_offline = group.counted & (group.leader != NO_BROKER) & (leader == NO_BROKER)
     is_blocked = group.counted & (leader != NO_BROKER) & (in_sync < group.min_isr)
@@ -32,7 +32,8 @@ def find_effects(
     is_lagging = affected & misses_live & ~misses_down
     is_complete = is_blocked & ~misses_live & ~misses_down
     is_crowded = is_complete & (count_true(group.in_isr & ~is_down, group.offsets) > group.min_isr)
-    topic, flags = to_array(partitions["topic"]), PartitionFlags(np.diff(group.offsets).astype(np.int32), misses_down)
+    topic = to_array(partitions["topic"])
+    flags = PartitionFlags(np.diff(group.offsets).astype(np.int32), misses_down, min_isr)
     return FailureEffects(
         count_by_topic(topic, goes_offline, flags),
         count_by_topic(topic, is_blocked, flags),

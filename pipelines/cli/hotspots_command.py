@@ -124,9 +124,10 @@ def format_hotspots(
     exceedance probability is shown; source: as commands name it.
     """
     from udfs.hotspots.single_leader_topics import describe_single_leaders
+    from udfs.plurals import count_live_brokers
 
     now = answer.observed
-    brokers = format_count(answer.live_brokers, "live broker")
+    brokers = count_live_brokers(answer.live_brokers, len(findings.unknown_brokers))
     yield from _answer_chance(answer)
     yield from _answer_election(answer, findings, source)
     if topics := answer.single_leader_topics:

@@ -245,7 +245,7 @@ def _render_brokers(brokers: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _render_racks(brokers: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield how many racks there are, and the first with their live brokers; nothing without racks."""
+    """Yield how many racks there are, and the first with their brokers; nothing without racks."""
     live = dict.fromkeys(sorted({broker["rack"] for broker in brokers} - {None}), 0)
     for broker in brokers:
         if broker["rack"] is not None and broker["live"] is not False:
@@ -254,7 +254,9 @@ def _render_racks(brokers: list[dict[str, Any]]) -> Iterator[str]:
     if len(live) > _MAX_RACKS:
         names.append(f"and {len(live) - _MAX_RACKS:,} more")
     if live:
-        yield f"{format_count(len(live), 'rack')} (live brokers: {', '.join(names)})"
+        has_unknown = any(broker["rack"] is not None and broker["live"] is None for broker in brokers)
+        state = "brokers that are not down" if has_unknown else "live brokers"
+        yield f"{format_count(len(live), 'rack')} ({state}: {', '.join(names)})"
 
 
 def _name_ids(ids: list[int]) -> str:

@@ -29,7 +29,7 @@ from udfs.planning.constraints import select_target_brokers
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
-from udfs.plurals import join_names
+from udfs.plurals import count_live_brokers, count_of, join_names
 
 _LISTED_ITEMS = 10  # of each kind
 _EXPLANATIONS = {
@@ -125,11 +125,16 @@ def _list(title: str, items: Iterable[object]) -> Iterator[str]:
         yield f"  {title}: {join_names(texts, _LISTED_ITEMS)}"
 
 
-def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine) -> Iterator[str]:
-    """Render a plan written to the folder `out` (None = to none). server: bootstrap server for Kafka's commands."""
+def render_plan(
+    plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine, unknown_brokers: int = 0
+) -> Iterator[str]:
+    """Render a plan written to the folder `out` (None = to none). server: for Kafka's commands.
+
+    unknown_brokers: how many that count as live are of unknown state.
+    """
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
-    counts = f"{format_count(int(model.live.sum()), 'live broker')}, {format_count(model.partitions, 'partition')}"
+    counts = f"{count_live_brokers(int(model.live.sum()), unknown_brokers)}, {count_of(model.partitions, 'partition')}"
     yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
@@ -277,7 +282,7 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
         old = f"before: {format_count(before.balance.brokers, 'broker')}, without those that --add-brokers adds"
         yield f"  ({old}; after: {after.balance.brokers:,})"
     if before.balance.brokers < before.failures.live_brokers:
-        counted = f"{before.balance.brokers} of {before.failures.live_brokers} live brokers"
+        counted = f"{before.balance.brokers} of {before.failures.live_brokers} brokers that are not down"
         yield f"  (the rows down to the worst survivor of a failure count only {counted}: those that stay)"
 
 

@@ -124,6 +124,7 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
         metrics.setdefault((row["cluster_id"], row["scheme"]), {})[row["metric"]] = row
     live = store.read_rows("silver.brokers", snapshots, ["cluster_id", "live"])
     brokers = Counter(row["cluster_id"] for row in live if row["live"] is not False)
+    unknown = Counter(row["cluster_id"] for row in live if row["live"] is None)
     for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in metrics}:
         metrics[cluster, "-"] = {}
     # heading -> (metric, column, digits)
@@ -143,8 +144,11 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
         value = row.get(metric, {}).get(column)
         return "-" if value is None else f"{value:.{digits}f}"
 
+    def format_brokers(cluster: str) -> str:
+        return f"{brokers[cluster]}{f' ({unknown[cluster]} unknown)' if unknown[cluster] else ''}"
+
     rows = (
-        [cluster, scheme, str(brokers.get(cluster, 0)), *(format_cell(row, *cell) for cell in cells.values())]
+        [cluster, scheme, format_brokers(cluster), *(format_cell(row, *cell) for cell in cells.values())]
         for (cluster, scheme), row in sorted(metrics.items())
     )
     headings = ("cluster", "scheme", "live\nbrokers", *cells)

@@ -20,9 +20,10 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
-from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present, name_some
+from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
+from pipelines.verdict.names import name_some
 from pipelines.verdict.small_racks import RackSizes
-from pipelines.verdict.snapshot_findings import find_findings
+from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
 from pipelines.verdict.statements import VerdictPoint
 from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
@@ -258,7 +259,8 @@ def evaluate_failure(
     size = group.size[(leader == NO_BROKER) & group.counted]
     findings = find_findings(snapshot, defaults)
     racks = _count_brokers_of_racks(snapshot, findings)
-    effects = find_effects(partitions, group, replica_fails, leader, in_sync)
+    min_isr = find_min_isr(partitions["topic"], topics, group.min_isr)
+    effects = find_effects(partitions, group, replica_fails, leader, in_sync, min_isr)
     is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(
@@ -342,7 +344,7 @@ def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> Ra
     down = set(findings.down_brokers)
     racks = dict(zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
     live = Counter(rack for broker, rack in racks.items() if rack is not None and broker not in down)
-    return RackSizes(live, racks.keys(), len(down), findings.replication_factor)
+    return RackSizes(live, racks.keys(), len(down), len(findings.unknown_brokers), findings.replication_factor)
 
 
 def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:

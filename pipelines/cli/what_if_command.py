@@ -27,7 +27,7 @@ from pipelines.cli.source_arguments import (
 )
 from pipelines.cli.text_format import format_count, print_message
 from pipelines.cli.verdict_rendering import format_findings
-from udfs.plurals import is_or_are
+from udfs.plurals import count_live_brokers, is_or_are
 
 if TYPE_CHECKING:
     from pipelines.cli.what_if_answers import (
@@ -130,7 +130,7 @@ def _format_return(
     from pipelines.cli import what_if_answers
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
-    from pipelines.verdict.judgement import name_with_noun
+    from pipelines.verdict.names import name_with_noun
 
     missing = find_missing_brokers(snapshot, defaults)
     if not missing:
@@ -152,11 +152,9 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     from pipelines.cli.survivor_capacity import format_survivor_loads
 
     verdict, brokers = answer.verdict, answer.brokers
-    unknown = len(answer.left_out.unknown_brokers)
-    counts = [format_count(len(brokers) - unknown, "live broker")] if len(brokers) > unknown or not unknown else []
-    counts += [f"{format_count(unknown, 'broker')} of unknown state"] if unknown else []
-    counts.append(format_count(answer.partitions, "partition"))
-    lines = [f"cluster {answer.cluster}, {', '.join(counts)}", f"  {verdict.headline}"]
+    live = count_live_brokers(len(brokers), len(answer.left_out.unknown_brokers))
+    partitions = format_count(answer.partitions, "partition")
+    lines = [f"cluster {answer.cluster}, {live}, {partitions}", f"  {verdict.headline}"]
     lines += format_findings(verdict)
     lines += _format_warnings(answer.left_out.conflicting_listings)
     lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them
@@ -235,7 +233,7 @@ def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
 
 def _answer_failure(answer: FailureAnswer) -> str:
     """Return the sentence to read first, as in NO: 2 partitions would go offline: a-1, b-4 (7 are offline already)."""
-    from pipelines.verdict.judgement import name_affected_topics, name_some
+    from pipelines.verdict.names import name_affected_topics, name_some
 
     summary = answer.summary
     word, _, rest = summary.answer.partition(": ")
@@ -259,7 +257,7 @@ def _answer_failure(answer: FailureAnswer) -> str:
 
 def _format_causes(answer: FailureAnswer, command: str) -> Iterator[str]:
     """Yield who is blocked, if the answer is about worse, and why all this would happen, with next steps."""
-    from pipelines.verdict.judgement import name_affected_topics
+    from pipelines.verdict.names import name_affected_topics
 
     effects, summary = answer.summary.effects, answer.summary
     if (blocked := effects.blocked).partitions and (effects.offline.partitions or summary.unclean_elections):

@@ -49,11 +49,11 @@ FORMATS: dict[str, Format] = {
     for form in (
         *(
             module.FORMAT
-            for module in (kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, describe)
+            for module in (kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, kcat, describe)
         ),
         *(
             module.FORMAT
-            for module in (kcat, broker_api_versions, cluster_endpoints, java_descriptions, cruise_control_table, rpk)
+            for module in (broker_api_versions, cluster_endpoints, java_descriptions, cruise_control_table, rpk)
         ),
         *(kafka_configs.FORMAT, metadata_shell.FORMAT, strimzi_topics.FORMAT, topic_loads.FORMAT),
         shell_commands.FORMAT,  # no line of data can be a command or an error

@@ -94,7 +94,9 @@ FACTS = pa.schema(
         ("reported_live", pa.bool_()),  # what a tool says of the broker itself; null: nothing
         ("fenced", pa.bool_()),
         ("controller", pa.bool_()),
-        ("caps_min_isr", pa.bool_()),  # whether it runs Kafka 3.7 or later, see TopicDefaults; null: not shown
+        # Whether it runs Kafka 3.7 or later, see TopicDefaults; null: not shown. TOPIC, TOPIC_DEFAULTS: whether the
+        # cluster does, as the tool's output shows, which is weaker.
+        ("caps_min_isr", pa.bool_()),
         ("follower_fetching", pa.bool_()),  # whether consumers fetch from replicas in their rack; null: not shown
         ("draining", pa.bool_()),  # true: the broker is to be emptied (a model's `removed`)
         ("size_bytes", pa.int64()),

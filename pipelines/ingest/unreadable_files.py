@@ -7,7 +7,7 @@ from pathlib import Path
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.partition_filters import find_selection, lists_partitions
 from pipelines.ingest.formats.shell_commands import find_commands
-from pipelines.ingest.text import BLANK, MAX_LINE, PROMPT, classify_noise, read_unzipped, split_lines
+from pipelines.ingest.text import BLANK, ELLIPSIS, MARKUP, MAX_LINE, PROMPT, classify_noise, read_unzipped, split_lines
 from pipelines.ingest.unsupported_inputs import find_by_name, find_by_text
 
 _DESCRIBE = "Save the output of kafka-topics --describe to a file."
@@ -64,7 +64,9 @@ def explain_unused_text(text: str, path: str) -> SourceError:
     if long_line is not None:
         problem = f"the line has more than {MAX_LINE:,} characters, and only JSON may have so long a line"
         return SourceError(path, problem, "Save the output again, with its line breaks.", long_line)
-    if _BROKER_IDS.fullmatch(text[:_LOOK]):
+    # What Markdown, Jira and HTML put around a paste is none of it.
+    lines = [line for line in split_lines(text[:_LOOK]) if classify_noise(line) not in (BLANK, ELLIPSIS, MARKUP)]
+    if _BROKER_IDS.fullmatch("\n".join(lines)):
         remedy = "Write the line broker_id at its top, and one broker per line."
         return SourceError(path, "is perhaps a list of brokers without a header", remedy)
     if (finding := find_by_text(text)) is not None:
@@ -72,12 +74,10 @@ def explain_unused_text(text: str, path: str) -> SourceError:
         return SourceError(path, f"{finding.entry.problem}{line}", finding.entry.remedy, finding.line_number)
     if (silent := _explain_silent_command(text, path)) is not None:
         return silent
-    first = next((line.strip() for line in split_lines(text) if line.strip()), "")
-    if (
-        brokers := _explain_broker_list([line for line in split_lines(text[:_LOOK]) if line.strip()], path)
-    ) is not None:
+    if (brokers := _explain_broker_list(lines, path)) is not None:
         return brokers
-    problem = f"nothing in it is output of a tool that this program reads; it begins with {_shorten(first)!r}"
+    begin = f"it begins with {_shorten(lines[0].strip())!r}" if lines else "it has no text but marks"
+    problem = f"nothing in it is output of a tool that this program reads; {begin}"
     return SourceError(path, problem, f"{_DESCRIBE} If you know the format of the file, name it with --format.")
 
 
@@ -87,7 +87,7 @@ def _explain_silent_command(text: str, path: str) -> SourceError | None:
     commands = list(find_commands(lines))
     own = {number for command in commands for number in range(command.line_number, command.last_line + 1)}
     rest = (line for number, line in enumerate(lines, 1) if number not in own)
-    if any(classify_noise(line) not in (BLANK, PROMPT) for line in rest):
+    if any(classify_noise(line) not in (BLANK, MARKUP, PROMPT) for line in rest):
         return None
     for command in commands:
         part = next(filter(lists_partitions, command.parts), None)

@@ -14,7 +14,7 @@ from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
 from pipelines.ingest.sections import find_document_end
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import BLANK, LOG_LINE, PROMPT, TOOL_MESSAGE, classify_noise, split_lines
+from pipelines.ingest.text import BLANK, LOG_LINE, MARKUP, PROMPT, TOOL_MESSAGE, classify_noise, split_lines
 from pipelines.ingest.unsupported_catalogue import (
     DOCUMENTS,
     FAILURES,
@@ -74,7 +74,8 @@ def find_by_text(text: str) -> RecognisedText | None:
                     return RecognisedText(entry, number, line.strip())
     if document := _find_document(text):
         return RecognisedText(document)
-    is_list = bool(lines) and all(NAMES_ONLY.pattern.match(line) for _, line in lines)
+    named = [line for _, line in lines if classify_noise(line) != MARKUP]
+    is_list = bool(named) and all(map(NAMES_ONLY.pattern.match, named))
     return RecognisedText(NAMES_ONLY) if is_list else None
 
 

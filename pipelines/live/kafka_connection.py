@@ -31,9 +31,10 @@ TopicConfigs = dict[str, dict[str, str | None]]
 
 # Configs of topics that decide what a failure does: read even where they have Kafka's default.
 FAILURE_CONFIGS = ("min.insync.replicas", "unclean.leader.election.enable")
+_PROTOCOL = "inter.broker.protocol.version"  # by default that of the version, up to Kafka 3.9
 # Configs of brokers that explain what a cluster does; its topics and log dirs show the rest.
 _BROKER_CONFIGS = (
-    *("auto.leader.rebalance.enable", "default.replication.factor", "inter.broker.protocol.version", "num.partitions"),
+    *("auto.leader.rebalance.enable", "default.replication.factor", _PROTOCOL, "num.partitions"),
     *("leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.lag.time.max.ms"),
     *("replica.selector.class", "remote.log.storage.system.enable", "min.insync.replicas"),
     "unclean.leader.election.enable",
@@ -197,11 +198,12 @@ class KafkaConnection:
         return configs
 
     def describe_broker(self, broker: int) -> dict[str, str]:
-        """Describe the configs of a broker that are not Kafka's defaults, and that matter to placement."""
+        """Describe the configs of a broker that matter to placement: its protocol, and what is not Kafka's default."""
         entries = self._describe_broker(broker, _BROKER_CONFIGS)
         if not entries:  # the library does not say that the user may not read them
             raise _make_denied(self.servers, f"the configs of broker {broker}", "an empty answer")
-        return {key: entry["value"] for key, entry in entries.items() if _is_set(entry) and entry["value"] is not None}
+        known = {key: entry["value"] for key, entry in entries.items() if _is_set(entry) or key == _PROTOCOL}
+        return {key: value for key, value in known.items() if value is not None}
 
     def describe_own_broker_configs(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
         """Describe configs that are set for one broker dynamically, and not for all brokers or in its file."""

@@ -63,7 +63,7 @@ SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, 
        extra_replica_first_topics,
        quarantined_records, unlisted_brokers, unused_files,
        incomplete_topics, incomplete_topic_names, missing_partitions, unplaced_partitions, inferred_partitions,
-       unknown_brokers, identity_conflicts, config_conflicts, warnings
+       unknown_version, unknown_brokers, identity_conflicts, config_conflicts, warnings
 FROM (
   SELECT cluster_id, snapshot_id, sum(quarantined_records) AS quarantined_records,
          array_sort(collect_list(CASE WHEN forall(split(format, '[+]'), f -> f IN (
@@ -142,7 +142,8 @@ LEFT JOIN (
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, collect_list(struct(issue, partitions, topics, topic_names, topic_partitions,
            single_replica_partitions, single_replica_topics, single_replica_topic_names, on_down_brokers,
-           min_factor, min_factor_topics, min_factor_topic_names)) AS issues
+           min_factor, min_factor_topics, min_factor_topic_names,
+           few_replicas, few_replica_topics, few_replica_topic_names, few_min_isr, few_factor)) AS issues
   FROM (
     SELECT cluster_id, snapshot_id, issue, sum(n) AS partitions, count(*) AS topics,
            transform(slice(array_sort(collect_list(struct(-n, topic))), 1, {max_topics}), t -> t.topic) AS topic_names,
@@ -154,18 +155,46 @@ LEFT JOIN (
            sum(on_down) AS on_down_brokers, min(factor) AS min_factor,
            count_if(factor = least_factor) AS min_factor_topics,
            transform(slice(array_sort(collect_list(CASE WHEN factor = least_factor THEN struct(-n, topic) END)),
-             1, {max_command_topics}), t -> t.topic) AS min_factor_topic_names
+             1, {max_command_topics}), t -> t.topic) AS min_factor_topic_names,
+           sum(few) AS few_replicas, count_if(few > 0) AS few_replica_topics,
+           transform(slice(array_sort(collect_list(CASE WHEN few > 0 THEN struct(-few, topic) END)),
+             1, {max_command_topics}), t -> t.topic) AS few_replica_topic_names,
+           coalesce(max(few_min_isr), 0) AS few_min_isr, coalesce(min(few_factor), 0) AS few_factor
     FROM (
       SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(size(replicas) = 1) AS single,
              count_if(arrays_overlap({expected}, down_brokers)) AS on_down, max(size(replicas)) AS factor,
-             min(max(size(replicas))) OVER (PARTITION BY cluster_id, snapshot_id, issue) AS least_factor
+             min(max(size(replicas))) OVER (PARTITION BY cluster_id, snapshot_id, issue) AS least_factor,
+             count_if({few}) AS few, max(CASE WHEN {few} THEN {min_isr} END) AS few_min_isr,
+             min(CASE WHEN {few} THEN size(replicas) END) AS few_factor
       FROM (
         {issues}
       )
       {with_down_brokers}
+      {with_min_isr}
       GROUP BY cluster_id, snapshot_id, topic, issue
     )
     GROUP BY cluster_id, snapshot_id, issue
+  )
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id, array(struct(
+           sum(n) AS partitions, count(*) AS topics,
+           transform(slice(array_sort(collect_list(struct(-n, topic))), 1, {max_topics}), t -> t.topic) AS topic_names,
+           transform(slice(array_sort(collect_list(struct(-n AS n, topic))), 1, {max_topics}), t -> -t.n)
+             AS topic_partitions,
+           sum(single) AS single_replica_partitions)) AS unknown_version
+  FROM (
+    SELECT cluster_id, snapshot_id, topic, count(*) AS n, count_if(size(replicas) = 1) AS single
+    FROM silver.partitions
+      {counted}
+      {with_min_isr}
+    JOIN (
+      SELECT cluster_id, snapshot_id FROM silver.brokers WHERE live IS NOT FALSE
+      GROUP BY cluster_id, snapshot_id HAVING count(caps_min_isr) = 0
+    ) USING (cluster_id, snapshot_id)
+    WHERE online AND {few}
+    GROUP BY cluster_id, snapshot_id, topic
   )
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
@@ -369,6 +398,9 @@ _WITH_DOWN_BROKERS = """LEFT JOIN (
   SELECT cluster_id, snapshot_id, collect_list(CASE WHEN live IS FALSE THEN broker_id END) AS down_brokers
   FROM silver.brokers GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)"""
+_WITH_MIN_ISR = """LEFT JOIN (SELECT cluster_id, snapshot_id, topic, min_insync_replicas FROM silver.topics)
+USING (cluster_id, snapshot_id, topic)"""
+_MIN_ISR = "greatest(coalesce(min_insync_replicas, 0), effective_min_isr)"
 _CONSTANTS = {
     "{unlisted}": UNLISTED_REGEX,
     "{expected}": EXPECTED_SQL,
@@ -377,6 +409,9 @@ _CONSTANTS = {
     "{worst_issue}": " ".join(f"WHEN {condition} THEN '{issue}'" for issue, condition in _WORST_ISSUES.items()),
     "{counted}": indent(COUNTED_SQL, " " * 6).strip(),
     "{with_down_brokers}": indent(_WITH_DOWN_BROKERS, " " * 6).strip(),
+    "{with_min_isr}": indent(_WITH_MIN_ISR, " " * 6).strip(),
+    "{few}": f"size(replicas) < {_MIN_ISR}",
+    "{min_isr}": _MIN_ISR,
     "{max_topics}": str(MAX_TOPICS),
     "{max_command_topics}": str(MAX_COMMAND_TOPICS),
     "{max_cancelled}": str(MAX_CANCELLED),

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.verdict.judgement import name_with_noun
 from pipelines.verdict.levels import Level
+from pipelines.verdict.names import name_with_noun
 from pipelines.verdict.statements import VerdictPoint
 from udfs.plurals import count_of
 

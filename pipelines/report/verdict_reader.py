@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.figure_queries import FIGURES
 from pipelines.spark.views import use_temporary_names
-from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings
+from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions, ClusterEvidence, ClusterFindings
 from pipelines.verdict.judgement import Verdict, judge_cluster
 
 Rows = list[dict[str, Any]]
@@ -55,7 +55,8 @@ def build_findings(rows: Rows) -> ClusterFindings:
     """Return the findings on a cluster from its row of the figure `findings`."""
     known = {name: value for row in rows for name, value in row.items() if value is not None}
     issues = {row.pop("issue"): AffectedPartitions(**row) for row in known.pop("issues", ())}
-    return ClusterFindings(issues=issues, **known)
+    version = [AffectedPartitions(**row) for row in known.pop("unknown_version", ())]
+    return ClusterFindings(issues=issues, unknown_version=version[0] if version else NO_PARTITIONS, **known)
 
 
 def select_cluster(table: pa.Table, cluster_id: str) -> pa.Table:

@@ -64,6 +64,11 @@ class AffectedPartitions:
     min_factor: int = 0  # the lowest of the topics' highest replication factors, 0 = not known
     min_factor_topics: int = 0  # topics that have it
     min_factor_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of the partitions first
+    few_replicas: int = 0  # those with fewer replicas than min.insync.replicas: before Kafka 3.7 these are blocked
+    few_replica_topics: int = 0  # topics that have such partitions
+    few_replica_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of these first
+    few_min_isr: int = 0  # the highest min.insync.replicas of these
+    few_factor: int = 0  # the lowest number of replicas of these
 
 
 NO_PARTITIONS = AffectedPartitions()
@@ -108,6 +113,7 @@ class ClusterFindings:
     missing_partitions: int = 0  # that topics declare, but no source shows
     unplaced_partitions: int = 0  # of which no source shows the replicas: no answer covers them
     inferred_partitions: int = 0  # no source shows their leader or ISR: they count as healthy
+    unknown_version: AffectedPartitions = NO_PARTITIONS  # whether they are blocked depends on a version not shown
     unknown_brokers: Sequence[int] = ()  # no source shows whether they are live
     identity_conflicts: int = 0  # two ids of a topic, or two hosts of a broker
     config_conflicts: int = 0  # two values of a config that decides which failures a topic survives

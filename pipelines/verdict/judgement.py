@@ -1,7 +1,6 @@
 """Judges a cluster: one verdict for commands, the closing table of `run`, the report and the views."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -10,7 +9,6 @@ from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import (
     MAX_BROKERS,
     MAX_NAMED,
-    MAX_TOPICS,
     AffectedPartitions,
     ClusterEvidence,
     ClusterFindings,
@@ -18,6 +16,9 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
+from pipelines.verdict.names import name_affected_topics, name_brokers, name_some, name_with_noun
+from pipelines.verdict.reassignment_findings import describe_extra_replicas, describe_stuck
+from pipelines.verdict.replica_shortage import add_missing_replicas
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
 from pipelines.verdict.statements import Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
@@ -88,18 +89,15 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
     if count := findings.lagging_partitions:
-        yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings))
+        where = _name_not_down(findings.lagging_brokers, findings)
+        yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings), where=where)
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
-        repair = ""
-        if count := blocked.on_down_brokers:
-            some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
-            repair = repair_first(down if can_repair(findings.live_brokers, findings.replication_factor) else (), some)
-        values = {"restart": describe_restart(down, blocked), "repair_first": repair}
-        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
+        repair = _unblock(findings, blocked)
+        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), repair=repair)
     if findings.stuck_partitions:
         yield describe_stuck(findings)
     if findings.extra_replica_partitions:
-        yield _describe_extra_replicas(findings)
+        yield describe_extra_replicas(findings)
     if count := findings.deleted_topics_offline_partitions:
         yield statements.DELETED.fill(count)
     if count := findings.ignored_topics:
@@ -110,41 +108,16 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.REASSIGNED.fill(count)
 
 
-def describe_stuck(findings: ClusterFindings) -> VerdictPoint:
-    """Name the reassignments that wait for a broker that is down, and how to end them."""
-    stuck, count = findings.stuck_reassignments, findings.stuck_partitions
-    names = name_some([f"{one['topic']}-{one['partition']}" for one in stuck[:MAX_NAMED]], count)
-    partitions = [{name: one[name] for name in ("topic", "partition", "replicas")} for one in stuck]
-    more = count - len(stuck)
-    return statements.STUCK.fill(
-        count,
-        brokers=name_with_noun(findings.stuck_brokers),
-        are="is" if len(findings.stuck_brokers) == 1 else "are",
-        partitions=names,
-        cancelled=json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":")),
-        others=f"; then do the same for {count_of(more, 'more partition')}" if more else "",
-    )
-
-
-def _describe_extra_replicas(findings: ClusterFindings) -> VerdictPoint:
-    """Name the topics of partitions with too many replicas; those with the factor of the first are for one command."""
-    topics = findings.extra_replica_first_topics
-    factor = topics[0]["factor"]
-    names = [one["topic"] for one in topics if one["factor"] == factor]
-    named, more = topics[:MAX_TOPICS], findings.extra_replica_topics - len(names)
-    affected = AffectedPartitions(
-        findings.extra_replica_partitions,
-        findings.extra_replica_topics,
-        [one["topic"] for one in named],
-        [one["partitions"] for one in named],
-    )
-    return statements.EXTRA_REPLICAS.fill(
-        findings.extra_replica_partitions,
-        topics=name_affected_topics(affected),
-        factor=factor,
-        names=",".join(names),
-        others=f"; then see to {count_of(more, 'more topic')}" if more else "",
-    )
+def _unblock(findings: ClusterFindings, blocked: AffectedPartitions) -> str:
+    """Return how partitions below min.insync.replicas take acks=all again: first those with too few replicas."""
+    steps = [add_missing_replicas(blocked, findings.live_brokers)] if blocked.few_replicas else []
+    if blocked.few_replicas < blocked.partitions:
+        down, repair = findings.down_brokers, ""
+        if count := blocked.on_down_brokers:
+            some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
+            repair = repair_first(down if can_repair(findings.live_brokers, findings.replication_factor) else (), some)
+        steps.append(f"{describe_restart(down, blocked)}{statements.WATCH_REPLICAS.text}{repair}")
+    return "; then ".join(steps)
 
 
 def describe_election(findings: ClusterFindings, ratio: float | None) -> Iterator[VerdictPoint]:
@@ -196,7 +169,8 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         repair = _repair_isr(findings, lagging, _spread_over_racks(evidence))
         yield from _judge_rule(statements.RACK_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, racks, "rack", repair=repair)
     elif racks and len(brokers) > 1:
-        yield statements.ONE_RACK.fill(rack=racks[0]["failed"])
+        named = _name_not_down([row["failed"] for row in brokers], findings)
+        yield statements.ONE_RACK.fill(rack=racks[0]["failed"], brokers=named)
     yield from _judge_load(evidence)
 
 
@@ -230,7 +204,7 @@ def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
 
 def exceed_min_isr(affected: AffectedPartitions, live_count: int) -> str:
     """Return how partitions whose replication factor is min.insync.replicas survive the failure of one broker."""
-    factor = affected.min_factor + 1
+    factor = max(affected.min_factor, affected.few_min_isr) + 1
     if not affected.min_factor or factor > live_count:
         return statements.LOWER_MIN_ISR.text
     names = affected.min_factor_topic_names
@@ -266,7 +240,8 @@ def _spread_over_racks(evidence: ClusterEvidence) -> str:
     findings = evidence.findings
     live = {row["failed"]: row["brokers"] for row in evidence.rack_failures}
     known = {*(row["failed"] for row in evidence.broker_failures), *findings.down_brokers, *findings.unlisted_brokers}
-    return choose_spread_step(RackSizes(live, known, len(findings.down_brokers), findings.replication_factor))
+    counts = len(findings.down_brokers), len(findings.unknown_brokers)
+    return choose_spread_step(RackSizes(live, known, *counts, findings.replication_factor))
 
 
 def can_repair(live_count: int, factor: float | None) -> bool:
@@ -296,8 +271,13 @@ def describe_restart(down: Sequence[int], affected: AffectedPartitions) -> str:
     return f"restart {name_with_noun(down)}; "
 
 
+def _name_not_down(brokers: Collection[int], findings: ClusterFindings) -> str:
+    """Name these brokers as live brokers, unless some of them are of unknown state."""
+    return "brokers that are not down" if set(brokers) & set(findings.unknown_brokers) else "live brokers"
+
+
 def _name_lagging_brokers(findings: ClusterFindings) -> str:
-    """Name live brokers with replicas that are out of sync, as in `broker 5 (10), broker 4 (7)`."""
+    """Name brokers with replicas that are out of sync, as in `broker 5 (10), broker 4 (7)`."""
     counts = zip(findings.lagging_brokers, findings.lagging_broker_partitions, strict=True)
     return name_brokers([f"broker {broker} ({count:,})" for broker, count in counts])
 
@@ -364,6 +344,8 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
         yield statements.TWO_CLUSTERS.fill()
     if count := findings.config_conflicts:
         yield statements.CONFIG_CONFLICTS.fill(count)
+    if count := findings.unknown_version.partitions:
+        yield statements.UNKNOWN_VERSION.fill(count, topics=name_affected_topics(findings.unknown_version))
     if findings.unknown_brokers:
         yield describe_unknown_brokers(findings.unknown_brokers)
 
@@ -371,46 +353,6 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
 def describe_unknown_brokers(ids: Sequence[int]) -> VerdictPoint:
     """Say that it is unknown whether these brokers are live, and what follows."""
     return statements.UNKNOWN_BROKERS.fill(len(ids), brokers=name_brokers(ids))
-
-
-def name_some(items: Sequence[object], count: int | None = None) -> str:
-    """Name the first items, as in `1, 2, 3, 4, 5, 6 and 2 more`. count: how many there are, if not all are given."""
-    return _name_first(items, MAX_NAMED, count or len(items))
-
-
-def name_brokers(ids: Sequence[object]) -> str:
-    """Name the first brokers, as in `1, 2 and 3 more`."""
-    return _name_first(ids, MAX_BROKERS, len(ids))
-
-
-def name_with_noun(brokers: Sequence[int]) -> str:
-    """Name brokers, as in `broker 1` or `brokers 1, 2`."""
-    return f"broker{'' if len(brokers) == 1 else 's'} {name_brokers(brokers)}"
-
-
-def _name_first(items: Sequence[object], limit: int, count: int) -> str:
-    more = count - min(len(items), limit)
-    return ", ".join(map(str, items[:limit])) + (f" and {more} more" if more else "")
-
-
-def name_topics(partitions: Iterable[tuple[str, int]], topics: int) -> str:
-    """Name the first topics with their partitions, as in `a (12), b (4) and 2 more topics`. topics: how many in all."""
-    names = [f"{name} ({count:,})" for name, count in partitions][:MAX_TOPICS]
-    more = topics - len(names)
-    return ", ".join(names) + (f" and {count_of(more, 'more topic')}" if more else "")
-
-
-def name_affected_topics(affected: AffectedPartitions) -> str:
-    """Name the topics with most of these partitions, as in `: a (12), b (4), all with replication factor 1`."""
-    if not affected.topic_names:
-        return ""
-    names = name_topics(zip(affected.topic_names, affected.topic_partitions, strict=True), affected.topics)
-    single = affected.single_replica_partitions
-    if single == affected.partitions:
-        names += ", all with replication factor 1" if single > 1 else ", with replication factor 1"
-    elif single:
-        names += f"; {single:,} with replication factor 1"
-    return f": {names}"
 
 
 def _name_failed(rows: Rows, total: int, unit: str) -> str:

@@ -21,6 +21,7 @@ class RackSizes:
     live: Mapping[str, int]  # live brokers of each rack
     brokers: Collection[int]  # ids of all known brokers
     down_count: int = 0  # brokers that are down; they may be of any rack
+    unknown_count: int = 0  # of the live ones, those of unknown state
     replication_factor: float | None = None  # median of partitions with several replicas; None = there are none
 
     def choose_step(self, spread: Step, add_brokers: Step) -> str:
@@ -37,7 +38,9 @@ class RackSizes:
         share = self._share()
         each = " each" if len(small) > 1 else ""
         name = _SHARES.get(share, f"{share:.0%}")
-        racks = f"{', '.join([*sizes, *more])} of {count:,} live brokers and would{each} hold {name} of all replicas"
+        unknown = f" ({self.unknown_count:,} of unknown state)" if self.unknown_count else ""
+        brokers = f"{count:,} live brokers{unknown}"
+        racks = f"{', '.join([*sizes, *more])} of {brokers} and would{each} hold {name} of all replicas"
         return add_brokers.text.format(racks=racks, new_brokers=shlex.quote(",".join(self._list_new(small))))
 
     def _share(self) -> float:

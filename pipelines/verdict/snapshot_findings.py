@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.merge.live_brokers import (
     get_bootstrap_server,
+    get_caps,
     get_down_brokers,
     get_live_brokers,
     get_unknown_brokers,
@@ -68,6 +69,7 @@ class PartitionFlags(NamedTuple):
 
     factor: Ids  # (p), replication factor
     is_on_down_broker: Bools  # (p), whether a replica that should be in sync is on a down broker
+    min_isr: Ids  # (p), min.insync.replicas as it is set, also above the number of replicas
 
 
 def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) -> ClusterFindings:
@@ -91,8 +93,20 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
     replicas = _select_replicas(counted, down)
     is_on_down_broker = any_true(replicas.is_expected & replicas.is_down, replicas.offsets)
     lagging = _find_lagging(counted, replicas)
+    flags = PartitionFlags(
+        to_lists(counted["replicas"]).lengths.astype(np.int32),
+        is_on_down_broker,
+        find_min_isr(counted["topic"], topics, to_numpy(counted["effective_min_isr"], 0).astype(np.int32)),
+    )
+    is_few = to_flags(counted["online"]) & (flags.factor < flags.min_isr)
+    if any(caps is not None for caps in get_caps(snapshot.brokers)):
+        is_few[:] = False  # their version decides
+    few = count_by_topic(to_array(counted["topic"]), is_few, flags)
     return ClusterFindings(
-        issues=count_issues(counted, is_on_down_broker),
+        issues=count_issues(counted, flags),
+        unknown_version=AffectedPartitions(
+            few.partitions, few.topics, few.topic_names, few.topic_partitions, few.single_replica_partitions
+        ),
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         live_brokers=len(live),
@@ -127,16 +141,23 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
     )
 
 
+def find_min_isr(topic: pa.ChunkedArray, topics: pa.Table, effective: Ids) -> Ids:
+    """Return min.insync.replicas of p partitions as sources show it, also above the number of replicas (int32, p).
+
+    topic: of the partitions; topics: these, at least; effective: as it counts, int32 (p).
+    """
+    at_topic = pc.index_in(to_array(topic), value_set=to_array(topics["topic"]))
+    values = to_numpy(to_array(topics["min_insync_replicas"]).take(at_topic), 0).astype(np.int32)
+    return np.maximum(values, effective)
+
+
 def _find_unlisted(quarantined: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
     reasons = (reason for record in quarantined for reason in record["reasons"])
     return tuple(sorted({int(match[1]) for reason in reasons if (match := _UNLISTED.search(reason))}))
 
 
-def count_issues(partitions: pa.Table, is_on_down_broker: Bools) -> dict[str, AffectedPartitions]:
-    """Count the partitions with each issue, and name their topics.
-
-    partitions: p, with HEALTH_COLUMNS; is_on_down_broker: as in PartitionFlags (p).
-    """
+def count_issues(partitions: pa.Table, flags: PartitionFlags) -> dict[str, AffectedPartitions]:
+    """Count the partitions with each issue, and name their topics. partitions: p, with HEALTH_COLUMNS."""
     has_no_successor = to_numpy(partitions["successor"], 0) == -1
     has_issue = {
         PartitionIssue.OFFLINE: is_valid(partitions["online"]) & ~to_flags(partitions["online"]),
@@ -146,7 +167,6 @@ def count_issues(partitions: pa.Table, is_on_down_broker: Bools) -> dict[str, Af
         PartitionIssue.OFFLINE_IF_BROKER_FAILS: has_no_successor,
         PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: to_lists(partitions["min_isr_critical_brokers"]).lengths > 0,
     }
-    flags = PartitionFlags(to_lists(partitions["replicas"]).lengths.astype(np.int32), is_on_down_broker)
     topic = to_array(partitions["topic"])
     return {issue: count_by_topic(topic, mask, flags) for issue, mask in has_issue.items() if mask.any()}
 
@@ -165,14 +185,31 @@ def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -
     """Count partitions by topic. topic, is_affected: the topic of each of p partitions, and whether it counts (p)."""
     if not is_affected.any():
         return NO_PARTITIONS
-    is_single = is_affected & (flags.factor == 1)
-    ordered, single = (_order_topics(topic.filter(pa.array(mask))) for mask in (is_affected, is_single))
+    is_single, is_few = (is_affected & mask for mask in (flags.factor == 1, flags.factor < flags.min_isr))
+    ordered, single, few = (_order_topics(topic.filter(pa.array(mask))) for mask in (is_affected, is_single, is_few))
     first_names, first_counts = zip(*ordered[:MAX_TOPICS], strict=True)
-    names = tuple(name for name, _ in single[:MAX_COMMAND_TOPICS])
-    counts = (int(is_affected.sum()), len(ordered), first_names, first_counts)
-    on_down_brokers = int((is_affected & flags.is_on_down_broker).sum())
-    lowest = _find_lowest_factor(topic.filter(pa.array(is_affected)), flags.factor[is_affected], ordered)
-    return AffectedPartitions(*counts, int(is_single.sum()), len(single), names, on_down_brokers, *lowest)
+    names, few_names = (tuple(name for name, _ in topics[:MAX_COMMAND_TOPICS]) for topics in (single, few))
+    lowest, lowest_topics, lowest_names = _find_lowest_factor(
+        topic.filter(pa.array(is_affected)), flags.factor[is_affected], ordered
+    )
+    return AffectedPartitions(
+        partitions=int(is_affected.sum()),
+        topics=len(ordered),
+        topic_names=first_names,
+        topic_partitions=first_counts,
+        single_replica_partitions=int(is_single.sum()),
+        single_replica_topics=len(single),
+        single_replica_topic_names=names,
+        on_down_brokers=int((is_affected & flags.is_on_down_broker).sum()),
+        min_factor=lowest,
+        min_factor_topics=lowest_topics,
+        min_factor_topic_names=lowest_names,
+        few_replicas=int(is_few.sum()),
+        few_replica_topics=len(few),
+        few_replica_topic_names=few_names,
+        few_min_isr=int(flags.min_isr[is_few].max(initial=0)),
+        few_factor=int(flags.factor[is_few].min()) if few else 0,
+    )
 
 
 def _find_lowest_factor(

@@ -137,12 +137,24 @@ OFFLINE = Statement(
     "{n} [partition is|partitions are] offline now{topics}.",
     f"{{restart}}{{only_copy}}list the offline partitions: {_LIST}--unavailable-partitions",
 )
+ADD_FOR_MIN_ISR = Step(
+    "partitions have fewer replicas than min.insync.replicas, and enough brokers are live",
+    "add replicas, as waiting does not help: kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} "
+    "--out plan-CLUSTER-rf{others}; or lower min.insync.replicas to the number of replicas",
+)
+LOWER_FOR_MIN_ISR = Step(
+    "partitions have fewer replicas than min.insync.replicas",
+    f"add brokers and then replicas, as waiting does not help, or lower min.insync.replicas: kafka-configs {_SERVER} "
+    "--alter --entity-type topics --entity-name {first} --add-config min.insync.replicas={factor}{others}",
+)
+WATCH_REPLICAS = Step("", f"watch the replicas catch up: {_LIST}--under-min-isr-partitions")
 UNDER_MIN_ISR = Statement(
     Level.AT_RISK,
     "A partition is online, but has fewer live in-sync replicas than min.insync.replicas (from Kafka 3.7 on, at most "
     "the number of its replicas; topics.cap_min_insync_replicas decides where no source shows the version).",
     "{n} [partition is|partitions are] below min.insync.replicas now and [blocks|block] acks=all producers{topics}.",
-    f"{{restart}}watch the replicas catch up: {_LIST}--under-min-isr-partitions{{repair_first}}",
+    "{repair}",
+    repairs=(ADD_FOR_MIN_ISR, LOWER_FOR_MIN_ISR, WATCH_REPLICAS),
 )
 DOWN = Statement(
     Level.AT_RISK,
@@ -162,7 +174,7 @@ UNDER_REPLICATED = Statement(
     Level.WARNING,
     "A replica of an online partition is out of sync, and its broker is not down. Observers and replicas that are "
     "being added do not count. {brokers} names the brokers with most of them, with their number of partitions.",
-    "{n} [partition has|partitions have] replicas that are out of sync on live brokers: {brokers}.",
+    "{n} [partition has|partitions have] replicas that are out of sync on {where}: {brokers}.",
     f"look at these brokers ({BROKER_CHECKS}), and watch the replicas catch up: {_LIST}--under-replicated-partitions",
 )
 # What failures would do.
@@ -209,7 +221,7 @@ RACK_UNDER_MIN_ISR = Statement(
 ONE_RACK = Statement(
     Level.OK,
     "All live brokers are in one rack, and there are several.",
-    "All live brokers are in rack {rack}: nothing survives its failure.",
+    "All {brokers} are in rack {rack}: nothing survives its failure.",
 )
 # Load.
 _PLAN_FAILOVER = "kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover"
@@ -339,6 +351,14 @@ CONFIG_CONFLICTS = Statement(
     "Sources disagree on a config that decides which failures a topic survives.",
     "The sources show different values of min.insync.replicas or unclean.leader.election.enable "
     "({n} [conflict|conflicts]): the first is used (run inspect for details).",
+)
+UNKNOWN_VERSION = Statement(
+    Level.UNKNOWN,
+    "A partition has fewer replicas than min.insync.replicas, and no source shows whether the cluster runs Kafka 3.7 "
+    "or later.",
+    "{n} [partition has|partitions have] fewer replicas than min.insync.replicas, and no source shows the version of "
+    "Kafka: before 3.7, [it blocks|they block] acks=all producers now; from 3.7 on, [it does|they do] not{topics}.",
+    f"add the output of kafka-broker-api-versions {_SERVER}, which shows the version",
 )
 UNKNOWN_BROKERS = Statement(
     Level.UNKNOWN,

@@ -625,3 +625,15 @@ def test_partitions_of_a_rack_and_of_its_brokers_are_not_added_up() -> None:
         "Losing broker 1 takes 2 partitions offline, which also go offline with their rack: a (2), all with "
         "replication factor 1.",
     ]
+
+
+def test_a_broker_of_unknown_state_is_not_called_live() -> None:
+    lagging = ClusterFindings(lagging_partitions=2, lagging_brokers=(2, 3), lagging_broker_partitions=(2, 1))
+    sentence = "2 partitions have replicas that are out of sync on {}: broker 2 (2), broker 3 (1)."
+    for unknown, where in (((), "live brokers"), ((3,), "brokers that are not down")):
+        points = judge([failure(1), failure(2), failure(3)], replace(lagging, unknown_brokers=unknown)).points
+        assert sentence.format(where) in [point.text for point in points]
+    for unknown, where in (((), "live brokers"), ((2,), "brokers that are not down")):
+        findings = ClusterFindings(unknown_brokers=unknown)
+        points = judge([failure(1), failure(2)], findings, racks=[failure("east")]).points
+        assert f"All {where} are in rack east: nothing survives its failure." in [point.text for point in points]

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pipelines.ingest.formats.describe_labels import looks_like_data
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.formats.describe_records import PLAIN_RECORDS, looks_wrapped, read_records
+from pipelines.ingest.formats.kafka_versions import OLD_TOPIC_LINE
 from pipelines.ingest.source_format import (
     FactKind,
     Format,
@@ -112,6 +113,11 @@ def _parse_topics(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
         "partition_count": pc.cast(result.field("count"), pa.int32()),
         "replication_factor": pc.cast(result.field("factor"), pa.int32()),
         "configs": _split_configs(result.field("configs")),
+        "caps_min_isr": pc.if_else(
+            pc.match_substring_regex(to_array(lines["raw"]), OLD_TOPIC_LINE),
+            pa.scalar(False),
+            pa.scalar(None, pa.bool_()),
+        ),
         **{name: to_array(lines[name]) for name in ("record_number", "line_number")},
     }
     return build_facts(columns, lines.num_rows), matched.to_numpy(zero_copy_only=False)

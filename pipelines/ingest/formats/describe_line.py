@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, quote, unparsable
 from pipelines.ingest.formats.go_structs import reject_struct
+from pipelines.ingest.formats.kafka_versions import is_old_topic_line
 from pipelines.ingest.formats.line_prefixes import is_known_prefix
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, ignore
@@ -111,7 +112,11 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
     records = _split_records(fields, around.topic)
     if gap is not None:
         _mark_cut(records[-1], gap)
-    return [fact for record in records for fact in _parse_record(record, around)]
+    facts = [fact for record in records for fact in _parse_record(record, around)]
+    if is_old_topic_line(raw):
+        for kind, values in facts:
+            values |= {"caps_min_isr": False} if kind == FactKind.TOPIC else {}
+    return facts
 
 
 def _split_cut(line: str) -> tuple[str, str | None]:

@@ -1,4 +1,6 @@
-"""`kafka-configs --describe`: the configs of topics, what brokers set for all topics, and their replica selector.
+"""`kafka-configs --describe`: the configs of topics, what brokers set for all topics, their replica selector, versions.
+
+And the line of `kafka-features describe` that shows the version of the cluster.
 
 Headers and config lines are as ConfigCommand prints them, of Kafka 0.9 to 4.1.
 """
@@ -7,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pipelines.ingest.formats.checked_values import as_int, as_topic, unparsable
+from pipelines.ingest.formats.kafka_versions import date_cluster, is_capping
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import classify_noise, split_lines
@@ -27,6 +30,12 @@ _SENSITIVE = " sensitive="
 _CONFIG = re.compile(_START + r"(?P<key>[a-zA-Z][a-zA-Z0-9._-]*+)=(?P<value>.*)", re.DOTALL)
 # Contexts of config lines; those of a topic have its name behind, and those of one broker its id.
 _TOPIC, _BROKERS, _OTHER = "topic ", "brokers", "other"
+_PROTOCOL = "inter.broker.protocol.version"  # at most that of the broker, which it is by default
+# kafka-features describe: of the node that answers, and of all.
+_FEATURE = re.compile(
+    _START + r"Feature: metadata\.version\s++SupportedMinVersion: \S++\s++SupportedMaxVersion: (?P<supported>\S++)"
+    r"\s++FinalizedVersionLevel: (?P<finalized>\S++)"
+)
 _NOT_USED = "output of kafka-configs: not used"
 _SELECTOR = "replica.selector.class"
 _LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
@@ -42,7 +51,9 @@ def parse_defaults(configs: Iterable[tuple[str, str | None]]) -> list[Fact]:
 
 def _is_line(line: str) -> bool:
     line = line[:2_000]
-    return _HEADER.match(line) is not None or (_SENSITIVE in line and _CONFIG.match(line) is not None)
+    if _HEADER.match(line) is not None or (_SENSITIVE in line and _CONFIG.match(line) is not None):
+        return True
+    return "Feature: " in line and _FEATURE.match(line) is not None
 
 
 def _read_records(text: str, _path: str) -> Records:
@@ -76,6 +87,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     header = _match_header(raw)
     if header is not None:
         return _parse_header(header, context or _OTHER)
+    if (feature := _FEATURE.match(raw)) is not None:
+        return _parse_feature(feature)
     if _SENSITIVE not in raw or (config := _CONFIG.match(raw)) is None:
         return ignore(classify_noise(raw))
     key, value = config["key"], config["value"].partition(_SENSITIVE)[0].strip()
@@ -105,8 +118,26 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
         return [(FactKind.CONFIG, {"topic": topic, "configs": known})] if known else ignore(_NOT_USED)
     if not context.startswith(_BROKERS):
         return ignore(_NOT_USED)
-    selector = _parse_selector(context.removeprefix(_BROKERS).strip(), dict(configs).get(_SELECTOR))
+    broker = context.removeprefix(_BROKERS).strip()
+    selector = _parse_selector(broker, dict(configs).get(_SELECTOR)) + _parse_protocol(
+        broker, dict(configs).get(_PROTOCOL)
+    )
     return [*selector, *(fact for fact in parse_defaults(configs) if not selector or fact[0] != FactKind.IGNORED)]
+
+
+def _parse_protocol(broker: str, value: str | None) -> list[Fact]:
+    """Return what the protocol between brokers shows of their version: a lower one than 3.7 is weak evidence."""
+    caps = None if value is None else is_capping(value)
+    if caps and broker:
+        return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "caps_min_isr": True})]
+    return [] if caps is None else [date_cluster(caps)]
+
+
+def _parse_feature(feature: re.Match[str]) -> list[Fact]:
+    """Return what kafka-features shows: a level that all brokers have, or the version of the one that answers."""
+    if is_capping(feature["finalized"]):
+        return [date_cluster(True)]
+    return [date_cluster(False)] if is_capping(feature["supported"]) is False else ignore(_NOT_USED)
 
 
 def _parse_selector(broker: str, value: str | None) -> list[Fact]:

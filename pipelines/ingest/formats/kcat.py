@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.formats.partition_filters import describe_topics
 from pipelines.ingest.source_format import (
     Fact,
     FactKind,
@@ -27,15 +28,20 @@ from udfs.plurals import count_of
 _MAX_LOOK = 2_000  # characters of a line that its signature reads
 _QUOTE = r"(?:[\"“”]|&quot;)"
 _BEFORE = r"(?:^|[\s>|\"'`*:#-])"  # what mails, tickets and grep put before a line, and kcat's own indent
-# With `partition(s)`, `leader:` and brackets, it is what the examples of librdkafka's Python client print.
+# With `partition(s)`, `leader:` and brackets, it is what programs in Python print of librdkafka's metadata.
 _TOPIC = re.compile(
     rf"{_BEFORE}topic {_QUOTE}([^\"“”&\n]*+){_QUOTE} with ([0-9]{{1,9}}) (?:partitions?:|partition\(s\)[:,]?)\s*+(.*)",
     re.I,
 )
-_PARTITION_BEGINS = re.compile(_BEFORE + r"partition [0-9]++(?:,\s*+leader\b| leader:)", re.I)
+_TOPIC_LINE = re.compile(
+    r"[\s>|#*-]*+topic:? ([a-zA-Z0-9._-]++) with ([0-9]{1,9}) partition(?:s|\(s\))?[:,]?(\s*+)", re.I
+)
+# Behind the number: a comma, as kcat has it, or as programs have it a colon, a dash or nothing.
+_AFTER_NUMBER = r"(?:\s*+[,:–—-]\s*+|\s)"
+_PARTITION_BEGINS = re.compile(rf"{_BEFORE}partition [0-9]++(?:,\s*+leader\b|{_AFTER_NUMBER}leader\s?[:=])", re.I)
 _PARTITION = re.compile(
-    _BEFORE + r"partition ([0-9]++)(?:,\s*+|\s)leader:?+\s++(-?[0-9]++|none),\s*+"
-    r"replicas:[ \t]*+\[?([0-9, \t]*+)(?:\],\s*+)?isrs:[ \t]*+\[?([0-9, \t]*+)(?:\](?:\s*+errstr:.*+)?+)?+(.*)",
+    rf"{_BEFORE}partition ([0-9]++){_AFTER_NUMBER}leader\s?[:=]?+\s*+(-?[0-9]++|none),\s*+"
+    r"replicas[:=][ \t]*+\[?([0-9, \t]*+)(?:\],\s*+)?isrs[:=][ \t]*+\[?([0-9, \t]*+)(?:\](?:\s*+errstr:.*+)?+)?+(.*)",
     re.I,
 )
 # A time of day is no host and port.
@@ -46,11 +52,13 @@ _BROKER = re.compile(
 )
 _BROKER_COUNT = re.compile(r"[\s>|#]*+([0-9]{1,9}) brokers?:\s*+", re.I)
 _COUNT = re.compile(r"[\s>|#]*+([0-9]{1,9}) (broker|topic)s?:\s*+", re.I)
+_METADATA = re.compile(_BEFORE + r"Metadata for (.{1,300}?) \(from broker ", re.I)
+_ALL_TOPICS = "all topics"
 _HEADER = re.compile(r"[\s>|#]*+(?:[0-9]++ (?:brokers?|topics?):\s*+$|Metadata for .{0,300}\(from broker )", re.I)
 _PREFIXED_HEADER = re.compile(_BEFORE + r"(?:Metadata for .{0,300}\(from broker |[0-9]++ (?:brokers|topics):\s*+$)")
 _MARKUP_TAIL = re.compile(r"(?:\s|<br\s*+/?>|</?[a-z]{1,10}>|[`*|\"'\\])*+", re.I)
 _ERROR = re.compile(r"\b(?:Broker|Local): ([A-Z][a-z'][a-z' ]{3,80})")  # of librdkafka, behind a partition
-_REST = re.compile(r"[\s>|#]*+(?:replicas:|isrs:)")  # the rest of a partition line that was wrapped
+_REST = re.compile(r"[\s>|#]*+(?:replicas[:=]|isrs[:=])")  # the rest of a partition line that was wrapped
 _PLAIN_LINES = re.compile(
     r"(?: {4}partition [0-9]++, leader -?[0-9]++, replicas: [0-9]++(?:,[0-9]++)*+, isrs: [0-9,]*+\n"
     r'|  topic "[a-zA-Z0-9._-]++" with [0-9]++ partitions:\n)*+'
@@ -64,16 +72,18 @@ _PLAIN_PARTITION = (
 _SIGNS = (
     (_PARTITION_BEGINS, ("partition ", "leader")),
     (_TOPIC, ("topic ", " with ")),
+    (_TOPIC_LINE, ("topic", " with ", " partition")),
     (_BROKER, ("broker ", " at ")),
     (_PREFIXED_HEADER, ("metadata for ", "(from broker ")),
     (_PREFIXED_HEADER, ("s:",)),
 )
 _ALL, _JOINED, _OF_TOPIC, _SHORT = "all brokers", "joined", "topic ", "short "  # contexts
+_SELECTED = "selected "
 
 
 def _is_line(line: str) -> bool:
     line = line[:_MAX_LOOK]
-    if "partition" not in line and "broker" not in line and "topics:" not in line:
+    if "artition" not in line and "broker" not in line and "topics:" not in line:
         return False
     lower = line.lower()
     return any(
@@ -85,13 +95,15 @@ def _read_records(text: str, _path: str) -> Records:
     """Give each partition line its topic, each broker line whether the list of brokers is whole; join wrapped lines."""
     lines = split_lines(text)
     contexts: list[str | None] = [None] * len(lines)
-    for begin, end in pairwise([*(i for i, line in enumerate(lines) if "opic " in line), len(lines)]):
-        if match := _TOPIC.search(lines[begin][:_MAX_LOOK]):
+    for begin, end in pairwise([*(i for i, line in enumerate(lines) if "opic" in line), len(lines)]):
+        if match := _find_topic(lines[begin][:_MAX_LOOK]):
             contexts[begin:end] = [_OF_TOPIC + match[1]] * (end - begin)
     for i in (i for i, line in enumerate(lines) if "roker" in line and " at " in line):
         contexts[i] = None
     for i in _find_whole_broker_lists(lines):
         contexts[i] = _ALL
+    for i, context in _find_headers(lines).items():
+        contexts[i] = context
     for i, warning in _find_short_lists(lines):
         contexts[i] = _SHORT + warning
     wrapped = [i for i, line in enumerate(lines[:-1]) if "artition " in line and "isrs:" not in line]
@@ -100,6 +112,23 @@ def _read_records(text: str, _path: str) -> Records:
             lines[i] += " " + lines[i + 1].lstrip(" \t>|#")
             lines[i + 1], contexts[i + 1] = "", _JOINED
     return Records(range(len(lines)), range(1, len(lines) + 1), contexts, lines)
+
+
+def _find_topic(line: str) -> re.Match[str] | None:
+    """Return name, number of partitions and error of a line that begins a topic."""
+    return _TOPIC.search(line) or (_TOPIC_LINE.fullmatch(line) if "opic" in line else None)
+
+
+def _find_headers(lines: Sequence[str]) -> dict[int, str]:
+    """Return the contexts of headers by position: with -t, each names the one topic that it shows; the first warns."""
+    headers = ((i, _METADATA.search(line[:_MAX_LOOK])) for i, line in enumerate(lines) if "etadata for " in line)
+    names = {i: match[1] for i, match in headers if match is not None}
+    selected = {i: name for i, name in names.items() if name != _ALL_TOPICS}
+    contexts = dict.fromkeys(selected, _SELECTED)
+    if selected:
+        topics = {name: f'"Metadata for {name}"' for name in selected.values()}
+        contexts[min(selected)] += describe_topics(topics, "the headers")
+    return contexts
 
 
 def _find_whole_broker_lists(lines: Sequence[str]) -> list[int]:
@@ -138,7 +167,7 @@ def _find_short_lists(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
             open_lists[name], listed[name] = (i, int(match[1])), 0
         elif "roker" in line and " at " in line and _BROKER.search(line[:_MAX_LOOK]):
             listed["broker"] = listed.get("broker", 0) + 1
-        elif "opic " in line and _TOPIC.search(line[:_MAX_LOOK]):
+        elif "opic" in line and _find_topic(line[:_MAX_LOOK]):
             listed["topic"] = listed.get("topic", 0) + 1
     yield from close("broker", "topic")
 
@@ -154,10 +183,12 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return ignore("rest of a wrapped line")
     if context is not None and context.startswith(_SHORT):
         return ignore("header", context.removeprefix(_SHORT))
+    if context is not None and context.startswith(_SELECTED):
+        return ignore("header", context.removeprefix(_SELECTED) or None, is_selection=True)
     topic = context.removeprefix(_OF_TOPIC) if context is not None and context.startswith(_OF_TOPIC) else None
     if _PARTITION_BEGINS.search(raw):
         return _parse_partition(topic, raw)
-    if match := _TOPIC.search(raw):
+    if match := _find_topic(raw):
         return _parse_topic(match)
     if match := _BROKER.search(raw):
         return _parse_broker(match, context == _ALL)

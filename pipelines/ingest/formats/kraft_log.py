@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
+from pipelines.ingest.formats.kafka_versions import FIRST_CAPPING_METADATA_VERSION, METADATA_VERSION
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lines
 
@@ -43,8 +44,6 @@ _IGNORED_TYPES = frozenset(
 )
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _NO_LEADER_CHANGE = -2
-# The feature of a broker's registration that shows its version, and its level in Kafka 3.7-IV0.
-METADATA_VERSION, FIRST_CAPPING_METADATA_VERSION = "metadata.version", 15
 _LISTS = {  # the record's key -> our column
     "replicas": "replicas",
     "isr": "isr",

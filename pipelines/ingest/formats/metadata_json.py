@@ -6,13 +6,14 @@ Client libraries of Python print dictionaries, and those of Go and .NET keys wit
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from pipelines.ingest.formats import partition_objects as objects
 from pipelines.ingest.formats.checked_values import JsonObject, parse_json, parse_object, quote, unparsable
 from pipelines.ingest.formats.cruise_control_state import parse_broker_state
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
-from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature
+from pipelines.ingest.formats.partition_filters import describe_topics
+from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import split_lines
 
 _STATES = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")  # of Cruise Control
@@ -49,6 +50,10 @@ _PARTITION, _TOPIC, _REPLICA = "partition ", "topic ", "replicas"  # contexts, w
 _BROKER, _LIVE_BROKER, _OTHER = "broker", "live broker", "entry"
 _BROKER_STATE = "broker state "  # of Cruise Control, with the number of partitions that have a leader and are shown
 _WITH_LIVE_BROKERS = ("originating_broker", "originatingBrokerId", "controllerid", "controller_id")
+_OF_REST = ("KafkaPartitionList", "KafkaReplicaList")
+_SELECTION = "selection "  # of a document of one topic, with its name
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_OF_TOPIC = re.compile(r"/topics/([a-zA-Z0-9._-]*[a-zA-Z0-9._])/partitions")  # in a link of Confluent's REST API
 _NAMES = "topics or partitions"
 
 
@@ -91,7 +96,21 @@ def _to_json(text: str) -> str:
 
 def _read_records(text: str, _path: str) -> Records:
     is_python = "'" in text and any(_is_python_line(line) for line in split_lines(text))
-    return Records.from_rows(_read_rows(_to_json(text) if is_python else _lower_keys(text)))
+    return Records.from_rows(_describe_selections(list(_read_rows(_to_json(text) if is_python else _lower_keys(text)))))
+
+
+def _describe_selections(rows: list[Row]) -> list[Row]:
+    """Give the first row of a document of one topic the warning that these topics are not all, and the others none."""
+    selected = {i: context.removeprefix(_SELECTION) for i, (_, context, _) in enumerate(rows) if _is_selection(context)}
+    topics = {name: f"a document of topic {name}" for name in selected.values()}
+    for i in selected:
+        warning = describe_topics(topics, "the documents") if i == min(selected) else ""
+        rows[i] = (rows[i][0], _SELECTION + warning, "")
+    return rows
+
+
+def _is_selection(context: str | None) -> TypeGuard[str]:
+    return context is not None and context.startswith(_SELECTION)
 
 
 def _read_rows(text: str) -> Iterator[Row]:
@@ -162,6 +181,8 @@ class _Document:
         """Return the rows of all that was collected, by line."""
         rows, values = self._rows, self._values
         topic = objects.find_topic(values) or ""
+        if (selected := self._find_selection(topic)) is not None:
+            rows.append((self._line, _SELECTION + selected, ""))
         if self._partitions and topic and "partitions" not in values:
             rows.append((self._line, _TOPIC + str(len(self._partitions)), _dump_scalars(values)))
         elif isinstance(values.get("partitions"), dict):
@@ -177,6 +198,20 @@ class _Document:
             state = json.dumps(values["KafkaBrokerState"])
             rows.append((self._lines["KafkaBrokerState"], f"{_BROKER_STATE}{len(self._led)}", state))
         return sorted(rows, key=lambda row: row[0])
+
+    def _find_selection(self, topic: str) -> str | None:
+        """Return the topic of which alone the document is, or None. topic: name of the document itself."""
+        values = self._values
+        query, metadata = (values.get(key) for key in ("query", "metadata"))
+        has_partitions = bool(self._partitions) or isinstance(values.get("partitions"), dict)
+        if isinstance(query, dict):  # kcat -L -J: * or what -t names
+            topic = str(query.get("topic", ""))
+        elif isinstance(metadata, dict) and values.get("kind") in _OF_REST:
+            link = _OF_TOPIC.search(str(metadata.get("self", "")))
+            topic = link[1] if link is not None else ""
+        elif not has_partitions or self._rows:
+            topic = ""
+        return topic if _NAME.fullmatch(topic) else None
 
 
 def _is_partition(item: dict[str, Any]) -> bool:
@@ -216,6 +251,8 @@ def _dump_scalars(item: dict[str, Any]) -> str:
 def _parse_element(context: str, raw: str) -> list[Fact]:
     if context in (_BROKER, _LIVE_BROKER):
         return objects.parse_broker(parse_object(raw, "the broker"), context == _LIVE_BROKER)
+    if _is_selection(context):
+        return ignore("document of one topic", context.removeprefix(_SELECTION) or None, is_selection=True)
     if context.startswith(_BROKER_STATE):
         return parse_broker_state(parse_object(raw, "KafkaBrokerState"), int(context.removeprefix(_BROKER_STATE)))
     if context.startswith(_TOPIC):

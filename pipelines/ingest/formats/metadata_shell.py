@@ -11,7 +11,7 @@ from posixpath import join, normpath
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import JsonEventKind, find_keys, walk_documents
 from pipelines.ingest.formats.kafka_configs import parse_defaults
-from pipelines.ingest.formats.kraft_log import FIRST_CAPPING_METADATA_VERSION, METADATA_VERSION
+from pipelines.ingest.formats.kafka_versions import FIRST_CAPPING_METADATA_VERSION, METADATA_VERSION
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, classify_noise
 

@@ -1,11 +1,12 @@
 """Which partitions a command shows: all of the cluster, or only some, because of its options or of what follows it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from pipelines.ingest.formats.shell_words import VIEWERS, Command
+from udfs.plurals import join_names
 
 _MAX_NAME = 80  # characters of an option that a message repeats
 UNDER_MIN_ISR, AT_MIN_ISR = "under-min-isr-partitions", "at-min-isr-partitions"
@@ -26,6 +27,11 @@ _OTHER_ACTIONS = frozenset({"list", "create", "alter", "delete", "help", "versio
 _ALL_TOPICS = frozenset({".*", ".+", "^.*$", "*", ""})
 _VARIABLE = re.compile(r"\$|\{\}|%|<")
 _KCAT_VALUES = frozenset("btpXFGocDKfsSmdk")  # options of kcat that a value follows
+_RPK_VALUES = re.compile(  # options of rpk that a value follows
+    r"-X|--(?:config|config-opt|profile|brokers|user|password|sasl-\w+|(?:admin-api-)?tls-\w+|api-urls|hosts|format)"
+)
+_RPK_PARTITIONS = ("-p", "--partition")  # of rpk cluster partitions list, where a value follows
+_DETAILED = re.compile("-[a-z]*d[a-z]*")
 # What all lines of a listing, or all records of a log, have.
 _LABELS = re.compile(r"(?:topic|partition|leader|replicas|isr)s?:?|payload:?|_?record", re.I)
 # Patterns of lines that show no partition: logs, and records of a metadata log that are not about placement.
@@ -68,12 +74,25 @@ class Selection(NamedTuple):
         return _SELECTED.get(self.isr_option or "", "some partitions")
 
 
+NO_OTHERS = "no answer covers the others"
+
+
+def describe_topics(topics: Mapping[str, str], subject: str = "the commands") -> str:
+    """Return the warning of what shows one topic each, or those of a pattern. topics: name -> the option of each."""
+    names = list(topics)
+    if len(names) > 1:
+        return f"{subject} show only the topics {join_names(names, 5)}: {NO_OTHERS}"
+    is_pattern = not names[0].replace("-", "").replace(".", "").replace("_", "").isalnum()
+    what = "shows only some topics" if is_pattern else "shows one topic"
+    return f"{topics[names[0]]} {what}: {NO_OTHERS}"
+
+
 def find_selection(command: Command) -> Selection | None:
     """Return why a command that lists partitions shows only some, or None if it shows all."""
     if command.tool in ("kcat", "kafkacat"):
         selection = _find_kcat_topic(command.words)
     elif command.tool == "rpk":
-        selection = _find_rpk_topic(command.words)
+        selection = _find_rpk_selection(command.words)
     elif command.tool == "kafka-dump-log":
         selection = _find_max_bytes(command.words)
     elif find_viewed_file(command) is not None:
@@ -88,9 +107,7 @@ def lists_partitions(command: Command) -> bool:
     if command.tool in ("kcat", "kafkacat"):
         return any(name == "L" for name, _ in read_kcat(command.words))
     if command.tool == "rpk":
-        return command.words[:2] in (["topic", "describe"], ["topic", "info"]) or (
-            command.words[:2] == ["topic", "list"] and any(word in ("-d", "--detailed") for word in command.words)
-        )
+        return read_rpk(command.words) is not None
     if command.tool == "kafka-list-topic":  # Kafka 0.8.0
         return True
     if command.tool == "kafka-dump-log":
@@ -195,16 +212,49 @@ def _find_kcat_topic(words: Sequence[str]) -> Selection | None:
     return None if topic is None else Selection(f"-t {topic}"[:_MAX_NAME], None, topic[:_MAX_NAME])
 
 
-def _find_rpk_topic(words: Sequence[str]) -> Selection | None:
-    if words[:2] == ["topic", "list"] or any(value in _ALL_TOPICS for _, value in _read_regexes(words)):
+class RpkListing(NamedTuple):
+    """A command of rpk that lists partitions with their leaders."""
+
+    name: str  # as in `rpk topic describe`
+    topics: Sequence[str]  # that it names; without any it lists those of the whole cluster
+
+
+def read_rpk(words: Sequence[str]) -> RpkListing | None:
+    """Return what a command of rpk lists, or None if it lists no partitions. words: those behind `rpk`."""
+    plain: list[str] = []  # without options and their values
+    is_value = False
+    for word in _cut_redirects(words):
+        is_option = not is_value and word.startswith("-")
+        if not is_option and not is_value:
+            plain.append(word.rstrip(":"))
+        is_value = is_option and (
+            _RPK_VALUES.fullmatch(word) is not None
+            or (word in _RPK_PARTITIONS and plain[:2] == ["cluster", "partitions"])
+        )
+    is_detailed = any(word == "--detailed" or _DETAILED.fullmatch(word) for word in words)
+    match plain:
+        case ["topic", "describe" | "info", *topics]:
+            return RpkListing("rpk topic describe", topics)
+        case ["cluster", "partitions", "list" | "ls" | "describe", *topics]:
+            return RpkListing("rpk cluster partitions list", topics)
+        case ["topic" | "cluster" as subject, "list" | "ls" | "info" | "status" | "metadata" as verb, *topics] if (
+            is_detailed
+        ):
+            return RpkListing(f"rpk {subject} {verb}", topics)
+    return None
+
+
+def _find_rpk_selection(words: Sequence[str]) -> Selection | None:
+    listing = read_rpk(words)
+    if listing is None:
         return None
-    names = [word for word in words[2:] if not word.startswith("-")]
-    topics = ",".join(names)[:_MAX_NAME]
-    return Selection(f"rpk topic describe {topics}".rstrip(), None, topics) if names else None
-
-
-def _read_regexes(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    return ((name, value) for name, value in pairwise(words) if name in ("-r", "--regex"))
+    options = (*_RPK_PARTITIONS, "--disabled-only") if listing.name.endswith("partitions list") else ()
+    if option := next((word for word in words if word.partition("=")[0] in options), None):
+        return Selection(option[:_MAX_NAME])
+    if not listing.topics or not _ALL_TOPICS.isdisjoint(listing.topics):  # -r '.*'
+        return None
+    topics = ",".join(listing.topics)[:_MAX_NAME]
+    return Selection(f"{listing.name} {topics}", None, topics)
 
 
 def _find_filter(words: Sequence[str], file: str | None = None) -> Selection | None:

@@ -1,9 +1,21 @@
-"""Lines of `rpk cluster health` (Redpanda): which brokers are up, and which partitions are in trouble."""
+"""The health of a cluster of Redpanda: which brokers are up, and which partitions are in trouble.
+
+`rpk cluster health` prints it as lines; `/v1/cluster/health_overview` of the admin API is the same as JSON.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 
-from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.formats.checked_values import (
+    as_int,
+    as_list,
+    as_partition,
+    as_text,
+    as_topic,
+    parse_object,
+    quote,
+    unparsable,
+)
 from pipelines.ingest.source_format import Fact, FactKind, ignore
 from udfs.plurals import count_of
 
@@ -13,6 +25,7 @@ _ITEM = re.compile(
     r"|(Controller ID):\s++(?=-?[0-9])|(All nodes|Nodes down|Nodes in recovery mode|High disk usage nodes):\s++\["
     r"|(Leaderless partitions|Under-replicated partitions) \(([0-9]{1,9})\):\s++\[)"
 )
+_DOCUMENT = re.compile(r'"is_healthy"\s*+:|"leaderless_count"\s*+:')
 _LIST = re.compile(r"([^\[\]\n]*+)\](?: ?\(truncated\))?\s*+")
 _TOPICS = "kafka/"  # namespace of topics; the others are Redpanda's own
 _REASON = "health of the cluster"
@@ -22,6 +35,29 @@ _NAMED = 10  # partitions that a warning names
 def is_health_line(line: str) -> bool:
     """Return whether a line is one of `rpk cluster health`."""
     return _ITEM.match(line[:_MAX_LOOK]) is not None
+
+
+def is_health_document(text: str) -> bool:
+    """Return whether a JSON document is the answer of /v1/cluster/health_overview."""
+    return _DOCUMENT.search(text) is not None
+
+
+def parse_health_document(raw: str) -> list[Fact]:
+    """Return the facts of an answer of /v1/cluster/health_overview."""
+    values = parse_object(raw, "the health of the cluster", "the document")
+    facts: list[Fact] = []
+    if (controller := values.find("controller_id", as_int, -1)) is not None and controller >= 0:
+        facts.append((FactKind.BROKER, {"broker_id": controller, "controller": True}))
+    listed = values.find("nodes_down", as_list)
+    down = None if listed is None else list(map(str, listed))
+    for name, ids in (("All nodes", values.find("all_nodes", as_list) or ()), ("Nodes down", down or ())):
+        facts.extend(_read_brokers(name, list(map(str, ids)), down))
+    for name, key in (("Leaderless partitions", "leaderless"), ("Under-replicated partitions", "under_replicated")):
+        partitions = [as_text(item, key) for item in values.find(f"{key}_partitions", as_list) or ()]
+        count = values.find(f"{key}_count", as_int)
+        own = _parse_partitions(name, len(partitions) if count is None else count, partitions)
+        facts.extend(fact for fact in own if fact[0] != FactKind.IGNORED or "warning" in fact[1])
+    return facts or ignore(_REASON)
 
 
 def find_down_nodes(lines: Sequence[str]) -> list[str] | None:

@@ -18,6 +18,7 @@ from pipelines.ingest.formats.bootstrap_servers import (
 from pipelines.ingest.formats.command_failures import find_failure, find_leaderless_topics
 from pipelines.ingest.formats.partition_filters import (
     Selection,
+    describe_topics,
     find_saved_file,
     find_selection,
     find_viewed_file,
@@ -133,7 +134,7 @@ def _describe_commands(lines: Sequence[str], commands: Sequence[ShownCommand]) -
             contexts[number]["host"] = servers.text if servers.kind == BROKER else None
     if topics:
         below = contexts[first_with_topic]
-        below["warning"] = "; ".join(filter(None, (below.get("warning"), _describe_topics(topics))))
+        below["warning"] = "; ".join(filter(None, (below.get("warning"), describe_topics(topics))))
     return contexts
 
 
@@ -182,16 +183,6 @@ def _describe_filter(selection: Selection) -> str:
     if selection.option == "--topics-with-overrides":
         return f"{selection.option} shows no partitions: run it without"
     return f"{selection.option} shows only {selection.selected}: run it without"
-
-
-def _describe_topics(topics: dict[str, str]) -> str:
-    """Return the warning of commands that each show one topic, or those of a pattern."""
-    names = list(topics)
-    is_pattern = any(not name.replace("-", "").replace(".", "").replace("_", "").isalnum() for name in names)
-    if len(names) > 1:
-        return f"the commands show only the topics {join_names(names, 5)}: no answer covers the others"
-    what = "shows only some topics" if is_pattern else "shows one topic"
-    return f"{topics[names[0]]} {what}: no answer covers the others"
 
 
 def _describe_errors(lines: Sequence[str]) -> dict[int, dict[str, Any]]:

@@ -9,11 +9,13 @@ _MAX_COMMAND = 20_000  # characters of a command over several lines
 
 _TOOL = re.compile(
     r"(?<![\w.-])(?:[\w.~$()%{}:-]*[/\\])*"
-    r"(kafka-[a-z]++(?:-[a-z]++)*+(?=\.sh\b|\.bat\b|\s|$)|kcat(?=\s|$)|kafkacat(?=\s|$)|rpk(?=\s++(?:topic|cluster)\b))"
+    r"(kafka-[a-z]++(?:-[a-z]++)*+(?=\.sh\b|\.bat\b|\s|$)|kcat(?=\s|$)|kafkacat(?=\s|$)"
+    r"|rpk(?=\s++(?:-[^\n]{0,300}?\s)?(?:topic|cluster|redpanda)\b))"
     r"(?:\.sh|\.bat)?(?![\w/.-])"
 )
 _WRAPPERS = (
     r"sudo|docker|docker-compose|kubectl|oc|podman|nerdctl|crictl|ssh|watch|time|timeout|nohup|env|exec|bash|sh|xargs"
+    r"|parallel|pssh|pdsh|dsh|clush|ansible|salt|su|doas|runuser|nsenter|chroot|stdbuf|flock|unbuffer"
     r"|Every|for \w++ in|while (?:true|:|read|sleep|\[)|if \[|[A-Z_]++=\S*+|\w++=\$\(|\||&&|;"
 )
 # What stands before a command: marks of quotes and lists, a prompt, commands that run it. Or nothing.
@@ -51,6 +53,11 @@ _VIEW = rf"(?:sudo\s++)?(?:[\w.~-]*+/)*+(?:{'|'.join(map(re.escape, sorted(VIEWE
 _VIEWS = re.compile(
     rf"\s*+(?:(?:{_SHELL_PROMPT})\s*+{_VIEW}|[#%>`»]?\s*+{_VIEW}[^\n]{{0,500}}?\.(?:csv|gz|json|log|out|txt)\b)"
 )
+# Any other command that runs it: it has an option, and `--` or a quote stands in front of the tool.
+_RUN_BY = re.compile(
+    r"[\s>|#$%]*+[a-z][\w./-]*+\s(?=[^\n]{0,300}?(?<=\s)-)(?:[^\n.,;:!?]|[.,;:!?](?!\s)){0,300}?"
+    r"(?:(?<=\s)-- [\"']?|(?<=\s)[\"']|=[\"'])"
+)
 _INTRODUCES = re.compile(r":[\s`*_]*+$")  # a sentence before the output of the command that it names
 _LISTS = re.compile(r"[-–—]{1,2}describe\b|\s-[A-Za-z]*L")
 _CONTINUED = re.compile(r"[\\^`]\s*+$")
@@ -62,6 +69,8 @@ _FLAGS = (
 _REST = re.compile(rf"[\s>|]*+(?:\\\s*+)?(?:--|–|—)(?:{_FLAGS})(?:[\s=]|$)|\s*+\| ?(?:grep|egrep|head|tail|awk|sed)\s")
 _WORD = re.compile(r"\|\||&&|[|;]|[<>]++&?|(?:[^\s|;<>\"']++|\"[^\"]*+\"|'[^']*+'|[\"'])++")
 _REPEATS = frozenset({"do", "done", "xargs"})
+_QUOTE_MARKS = frozenset("\"'")
+_VALUE_BEGINS = re.compile(r"=[\"']")
 _QUOTES = str.maketrans("", "", "\"'`")
 
 
@@ -84,7 +93,7 @@ def begins_command(line: str) -> bool:
     tool = _TOOL.search(line)
     if tool is None:
         return False
-    if _BEFORE.fullmatch(line, 0, tool.start()):
+    if _BEFORE.fullmatch(line, 0, tool.start()) or _RUN_BY.fullmatch(line, 0, tool.start()):
         return tool.end() < len(line.rstrip(" `:*"))  # the name of a tool alone is no command
     return _INTRODUCES.search(line, max(0, len(line) - 20)) is not None and _LISTS.search(line, tool.end()) is not None
 
@@ -103,9 +112,9 @@ def parse_commands(text: str) -> Iterator[Command]:
     """Yield the commands of tools in the text of a command, whose lines are joined by blanks."""
     text = text[:_MAX_COMMAND]
     words = [match[0] for match in _WORD.finditer(text)]
-    inner = [word for word in words if word[0] in "\"'" and " " in word and _TOOL.search(word)]
-    if inner:  # bash -c "kafka-topics --describe"
-        text = text.replace(inner[0], inner[0].translate(_QUOTES))
+    inner = [word for word in words if " " in word and not _QUOTE_MARKS.isdisjoint(word) and _TOOL.search(word)]
+    if inner:  # bash -c "kafka-topics --describe", --command="kafka-topics --describe"
+        text = text.replace(inner[0], _VALUE_BEGINS.sub("= ", inner[0]).translate(_QUOTES))
         words = [match[0] for match in _WORD.finditer(text)]
     yield from _split_pipes([word for word in words if word != "\\"])
 
@@ -131,8 +140,7 @@ def _split_pipes(words: Sequence[str]) -> Iterator[Command]:
 
 def _find_tool(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     for i, word in enumerate(words):
-        following = words[i + 1] if i + 1 < len(words) else ""
-        if tool := _TOOL.fullmatch(word) or (_TOOL.match(f"{word} {following}") if word == "rpk" else None):
+        if tool := _TOOL.fullmatch(word) or (_TOOL.match(" ".join(words[i:])) if word == "rpk" else None):
             return tool[1], words[i + 1 :]
     return None, words
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
+from pipelines.ingest.formats.kafka_versions import date_cluster
 from pipelines.ingest.source_format import (
     Fact,
     FactKind,
@@ -56,6 +57,8 @@ _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
 
 # The state of a partition as Kafka writes it, in a line as dumps have them; other lines are parsed one by one.
 _NUMBER, _OR_NONE = r"(?:0|[1-9][0-9]{0,8})", r"(?:-1|0|[1-9][0-9]{0,8})"
+_OLD_BROKERS = (1, 2, 3, 4)  # versions of registrations up to Kafka 2.6
+_OLD_TOPICS = (1, 2)  # versions of topics up to Kafka 2.7: the controller of later ones gives all topics ids
 _STAT_KEYS = ("czxid", "mzxid", "ctime", "mtime", "version", "cversion", "aversion", "ephemeralOwner", "numChildren")
 _STATE_LINE = (
     r'^\{"path": ?"/brokers/topics/(?P<topic>[a-zA-Z0-9._-]+)/partitions/(?P<partition>0|[1-9][0-9]{0,5})/state"'
@@ -75,7 +78,7 @@ def parse_znode(path: str, data: object) -> list[Fact]:
     if match := _TOPIC.fullmatch(path):
         return _parse_topic(match[1], _parse_data(data, path))
     if match := _BROKER.fullmatch(path):
-        return [_parse_broker(match[1], data, path)]
+        return _parse_broker(match[1], data, path)
     if match := _CONFIG.fullmatch(path):
         return [_parse_configs(match[1], _parse_data(data, path))]
     if _CONTROLLER.fullmatch(path):
@@ -159,10 +162,10 @@ def _parse_data(data: object, path: str) -> check.JsonObject:
     return check.parse_object(data, what, what) if isinstance(data, str) else check.as_object(data, what)
 
 
-def _parse_broker(name: str, data: object, path: str) -> Fact:
+def _parse_broker(name: str, data: object, path: str) -> list[Fact]:
     fact: dict[str, Any] = {"broker_id": check.as_int(name, "broker id"), "registered": True}
     if data is None:  # the znode exists, so the broker is registered
-        return FactKind.BROKER, fact
+        return [(FactKind.BROKER, fact)]
     result = _parse_data(data, path)
     fact["rack"] = result.find("rack", check.as_text)
     host, port = result.get("host"), result.get("port")
@@ -170,7 +173,7 @@ def _parse_broker(name: str, data: object, path: str) -> Fact:
         host, port = _parse_first_endpoint(result.get("endpoints"))
     fact["host"] = None if host is None else check.as_text(host, "host")
     fact["port"] = None if port is None else check.as_int(port, "port", 0, 65535)
-    return FactKind.BROKER, fact
+    return [(FactKind.BROKER, fact), *([date_cluster(False)] if result.get("version") in _OLD_BROKERS else ())]
 
 
 def _parse_first_endpoint(endpoints: object) -> tuple[str | None, str | None]:
@@ -187,9 +190,11 @@ def _parse_topic(topic: str, result: check.JsonObject) -> list[Fact]:
     topic = check.as_text(topic, "topic")
     assigned = result.read("partitions", check.as_object)
     columns = ("adding_replicas", "removing_replicas")
+    is_old = result.get("version") in _OLD_TOPICS
     moves = {key: result.find(key, check.as_object) or check.JsonObject() for key in columns}
     topic_id = result.find("topic_id", check.as_text)
-    facts = [(FactKind.TOPIC, {"topic": topic, "topic_id": topic_id, "partition_count": len(assigned)})]
+    declared = {"topic": topic, "topic_id": topic_id, "partition_count": len(assigned)}
+    facts = [(FactKind.TOPIC, declared | ({"caps_min_isr": False} if is_old else {}))]
     for key, replicas in assigned.items():
         values: dict[str, Any] = {
             "topic": topic,

@@ -108,12 +108,14 @@ def _describe_unknown(broker: Broker) -> str:
     return "only in quarantined records" if broker["disputed_replicas"] else "no source shows what it does"
 
 
-_REPORTED_DOWN = "shown as down by rpk cluster health, Cruise Control or a Java client"
+_REPORTED_DOWN = "shown as down by rpk, Cruise Control or a Java client"
 _NO_ANSWER = "did not answer kafka-broker-api-versions"
 # The first evidence that exists on a broker decides. It is ordered from what Kafka itself states to what follows from
 # absence; an inventory is weaker than an absence, because people do not update it when a broker fails.
 EVIDENCE = (
     Evidence(False, lambda b: b["registered"] is False, _say("unregistered")),
+    # Redpanda gives Kafka's tools all replicas as the ISR, so that the ISR shows nothing of a broker.
+    Evidence(False, lambda b: b["redpanda_live"] is False and not b["leaders"], _say(_REPORTED_DOWN)),
     # A broker is in use, but another source shows that it is not live: they are of two moments or of two clusters, and
     # nothing shows which one is now.
     Evidence(
@@ -165,7 +167,7 @@ EVIDENCE = (
         None, lambda b: b["registered"] and _lacks_registration(b), lambda b: f"registered, but {_describe_missing(b)}"
     ),
     Evidence(True, lambda b: b["registered"], _say("registered")),
-    Evidence(True, lambda b: b["reported_live"], _say("shown as live by rpk cluster health or Cruise Control")),
+    Evidence(True, lambda b: b["reported_live"], _say("shown as live by rpk or Cruise Control")),
     Evidence(True, lambda b: b["answers"], _say("answers kafka-log-dirs or kafka-broker-api-versions")),
     Evidence(True, lambda b: b["controller"], _say("the active controller")),
     Evidence(False, lambda b: _find_listed_state(b) is False, _quote_listed_state),

@@ -151,6 +151,7 @@ REGISTRATIONS = pa.schema(
         column("listed_state", TEXT, "its state in a broker list, as written; null = the list has none"),
         column("in_model", FLAG, "a broker of a cluster model; null = not in one"),
         column("reported_live", FLAG, "live, or down, as a tool says of the broker itself; null = none does"),
+        column("redpanda_live", FLAG, "live, or down, as Redpanda's own tools say; null = none does"),
         _FENCED,
         column("shown_fenced", FLAG, "fenced in a list of the brokers as they are now; null = no such list shows it"),
         column("controller", FLAG, "the active controller; null = not shown"),
@@ -181,6 +182,8 @@ USAGE = pa.schema(
         column("unknown_replicas", LONG, "replicas of partitions of which no source shows leader and ISR"),
         column("filtered_replicas", LONG, "replicas of topics of which the sources may not show every partition"),
         column("disputed_replicas", LONG, "replicas in partitions that are quarantined because two sources differ"),
+        column("old_replicas", LONG, "replicas of partitions that show that the cluster is older than Kafka 3.7"),
+        column("new_replicas", LONG, "replicas of partitions that show that the cluster is not"),
     ]
 )
 BROKERS = pa.schema(

@@ -4,7 +4,7 @@
 shows that it is down.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,13 +31,15 @@ def count_usage(
     fully_shown: npt.NDArray[np.bool_],
     deleted_topics: Collection[str] = (),
     disputed: pa.Table = _NO_PARTITIONS,
+    versions: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None = None,
 ) -> pa.Table:
     """Count what each broker does in n partitions (schema PARTITIONS); returns schema USAGE.
 
     fully_shown: bool (n), whether the sources surely show every partition of the topic, and so no selection of them;
     deleted_topics: those marked for deletion; disputed: the different statements on partitions that are quarantined
-    because of them (replicas, ISR and leader).
+    because of them (replicas, ISR and leader); versions: see `find_versions`, None = nothing shows them.
     """
+    is_old, is_new = versions or (np.zeros(partitions.num_rows, dtype=np.bool_),) * 2
     replicas, isr, elr, last_elr = (to_lists(partitions[name]) for name in ("replicas", "isr", "elr", "last_known_elr"))
     leader = to_numpy(partitions["leader"], -1).astype(np.int64)
     knows_leader = is_valid(partitions["leader"])
@@ -77,6 +79,8 @@ def count_usage(
         "unknown_replicas": replicas.values[is_voter & ~is_known],
         "filtered_replicas": replicas.values[is_voter & is_known & ~fully_shown[row]],
         "disputed_replicas": _list_brokers(disputed),
+        "old_replicas": replicas.values[is_old[row]],
+        "new_replicas": replicas.values[is_new[row]],
     }
     # Each part has few distinct ids; sorting all replicas at once costs more than all the rest.
     distinct = {name: np.unique(part, return_counts=True) for name, part in parts.items()}
@@ -108,15 +112,30 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
     # Its output is long: of one broker alone, people have cut off the others.
     has_api_versions = sum(bool(row["has_api_versions"]) for row in declared.values()) > 1
     defaults = {**dict.fromkeys(registrations.schema.names), **dict.fromkeys(USAGE.names, 0)}
+    caps = _find_version(declared.values(), used.values())
     rows = []
     for broker_id in sorted(declared.keys() | used.keys()):
         row = {**defaults, **declared.get(broker_id, {}), **used.get(broker_id, {}), "broker_id": broker_id}
         row.update(others_are_registered=has_full_listing, others_have_api_versions=has_api_versions)
         row["live"], row["live_reason"] = find_evidence(row)
         row.update(draining=bool(row["draining"]), controller=bool(row["controller"]))
+        row["caps_min_isr"] = caps if row["caps_min_isr"] is None else row["caps_min_isr"]
         rows.append({name: row[name] for name in BROKERS.names})
     brokers = pa.Table.from_pylist(rows, BROKERS)
     return brokers, find_leading_down_brokers(brokers)
+
+
+def _find_version(declared: Iterable[Mapping[str, Any]], used: Iterable[Mapping[str, Any]]) -> bool | None:
+    """Return whether all brokers whose version no source shows run Kafka 3.7 or later; None = not known.
+
+    What the output of tools shows is weaker than what brokers say of themselves: an old tool may ask new brokers.
+    """
+    if any(broker["caps_min_isr"] is not None for broker in declared):
+        return None
+    used = list(used)
+    if any(broker["new_replicas"] for broker in used):
+        return True
+    return False if any(broker["old_replicas"] for broker in used) else None
 
 
 def get_caps(brokers: pa.Table) -> list[bool | None]:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats import shell_commands
 from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, names_a_cluster
-from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, UNDER_MIN_ISR
+from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, NO_OTHERS, UNDER_MIN_ISR
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
 from pipelines.ingest.mentions import MENTIONS
 from pipelines.ingest.merge.entities import WARNINGS
@@ -93,7 +93,8 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     is_needless = to_flags(facts["is_selection"]) & (shows_all | (is_below & ~has_failed))
     is_needless |= to_flags(facts["until_listing"]) & ~is_below
     is_shown = is_valid(facts["warning"]) & ~is_needless
-    rows = _count_mentions(facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist())
+    warned = facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist()
+    rows = _count_mentions(_leave_out_repeated(warned))
     rows += [*_compare_servers(facts), *_find_offline_in_sync(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record
     for row in rows:
@@ -101,6 +102,19 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
         if row["warning"] not in known["warning"]:
             known["warning"] += f"; {row['warning']}"
     return pa.Table.from_pylist(list(warnings.values()), WARNINGS)
+
+
+def _leave_out_repeated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of WARNINGS with the first of each file that says that topics are missing.
+
+    A command and the header of its output both say it.
+    """
+    first: dict[str, int] = {}
+    is_one = [row["warning"].endswith(NO_OTHERS) for row in rows]
+    for row in (row for row, says_it in zip(rows, is_one, strict=True) if says_it):
+        first[row["source"]] = min(row["line_number"], first.get(row["source"], row["line_number"]))
+    pairs = zip(rows, is_one, strict=True)
+    return [row for row, says_it in pairs if not says_it or row["line_number"] == first[row["source"]]]
 
 
 def _is_below_listings(shard: ShardFacts, facts: pa.Table) -> npt.NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from pipelines.ingest.formats import (
     kraft_log,
     log_dirs,
     metadata_shell,
+    rpk,
     zookeeper_cli,
 )
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
@@ -46,8 +47,8 @@ class RecordOutcome(StrEnum):
 class ShardFacts:
     """The facts of one shard, and what merging finds out about them.
 
-    `facts` has schema SOURCED_FACTS, and `answers`, `has_api_versions`, `shown_fenced`, `from_full_listing` (bool),
-    `source_index` (by name), `format_rank`, `fact` (row).
+    `facts` has schema SOURCED_FACTS, and `answers`, `has_api_versions`, `shown_fenced`, `redpanda_live`,
+    `from_full_listing` (bool), `source_index` (by name), `format_rank`, `fact` (row).
     `statements` are those neither ignored nor rejected; those of KRaft logs as they are at the log's end.
     """
 
@@ -69,6 +70,8 @@ class ShardFacts:
             "fact": pa.array(np.arange(facts.num_rows)),
         }
         is_listing = pc.is_in(facts["format"], pa.array(FENCED_LISTS))
+        is_redpanda = pc.equal(facts["format"], rpk.FORMAT.name)
+        columns["redpanda_live"] = pc.if_else(is_redpanda, facts["reported_live"], unknown)
         columns["shown_fenced"] = pc.if_else(is_listing, facts["fenced"], unknown)
         facts = facts.set_column(facts.schema.get_field_index("registered"), "registered", registered)
         for name, values in columns.items():

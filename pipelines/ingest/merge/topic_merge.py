@@ -18,12 +18,22 @@ from pipelines.ingest.merge.entities import LOADS, TOPICS
 from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.columns import is_valid, to_codes, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import row_of
+from udfs.failures.kernels.election import Bools
 from udfs.plurals import count_of
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
-_FIELDS = ("topic_id", "partition_count", "replication_factor", "configs", "marked_for_deletion", *LOAD_FIELDS)
+_VERSION = "caps_min_isr"
+_FIELDS = (
+    "topic_id",
+    "partition_count",
+    "replication_factor",
+    "configs",
+    "marked_for_deletion",
+    _VERSION,
+    *LOAD_FIELDS,
+)
 DESCRIBE = describe.FORMAT.name
 _TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
 _NAMED_PARTITIONS = 20  # of those that are missing
@@ -82,6 +92,18 @@ def merge_defaults(shard: ShardFacts) -> dict[str, str]:
             if used != value and is_home:
                 shard.add_conflict("all topics", facts, Conflict(f"config {key}", row, first), values=(used, value))
     return defaults
+
+
+def find_versions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> tuple[Bools, Bools]:
+    """Return which of n partitions show that the cluster is older than Kafka 3.7, and which that it is not: bool (n).
+
+    What the output of a tool shows of the cluster as a whole holds for all of them. Only Kafka 3.8 and later have ELRs.
+    """
+    of_cluster = set(shard.select(FactKind.TOPIC_DEFAULTS)[_VERSION].to_pylist())
+    old = [topic for topic, fields in declared.items() if fields.get(_VERSION) is False]
+    is_old = to_flags(pc.is_in(partitions["topic"], pa.array(old, pa.string())))
+    is_new = is_valid(partitions["elr"]) | is_valid(partitions["last_known_elr"])
+    return is_old | (False in of_cluster), is_new | (True in of_cluster)
 
 
 def _merge_configs(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> dict[int, dict[str, str]]:

@@ -10,6 +10,7 @@ import pytest
 from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.verdict.statements import VerdictPoint
 from udfs.failures.topic_defaults import TopicDefaults
 
 # One replica, min.insync.replicas=2: Kafka 3.6 accepts nothing with acks=all, Kafka 3.7 does.
@@ -46,6 +47,19 @@ def write_shell(highest: int) -> str:
     )
 
 
+def write_configs(protocol: str) -> str:
+    return f"All configs for broker 1 are:\n  inter.broker.protocol.version={protocol} sensitive=false synonyms={{}}\n"
+
+
+def write_listing(topic: str, elr: str = "") -> str:
+    return f"{topic}\n\tTopic: z\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1{elr}\n"
+
+
+def write_features(supported: str, finalized: str) -> str:
+    versions = f"SupportedMaxVersion: {supported}\tFinalizedVersionLevel: {finalized}"
+    return f"Feature: metadata.version\tSupportedMinVersion: 1\t{versions}\tEpoch: 5\n"
+
+
 def load(folder: Path, *texts: str) -> Snapshot:
     for number, text in enumerate(texts):
         (folder / f"{number}.txt").write_text(text)
@@ -62,6 +76,25 @@ def load(folder: Path, *texts: str) -> Snapshot:
         (write_log(15), True),
         (write_shell(14), False),
         (write_shell(20), True),
+        # What tools show of the cluster as a whole.
+        (write_configs("2.8-IV1"), False),
+        (write_configs("3.9-IV0"), True),
+        (write_features("3.6-IV2", "3.5-IV2"), False),
+        (write_features("4.0-IV3", "3.7-IV4"), True),
+        (write_features("14", "14"), False),
+        (
+            '{"path":"/brokers/ids/1","data":{"version":4,"host":"b1","port":1,"endpoints":["PLAINTEXT://b1:1"]}}\n',
+            False,
+        ),
+        ('{"path":"/brokers/topics/z","data":{"version":2,"partitions":{"0":[1]}}}\n', False),
+        ("ID  HOST  PORT  RACK  STATE     ENDPOINT_TYPE\n1   b1    1     null  unfenced  broker\n", True),
+        (write_listing("Topic:z\tPartitionCount:1\tReplicationFactor:1\tConfigs:"), False),
+        (
+            write_listing("Topic: z\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: ", "\tElr: \tLastKnownElr: "),
+            True,
+        ),
+        # What brokers say of themselves is stronger than an old tool.
+        (write_api_versions(10) + "Topic:z\tPartitionCount:1\tReplicationFactor:1\tConfigs:\n", True),
     ],
 )
 def test_the_version_of_a_source_decides(tmp_path: Path, text: str, caps: bool) -> None:
@@ -71,6 +104,7 @@ def test_the_version_of_a_source_decides(tmp_path: Path, text: str, caps: bool) 
     for setting in (False, True):
         verdict = evaluate_brokers(snapshot, TopicDefaults(cap_min_insync_replicas=setting)).verdict
         assert (UNDER_MIN_ISR in [point.text for point in verdict.points]) is not caps
+        assert not any(point.kind == "unknown_version" for point in verdict.points)
 
 
 @pytest.mark.parametrize("text", [write_shell(9).replace("metadata.version: 1-9", ""), "  Produce(0): 0 to 9,\n"])
@@ -79,3 +113,46 @@ def test_without_a_version_the_setting_decides(tmp_path: Path, text: str) -> Non
     for setting in (False, True):
         verdict = evaluate_brokers(snapshot, TopicDefaults(cap_min_insync_replicas=setting)).verdict
         assert (UNDER_MIN_ISR in [point.text for point in verdict.points]) is not setting
+        (point,) = (point for point in verdict.points if point.kind == "unknown_version")
+        assert point.text == (
+            "1 partition has fewer replicas than min.insync.replicas, and no source shows the version of Kafka: before "
+            "3.7, it blocks acks=all producers now; from 3.7 on, it does not: a (1), with replication factor 1."
+        )
+
+
+def test_partitions_with_too_few_replicas_need_replicas_and_no_patience(tmp_path: Path) -> None:
+    lines = (
+        "Topic:t\tPartitionCount:1\tReplicationFactor:2\tConfigs:min.insync.replicas=3\n"
+        "\tTopic: t\tPartition: 0\tLeader: 5\tReplicas: 5,6\tIsr: 5,6\n"
+    )
+    (point,) = find_blocked(load(tmp_path, lines))
+    assert point.step == (
+        "add brokers and then replicas, as waiting does not help, or lower min.insync.replicas: kafka-configs "
+        "--bootstrap-server localhost:9092 --alter --entity-type topics --entity-name t "
+        "--add-config min.insync.replicas=2"
+    )
+    lines += (
+        "Topic:u\tPartitionCount:1\tReplicationFactor:3\tConfigs:min.insync.replicas=2\n"
+        "\tTopic: u\tPartition: 0\tLeader: 7\tReplicas: 7,8,9\tIsr: 7\n"
+    )
+    (point,) = find_blocked(load(tmp_path, lines))
+    assert point.step == (
+        "where replicas are fewer than min.insync.replicas (1 partition), add replicas, as waiting does not help: "
+        "kafka-placement plan SOURCE --goal rf --rf 4 --topics t --out plan-CLUSTER-rf; or lower min.insync.replicas "
+        "to the number of replicas; then watch the replicas catch up: kafka-topics --bootstrap-server localhost:9092 "
+        "--describe --under-min-isr-partitions"
+    )
+
+
+def find_blocked(snapshot: Snapshot) -> list[VerdictPoint]:
+    points = evaluate_brokers(snapshot, TopicDefaults()).verdict.points
+    return [point for point in points if point.kind == "under_min_isr"]
+
+
+def test_more_replicas_than_min_insync_replicas_are_named_also_where_it_is_capped(tmp_path: Path) -> None:
+    lines = (
+        "Topic: t\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: min.insync.replicas=3\n"
+        "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"
+    )
+    points = evaluate_brokers(load(tmp_path, lines, write_api_versions(10, 10, 10, 10)), TopicDefaults()).verdict.points
+    assert any("--goal rf --rf 4 --topics t" in point.step for point in points)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.ingest.format_registry import FORMATS
 from pipelines.ingest.formats import kcat
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind, Records, parse_each
+from pipelines.ingest.sources import Source
 
 from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, find_formats, reasons, shorten
 from .test_sections import load
@@ -127,3 +131,43 @@ def test_many_partitions_take_linear_time() -> None:
     assert find_formats(text) == ["kcat"]
     assert kcat.FORMAT.parse_facts(kcat.FORMAT.read_records(text, "x")).num_rows == 200_004
     assert time.monotonic() - begin < 20
+
+
+def test_a_command_and_its_header_warn_once_that_other_topics_may_be_missing(tmp_path: Path) -> None:
+    text = """$ kcat -b b1 -L -t tolls
+Metadata for tolls (from broker 1: b1:9092/1):
+ 1 brokers:
+  broker 1 at b1:9092
+ 1 topics:
+  topic "tolls" with 1 partitions:
+    partition 0, leader 1, replicas: 1, isrs: 1
+"""
+    (tmp_path / "a.txt").write_text(text)
+    warnings = load_snapshot(Source("a", (tmp_path / "a.txt",))).warnings.to_pylist()
+    assert [row["warning"] for row in warnings] == ["-t tolls shows one topic: no answer covers the others"]
+    (tmp_path / "a.txt").write_text(
+        text[text.index("Metadata") :] + text[text.index("Metadata") :].replace("tolls", "x")
+    )
+    warnings = load_snapshot(Source("a", (tmp_path / "a.txt",))).warnings.to_pylist()
+    assert [row["warning"] for row in warnings] == [
+        "the headers show only the topics tolls, x: no answer covers the others"
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Partition 0 - leader: 1, replicas: [1, 2], isrs: [2, 1]",
+        "    partition 0: leader=1, replicas=[1, 2], isrs=[2, 1]",
+        "Partition 0 leader: 1, replicas: [1, 2], isrs: [2, 1]",
+        "partition 0, leader 1, replicas: 1,2, isrs: 2,1",
+    ],
+)
+@pytest.mark.parametrize(
+    "head", ["Topic: a with 1 partitions", "topic a with 1 partition(s):", 'topic "a" with 1 partitions:']
+)
+def test_listings_of_programs_in_python_are_read(head: str, line: str) -> None:
+    records = FORMATS["kcat"].read_records(f"{head}\n{line}\n", "x")
+    assert find_formats(f"{head}\n{line}\n") == ["kcat"]
+    rows = [row for row in FORMATS["kcat"].parse_facts(records).to_pylist() if row["kind"] == FactKind.PARTITION]
+    assert [(row["topic"], row["leader"], row["replicas"], row["isr"]) for row in rows] == [("a", 1, [1, 2], [2, 1])]

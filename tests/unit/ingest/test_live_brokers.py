@@ -35,7 +35,7 @@ UNKNOWN_STATE = "only in partitions of which no source shows leader and ISR"
 WAITING = "only in leaderless partitions, whose ISR no broker can join"
 FILTERED = "only in a filtered or incomplete listing"
 LAGS = "in no ISR of its 1 replica, which may only lag"
-SHOWN_AS_DOWN = "shown as down by rpk cluster health, Cruise Control or a Java client"
+SHOWN_AS_DOWN = "shown as down by rpk, Cruise Control or a Java client"
 DELETED = {"kind": "topic", "topic": "t", "marked_for_deletion": True}
 
 
@@ -270,7 +270,7 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
     "shown as live": (
         [broker(3, reported_live=True, format="cruise-control"), header(), LED_BY_1],
         True,
-        "shown as live by rpk cluster health or Cruise Control",
+        "shown as live by rpk or Cruise Control",
     ),
     "no answer": (
         [broker(3, registered=False, format="broker-api-versions")],

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
+from pipelines.verdict.levels import Level
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 from .facts import SAMPLES
 
@@ -61,3 +64,15 @@ def test_a_paste_gives_what_stands_beside_it(path: Path) -> None:
 def test_the_readme_explains_every_paste() -> None:
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in PASTES if f"| `{path.name}` |" not in readme] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("kcat-of-one-topic.json", "kcat-of-one-topic.txt", "min-isr-above-replicas.txt", "python-program.txt"),
+        *("rpk-brokers.txt", "rpk-cluster-partitions.txt", "rpk-v21.txt", "rpk-with-options.txt", "kafka-ui.json"),
+    ],
+)
+def test_the_verdict_on_a_part_or_a_sick_cluster_is_never_ok(name: str) -> None:
+    verdict = evaluate_brokers(load_snapshot(Source("paste", (FOLDER / name,))), KAFKA_DEFAULTS).verdict
+    assert verdict.level is not Level.OK

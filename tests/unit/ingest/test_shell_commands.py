@@ -79,6 +79,22 @@ def name_option(command: str) -> str | None:
             "--topic a shows one topic",
         ),
         ("The output of `kafka-topics --describe --topic a`:", "--topic a shows one topic"),
+        # Commands that run the tool.
+        ('dsh -g brokers -- "kcat -L -t tolls"', "-t tolls shows one topic"),
+        ("pssh -H b1 -i 'kafka-topics --bootstrap-server b1:1 --describe --topic a'", "--topic a shows one topic"),
+        ("$ parallel kcat -b b1 -L -t {} ::: tolls", "-t {} shows only some topics"),
+        ("k exec -it kafka-0 -- kcat -L -t tolls", "-t tolls shows one topic"),
+        ('gcloud compute ssh b1 --command="kcat -L -t tolls"', "-t tolls shows one topic"),
+        ("sudo -u kafka kcat -L -t tolls", "-t tolls shows one topic"),
+        ('su - kafka -c "kcat -L -t tolls"', "-t tolls shows one topic"),
+        ("ansible b1 -m shell -a 'kafka-topics --describe --under-replicated-partitions'", "--under-replicated-partit"),
+        # Values of rpk's options are no topics.
+        ("$ rpk topic describe tolls -p -X brokers=10.9.0.4:9092", "rpk topic describe tolls shows one topic"),
+        ("$ rpk topic describe --brokers 10.9.0.4:9092 tolls", "rpk topic describe tolls shows one topic"),
+        ("$ rpk -X brokers=10.9.0.4:9092 topic describe tolls", "rpk topic describe tolls shows one topic"),
+        ("$ rpk cluster partitions list tolls", "rpk cluster partitions list tolls shows one topic"),
+        ("$ rpk cluster partitions list --all -p 0,1", "-p shows only some partitions"),
+        ("$ rpk cluster info -d tolls", "rpk cluster info tolls shows one topic"),
     ],
 )
 def test_a_command_that_shows_only_some_partitions_warns(command: str, warning: str) -> None:

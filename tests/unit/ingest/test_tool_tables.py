@@ -260,6 +260,55 @@ def test_a_damaged_line_of_rpk_cluster_health_is_rejected(line: str) -> None:
     assert fact["kind"] == FactKind.REJECTED
 
 
+STATES = """ID  HOST  PORT   RACK  CORES  MEMBERSHIP  IS-ALIVE  VERSION  UUID
+0*  b0    33145  a     4      active      true      24.3.1   u0
+1   b1    33145        4      active      true      24.3.1   u1
+2   b2    33145  b     4      draining    false              u2
+7   -     -      -     -      -           -         -        u7
+"""
+
+
+@pytest.mark.parametrize("prefix", ["", "> "])
+def test_brokers_of_rpk_have_states_and_racks_also_beside_empty_cells(prefix: str) -> None:
+    text = "".join(f"{prefix}{line}\n" for line in STATES.splitlines())
+    rows = FORMATS["rpk"].parse_facts(FORMATS["rpk"].read_records(text, "x")).to_pylist()
+    brokers = [row for row in rows if row["kind"] == FactKind.BROKER]
+    assert [tuple(row[name] for name in ("broker_id", "rack", "reported_live", "draining")) for row in brokers] == [
+        (0, "a", True, None),
+        (1, None, True, None),
+        (2, "b", False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("0  1  [1 2]  120", "lacks a list of brokers that the header above has"),
+        ("0  1  [1 2]  [1", "lacks a list of brokers that the header above has"),
+    ],
+)
+def test_a_row_of_rpk_without_a_column_of_its_header_is_rejected(row: str, reason: str) -> None:
+    text = f"$ rpk topic describe t\nPartition  Leader  Replicas  In-Sync Replicas  High Watermark\n{row}\n"
+    rows = FORMATS["rpk"].parse_facts(FORMATS["rpk"].read_records(text, "x")).to_pylist()
+    assert reason in rows[-1]["reasons"][0]
+
+
+def test_a_disabled_partition_and_an_error_of_rpk_are_warnings(tmp_path: Path) -> None:
+    text = (
+        "NAMESPACE  TOPIC  PARTITION  LEADER-ID  REPLICA-CORE  DISABLED\n"
+        "kafka      t      0          -          1-0, 2-1      true\n"
+        "redpanda   controller  0     1          1-0           false\n"
+    )
+    snapshot = load(tmp_path, text)
+    (row,) = snapshot.partitions.to_pylist()
+    assert (row["topic"], row["leader"], row["replicas"]) == ("t", -1, [1, 2])
+    assert [row["warning"] for row in snapshot.warnings.to_pylist()] == ["t-0 is disabled: its clients are rejected"]
+    row = "0  1  4  [1 2]  []  NOT_LEADER_FOR_PARTITION  0  17"
+    text = f"$ rpk topic describe t\nPARTITION  LEADER  EPOCH  REPLICAS  OFFLINE-REPLICAS  LOAD-ERROR  X  Y\n{row}\n"
+    facts = FORMATS["rpk"].parse_facts(FORMATS["rpk"].read_records(text, "x")).to_pylist()
+    assert "rpk reports an error of t-0: NOT_LEADER_FOR_PARTITION" in [fact["warning"] for fact in facts]
+
+
 def test_a_broker_that_a_java_client_knows_by_its_id_alone_is_down(tmp_path: Path) -> None:
     text = (
         "(name=t, internal=false, partitions=(partition=0, leader=b1:9092 (id: 1 rack: null), "

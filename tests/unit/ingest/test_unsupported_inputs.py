@@ -14,6 +14,7 @@ from pipelines.ingest.format_registry import check_source, list_problems, read_f
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source
 from pipelines.ingest.text import MAX_FILE_BYTES
+from pipelines.ingest.unreadable_files import explain_unused_text
 from pipelines.ingest.unsupported_tables import find_table
 
 from .facts import BAD_DIR, FORMATS_DIR
@@ -257,3 +258,19 @@ def test_a_checkpoint_of_a_broker_that_no_cluster_can_have_is_explained(tmp_path
     file.write_text("0\n1\norders 0 1\n")
     with pytest.raises(SourceError, match="does not show which broker"):
         load_snapshot(Source("c", (file,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("```\nfoo bar baz\n```\n", "it begins with 'foo bar baz'"),
+        ("{code:title=x}\n<pre>\n...\nfoo bar baz\n</pre>\n{code}\n", "it begins with 'foo bar baz'"),
+        ("```\n1\n2\n```\n", "is perhaps a list of brokers without a header"),
+        ("```\nhost,az\nb1,a\n```\n", "is perhaps a list of brokers, but with columns that are not read: 'host,az'"),
+        ("```\norders\naudit\n```\n", "is a list of names, as of kafka-topics --list"),
+        ("```\n$ kafka-topics --describe\n```\n", "the command printed nothing"),
+        ("```\n```\n", "it has no text but marks"),
+    ],
+)
+def test_marks_around_a_paste_are_none_of_it(text: str, problem: str) -> None:
+    assert problem in str(explain_unused_text(text, "x"))
