@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 import logging
-import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import methodcaller
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -22,7 +22,10 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Of
 from kafka.structs import TopicPartition
 
 from pipelines.errors import SourceError
+from pipelines.live.answering_client import AnsweringClient, NoAnswerError, NoServerError, Patience
 from pipelines.live.client_properties import ClientProperties
+from pipelines.live.connection_errors import describe_error, explain_servers
+from udfs.plurals import join_names
 
 Key = tuple[str, int]  # topic, partition
 ReplicaLogDirs = dict[tuple[str, int, int], str]  # path of the log dir by topic, partition and broker
@@ -41,6 +44,8 @@ _BROKER_CONFIGS = (
 _ELR_FEATURE = "eligible.leader.replicas.version"
 # Between attempts: in all longer than broker.session.timeout.ms, as brokers may name a failed one as controller.
 _PAUSES_S = (0.5, 1.0, 2.0, 3.0, 4.0)
+_PATIENCE_S = 12.0  # for all that does not answer, unless client.properties have a longer time for one request
+_MAX_NAMED = 4  # brokers that a message names
 _CHUNK = 500  # topics or partitions in a request
 _DENIED = (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError)
 _UNSUPPORTED = (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError)
@@ -107,9 +112,18 @@ Reassignments = dict[Key, OngoingReassignment]
 class KafkaFault(SourceError):
     """A cluster did not answer as needed. problem: what was tried, and how it failed."""
 
-    def __init__(self, servers: str, problem: str, remedy: str, *, is_denied: bool = False) -> None:
+    def __init__(
+        self,
+        servers: str,
+        problem: str,
+        remedy: str,
+        *,
+        is_denied: bool = False,
+        missing: tuple[str, str] | None = None,
+    ) -> None:
         super().__init__(servers, problem, remedy)
         self.problem = problem
+        self.missing = missing  # what was not answered, and why
         self.is_denied = is_denied  # an ACL is missing, so that trying again is of no use
 
 
@@ -128,6 +142,11 @@ class KafkaConnection:
     properties: ClientProperties
     _client: KafkaAdminClient | None = None
     _has_answered: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        request_s, connect_s = self.properties.request_timeout_ms / 1000, self.properties.connect_timeout_ms / 1000
+        self._patience = Patience(request_s, connect_s, max(_PATIENCE_S, request_s, connect_s))
 
     def __enter__(self) -> Self:
         """Return the connection, which the first call opens."""
@@ -214,14 +233,14 @@ class KafkaConnection:
     def _describe_broker(self, broker: int, keys: Sequence[str]) -> Mapping[str, Any]:
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker), dict.fromkeys(keys))
         what = f"the configs of broker {broker}"
-        answer = self.ask(what, methodcaller("describe_configs", [resource], config_filter="all"))
+        answer = self.ask(what, methodcaller("describe_configs", [resource], config_filter="all"), broker=broker)
         entries: Mapping[str, Any] = answer.get("broker", {}).get(str(broker), {})
         return entries
 
     def describe_log_dirs(self, broker: int) -> list[dict[str, Any]]:
         """Describe the log dirs of a broker, in the form of DescribeLogDirs. Raises: KafkaFault if it has no answer."""
         what = f"the log directories of broker {broker}"
-        answers = self.ask(what, methodcaller("describe_log_dirs", brokers=[broker]))
+        answers = self.ask(what, methodcaller("describe_log_dirs", brokers=[broker]), broker=broker)
         dirs: list[dict[str, Any]] = next((answer["log_dirs"] for answer in answers if answer["broker"] == broker), [])
         if not dirs:
             raise _make_denied(self.servers, what, "an empty answer")
@@ -246,18 +265,21 @@ class KafkaConnection:
         answer = self.ask("the log end offsets", methodcaller("list_partition_offsets", specs))
         return {(key.topic, key.partition): one.offset for key, one in answer.items() if one.offset >= 0}
 
-    def ask(self, what: str, call: Callable[[KafkaAdminClient], Any], *, changes: bool = False) -> Any:
+    def ask(
+        self, what: str, call: Callable[[KafkaAdminClient], Any], *, changes: bool = False, broker: int | None = None
+    ) -> Any:
         """Call the client; if that fails, try again with a new connection, as another broker may have to take over.
 
         what: the object of the call, for messages. changes: whether it changes the cluster: such a call is sent once,
-        as it may have had its effect though its answer is lost. Raises: KafkaFault, which says what failed.
+        as it may have had its effect though its answer is lost. broker: the only one that can answer, None = any; calls
+        of several brokers may run at once. Raises: KafkaFault, which says what failed.
         """
-        pauses = () if changes else _PAUSES_S
+        pauses = () if changes else _PAUSES_S[:1] if broker is not None else _PAUSES_S
         for pause in (*pauses, None):
+            begin = time.monotonic()
             try:
-                if self._client is None:
-                    self._client = self._open()
-                answer = call(self._client)
+                client = self._get_client()
+                answer = call(client)
                 self._has_answered = True
                 return answer
             except _UNSUPPORTED:
@@ -268,14 +290,31 @@ class KafkaConnection:
                 if pause is None or not self._has_answered:  # a cluster that never answered has a wrong address
                     raise
             except (errors.KafkaError, OSError, RuntimeError) as error:  # RuntimeError: no controller was found
-                self.close()
-                if pause is None:
-                    problem = f"no answer about {what}: {describe_error(error)}"
-                    raise KafkaFault(
-                        self.servers, problem, "Repeat the command when the cluster is reachable"
-                    ) from None
+                self._patience.lose(begin)
+                is_silent = isinstance(error, NoAnswerError) and error.broker is not None
+                if broker is None and not is_silent:
+                    self.close()
+                if pause is None or self._patience.is_over or (is_silent and broker is not None):
+                    raise self._make_fault(what, error) from None
+                if is_silent:
+                    continue  # another broker is asked
             time.sleep(pause)
         raise AssertionError("unreachable")
+
+    def _make_fault(self, what: str, error: BaseException) -> KafkaFault:
+        """Return the error of a call without an answer, which names the brokers that do not answer."""
+        causes = [error.text if isinstance(error, NoAnswerError) else describe_error(error)]
+        if not isinstance(error, NoAnswerError) or error.broker is None:
+            causes += self._patience.list_problems()
+        cause = join_names(dict.fromkeys(causes), _MAX_NAMED)
+        remedy = "Restart what does not answer, or repeat the command when it does"
+        return KafkaFault(self.servers, f"no answer about {what}: {cause}", remedy, missing=(what, cause))
+
+    def _get_client(self) -> KafkaAdminClient:
+        with self._lock:
+            if self._client is None:
+                self._client = self._open()
+            return self._client
 
     def _open(self) -> KafkaAdminClient:
         properties = self.properties
@@ -288,40 +327,16 @@ class KafkaConnection:
             }
         if properties.uses_tls:
             options["ssl_context"] = properties.make_ssl_context()
-        timeout_ms = min(properties.request_timeout_ms, properties.connect_timeout_ms)
-        self._check_listeners(timeout_ms / 1000)
         try:
-            return KafkaAdminClient(
-                bootstrap_servers=self.servers.split(","),
+            return AnsweringClient(
+                self._patience,
+                bootstrap_servers=[server.strip() for server in self.servers.split(",")],
                 client_id=properties.client_id,
                 security_protocol=properties.security_protocol,
-                request_timeout_ms=properties.request_timeout_ms,
-                bootstrap_timeout_ms=timeout_ms,
                 **options,
             )
-        except (errors.KafkaError, OSError, ValueError) as error:
-            # A wrong password, a TLS mismatch and an unreachable host look alike.
-            user = f", user {properties.username}" if properties.username else ""
-            raise KafkaFault(
-                self.servers,
-                f"no connection within {timeout_ms / 1000:g} s (security.protocol={properties.security_protocol}"
-                f"{user}): {describe_error(error)}",
-                "Check that a broker listens there, that its listener has this security.protocol, and that "
-                "certificates, user name and password are right (--command-config FILE)",
-            ) from None
-
-    def _check_listeners(self, seconds: float) -> None:
-        """Check that one of the servers accepts connections: the client would try to connect for as long as it may."""
-        problems = []
-        for server in self.servers.split(","):
-            host, _, port = server.strip().rpartition(":")
-            try:
-                socket.create_connection((host.strip("[]"), int(port)), seconds).close()
-            except (OSError, OverflowError) as error:
-                problems.append(f"{server.strip()}: {getattr(error, 'strerror', None) or error}")
-            else:
-                return
-        raise KafkaFault(self.servers, f"no connection ({'; '.join(problems)})", "Check that a broker listens there")
+        except NoServerError as error:
+            raise KafkaFault(self.servers, *explain_servers(error.causes, properties)) from None
 
     def close(self) -> None:
         """Close the connection; the next call opens it anew."""
@@ -345,13 +360,6 @@ def _describe_cluster(client: KafkaAdminClient) -> Any:
     except KeyError:
         metadata = client._manager.run(client._get_cluster_metadata, [])
         return metadata | {"brokers": [broker | {"broker_id": broker["node_id"]} for broker in metadata["brokers"]]}
-
-
-def describe_error(error: BaseException) -> str:
-    """Describe an error of the client in a few words, without what was sent."""
-    text = str(error).partition("\n")[0]
-    name = type(error).__name__.removesuffix("Error")
-    return f"{name}: {text[:200]}" if text and "Request" not in text else name
 
 
 def _is_set(entry: Mapping[str, Any]) -> bool:

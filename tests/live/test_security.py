@@ -43,6 +43,13 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
         "listener.name.secure.ssl.keystore.location": str(folder / "server.pem"),
         "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.secure.plain.sasl.jaas.config": login,
+        "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": login,
+        "listener.name.mutual.ssl.keystore.type": "PEM",
+        "listener.name.mutual.ssl.keystore.location": str(folder / "server.pem"),
+        "listener.name.mutual.ssl.truststore.type": "PEM",
+        "listener.name.mutual.ssl.truststore.location": str(folder / "ca.pem"),
+        "listener.name.mutual.ssl.client.auth": "required",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:ann",
     }
