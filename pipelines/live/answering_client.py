@@ -25,9 +25,12 @@ _PASSED_ON = frozenset(
         *("IncrementalAlterConfigsRequest", "AlterConfigsRequest"),
     )
 )
+# Requests that change something. One that is given up may have had its effect, so they get more time.
+_CHANGES = _PASSED_ON - {"ListPartitionReassignmentsRequest"} | {"AlterReplicaLogDirsRequest"}
+_CHANGE_S = 15.0
 _SILENT_S = 60.0  # for so long, a silent broker is not asked again; a command that only reads takes less
 _GRACE_S = 0.1  # to read what arrived while the client was busy with another answer
-_LEAST_S = 1.0  # that any request waits
+_LEAST_S = 3.0  # that any request waits
 
 
 class NoAnswerError(errors.KafkaError):  # type: ignore[misc]
@@ -86,13 +89,19 @@ class Patience:
         until, problem = self._silent.get(broker, (0.0, ""))
         return problem if until > time.monotonic() else None
 
+    def list_silent(self) -> list[int]:
+        """List the brokers that do not answer."""
+        return [broker for broker in sorted(self._silent) if self.explain(broker) is not None]
+
     def list_problems(self) -> list[str]:
         """List what is wrong with the brokers that do not answer."""
-        return [problem for broker in sorted(self._silent) if (problem := self.explain(broker)) is not None]
+        return [self._silent[broker][1] for broker in self.list_silent()]
 
 
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]
     """The connections of a client. Only brokers that answer are asked."""
+
+    _bootstrap_future: Future | None
 
     def __init__(self, net: NetworkSelector, patience: Patience, **configs: Any) -> None:
         super().__init__(net, **configs)
@@ -102,10 +111,10 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         """Return a broker that answers, preferably one that is connected and idle; None without any."""
         nodes = [broker.node_id for broker in self.cluster.brokers() if self._patience.explain(broker.node_id) is None]
 
-        def count_waiting(node: int) -> float:
+        def count_waiting(node: Any) -> float:
             connection = self._conns.get(node)
             if connection is None or not connection.connected or connection.paused:
-                return 1000 + self.connection_delay(node)
+                return 1000.0 + float(self.connection_delay(node))
             return len(connection.in_flight_requests)
 
         return min(nodes, key=count_waiting, default=None)
@@ -121,7 +130,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         return self.call_soon(self._await_answer, sent, node, type(request).__name__)
 
     async def _await_answer(self, sent: Future, node: Any, request: str) -> Any:
-        limit_s = self._patience.limit_s()
+        limit_s = _CHANGE_S if request in _CHANGES else self._patience.limit_s()
         if await self._wait(sent, node, limit_s):
             return await sent
         if request in _PASSED_ON:
@@ -169,9 +178,10 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     def bootstrap_async(self, timeout_ms: float | None = None, refresh: bool = True) -> Future:
         """Ask all servers at once, and take the first answer. Raises: NoServerError."""
-        if self._bootstrap_future is None or (refresh and self._bootstrap_future.is_done):
-            self._bootstrap_future = self.call_soon(self._bootstrap)
-        return self._bootstrap_future
+        future = self._bootstrap_future
+        if future is None or (refresh and future.is_done):
+            future = self._bootstrap_future = self.call_soon(self._bootstrap)
+        return future
 
     async def _bootstrap(self) -> None:
         servers = {node.node_id: f"{node.host}:{node.port}" for node in self.cluster.bootstrap_brokers()}
@@ -246,7 +256,9 @@ class AnsweringClient(KafkaAdminClient):  # type: ignore[misc]
         self._patience = patience
         servers = configs["bootstrap_servers"]
         unknown = find_unknown_hosts((server.rpartition(":")[0] for server in servers), patience.connect_s)
-        causes = {one: OSError(text) for one in servers if (text := unknown.get(one.rpartition(":")[0].strip("[]")))}
+        causes: dict[str, BaseException] = {
+            one: OSError(text) for one in servers if (text := unknown.get(one.rpartition(":")[0].strip("[]")))
+        }
         if len(causes) == len(servers):
             raise NoServerError(causes)
         known = [server for server in servers if server not in causes]
@@ -255,10 +267,14 @@ class AnsweringClient(KafkaAdminClient):  # type: ignore[misc]
         except errors.KafkaError as error:
             self._closed = False
             self.close()
-            raise NoServerError(causes | error.causes) if isinstance(error, NoServerError) else error from None
+            raise NoServerError({**causes, **error.causes}) if isinstance(error, NoServerError) else error from None
         hosts = (broker.host for broker in self._manager.cluster.brokers())
         unknown = find_unknown_hosts(hosts, patience.limit_s(patience.connect_s))
         self._manager.run(self._manager.greet_brokers, unknown)
+
+    def list_brokers(self) -> list[int]:
+        """List the brokers that are registered and not fenced."""
+        return [broker.node_id for broker in self._manager.cluster.brokers()]
 
     async def _refresh_controller_id(self, timeout_ms: float = 5000) -> int:
         """Return the controller, or another broker if that is silent: with KRaft, each passes requests on."""

@@ -84,8 +84,8 @@ class ClientProperties:
     username: str | None = None
     password: Secret | None = None
     client_id: str = "kafka-placement"
-    request_timeout_ms: int = 8_000
-    connect_timeout_ms: int = 6_000  # until a broker has answered, and knows the user
+    request_timeout_ms: int = 6_000
+    connect_timeout_ms: int = 5_000  # until a broker has answered, and knows the user
     checks_host_name: bool = True
     truststore: Pem | None = None  # None = the system's
     keystore: Pem | None = None  # certificate chain and key of the client

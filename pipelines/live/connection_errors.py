@@ -14,8 +14,8 @@ from pipelines.live.client_properties import ClientProperties
 from udfs.plurals import join_names
 
 _CHECK_ALL = (
-    "Check that this is the port of a broker and not of a controller, that its listener has this security.protocol, and "
-    "that certificate authority, client certificate, user name and password are right (--command-config FILE)"
+    "Check that this is the port of a broker and not of a controller, that its listener has this security.protocol, "
+    "and that certificate authority, client certificate, user name and password are right (--command-config FILE)"
 )
 _CHECK_PORT = "Name the port of a broker's listener"
 _ERRNO = re.compile(r"([0-9]+) E[A-Z]+$")
@@ -69,7 +69,9 @@ def _explain_login(error: BaseException, properties: ClientProperties) -> _Expla
     tls = "SSL" if properties.uses_tls else "PLAINTEXT"
     if isinstance(error, errors.SaslAuthenticationFailedError):
         remedy = "Correct username or password in sasl.jaas.config, or sasl.mechanism (--command-config FILE)"
-        return _Explanation(f"rejects the user name or the password (sasl.mechanism={properties.sasl_mechanism})", remedy)
+        return _Explanation(
+            f"rejects the user name or the password (sasl.mechanism={properties.sasl_mechanism})", remedy
+        )
     if isinstance(error, errors.UnsupportedSaslMechanismError):
         remedy = "Set a mechanism of this listener (its sasl.enabled.mechanisms)"
         return _Explanation(f"does not have sasl.mechanism={properties.sasl_mechanism}", remedy)
@@ -95,10 +97,7 @@ def _explain_frame(length: int, properties: ClientProperties) -> _Explanation:
 def _explain_tls(text: str, properties: ClientProperties) -> _Explanation | None:
     if verified := _VERIFY.search(text):
         if "mismatch" in verified[1]:
-            remedy = (
-                "Name the broker as its certificate does, or set ssl.endpoint.identification.algorithm= (empty) to accept "
-                "any host name"
-            )
+            remedy = "Name the broker as its certificate does, or set ssl.endpoint.identification.algorithm= (empty)"
             return _Explanation(f"has a certificate of another host ({verified[1]})", remedy)
         store = properties.truststore
         place = f" in ssl.truststore.location={store.location}" if store and store.location else ""

@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import methodcaller
 from types import TracebackType
@@ -41,10 +42,11 @@ _BROKER_CONFIGS = (
     *("replica.selector.class", "remote.log.storage.system.enable", "min.insync.replicas"),
     "unclean.leader.election.enable",
 )
+_VOTERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _ELR_FEATURE = "eligible.leader.replicas.version"
 # Between attempts: in all longer than broker.session.timeout.ms, as brokers may name a failed one as controller.
 _PAUSES_S = (0.5, 1.0, 2.0, 3.0, 4.0)
-_PATIENCE_S = 12.0  # for all that does not answer, unless client.properties have a longer time for one request
+_PATIENCE_S = 8.0  # for all that does not answer, unless client.properties have a longer time for one request
 _MAX_NAMED = 4  # brokers that a message names
 _CHUNK = 500  # topics or partitions in a request
 _DENIED = (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError)
@@ -91,6 +93,7 @@ class ClusterDescription(NamedTuple):
     cluster_id: str | None
     brokers: tuple[LiveBroker, ...]
     operations: tuple[str, ...] = ()  # what the user may do on the cluster, as in ALTER; empty = not known
+    silent_brokers: tuple[int, ...] = ()  # that are registered and not fenced, but do not answer
 
 
 class OngoingReassignment(NamedTuple):
@@ -119,11 +122,13 @@ class KafkaFault(SourceError):
         remedy: str,
         *,
         is_denied: bool = False,
-        missing: tuple[str, str] | None = None,
+        acl: str | None = None,
+        cause: str | None = None,
     ) -> None:
         super().__init__(servers, problem, remedy)
         self.problem = problem
-        self.missing = missing  # what was not answered, and why
+        self.acl = acl  # that the user lacks, as in "Describe on the cluster"
+        self.cause = cause  # why there is no answer: what does not answer
         self.is_denied = is_denied  # an ACL is missing, so that trying again is of no use
 
 
@@ -140,7 +145,7 @@ class KafkaConnection:
 
     servers: str
     properties: ClientProperties
-    _client: KafkaAdminClient | None = None
+    _client: AnsweringClient | None = None
     _has_answered: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -161,12 +166,14 @@ class KafkaConnection:
     def describe_cluster(self) -> ClusterDescription:
         """Describe the brokers, fenced ones included where the cluster shows them (Kafka 4)."""
         answer = self.ask("the brokers", _describe_cluster)
-        brokers = (
+        brokers = sorted(
             LiveBroker(b["broker_id"], b["host"], b["port"], b.get("rack"), b.get("is_fenced"))
             for b in answer["brokers"]
         )
         operations = tuple(answer.get("authorized_operations") or ())
-        return ClusterDescription(answer.get("cluster_id"), tuple(sorted(brokers)), operations)
+        asked = {broker.id for broker in brokers if not broker.is_fenced}
+        silent = tuple(broker for broker in self._patience.list_silent() if broker in asked)
+        return ClusterDescription(answer.get("cluster_id"), tuple(brokers), operations, silent)
 
     def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
         """Describe all topics, without ELRs; and return the names of those that the cluster did not describe."""
@@ -219,7 +226,8 @@ class KafkaConnection:
         """Describe the configs of a broker that are not Kafka's defaults, and that matter to placement."""
         entries = self._describe_broker(broker, _BROKER_CONFIGS)
         if not entries:  # the library does not say that the user may not read them
-            raise _make_denied(self.servers, f"the configs of broker {broker}", "an empty answer")
+            what = f"the configs of broker {broker}"
+            raise _make_denied(self.servers, what, "an empty answer", acl="DescribeConfigs on the cluster")
         return {key: entry["value"] for key, entry in entries.items() if _is_set(entry) and entry["value"] is not None}
 
     def describe_own_broker_configs(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
@@ -243,7 +251,7 @@ class KafkaConnection:
         answers = self.ask(what, methodcaller("describe_log_dirs", brokers=[broker]), broker=broker)
         dirs: list[dict[str, Any]] = next((answer["log_dirs"] for answer in answers if answer["broker"] == broker), [])
         if not dirs:
-            raise _make_denied(self.servers, what, "an empty answer")
+            raise _make_denied(self.servers, what, "an empty answer", acl="Describe on the cluster")
         for log_dir in dirs:
             code = log_dir.get("error_code", 0)
             log_dir["error"] = describe_error(errors.for_code(code)()) if code else None
@@ -265,6 +273,13 @@ class KafkaConnection:
         answer = self.ask("the log end offsets", methodcaller("list_partition_offsets", specs))
         return {(key.topic, key.partition): one.offset for key, one in answer.items() if one.offset >= 0}
 
+    def list_hidden_topics(self, topics: Sequence[str]) -> list[str]:
+        """List the topics that the user may not describe: a list of all topics leaves them out like deleted ones."""
+        code = errors.TopicAuthorizationFailedError.errno
+        chunks = split_chunks(sorted(topics))
+        answers = (self.ask("the topics", methodcaller("describe_topics", chunk)) for chunk in chunks)
+        return [topic["name"] for answer in answers for topic in answer if topic["error_code"] == code]
+
     def ask(
         self, what: str, call: Callable[[KafkaAdminClient], Any], *, changes: bool = False, broker: int | None = None
     ) -> Any:
@@ -285,9 +300,14 @@ class KafkaConnection:
             except _UNSUPPORTED:
                 raise UnsupportedCall(self.servers, f"this version of Kafka does not have {what}", "") from None
             except _DENIED as error:
-                raise _make_denied(self.servers, what, type(error).__name__.removesuffix("Error"), changes) from None
+                name = type(error).__name__.removesuffix("Error")
+                is_topic = isinstance(error, errors.TopicAuthorizationFailedError)
+                acl = None if changes else f"Describe on {'topics' if is_topic else 'the cluster'}"
+                raise _make_denied(self.servers, what, name, changes, acl) from None
             except KafkaFault:
-                if pause is None or not self._has_answered:  # a cluster that never answered has a wrong address
+                self._patience.lose(begin)
+                # A cluster that never answered has a wrong address.
+                if pause is None or not self._has_answered or self._patience.is_over:
                     raise
             except (errors.KafkaError, OSError, RuntimeError) as error:  # RuntimeError: no controller was found
                 self._patience.lose(begin)
@@ -304,19 +324,32 @@ class KafkaConnection:
     def _make_fault(self, what: str, error: BaseException) -> KafkaFault:
         """Return the error of a call without an answer, which names the brokers that do not answer."""
         causes = [error.text if isinstance(error, NoAnswerError) else describe_error(error)]
+        if isinstance(error, NoAnswerError) and error.broker is None:
+            causes[0] = causes[0].replace("the controller", f"the controller{self._name_voters()}")
         if not isinstance(error, NoAnswerError) or error.broker is None:
             causes += self._patience.list_problems()
         cause = join_names(dict.fromkeys(causes), _MAX_NAMED)
         remedy = "Restart what does not answer, or repeat the command when it does"
-        return KafkaFault(self.servers, f"no answer about {what}: {cause}", remedy, missing=(what, cause))
+        return KafkaFault(self.servers, f"no answer about {what}: {cause}", remedy, cause=cause)
 
-    def _get_client(self) -> KafkaAdminClient:
+    def _name_voters(self) -> str:
+        """Name the nodes one of which is the controller, as a broker's configs do; nothing if they are not known."""
+        with suppress(errors.KafkaError, KafkaFault, OSError, RuntimeError, StopIteration):
+            client = self._get_client()  # a new one: on the old connection, brokers still wait for the controller
+            broker = next(iter(set(client.list_brokers()) - set(self._patience.list_silent())))
+            resource = ConfigResource(ConfigResourceType.BROKER, str(broker), dict.fromkeys(_VOTERS))
+            entries = client.describe_configs([resource], config_filter="all").get("broker", {})
+            texts = [one["value"] for one in entries.get(str(broker), {}).values() if one["value"]]
+            return f" ({'one of ' if ',' in texts[0] else ''}{texts[0]})" if texts else ""
+        return ""
+
+    def _get_client(self) -> AnsweringClient:
         with self._lock:
             if self._client is None:
                 self._client = self._open()
             return self._client
 
-    def _open(self) -> KafkaAdminClient:
+    def _open(self) -> AnsweringClient:
         properties = self.properties
         options: dict[str, Any] = {}
         if properties.sasl_mechanism:
@@ -345,12 +378,11 @@ class KafkaConnection:
             client.close()
 
 
-def _make_denied(servers: str, what: str, error: str, changes: bool = False) -> KafkaFault:
+def _make_denied(servers: str, what: str, error: str, changes: bool = False, acl: str | None = None) -> KafkaFault:
     permissions = "Alter and AlterConfigs" if changes else "Describe and DescribeConfigs"
-    remedy = f"Grant the user {permissions} on the cluster and its topics"
-    return KafkaFault(
-        servers, f"the user may not {'change' if changes else 'read'} {what} ({error})", remedy, is_denied=True
-    )
+    remedy = f"Grant the user {acl or f'{permissions} on the cluster and its topics'}"
+    problem = f"the user may not {'change' if changes else 'read'} {what} ({error})"
+    return KafkaFault(servers, problem, remedy, is_denied=True, acl=acl)
 
 
 def _describe_cluster(client: KafkaAdminClient) -> Any:
