@@ -30,7 +30,7 @@ _CHANGES = _PASSED_ON - {"ListPartitionReassignmentsRequest"} | {"AlterReplicaLo
 _CHANGE_S = 15.0
 _SILENT_S = 60.0  # for so long, a silent broker is not asked again; a command that only reads takes less
 _GRACE_S = 0.1  # to read what arrived while the client was busy with another answer
-_LEAST_S = 3.0  # that any request waits
+_LEAST_S = 3.0  # that any request waits, even once too much time is lost
 
 
 class NoAnswerError(errors.KafkaError):  # type: ignore[misc]
@@ -78,7 +78,8 @@ class Patience:
 
     def limit_s(self, seconds: float | None = None) -> float:
         """Return how long a request may wait. seconds: None = the usual time."""
-        return max(_LEAST_S, min(self._request_s if seconds is None else seconds, self._total_s - self._lost_s))
+        own = self._request_s if seconds is None else seconds
+        return min(own, max(_LEAST_S, self._total_s - self._lost_s))
 
     def exclude(self, broker: int, problem: str) -> None:
         """Do not ask a broker again for a while."""

@@ -26,7 +26,7 @@ from pipelines.live.kafka_connection import (
     UnsupportedCall,
     split_chunks,
 )
-from udfs.plurals import count_of, join_names
+from udfs.plurals import count_of, is_or_are, it_or_them, join_names
 
 _MAX_NAMED = 5  # topics that a sentence names
 _AND = " and "
@@ -101,8 +101,10 @@ def read_cluster(
     log_dirs = _read_brokers(problems, "log dirs", connection.describe_log_dirs, brokers)
     broker_configs = _read_brokers(problems, "configs", connection.describe_broker, brokers)
     logs = {topic["name"] for dirs in log_dirs.values() for one in dirs for topic in one["topics"]}
-    if hidden := connection.list_hidden_topics(sorted(logs - set(names) - set(layout.unreadable_topics))):
-        problems.add(f"{_name_topics(hidden)} are hidden: the user needs the ACL Describe on them")
+    undescribed = sorted(logs - set(names) - set(layout.unreadable_topics))  # hidden, or deleted in the meantime
+    if hidden := problems.catch("other topics", lambda: connection.list_hidden_topics(undescribed), []):
+        verb, pronoun = is_or_are(len(hidden)), it_or_them(len(hidden))
+        problems.add(f"{_name_topics(hidden)} {verb} hidden: the user needs the ACL Describe on {pronoun}")
     end_offsets: dict[Key, int] = {}
     if offsets:
         leaders = [

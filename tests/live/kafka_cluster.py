@@ -31,6 +31,7 @@ from kafka.errors import InvalidReplicationAssignmentError
 
 from pipelines.setup.jars import JarFolder, parse_jars
 from pipelines.setup.java import check_java
+from tests.commands import Output
 
 JARS = Path(__file__).with_name("jars.toml")
 NEWEST = "kafka_4_1"
@@ -228,6 +229,7 @@ class KafkaCluster:
     cluster_id: str = field(default_factory=make_kafka_uuid)
     nodes: dict[int, Node] = field(default_factory=dict)
     options: Sequence[str] = ()  # of Java
+    empty_answers: Sequence[Output] = ()  # of commands before there were topics
     own_options: Callable[[int], Sequence[str]] = lambda _: ()  # of one node's Java, by its id
 
     @property
