@@ -277,6 +277,11 @@ class AnsweringClient(KafkaAdminClient):  # type: ignore[misc]
         """List the brokers that are registered and not fenced."""
         return [broker.node_id for broker in self._manager.cluster.brokers()]
 
+    def describe_logs(self, broker: int) -> list[dict[str, Any]]:
+        """Describe the log dirs of a broker, with all logs: the library leaves out topics that are not described."""
+        answers: list[dict[str, Any]] = self._manager.run(self._async_describe_log_dirs, None, [broker])
+        return answers
+
     async def _refresh_controller_id(self, timeout_ms: float = 5000) -> int:
         """Return the controller, or another broker if that is silent: with KRaft, each passes requests on."""
         controller: int = await super()._refresh_controller_id(timeout_ms)

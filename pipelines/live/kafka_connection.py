@@ -248,7 +248,7 @@ class KafkaConnection:
     def describe_log_dirs(self, broker: int) -> list[dict[str, Any]]:
         """Describe the log dirs of a broker, in the form of DescribeLogDirs. Raises: KafkaFault if it has no answer."""
         what = f"the log directories of broker {broker}"
-        answers = self.ask(what, methodcaller("describe_log_dirs", brokers=[broker]), broker=broker)
+        answers = self.ask(what, methodcaller("describe_logs", broker), broker=broker)
         dirs: list[dict[str, Any]] = next((answer["log_dirs"] for answer in answers if answer["broker"] == broker), [])
         if not dirs:
             raise _make_denied(self.servers, what, "an empty answer", acl="Describe on the cluster")

@@ -192,10 +192,7 @@ def test_client_certificate(secure: KafkaCluster, tmp_path: Path) -> None:
             servers, "--command-config", properties
         )
     properties = _write_plain(tmp_path, "SSL", *trust, f"ssl.keystore.location={folder / 'server.pem'}")
-    assert (
-        "2 live brokers"
-        in call("inspect", f"kafka://{servers}", "--command-config", properties).stdout + "2 live brokers"
-    )
+    assert "brokers: 2 live" in call("inspect", f"kafka://{servers}", "--command-config", properties).stdout
 
 
 def test_listeners_with_and_without_login(secure: KafkaCluster, tmp_path: Path) -> None:
@@ -205,7 +202,6 @@ def test_listeners_with_and_without_login(secure: KafkaCluster, tmp_path: Path) 
     properties = _write_plain(tmp_path, "SASL_PLAINTEXT", *_login("ann"))
     plain = secure.bootstrap.partition(",")[0]
     assert "has a listener without SASL" in _fail(plain, "--command-config", properties)
-    properties = _write_plain(tmp_path, "SASL_PLAINTEXT", *_login("ann")).replace("PLAIN\n", "SCRAM-SHA-256\n")
     trust = ("ssl.truststore.type=PEM", f"ssl.truststore.location={secure.folder.parent / 'ca.pem'}")
     text = _fail(plain, "--command-config", _write_plain(tmp_path, "SSL", *trust))
     assert "ended the TLS handshake, as a listener without TLS does. Set security.protocol=PLAINTEXT" in text
@@ -271,10 +267,8 @@ def test_broker_that_hangs(secure: KafkaCluster, server: int) -> None:
             assert f"127.0.0.1:{port} does not answer (no reply within 5 s). Restart it if it hangs" in out.stderr
             return
         out = call("what-if", f"prod=kafka://{secure.bootstrap}", "--json", "-")
-        problem = (
-            f"broker 2 (127.0.0.1:{port}) does not answer (no reply within 5 s), so log dirs and configs of broker 2"
-        )
-        _check_answer(out, f"running cluster: {problem} are not known.")
+    problem = f"broker 2 (127.0.0.1:{port}) does not answer (no reply within 5 s)"
+    _check_answer(out, f"running cluster: {problem}, so log dirs and configs of broker 2 are not known.")
 
 
 def test_broker_that_hangs_behind_tls(secure: KafkaCluster, tmp_path: Path) -> None:
@@ -296,10 +290,8 @@ def test_controller_that_hangs(secure: KafkaCluster) -> None:
 def test_plan_is_not_applied_beside_what_hangs(secure: KafkaCluster, tmp_path: Path) -> None:
     plan = tmp_path / "plan"
     call("plan", f"prod=kafka://{secure.bootstrap}", "--goal", "leaders", "--out", str(plan))
-    for id_, problem in (
-        (2, "brokers that the rest of the plan needs are down: 2 (does not answer)"),
-        (CONTROLLER_ID, "the controller (100@"),
-    ):
+    down = "brokers that the rest of the plan needs are down: 2 (does not answer)"
+    for id_, problem in ((2, down), (CONTROLLER_ID, f"the controller ({CONTROLLER_ID}@")):
         with _hang(secure, id_):
             out = call("apply", str(plan), "--bootstrap-server", secure.bootstrap, "--execute", code=1)
         assert problem in out.stderr
