@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pipelines.live.cluster_layout import read_layout
+from pipelines.live.cluster_records import ClusterDescription, LivePartition
 from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.live.kafka_connection import ClusterDescription, KafkaFault, Key, LivePartition, Reassignments
+from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
 from udfs.plurals import join_names
 
 

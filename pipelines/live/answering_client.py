@@ -210,7 +210,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
         try:
             answer = await self.send(self.cluster.metadata_request(), node)
         except errors.KafkaConnectionError as error:
-            raise MetadataRefusedError(str(error)) from None
+            raise NoMetadataError(str(error)) from None
         finally:
             self._conns.pop(node, connection).close()
         if not answer.brokers:
@@ -242,7 +242,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
                 continue  # asking it will say why
 
 
-class MetadataRefusedError(errors.KafkaConnectionError):  # type: ignore[misc]
+class NoMetadataError(errors.KafkaConnectionError):  # type: ignore[misc]
     """A server has said what it supports, and then closed the connection when it was asked for the cluster."""
 
 
@@ -293,21 +293,21 @@ class AnsweringClient(KafkaAdminClient):  # type: ignore[misc]
 
 def find_unknown_hosts(hosts: Iterable[str], seconds: float) -> dict[str, str]:
     """Find hosts that have no address, with the error. The library would look them up one after the other."""
-    found: dict[str, str] = {}
+    unknown: dict[str, str] = {}
 
     def look_up(host: str) -> None:
         try:
             socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            found.pop(host, None)
+            unknown.pop(host, None)
         except OSError as error:
-            found[host] = f"host {host} is not known: {error.strerror or error}"
+            unknown[host] = f"host {host} is not known: {error.strerror or error}"
 
     names = {host.strip("[]") for host in hosts}
-    found |= {host: f"no address of host {host} within {seconds:.0f} s" for host in names}
+    unknown |= {host: f"no address of host {host} within {seconds:.0f} s" for host in names}
     threads = [threading.Thread(target=look_up, args=(host,), daemon=True) for host in names]
     for thread in threads:
         thread.start()
     end = time.monotonic() + seconds
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
-    return dict(found)
+    return dict(unknown)

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from pipelines.live.kafka_connection import (
-    Assignments,
-    ClusterDescription,
-    KafkaConnection,
-    KafkaFault,
-    LiveTopic,
-    Reassignments,
-)
+from pipelines.live.cluster_records import ClusterDescription, LiveTopic
+from pipelines.live.kafka_connection import Assignments, KafkaConnection, KafkaFault, Reassignments
 from pipelines.live.pauses import growing_pauses
 
 _READS = 8  # until two in a row agree

@@ -13,14 +13,12 @@ from typing import Any, TypeVar
 from pipelines.ingest.formats.live_requests import print_requests
 from pipelines.live import tool_output
 from pipelines.live.cluster_layout import read_layout
+from pipelines.live.cluster_records import ClusterDescription, LivePartition, LiveTopic
 from pipelines.live.kafka_connection import (
     FAILURE_CONFIGS,
-    ClusterDescription,
     KafkaConnection,
     KafkaFault,
     Key,
-    LivePartition,
-    LiveTopic,
     Reassignments,
     TopicConfigs,
     UnsupportedCall,

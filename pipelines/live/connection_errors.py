@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafka import errors
 
-from pipelines.live.answering_client import MetadataRefusedError, NoAnswerError
+from pipelines.live.answering_client import NoAnswerError, NoMetadataError
 from pipelines.live.client_properties import ClientProperties
 from udfs.plurals import join_names
 
@@ -78,7 +78,7 @@ def _explain_login(error: BaseException, properties: ClientProperties) -> _Expla
     if isinstance(error, errors.IllegalSaslStateError):
         remedy = f"Set security.protocol={tls}, or name the port of a listener with SASL"
         return _Explanation("has a listener without SASL: it takes no user name and password", remedy)
-    if isinstance(error, MetadataRefusedError) and properties.sasl_mechanism is None:
+    if isinstance(error, NoMetadataError) and properties.sasl_mechanism is None:
         remedy = f"Set security.protocol=SASL_{tls}, sasl.mechanism and sasl.jaas.config (--command-config FILE)"
         return _Explanation("has a listener with SASL: it needs a user name and a password", remedy)
     return None
@@ -90,8 +90,8 @@ def _explain_frame(length: int, properties: ClientProperties) -> _Explanation:
     if begin.startswith(b"\x15\x03"):  # an alert of TLS
         protocol = properties.security_protocol.replace("PLAINTEXT", "SSL")
         return _Explanation("has a listener with TLS", f"Set security.protocol={protocol} (--command-config FILE)")
-    shown = f": it answers {begin.decode()!r}..." if begin.isascii() and begin.decode().isprintable() else ""
-    return _Explanation(f"is not a port of Kafka{shown}", _CHECK_PORT)
+    text = f": it answers {begin.decode()!r}..." if begin.isascii() and begin.decode().isprintable() else ""
+    return _Explanation(f"is not a port of Kafka{text}", _CHECK_PORT)
 
 
 def _explain_tls(text: str, properties: ClientProperties) -> _Explanation | None:

@@ -6,17 +6,15 @@ reassignments. It caches the id of the controller, so a connection is opened ane
 
 from __future__ import annotations
 
-import base64
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from operator import methodcaller
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from kafka import errors
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
@@ -25,6 +23,15 @@ from kafka.structs import TopicPartition
 from pipelines.errors import SourceError
 from pipelines.live.answering_client import AnsweringClient, NoAnswerError, NoServerError, Patience
 from pipelines.live.client_properties import ClientProperties
+from pipelines.live.cluster_records import (
+    ClusterDescription,
+    LiveBroker,
+    LivePartition,
+    LiveTopic,
+    OngoingReassignment,
+    read_partition,
+    read_topic,
+)
 from pipelines.live.connection_errors import describe_error, explain_servers
 from udfs.plurals import join_names
 
@@ -55,58 +62,6 @@ _UNSUPPORTED = (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 _T = TypeVar("_T")
-
-
-class LiveBroker(NamedTuple):
-    """A registered broker."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None
-    is_fenced: bool | None  # None = the cluster does not say it
-
-
-class LivePartition(NamedTuple):
-    """A partition; leader -1 = none; elr, last_known_elr: None = the cluster does not say it."""
-
-    partition: int
-    leader: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    offline: tuple[int, ...]
-    elr: tuple[int, ...] | None = None
-    last_known_elr: tuple[int, ...] | None = None
-
-
-class LiveTopic(NamedTuple):
-    """A topic; topic_id: None = the cluster has no ids."""
-
-    name: str
-    topic_id: str | None
-    partitions: tuple[LivePartition, ...]
-
-
-class ClusterDescription(NamedTuple):
-    """What describes a cluster as a whole."""
-
-    cluster_id: str | None
-    brokers: tuple[LiveBroker, ...]
-    operations: tuple[str, ...] = ()  # what the user may do on the cluster, as in ALTER; empty = not known
-    silent_brokers: tuple[int, ...] = ()  # that are registered and not fenced, but do not answer
-
-
-class OngoingReassignment(NamedTuple):
-    """An ongoing reassignment."""
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-
-    @property
-    def target(self) -> tuple[int, ...]:
-        """The replicas that it ends with, in their order."""
-        return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
 Reassignments = dict[Key, OngoingReassignment]
@@ -171,14 +126,14 @@ class KafkaConnection:
             for b in answer["brokers"]
         )
         operations = tuple(answer.get("authorized_operations") or ())
-        asked = {broker.id for broker in brokers if not broker.is_fenced}
-        silent = tuple(broker for broker in self._patience.list_silent() if broker in asked)
+        unfenced = {broker.id for broker in brokers if not broker.is_fenced}
+        silent = tuple(broker for broker in self._patience.list_silent() if broker in unfenced)
         return ClusterDescription(answer.get("cluster_id"), tuple(brokers), operations, silent)
 
     def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
         """Describe all topics, without ELRs; and return the names of those that the cluster did not describe."""
         answer = self.ask("the topics", methodcaller("describe_topics"))
-        described = sorted(_read_topic(topic) for topic in answer if topic["partitions"])
+        described = sorted(read_topic(topic) for topic in answer if topic["partitions"])
         return tuple(described), tuple(sorted(topic["name"] for topic in answer if not topic["partitions"]))
 
     def describe_elrs(self, topics: Sequence[str]) -> dict[Key, LivePartition] | None:
@@ -196,7 +151,7 @@ class KafkaConnection:
                     return None
                 for topic in answer["topics"]:
                     for one in topic["partitions"]:
-                        partitions[topic["name"], one["partition_index"]] = _read_partition(one)
+                        partitions[topic["name"], one["partition_index"]] = read_partition(one)
                 cursor = answer["next_cursor"]
                 if cursor is None:
                     break
@@ -406,33 +361,3 @@ def split_chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     """Split what is asked for into requests."""
     for begin in range(0, len(items), _CHUNK):
         yield items[begin : begin + _CHUNK]
-
-
-def _read_topic(topic: Mapping[str, Any]) -> LiveTopic:
-    topic_id = uuid.UUID(str(topic["topic_id"])) if topic.get("topic_id") else None
-    partitions = sorted(map(_read_partition, topic["partitions"]))
-    return LiveTopic(topic["name"], _format_uuid(topic_id) if topic_id else None, tuple(partitions))
-
-
-def _read_partition(partition: Mapping[str, Any]) -> LivePartition:
-    def ids(name: str) -> tuple[int, ...]:
-        return tuple(partition.get(name) or ())
-
-    elrs: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
-    if "eligible_leader_replicas" in partition:
-        elrs = (ids("eligible_leader_replicas"), ids("last_known_elr"))
-    return LivePartition(
-        partition["partition_index"],
-        partition["leader_id"],
-        ids("replica_nodes"),
-        ids("isr_nodes"),
-        ids("offline_replicas"),
-        *elrs,
-    )
-
-
-def _format_uuid(topic_id: uuid.UUID) -> str | None:
-    """Format an id as Kafka does: base64 without padding; None for the id of topics without one."""
-    if topic_id.int == 0:
-        return None
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")

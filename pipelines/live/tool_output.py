@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.ingest.sources import ANSWER, RUNNING_CLUSTER
-from pipelines.live.kafka_connection import ClusterDescription, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.live.cluster_records import ClusterDescription, LivePartition, LiveTopic, OngoingReassignment
 
 TOPICS, LOG_DIRS, OFFSETS = "topics-describe.txt", "log-dirs.txt", "end-offsets.txt"
 BROKERS, BROKER_CONFIGS, NOT_READ = "brokers.txt", "broker-configs.txt", "not-read.txt"

@@ -13,15 +13,8 @@ from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.live.cluster_layout import read_layout
 from pipelines.live.cluster_reader import read_cluster
-from pipelines.live.kafka_connection import (
-    ClusterDescription,
-    KafkaFault,
-    LiveBroker,
-    LivePartition,
-    LiveTopic,
-    OngoingReassignment,
-    Reassignments,
-)
+from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.live.kafka_connection import KafkaFault, Reassignments
 from pipelines.live.pauses import growing_pauses
 from pipelines.verdict.snapshot_findings import list_warnings
 
@@ -41,10 +34,10 @@ class _Connection:
         self.operations: tuple[str, ...] = ("ALTER",)
         self.logs: list[str] = []  # topics of all log dirs
         self.hidden: list[str] = []
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def list_reassignments(self) -> Reassignments:
-        self.asked.append("reassignments")
+        self.calls.append("reassignments")
         if self._denied:
             raise KafkaFault(
                 self.servers, "not authorized", "Grant Describe", is_denied=True, acl="Describe on the cluster"
@@ -125,7 +118,7 @@ def test_silent_controller_is_asked_once_and_reading_goes_on() -> None:
     connection.controller_fault = KafkaFault("b1:9092", "no answer", "Restart it", cause="the controller is silent")
     reading = read_cluster(connection, pause=lambda _: None)
     assert reading.problems == ("the controller is silent, so ongoing reassignments are not known",)
-    assert connection.asked == ["reassignments"]
+    assert connection.calls == ["reassignments"]
     with pytest.raises(KafkaFault, match="no answer"):
         view_cluster(connection, lambda _: None)
 

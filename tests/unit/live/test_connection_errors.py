@@ -14,7 +14,7 @@ import pytest
 from kafka import errors
 
 from pipelines.errors import SettingsError
-from pipelines.live.answering_client import MetadataRefusedError, Patience, find_unknown_hosts
+from pipelines.live.answering_client import NoMetadataError, Patience, find_unknown_hosts
 from pipelines.live.client_properties import ClientProperties, Pem, Secret
 from pipelines.live.connection_errors import explain_servers
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault
@@ -117,7 +117,7 @@ def test_each_server_has_its_own_cause(serve: Serve) -> None:
         (errors.SaslAuthenticationFailedError("Authentication failed"), _LOGIN, "rejects the user name"),
         (errors.UnsupportedSaslMechanismError(), _LOGIN, "does not have sasl.mechanism=PLAIN"),
         (errors.IllegalSaslStateError(), _LOGIN, "has a listener without SASL"),
-        (MetadataRefusedError("socket disconnected"), _PLAIN, "has a listener with SASL"),
+        (NoMetadataError("socket disconnected"), _PLAIN, "has a listener with SASL"),
         (errors.IncompatibleBrokerVersion("no Metadata"), _PLAIN, "is the port of a controller"),
         (
             errors.KafkaConnectionError(
