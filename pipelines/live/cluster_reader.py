@@ -100,7 +100,8 @@ def read_cluster(
     broker_configs = _read_brokers(problems, "configs", connection.describe_broker, brokers)
     logs = {topic["name"] for dirs in log_dirs.values() for one in dirs for topic in one["topics"]}
     undescribed = sorted(logs - set(names) - set(layout.unreadable_topics))  # hidden, or deleted in the meantime
-    if hidden := problems.catch("other topics", lambda: connection.list_hidden_topics(undescribed), []):
+    hidden: list[str] = problems.catch("other topics", lambda: connection.list_hidden_topics(undescribed), [])
+    if hidden:
         verb, pronoun = is_or_are(len(hidden)), it_or_them(len(hidden))
         problems.add(f"{_name_topics(hidden)} {verb} hidden: the user needs the ACL Describe on {pronoun}")
     end_offsets: dict[Key, int] = {}
