@@ -11,6 +11,7 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import FormatOption, JsonOption, read_snapshot, write_answer
 from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
 from pipelines.cli.text_format import format_count
+from pipelines.ingest.sources import name_line
 from pipelines.ingest.text import BLANK
 from pipelines.ingest.unrecognised import NO_TEXT
 from udfs.json_answers import json_key
@@ -160,9 +161,10 @@ def render_snapshot(snapshot: Snapshot) -> Iterator[str]:
     yield from (f"  {name} is ignored: only files directly in the folder are read" for name in snapshot.skipped)
     yield from _render_brokers(snapshot.brokers.to_pylist())
     yield from _render_partitions(snapshot)
-    sentences = (f"  warning: {sentence}" for sentence in (*list_warnings(snapshot), *snapshot.conflicting_listings))
+    warnings = [] if snapshot.is_empty else list_warnings(snapshot)
+    sentences = (f"  warning: {sentence}" for sentence in (*warnings, *snapshot.conflicting_listings))
     quarantined = (
-        f"  quarantined: {row['source']} line {row['line_number']}: {'; '.join(row['reasons'])}"
+        f"  quarantined: {name_line(row['source'], row['line_number'])}: {'; '.join(row['reasons'])}"
         for row in snapshot.quarantined
     )
     yield from _limit(_render_topics(snapshot), "topic")
@@ -272,7 +274,7 @@ def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
     leaderless = (~has_leader & (has_replicas | (to_lists(partitions["isr"]).lengths > 0))).sum()
     counts = [f"topics: {snapshot.topics.num_rows:,}", f"partitions: {partitions.num_rows:,}"]
     yield "  " + ", ".join([*counts, *([f"leaderless: {leaderless:,}"] if leaderless else [])])
-    if not partitions.num_rows:
+    if not partitions.num_rows and not snapshot.is_empty:
         logs = f", only {snapshot.log_summary}" if snapshot.log_summary else ""
         yield f"  no partition is shown{logs}: add the output of kafka-topics --describe"
     if not has_replicas.all():
@@ -289,4 +291,4 @@ def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
 
 def _render_value(row: dict[str, Any], prefix: str) -> str:
     value, source, line = (row[prefix + name] for name in ("value", "source", "line_number"))
-    return str(value) if source is None else f"{value} ({source} line {line})"
+    return str(value) if source is None else f"{value} ({name_line(source, line)})"

@@ -49,7 +49,7 @@ def snapshot(
     loads = MetricsRequest.of_options(metrics, window, read_settings(conf, options))
     try:
         with create_folder(out.absolute()) as folder:
-            written = save_live_cluster(source, command_config, folder, loads, offsets=offsets)
+            written = save_live_cluster(source, command_config, folder, loads, offsets=offsets, is_saved=True)
             loads.check_names([written.cluster_id])
             names = [file.name for file in written.files]
     except OSError as error:

@@ -199,16 +199,19 @@ def save_live_cluster(
     metrics: MetricsRequest | None = None,
     *,
     offsets: bool = False,
+    is_saved: bool = False,
 ) -> Source:
-    """Read a running cluster now, write what it shows to a folder, and say so. offsets: also of all logs.
+    """Read a running cluster now, write what it shows to a folder, and say so.
 
+    offsets: also of all logs. is_saved: whether the user keeps the files.
     Raises: SourceError if the argument is not the address of one, or if it does not answer.
     """
     from pipelines.live.live_sources import fetch_source, parse_address, select_properties
 
     address = parse_address(argument)
     texts = [command_config] if isinstance(command_config, str) else list(command_config or ())
-    source, reading = fetch_source(address, select_properties(address.name, texts), folder, offsets=offsets)
+    properties = select_properties(address.name, texts)
+    source, reading = fetch_source(address, properties, folder, offsets=offsets, is_saved=is_saved)
     topics = reading.topics
     counts = {
         "broker": len(reading.state.brokers),

@@ -17,6 +17,7 @@ from pipelines.cli.survivor_capacity import RATES, SurvivorCapacities, SurvivorL
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.ingest.sources import name_line
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
@@ -198,20 +199,20 @@ def model_snapshot(
     Raises: SourceError if the sources show no replicas.
     """
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
-    if not partitions.num_rows:
+    if not partitions.num_rows and not snapshot.is_empty:
         remedy = "Add the output of kafka-topics --describe"
         if snapshot.conflicting_listings:
             remedy = ". ".join(snapshot.conflicting_listings)
         elif snapshot.quarantined:
             first = snapshot.quarantined[0]
             reason = first["reasons"][0].removeprefix("unparsable: ")
-            remedy = f"The first rejected record is {first['source']} line {first['line_number']}: {reason}"
+            remedy = f"The first rejected record is {name_line(first['source'], first['line_number'])}: {reason}"
         elif snapshot.partitions.num_rows:
             remedy += ", or use `run` to see where Kafka's schemes would place them"
         findings = replace(find_findings(snapshot, defaults), unknown_brokers=(), unplaced_partitions=0)
         sentences = [f"{remedy}.", *(finding.text for finding in describe_source_findings(findings))]
         usable = " that can be used" if snapshot.quarantined else ""
-        raise SourceError(snapshot.cluster_id, f"{snapshot.explain_no_replicas()}{usable}", " ".join(sentences))
+        raise snapshot.explain_no_replicas(" ".join(sentences), usable)
     topics = fill_topics(snapshot.topics, defaults)
     ids = get_live_brokers(snapshot.brokers)
     custom = (tuple(sorted(failed)),) if failed else ()

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pipelines.live.cluster_layout import read_layout
+from pipelines.live.cluster_records import ClusterDescription, LivePartition
 from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.live.kafka_connection import ClusterDescription, KafkaFault, Key, LivePartition, Reassignments
+from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
 from udfs.plurals import join_names
 
 
@@ -23,8 +24,8 @@ class ClusterView(NamedTuple):
 
     @property
     def live_brokers(self) -> set[int]:
-        """Ids of the brokers that are registered and not fenced."""
-        return {broker.id for broker in self.state.brokers if not broker.is_fenced}
+        """Ids of the brokers that are registered and not fenced, and that answer."""
+        return {broker.id for broker in self.state.brokers if not broker.is_fenced} - set(self.state.silent_brokers)
 
     def list_under_replicated(self) -> list[Key]:
         """List partitions with fewer replicas in sync than their replication factor, without those that are added."""
@@ -44,6 +45,8 @@ def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.s
     Raises: KafkaFault if the cluster does not answer, if its brokers keep to disagree, or if an ACL is missing.
     """
     layout = read_layout(connection, pause)
+    if layout.fault is not None and not layout.fault.is_denied:
+        raise layout.fault
     if layout.reassignments is None:
         problem = "ongoing reassignments were not listed: an ACL is missing"
         raise KafkaFault(connection.servers, problem, "Grant Describe on the cluster", is_denied=True)

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from pipelines.errors import SettingsError
-from pipelines.live.kafka_connection import Key, LivePartition, OngoingReassignment, Reassignments, ReplicaLogDirs
+from pipelines.live.cluster_records import LivePartition, OngoingReassignment
+from pipelines.live.kafka_connection import Key, Reassignments, ReplicaLogDirs
 from pipelines.plan_files.plan_reader import StoredPlan
 
 _NO_LOG_DIRS = (

@@ -61,7 +61,10 @@ def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permis
     fenced = {broker.id for broker in view.state.brokers if broker.is_fenced}
     needed = {broker for one in _list_next_lists(steps, view) for broker in one}
     if down := sorted(needed - view.live_brokers):
-        states = ", ".join(f"{broker} ({'fenced' if broker in fenced else 'not registered'})" for broker in down)
+        silent = set(view.state.silent_brokers)
+        reasons = {broker: "fenced" if broker in fenced else "not registered" for broker in down}
+        reasons |= dict.fromkeys(silent & reasons.keys(), "does not answer")
+        states = ", ".join(f"{broker} ({reason})" for broker, reason in reasons.items())
         problems.append(f"brokers that the rest of the plan needs are down: {states}. Start them, or make a new plan")
     return problems + _find_full_disks(steps, view, log_dirs)
 

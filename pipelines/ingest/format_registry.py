@@ -19,6 +19,7 @@ from pipelines.ingest.formats import (
     kafka_configs,
     kcat,
     kraft_log,
+    live_requests,
     log_dirs,
     metadata_json,
     metadata_shell,
@@ -56,6 +57,7 @@ FORMATS: dict[str, Format] = {
             for module in (broker_api_versions, cluster_endpoints, java_descriptions, cruise_control_table, rpk)
         ),
         *(kafka_configs.FORMAT, metadata_shell.FORMAT, strimzi_topics.FORMAT, topic_loads.FORMAT),
+        live_requests.FORMAT,
         shell_commands.FORMAT,  # no line of data can be a command or an error
         # An answer or a plan of this program has keys of the others.
         *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, reassignment_status.FORMAT, REASSIGNMENT),

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
+from pipelines.ingest.formats import live_requests
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.conflicting_listings import describe_conflicting_listings
 from pipelines.ingest.merge.inferred_state import infer_state
@@ -48,6 +50,12 @@ class Snapshot:
         return ids.pop() if len(ids) == 1 else None
 
     @property
+    def is_empty(self) -> bool:
+        """Whether a running cluster has said that it has no topic."""
+        parts = (file.find_part(live_requests.FORMAT.name) for file in self.files)
+        return any(text == live_requests.NO_TOPICS for part in parts if part is not None for *_, text in part)
+
+    @property
     def log_summary(self) -> str:
         """What kafka-log-dirs shows of partitions that no source describes; empty without any."""
         logs = {(row["topic"], row["partition"], row["broker_id"]) for row in self.stray_logs.to_pylist()}
@@ -56,11 +64,14 @@ class Snapshot:
         partitions, brokers = len({log[:2] for log in logs}), len({broker for *_, broker in logs})
         return f"logs of {count_of(partitions, 'partition')} on {count_of(brokers, 'broker')}"
 
-    def explain_no_replicas(self) -> str:
-        """Return the problem of an error about sources that show no replicas."""
+    def explain_no_replicas(self, remedy: str, usable: str = "") -> SourceError:
+        """Return the error of sources that show no replicas."""
+        problem = f"its sources show no replicas{usable}"
         if self.log_summary:
-            return f"its sources show {self.log_summary}, but no leaders, ISRs or order of replicas"
-        return "its sources show no replicas"
+            problem = f"its sources show {self.log_summary}, but no leaders, ISRs or order of replicas{usable}"
+        if self.is_empty:
+            problem, remedy = live_requests.NO_TOPICS, "Repeat the command when it has some"
+        return SourceError(self.cluster_id, problem, remedy)
 
 
 def add_source(facts: pa.Table, source: str, format_name: str) -> pa.Table:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterable, Sequence
@@ -11,6 +12,11 @@ from pathlib import Path
 from pipelines.errors import SourceError
 from udfs.plurals import join_names
 
+# Names of what was read from a running cluster, of which the user has no file.
+RUNNING_CLUSTER = "running cluster"
+ANSWER = "answer to "
+ANSWER_REGEX = f"^({RUNNING_CLUSTER}|{ANSWER}[A-Z][A-Za-z]*)$"
+_ANSWER = re.compile(ANSWER_REGEX)
 _MAX_SKIPPED = 6  # skipped entries that a warning names
 
 
@@ -70,6 +76,11 @@ class Source:
 def get_name(path: Path) -> str:
     """Return a file's name as text; bytes that are not UTF-8 become backslash escapes."""
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
+
+
+def name_line(source: str, line_number: int) -> str:
+    """Name a line of a source's file; or the answer of a running cluster, which has no lines."""
+    return source if _ANSWER.match(source) else f"{source} line {line_number}"
 
 
 def is_live(argument: str) -> bool:

@@ -84,8 +84,8 @@ class ClientProperties:
     username: str | None = None
     password: Secret | None = None
     client_id: str = "kafka-placement"
-    request_timeout_ms: int = 30_000
-    connect_timeout_ms: int = 10_000  # until the first broker has answered
+    request_timeout_ms: int = 6_000
+    connect_timeout_ms: int = 5_000  # until a broker has answered, and knows the user
     checks_host_name: bool = True
     truststore: Pem | None = None  # None = the system's
     keystore: Pem | None = None  # certificate chain and key of the client
@@ -99,22 +99,28 @@ class ClientProperties:
 
     def make_ssl_context(self) -> ssl.SSLContext:
         """Make the TLS settings of connections. Raise SettingsError for a file that cannot be used."""
-        key = "ssl.truststore.location"
+        key, store = "ssl.truststore", self.truststore
         try:
-            trust = self.truststore
-            data = trust.text.value if trust and trust.text else None
-            context = ssl.create_default_context(cafile=trust.location if trust else None, cadata=data)
+            data = store.text.value if store and store.text else None
+            context = ssl.create_default_context(cafile=store.location if store else None, cadata=data)
             context.check_hostname = self.checks_host_name
-            key = "ssl.keystore.location"
-            if self.keystore:
-                _load_client_certificate(context, self.keystore, self.keystore_key, self.key_password)
+            key, store = "ssl.keystore", self.keystore
+            if store:
+                _load_client_certificate(context, store, self.keystore_key, self.key_password)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            problem = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-            raise SettingsError(
-                f"{key}: cannot be used ({problem}). Name a readable file in PEM format; a keystore needs the client's "
-                "certificate and its key, and ssl.key.password if the key is encrypted"
-            ) from None
+            raise SettingsError(_explain_store(key, store, error)) from None
         return context
+
+
+def _explain_store(key: str, store: Pem | None, error: Exception) -> str:
+    """Return what is wrong with a truststore or keystore, named by its file, and what to do."""
+    place = f"{key}.location={store.location}" if store and store.location else f"{key}: its text"
+    if not isinstance(error, ssl.SSLError) and isinstance(error, OSError):
+        return f"{place}: cannot be read ({error.strerror or error}). Check path and permissions"
+    problem = getattr(error, "reason", None) or error
+    content = "certificates" if key == "ssl.truststore" else "the client's certificate and its key"
+    password = "; set ssl.key.password if the key is encrypted" if key == "ssl.keystore" else ""
+    return f"{place}: cannot be used ({problem}). It must have {content} in PEM format{password}"
 
 
 def _load_client_certificate(
@@ -216,7 +222,9 @@ def _check_store_type(store: str, values: Mapping[str, str]) -> None:
     kind = values.get(f"ssl.{store}.type", "JKS").strip().upper()
     if names and kind != "PEM":
         remedy = _REMEDIES[f"ssl.{store}.password"].partition(": ")[2]
-        raise SettingsError(f"ssl.{store}.type={kind} is not supported, only PEM: {remedy}")
+        location = f"ssl.{store}.location"
+        place = f"{location}={values[location]}: " if location in values else ""
+        raise SettingsError(f"{place}ssl.{store}.type={kind} is not supported, only PEM: {remedy}")
 
 
 def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pipelines.ingest.formats.live_requests import print_requests
 from pipelines.live import tool_output
 from pipelines.live.cluster_layout import read_layout
+from pipelines.live.cluster_records import ClusterDescription, LivePartition, LiveTopic
 from pipelines.live.kafka_connection import (
     FAILURE_CONFIGS,
-    ClusterDescription,
     KafkaConnection,
     KafkaFault,
     Key,
-    LivePartition,
-    LiveTopic,
     Reassignments,
     TopicConfigs,
     UnsupportedCall,
     split_chunks,
 )
-from udfs.plurals import count_of, join_names
+from udfs.plurals import count_of, is_or_are, it_or_them, join_names
 
 _MAX_NAMED = 5  # topics that a sentence names
+_AND = " and "
+_ADMIN = "ALTER"  # what a user may do on a cluster who sees all of its topics
+_PARALLEL = 16  # brokers that are asked at once
 _T = TypeVar("_T")
 
 
@@ -34,6 +37,7 @@ _T = TypeVar("_T")
 class ClusterReading:
     """What was read of a cluster."""
 
+    servers: str  # that were asked
     state: ClusterDescription
     topics: tuple[LiveTopic, ...]
     configs: TopicConfigs
@@ -43,25 +47,28 @@ class ClusterReading:
     log_dirs: dict[int, list[dict[str, Any]]]  # by broker
     offsets: dict[Key, int]  # log end offsets, if requested
     problems: tuple[str, ...]  # sentences on what could not be read
+    is_empty: bool = False  # whether there is no topic, and the user would see it
 
-    def write_files(self, folder: Path) -> list[Path]:
-        """Write the files of a source, as Kafka's tools print them."""
-        texts = {
-            tool_output.TOPICS: tool_output.print_topics(self.topics, self.configs, self.elrs, self.reassignments),
-            tool_output.BROKERS: tool_output.print_brokers(self.state),
-        }
+    def write_files(self, folder: Path, *, is_saved: bool = False) -> list[Path]:
+        """Write the files of a source, as Kafka's tools print them. is_saved: False = named by their requests."""
+        texts = {tool_output.BROKERS: tool_output.print_brokers(self.state)}
+        if self.topics:
+            texts[tool_output.TOPICS] = tool_output.print_topics(
+                self.topics, self.configs, self.elrs, self.reassignments
+            )
         if self.broker_configs:
             texts[tool_output.BROKER_CONFIGS] = tool_output.print_broker_configs(self.broker_configs)
         if self.log_dirs:
             texts[tool_output.LOG_DIRS] = tool_output.print_log_dirs(self.log_dirs)
         if self.offsets:
             texts[tool_output.OFFSETS] = tool_output.print_offsets(self.offsets)
-        if self.problems:
-            texts[tool_output.NOT_READ] = (f"Error: {problem}" for problem in self.problems)
+        if self.problems or self.is_empty:
+            texts[tool_output.NOT_READ] = print_requests(self.servers, self.problems, is_empty=self.is_empty)
         folder.mkdir(parents=True, exist_ok=True)
-        for name, lines in texts.items():
-            (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return sorted(folder / name for name in texts)
+        files = {folder / (name if is_saved else tool_output.REQUESTS[name]): lines for name, lines in texts.items()}
+        for file, lines in files.items():
+            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return sorted(files)
 
 
 def read_cluster(
@@ -72,51 +79,109 @@ def read_cluster(
     offsets: also read log end offsets. Raises: KafkaFault if the cluster does not answer, or changes all the time.
     """
     layout = read_layout(connection, pause)
-    problems: list[str] = []
-    if layout.reassignments is None:
-        problems.append("ongoing reassignments are not known: listing them needs Describe on the cluster")
+    problems = _Problems()
+    if layout.fault is not None:
+        problems.note(layout.fault, "ongoing reassignments")
     if layout.unreadable_topics:
-        problems.append(f"partitions of {_name_topics(layout.unreadable_topics)} were not described")
+        problems.add(f"partitions of {_name_topics(layout.unreadable_topics)} were not described")
+    shows_none = not layout.topics and not layout.unreadable_topics
+    is_empty = shows_none and _ADMIN in layout.state.operations
+    if shows_none and not is_empty:
+        problems.add("no topic is shown: there is none, or the user needs the ACL Describe on topics")
     names = [topic.name for topic in layout.topics]
-    configs: TopicConfigs = _try(problems, partial(connection.describe_topic_configs, names), {})
-    if missing := [name for name in names if not configs.get(name, {}).keys() & set(FAILURE_CONFIGS)]:
-        problems.append(f"configs of {_name_topics(missing)} are not known: reading them needs DescribeConfigs on them")
-    elrs: dict[Key, LivePartition] | None = _try(problems, partial(connection.describe_elrs, names), None)
-    log_dirs: dict[int, list[dict[str, Any]]] = {}
-    broker_configs: dict[int, dict[str, str]] = {}
-    for broker in (broker.id for broker in layout.state.brokers if not broker.is_fenced):
-        log_dirs[broker] = _try(problems, partial(connection.describe_log_dirs, broker), [])
-        broker_configs[broker] = _try(problems, partial(connection.describe_broker, broker), {})
+    configs: TopicConfigs = problems.catch("configs of topics", lambda: connection.describe_topic_configs(names), {})
+    if configs and (missing := [one for one in names if not configs.get(one, {}).keys() & set(FAILURE_CONFIGS)]):
+        problems.add(
+            f"configs of {_name_topics(missing)} are not known: the user needs the ACL DescribeConfigs on them"
+        )
+    elrs: dict[Key, LivePartition] | None = problems.catch("ELRs", lambda: connection.describe_elrs(names), None)
+    brokers = [broker.id for broker in layout.state.brokers if not broker.is_fenced]
+    log_dirs = _read_brokers(problems, "log dirs", connection.describe_log_dirs, brokers)
+    broker_configs = _read_brokers(problems, "configs", connection.describe_broker, brokers)
+    logs = {topic["name"] for dirs in log_dirs.values() for one in dirs for topic in one["topics"]}
+    undescribed = sorted(logs - set(names) - set(layout.unreadable_topics))  # hidden, or deleted in the meantime
+    hidden: list[str] = problems.catch("other topics", lambda: connection.list_hidden_topics(undescribed), [])
+    if hidden:
+        verb, pronoun = is_or_are(len(hidden)), it_or_them(len(hidden))
+        problems.add(f"{_name_topics(hidden)} {verb} hidden: the user needs the ACL Describe on {pronoun}")
     end_offsets: dict[Key, int] = {}
     if offsets:
         leaders = [
             (topic.name, one.partition) for topic in layout.topics for one in topic.partitions if one.leader >= 0
         ]
         for chunk in split_chunks(leaders):
-            listed: dict[Key, int] = _try(problems, partial(connection.list_end_offsets, chunk), {})
+            read = partial(connection.list_end_offsets, chunk)
+            listed: dict[Key, int] = problems.catch("log end offsets", read, {})
             end_offsets |= listed
     return ClusterReading(
+        connection.servers,
         layout.state,
         layout.topics,
         configs,
-        {id_: one for id_, one in broker_configs.items() if one},
+        broker_configs,
         elrs,
         layout.reassignments or {},
-        {id_: dirs for id_, dirs in log_dirs.items() if dirs},
+        log_dirs,
         end_offsets,
-        tuple(problems),
+        tuple(problems.list_sentences()),
+        is_empty,
     )
 
 
-def _try(problems: list[str], read: Callable[[], _T], default: _T) -> _T:
-    """Return what a call reads; note why it is missing if it cannot be read."""
-    try:
-        return read()
-    except UnsupportedCall:
-        raise
-    except KafkaFault as error:
-        problems.append(error.problem)
-        return default
+@dataclass
+class _Problems:
+    """Why parts of a cluster are not known; one sentence for all that has one cause."""
+
+    _unknown: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # things by cause, and by what has them
+    _sentences: list[str] = field(default_factory=list)
+
+    def add(self, sentence: str) -> None:
+        """Add a sentence, without its full stop."""
+        self._sentences.append(sentence)
+
+    def note(self, fault: KafkaFault, things: str, owner: str = "") -> None:
+        """Note why things are not known. owner: what has them, as in ` of broker 3`."""
+        cause = fault.cause or (f"the user needs the ACL {fault.acl}" if fault.acl else fault.problem)
+        noted = self._unknown.setdefault(cause, {}).setdefault(owner, [])
+        if things not in noted:
+            noted.append(things)
+
+    def catch(self, things: str, read: Callable[[], _T], default: _T) -> _T:
+        """Return what a call reads, or the default."""
+        try:
+            return read()
+        except UnsupportedCall:
+            raise
+        except KafkaFault as fault:
+            self.note(fault, things)
+            return default
+
+    def list_sentences(self) -> list[str]:
+        """List the sentences."""
+        causes = (
+            f"{cause}, so {_AND.join(f'{_AND.join(one)}{owner}' for owner, one in things.items())} are not known"
+            for cause, things in self._unknown.items()
+        )
+        return [*causes, *self._sentences]
+
+
+def _read_brokers(problems: _Problems, things: str, read: Callable[[int], _T], brokers: Sequence[int]) -> dict[int, _T]:
+    """Read something of each broker, of many at once; note the brokers that do not answer."""
+    faults: dict[int, KafkaFault] = {}
+
+    def try_one(broker: int) -> _T | None:
+        try:
+            return read(broker)
+        except KafkaFault as fault:
+            faults[broker] = fault
+            return None
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        answers = list(pool.map(try_one, brokers))
+    for broker, fault in sorted(faults.items()):
+        owner = "all brokers" if len(faults) == len(brokers) > 1 else f"broker {broker}"
+        problems.note(fault, things, f" of {owner}")
+    return {broker: one for broker, one in zip(brokers, answers, strict=True) if one}
 
 
 def _name_topics(names: Iterable[str]) -> str:

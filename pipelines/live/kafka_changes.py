@@ -38,13 +38,6 @@ class KafkaAdmin(KafkaConnection):
             missing += [f"AlterConfigs on topic {name}" for name in rejected]
         return missing
 
-    def list_hidden_topics(self, topics: Sequence[str]) -> list[str]:
-        """List the topics that the user may not describe: a list of all topics leaves them out like deleted ones."""
-        code = errors.TopicAuthorizationFailedError.errno
-        chunks = split_chunks(sorted(topics))
-        answers = (self.ask("the topics", methodcaller("describe_topics", chunk)) for chunk in chunks)
-        return [topic["name"] for answer in answers for topic in answer if topic["error_code"] == code]
-
     def alter_reassignments(self, targets: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
         """Set the replicas of partitions, in their order; None cancels a reassignment.
 

@@ -6,23 +6,34 @@ reassignments. It caches the id of the controller, so a connection is opened ane
 
 from __future__ import annotations
 
-import base64
 import logging
-import socket
+import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from operator import methodcaller
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from kafka import errors
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
 from kafka.structs import TopicPartition
 
 from pipelines.errors import SourceError
+from pipelines.live.answering_client import AnsweringClient, NoAnswerError, NoServerError, Patience
 from pipelines.live.client_properties import ClientProperties
+from pipelines.live.cluster_records import (
+    ClusterDescription,
+    LiveBroker,
+    LivePartition,
+    LiveTopic,
+    OngoingReassignment,
+    read_partition,
+    read_topic,
+)
+from pipelines.live.connection_errors import describe_error, explain_servers
+from udfs.plurals import join_names
 
 Key = tuple[str, int]  # topic, partition
 ReplicaLogDirs = dict[tuple[str, int, int], str]  # path of the log dir by topic, partition and broker
@@ -39,9 +50,12 @@ _BROKER_CONFIGS = (
     *("replica.selector.class", "remote.log.storage.system.enable", "min.insync.replicas"),
     "unclean.leader.election.enable",
 )
+_VOTERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _ELR_FEATURE = "eligible.leader.replicas.version"
 # Between attempts: in all longer than broker.session.timeout.ms, as brokers may name a failed one as controller.
 _PAUSES_S = (0.5, 1.0, 2.0, 3.0, 4.0)
+_PATIENCE_S = 8.0  # for all that does not answer, unless client.properties have a longer time for one request
+_MAX_NAMED = 4  # brokers that a message names
 _CHUNK = 500  # topics or partitions in a request
 _DENIED = (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError)
 _UNSUPPORTED = (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError)
@@ -51,66 +65,26 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 _T = TypeVar("_T")
 
 
-class LiveBroker(NamedTuple):
-    """A registered broker."""
-
-    id: int
-    host: str
-    port: int
-    rack: str | None
-    is_fenced: bool | None  # None = the cluster does not say it
-
-
-class LivePartition(NamedTuple):
-    """A partition; leader -1 = none; elr, last_known_elr: None = the cluster does not say it."""
-
-    partition: int
-    leader: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    offline: tuple[int, ...]
-    elr: tuple[int, ...] | None = None
-    last_known_elr: tuple[int, ...] | None = None
-
-
-class LiveTopic(NamedTuple):
-    """A topic; topic_id: None = the cluster has no ids."""
-
-    name: str
-    topic_id: str | None
-    partitions: tuple[LivePartition, ...]
-
-
-class ClusterDescription(NamedTuple):
-    """What describes a cluster as a whole."""
-
-    cluster_id: str | None
-    brokers: tuple[LiveBroker, ...]
-    operations: tuple[str, ...] = ()  # what the user may do on the cluster, as in ALTER; empty = not known
-
-
-class OngoingReassignment(NamedTuple):
-    """An ongoing reassignment."""
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-
-    @property
-    def target(self) -> tuple[int, ...]:
-        """The replicas that it ends with, in their order."""
-        return tuple(replica for replica in self.replicas if replica not in self.removing)
-
-
 Reassignments = dict[Key, OngoingReassignment]
 
 
 class KafkaFault(SourceError):
     """A cluster did not answer as needed. problem: what was tried, and how it failed."""
 
-    def __init__(self, servers: str, problem: str, remedy: str, *, is_denied: bool = False) -> None:
+    def __init__(
+        self,
+        servers: str,
+        problem: str,
+        remedy: str,
+        *,
+        is_denied: bool = False,
+        acl: str | None = None,
+        cause: str | None = None,
+    ) -> None:
         super().__init__(servers, problem, remedy)
         self.problem = problem
+        self.acl = acl  # that the user lacks, as in "Describe on the cluster"
+        self.cause = cause  # why there is no answer: what does not answer
         self.is_denied = is_denied  # an ACL is missing, so that trying again is of no use
 
 
@@ -127,8 +101,13 @@ class KafkaConnection:
 
     servers: str
     properties: ClientProperties
-    _client: KafkaAdminClient | None = None
+    _client: AnsweringClient | None = None
     _has_answered: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        request_s, connect_s = self.properties.request_timeout_ms / 1000, self.properties.connect_timeout_ms / 1000
+        self._patience = Patience(request_s, connect_s, max(_PATIENCE_S, request_s, connect_s))
 
     def __enter__(self) -> Self:
         """Return the connection, which the first call opens."""
@@ -143,17 +122,19 @@ class KafkaConnection:
     def describe_cluster(self) -> ClusterDescription:
         """Describe the brokers, fenced ones included where the cluster shows them (Kafka 4)."""
         answer = self.ask("the brokers", _describe_cluster)
-        brokers = (
+        brokers = sorted(
             LiveBroker(b["broker_id"], b["host"], b["port"], b.get("rack"), b.get("is_fenced"))
             for b in answer["brokers"]
         )
         operations = tuple(answer.get("authorized_operations") or ())
-        return ClusterDescription(answer.get("cluster_id"), tuple(sorted(brokers)), operations)
+        unfenced = {broker.id for broker in brokers if not broker.is_fenced}
+        silent = tuple(broker for broker in self._patience.list_silent() if broker in unfenced)
+        return ClusterDescription(answer.get("cluster_id"), tuple(brokers), operations, silent)
 
     def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
         """Describe all topics, without ELRs; and return the names of those that the cluster did not describe."""
         answer = self.ask("the topics", methodcaller("describe_topics"))
-        described = sorted(_read_topic(topic) for topic in answer if topic["partitions"])
+        described = sorted(read_topic(topic) for topic in answer if topic["partitions"])
         return tuple(described), tuple(sorted(topic["name"] for topic in answer if not topic["partitions"]))
 
     def describe_elrs(self, topics: Sequence[str]) -> dict[Key, LivePartition] | None:
@@ -171,7 +152,7 @@ class KafkaConnection:
                     return None
                 for topic in answer["topics"]:
                     for one in topic["partitions"]:
-                        partitions[topic["name"], one["partition_index"]] = _read_partition(one)
+                        partitions[topic["name"], one["partition_index"]] = read_partition(one)
                 cursor = answer["next_cursor"]
                 if cursor is None:
                     break
@@ -201,7 +182,8 @@ class KafkaConnection:
         """Describe the configs of a broker that matter to placement: its protocol, and what is not Kafka's default."""
         entries = self._describe_broker(broker, _BROKER_CONFIGS)
         if not entries:  # the library does not say that the user may not read them
-            raise _make_denied(self.servers, f"the configs of broker {broker}", "an empty answer")
+            what = f"the configs of broker {broker}"
+            raise _make_denied(self.servers, what, "an empty answer", acl="DescribeConfigs on the cluster")
         known = {key: entry["value"] for key, entry in entries.items() if _is_set(entry) or key == _PROTOCOL}
         return {key: value for key, value in known.items() if value is not None}
 
@@ -216,17 +198,17 @@ class KafkaConnection:
     def _describe_broker(self, broker: int, keys: Sequence[str]) -> Mapping[str, Any]:
         resource = ConfigResource(ConfigResourceType.BROKER, str(broker), dict.fromkeys(keys))
         what = f"the configs of broker {broker}"
-        answer = self.ask(what, methodcaller("describe_configs", [resource], config_filter="all"))
+        answer = self.ask(what, methodcaller("describe_configs", [resource], config_filter="all"), broker=broker)
         entries: Mapping[str, Any] = answer.get("broker", {}).get(str(broker), {})
         return entries
 
     def describe_log_dirs(self, broker: int) -> list[dict[str, Any]]:
         """Describe the log dirs of a broker, in the form of DescribeLogDirs. Raises: KafkaFault if it has no answer."""
         what = f"the log directories of broker {broker}"
-        answers = self.ask(what, methodcaller("describe_log_dirs", brokers=[broker]))
+        answers = self.ask(what, methodcaller("describe_logs", broker), broker=broker)
         dirs: list[dict[str, Any]] = next((answer["log_dirs"] for answer in answers if answer["broker"] == broker), [])
         if not dirs:
-            raise _make_denied(self.servers, what, "an empty answer")
+            raise _make_denied(self.servers, what, "an empty answer", acl="Describe on the cluster")
         for log_dir in dirs:
             code = log_dir.get("error_code", 0)
             log_dir["error"] = describe_error(errors.for_code(code)()) if code else None
@@ -248,38 +230,83 @@ class KafkaConnection:
         answer = self.ask("the log end offsets", methodcaller("list_partition_offsets", specs))
         return {(key.topic, key.partition): one.offset for key, one in answer.items() if one.offset >= 0}
 
-    def ask(self, what: str, call: Callable[[KafkaAdminClient], Any], *, changes: bool = False) -> Any:
+    def list_hidden_topics(self, topics: Sequence[str]) -> list[str]:
+        """List the topics that the user may not describe: a list of all topics leaves them out like deleted ones."""
+        code = errors.TopicAuthorizationFailedError.errno
+        chunks = split_chunks(sorted(topics))
+        answers = (self.ask("the topics", methodcaller("describe_topics", chunk)) for chunk in chunks)
+        return [topic["name"] for answer in answers for topic in answer if topic["error_code"] == code]
+
+    def ask(
+        self, what: str, call: Callable[[KafkaAdminClient], Any], *, changes: bool = False, broker: int | None = None
+    ) -> Any:
         """Call the client; if that fails, try again with a new connection, as another broker may have to take over.
 
         what: the object of the call, for messages. changes: whether it changes the cluster: such a call is sent once,
-        as it may have had its effect though its answer is lost. Raises: KafkaFault, which says what failed.
+        as it may have had its effect though its answer is lost. broker: the only one that can answer, None = any; calls
+        of several brokers may run at once. Raises: KafkaFault, which says what failed.
         """
-        pauses = () if changes else _PAUSES_S
+        pauses = () if changes else _PAUSES_S[:1] if broker is not None else _PAUSES_S
         for pause in (*pauses, None):
+            begin = time.monotonic()
             try:
-                if self._client is None:
-                    self._client = self._open()
-                answer = call(self._client)
+                client = self._get_client()
+                answer = call(client)
                 self._has_answered = True
                 return answer
             except _UNSUPPORTED:
                 raise UnsupportedCall(self.servers, f"this version of Kafka does not have {what}", "") from None
             except _DENIED as error:
-                raise _make_denied(self.servers, what, type(error).__name__.removesuffix("Error"), changes) from None
+                name = type(error).__name__.removesuffix("Error")
+                is_topic = isinstance(error, errors.TopicAuthorizationFailedError)
+                acl = None if changes else f"Describe on {'topics' if is_topic else 'the cluster'}"
+                raise _make_denied(self.servers, what, name, changes, acl) from None
             except KafkaFault:
-                if pause is None or not self._has_answered:  # a cluster that never answered has a wrong address
+                self._patience.lose(begin)
+                # A cluster that never answered has a wrong address.
+                if pause is None or not self._has_answered or self._patience.is_over:
                     raise
             except (errors.KafkaError, OSError, RuntimeError) as error:  # RuntimeError: no controller was found
-                self.close()
-                if pause is None:
-                    problem = f"no answer about {what}: {describe_error(error)}"
-                    raise KafkaFault(
-                        self.servers, problem, "Repeat the command when the cluster is reachable"
-                    ) from None
+                self._patience.lose(begin)
+                is_silent = isinstance(error, NoAnswerError) and error.broker is not None
+                if broker is None and not is_silent:
+                    self.close()
+                if pause is None or self._patience.is_over or (is_silent and broker is not None):
+                    raise self._make_fault(what, error) from None
+                if is_silent:
+                    continue  # another broker is asked
             time.sleep(pause)
         raise AssertionError("unreachable")
 
-    def _open(self) -> KafkaAdminClient:
+    def _make_fault(self, what: str, error: BaseException) -> KafkaFault:
+        """Return the error of a call without an answer, which names the brokers that do not answer."""
+        causes = [error.text if isinstance(error, NoAnswerError) else describe_error(error)]
+        if isinstance(error, NoAnswerError) and error.broker is None:
+            causes[0] = causes[0].replace("the controller", f"the controller{self._name_voters()}")
+        if not isinstance(error, NoAnswerError) or error.broker is None:
+            causes += self._patience.list_problems()
+        cause = join_names(dict.fromkeys(causes), _MAX_NAMED)
+        remedy = "Restart what does not answer, or repeat the command when it does"
+        return KafkaFault(self.servers, f"no answer about {what}: {cause}", remedy, cause=cause)
+
+    def _name_voters(self) -> str:
+        """Name the nodes one of which is the controller, as a broker's configs do; nothing if they are not known."""
+        with suppress(errors.KafkaError, KafkaFault, OSError, RuntimeError, StopIteration):
+            client = self._get_client()  # a new one: on the old connection, brokers still wait for the controller
+            broker = next(iter(set(client.list_brokers()) - set(self._patience.list_silent())))
+            resource = ConfigResource(ConfigResourceType.BROKER, str(broker), dict.fromkeys(_VOTERS))
+            entries = client.describe_configs([resource], config_filter="all").get("broker", {})
+            texts = [one["value"] for one in entries.get(str(broker), {}).values() if one["value"]]
+            return f" ({'one of ' if ',' in texts[0] else ''}{texts[0]})" if texts else ""
+        return ""
+
+    def _get_client(self) -> AnsweringClient:
+        with self._lock:
+            if self._client is None:
+                self._client = self._open()
+            return self._client
+
+    def _open(self) -> AnsweringClient:
         properties = self.properties
         options: dict[str, Any] = {}
         if properties.sasl_mechanism:
@@ -290,40 +317,16 @@ class KafkaConnection:
             }
         if properties.uses_tls:
             options["ssl_context"] = properties.make_ssl_context()
-        timeout_ms = min(properties.request_timeout_ms, properties.connect_timeout_ms)
-        self._check_listeners(timeout_ms / 1000)
         try:
-            return KafkaAdminClient(
-                bootstrap_servers=self.servers.split(","),
+            return AnsweringClient(
+                self._patience,
+                bootstrap_servers=[server.strip() for server in self.servers.split(",")],
                 client_id=properties.client_id,
                 security_protocol=properties.security_protocol,
-                request_timeout_ms=properties.request_timeout_ms,
-                bootstrap_timeout_ms=timeout_ms,
                 **options,
             )
-        except (errors.KafkaError, OSError, ValueError) as error:
-            # A wrong password, a TLS mismatch and an unreachable host look alike.
-            user = f", user {properties.username}" if properties.username else ""
-            raise KafkaFault(
-                self.servers,
-                f"no connection within {timeout_ms / 1000:g} s (security.protocol={properties.security_protocol}"
-                f"{user}): {describe_error(error)}",
-                "Check that a broker listens there, that its listener has this security.protocol, and that "
-                "certificates, user name and password are right (--command-config FILE)",
-            ) from None
-
-    def _check_listeners(self, seconds: float) -> None:
-        """Check that one of the servers accepts connections: the client would try to connect for as long as it may."""
-        problems = []
-        for server in self.servers.split(","):
-            host, _, port = server.strip().rpartition(":")
-            try:
-                socket.create_connection((host.strip("[]"), int(port)), seconds).close()
-            except (OSError, OverflowError) as error:
-                problems.append(f"{server.strip()}: {getattr(error, 'strerror', None) or error}")
-            else:
-                return
-        raise KafkaFault(self.servers, f"no connection ({'; '.join(problems)})", "Check that a broker listens there")
+        except NoServerError as error:
+            raise KafkaFault(self.servers, *explain_servers(error.causes, properties)) from None
 
     def close(self) -> None:
         """Close the connection; the next call opens it anew."""
@@ -332,12 +335,11 @@ class KafkaConnection:
             client.close()
 
 
-def _make_denied(servers: str, what: str, error: str, changes: bool = False) -> KafkaFault:
+def _make_denied(servers: str, what: str, error: str, changes: bool = False, acl: str | None = None) -> KafkaFault:
     permissions = "Alter and AlterConfigs" if changes else "Describe and DescribeConfigs"
-    remedy = f"Grant the user {permissions} on the cluster and its topics"
-    return KafkaFault(
-        servers, f"the user may not {'change' if changes else 'read'} {what} ({error})", remedy, is_denied=True
-    )
+    remedy = f"Grant the user {acl or f'{permissions} on the cluster and its topics'}"
+    problem = f"the user may not {'change' if changes else 'read'} {what} ({error})"
+    return KafkaFault(servers, problem, remedy, is_denied=True, acl=acl)
 
 
 def _describe_cluster(client: KafkaAdminClient) -> Any:
@@ -347,13 +349,6 @@ def _describe_cluster(client: KafkaAdminClient) -> Any:
     except KeyError:
         metadata = client._manager.run(client._get_cluster_metadata, [])
         return metadata | {"brokers": [broker | {"broker_id": broker["node_id"]} for broker in metadata["brokers"]]}
-
-
-def describe_error(error: BaseException) -> str:
-    """Describe an error of the client in a few words, without what was sent."""
-    text = str(error).partition("\n")[0]
-    name = type(error).__name__.removesuffix("Error")
-    return f"{name}: {text[:200]}" if text and "Request" not in text else name
 
 
 def _is_set(entry: Mapping[str, Any]) -> bool:
@@ -368,33 +363,3 @@ def split_chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     """Split what is asked for into requests."""
     for begin in range(0, len(items), _CHUNK):
         yield items[begin : begin + _CHUNK]
-
-
-def _read_topic(topic: Mapping[str, Any]) -> LiveTopic:
-    topic_id = uuid.UUID(str(topic["topic_id"])) if topic.get("topic_id") else None
-    partitions = sorted(map(_read_partition, topic["partitions"]))
-    return LiveTopic(topic["name"], _format_uuid(topic_id) if topic_id else None, tuple(partitions))
-
-
-def _read_partition(partition: Mapping[str, Any]) -> LivePartition:
-    def ids(name: str) -> tuple[int, ...]:
-        return tuple(partition.get(name) or ())
-
-    elrs: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
-    if "eligible_leader_replicas" in partition:
-        elrs = (ids("eligible_leader_replicas"), ids("last_known_elr"))
-    return LivePartition(
-        partition["partition_index"],
-        partition["leader_id"],
-        ids("replica_nodes"),
-        ids("isr_nodes"),
-        ids("offline_replicas"),
-        *elrs,
-    )
-
-
-def _format_uuid(topic_id: uuid.UUID) -> str | None:
-    """Format an id as Kafka does: base64 without padding; None for the id of topics without one."""
-    if topic_id.int == 0:
-        return None
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")

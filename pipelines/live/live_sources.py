@@ -57,15 +57,16 @@ def select_properties(name: str | None, texts: Sequence[str]) -> ClientPropertie
 
 
 def fetch_source(
-    address: LiveAddress, properties: ClientProperties, folder: Path, *, offsets: bool = False
+    address: LiveAddress, properties: ClientProperties, folder: Path, *, offsets: bool = False, is_saved: bool = False
 ) -> tuple[Source, ClusterReading]:
     """Read a cluster, write what was read to a folder, and return it as a source.
 
-    Raises: KafkaFault if the cluster does not answer; SettingsError for certificates that cannot be used.
+    is_saved: whether the user keeps the files. Raises: KafkaFault if the cluster does not answer; SettingsError for
+    certificates that cannot be used.
     """
     with KafkaConnection(address.servers, properties) as connection:
         reading = read_cluster(connection, offsets=offsets)
     name = address.name or reading.state.cluster_id or address.servers.partition(":")[0]
     prefix = f"{address.name}=" if address.name else ""
-    files = tuple(reading.write_files(folder))
+    files = tuple(reading.write_files(folder, is_saved=is_saved))
     return Source(name, files, address=f"{prefix}kafka://{address.servers}"), reading

@@ -10,10 +10,20 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.live.kafka_connection import ClusterDescription, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.ingest.sources import ANSWER, RUNNING_CLUSTER
+from pipelines.live.cluster_records import ClusterDescription, LivePartition, LiveTopic, OngoingReassignment
 
 TOPICS, LOG_DIRS, OFFSETS = "topics-describe.txt", "log-dirs.txt", "end-offsets.txt"
 BROKERS, BROKER_CONFIGS, NOT_READ = "brokers.txt", "broker-configs.txt", "not-read.txt"
+# What the files are called where they are not saved: as the request that they answer.
+REQUESTS = {
+    TOPICS: f"{ANSWER}DescribeTopics",
+    LOG_DIRS: f"{ANSWER}DescribeLogDirs",
+    OFFSETS: f"{ANSWER}ListOffsets",
+    BROKERS: f"{ANSWER}DescribeCluster",
+    BROKER_CONFIGS: f"{ANSWER}DescribeConfigs",
+    NOT_READ: RUNNING_CLUSTER,
+}
 _NULL = "null"  # instead of a rack
 
 

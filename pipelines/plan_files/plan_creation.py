@@ -75,7 +75,7 @@ def build_snapshot_model(
     """Build the model of a snapshot; raise SourceError if it has no replicas, or lacks an excluded topic."""
     if not pc.any(pc.is_valid(snapshot.partitions["replicas"])).as_py():
         remedy = "Add a kafka-topics --describe of the cluster, or another source that shows them"
-        raise SourceError(snapshot.cluster_id, snapshot.explain_no_replicas(), remedy)
+        raise snapshot.explain_no_replicas(remedy)
     absent = sorted(set(exclude_topics) - set(snapshot.topics["topic"].to_pylist()))
     if absent:
         problem = f"has no topic {', '.join(absent[:20])}"

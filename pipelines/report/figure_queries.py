@@ -5,7 +5,7 @@ from functools import reduce
 from textwrap import indent
 
 from pipelines.ingest.merge.live_brokers import UNFIT_HOST_REGEX
-from pipelines.ingest.sources import SnapshotKey
+from pipelines.ingest.sources import ANSWER_REGEX, SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.report.load_queries import LOAD_QUERIES
 from pipelines.spark.sql_text import match_snapshots
@@ -243,7 +243,8 @@ LEFT JOIN (
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, transform(
            array_sort(collect_list(struct(source, line_number, warning))),
-           w -> concat(w.source, ' line ', w.line_number, ': ', w.warning)) AS warnings
+           w -> concat(w.source, if(w.source RLIKE '{answer}', '', concat(' line ', w.line_number)), ': ', w.warning)
+         ) AS warnings
   FROM silver.warnings GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 WHERE {condition}
@@ -403,6 +404,7 @@ USING (cluster_id, snapshot_id, topic)"""
 _MIN_ISR = "greatest(coalesce(min_insync_replicas, 0), effective_min_isr)"
 _CONSTANTS = {
     "{unlisted}": UNLISTED_REGEX,
+    "{answer}": ANSWER_REGEX,
     "{expected}": EXPECTED_SQL,
     "{issues}": indent(ISSUES_SQL.format(partitions="silver.partitions"), " " * 8).strip(),
     "{ranked_issues}": ", ".join(f"'{issue}'" for issue in RANKED_ISSUES),

@@ -11,7 +11,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import FileRecords
 from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
@@ -38,7 +37,7 @@ def read_initial_state(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclea
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
     if not partitions.num_rows:
         remedy = "Add the output of kafka-topics --describe, or a dump of the cluster's ZooKeeper."
-        raise SourceError(snapshot.cluster_id, snapshot.explain_no_replicas(), remedy)
+        raise snapshot.explain_no_replicas(remedy)
     brokers = snapshot.brokers
     epochs = _read_controller_epochs(facts, partitions)
     formats = {name for file in snapshot.files for name in file.format_names}

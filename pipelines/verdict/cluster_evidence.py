@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from pipelines.ingest.formats.live_requests import NO_TOPICS
 from pipelines.ingest.merge.cluster_merge import UNLISTED
 
 
@@ -118,6 +119,11 @@ class ClusterFindings:
     identity_conflicts: int = 0  # two ids of a topic, or two hosts of a broker
     config_conflicts: int = 0  # two values of a config that decides which failures a topic survives
     warnings: Sequence[str] = ()  # sentences without full stop: a failed command, a listing of selected partitions
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a running cluster has said that it has no topic."""
+        return not self.partitions and any(warning.endswith(f": {NO_TOPICS}") for warning in self.warnings)
 
     def find(self, issue: PartitionIssue) -> AffectedPartitions:
         """Return the partitions with an issue."""

@@ -54,7 +54,7 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     ratio = evidence.now["max_over_mean_ratio"] if evidence.now else None
     points = [*judge_present(findings), *describe_election(findings, ratio)]
     if not findings.partitions:
-        points.append(statements.NO_PARTITIONS.fill())
+        points.append((statements.NO_TOPICS if findings.is_empty else statements.NO_PARTITIONS).fill())
     elif not findings.counted_partitions:
         points.append(statements.NOTHING_COUNTED.fill())
     elif not evidence.broker_failures:
@@ -64,7 +64,7 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     points += describe_source_findings(findings)
     points.sort(key=lambda point: _ORDER[point.level])
     level = points[0].level if points else Level.OK
-    if level is Level.OK:
+    if level is Level.OK and not findings.is_empty:
         points.insert(0, _describe_health(evidence))
     elif level is Level.UNKNOWN and findings.counted_partitions and evidence.broker_failures:
         points.insert(0, statements.UNCERTAIN.fill())
@@ -322,9 +322,10 @@ def _describe_health(evidence: ClusterEvidence) -> VerdictPoint:
 
 def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint]:
     """Say what the sources lack, so that any answer on the cluster may be wrong."""
-    for warning in findings.warnings[:MAX_NAMED]:
+    warnings = [] if findings.is_empty else findings.warnings
+    for warning in warnings[:MAX_NAMED]:
         yield statements.SOURCE_WARNING.fill(warning=warning)
-    if (more := len(findings.warnings) - MAX_NAMED) > 0:
+    if (more := len(warnings) - MAX_NAMED) > 0:
         yield statements.MORE_WARNINGS.fill(more)
     if count := findings.quarantined_records:
         yield statements.QUARANTINED.fill(count)

@@ -17,6 +17,7 @@ from pipelines.ingest.merge.live_brokers import (
     get_unknown_brokers,
 )
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.ingest.sources import name_line
 from pipelines.verdict.cluster_evidence import (
     MAX_CANCELLED,
     MAX_COMMAND_TOPICS,
@@ -272,7 +273,7 @@ def list_warnings(snapshot: Snapshot) -> list[str]:
     """Return what the records of the sources warn of, with file and line."""
     order = [(name, "ascending") for name in ("source", "line_number", "warning")]
     rows = snapshot.warnings.sort_by(order).to_pylist()
-    return [f"{row['source']} line {row['line_number']}: {row['warning']}" for row in rows]
+    return [f"{name_line(row['source'], row['line_number'])}: {row['warning']}" for row in rows]
 
 
 def find_stuck_reassignments(partitions: pa.Table, down: Ids) -> dict[str, Any]:

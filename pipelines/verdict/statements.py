@@ -293,6 +293,7 @@ IGNORED = Statement(
 NO_PARTITIONS = Statement(
     Level.UNKNOWN, "The sources show no partition with replicas.", "The sources show no partition with its replicas."
 )
+NO_TOPICS = Statement(Level.OK, "A running cluster says that it has no topic.", "The cluster has 0 topics.")
 NOTHING_COUNTED = Statement(
     Level.UNKNOWN,
     "All partitions belong to topics that are ignored or marked for deletion.",

@@ -31,6 +31,7 @@ from kafka.errors import InvalidReplicationAssignmentError
 
 from pipelines.setup.jars import JarFolder, parse_jars
 from pipelines.setup.java import check_java
+from tests.commands import Output
 
 JARS = Path(__file__).with_name("jars.toml")
 NEWEST = "kafka_4_1"
@@ -48,6 +49,8 @@ CONTROLLER_ID = 100
 _START_SECONDS = 90
 _STARTED = re.compile(r"Kafka Server started|KafkaServer id=\d+\] started")
 # Small, as each node has a log dir of its own in the folder of a test.
+# Listeners of a secure cluster, with their protocols.
+_SECURE = {"SECURE": "SASL_SSL", "MUTUAL": "SSL", "LOGIN": "SASL_PLAINTEXT"}
 _COMMON = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -160,7 +163,7 @@ class Node:
     port: int
     folder: Path
     rack: str | None = None
-    secure_port: int | None = None
+    secure_ports: Mapping[str, int] = field(default_factory=dict)  # by listener
     heap_mb: int = 256
     process: subprocess.Popen[bytes] | None = None
 
@@ -222,10 +225,11 @@ class KafkaCluster:
     settings: Mapping[str, str] = field(default_factory=dict)
     heap_mb: int = 256  # of each node
     log_dirs: int = 1  # of each broker
-    secure: bool = False  # whether brokers also listen with SASL_SSL; `settings` say how
+    secure: bool = False  # whether brokers also have the listeners of _SECURE; `settings` say how
     cluster_id: str = field(default_factory=make_kafka_uuid)
     nodes: dict[int, Node] = field(default_factory=dict)
     options: Sequence[str] = ()  # of Java
+    empty_answers: Sequence[Output] = ()  # of commands before there were topics
     own_options: Callable[[int], Sequence[str]] = lambda _: ()  # of one node's Java, by its id
 
     @property
@@ -236,7 +240,11 @@ class KafkaCluster:
     @property
     def secure_bootstrap(self) -> str:
         """host:port of the first broker, with SASL_SSL."""
-        return f"127.0.0.1:{self.nodes[1].secure_port}"
+        return self.get_address("SECURE")
+
+    def get_address(self, listener: str) -> str:
+        """host:port of a secure listener of the first broker."""
+        return f"127.0.0.1:{self.nodes[1].secure_ports[listener]}"
 
     def start(self, options: Sequence[str] | None = None) -> KafkaCluster:
         """Start all nodes, and wait until all brokers have registered. options: of Java, instead of the usual ones."""
@@ -245,8 +253,9 @@ class KafkaCluster:
         controller = f"{CONTROLLER_ID}@127.0.0.1:{ports[0]}"
         for id_, port in zip((CONTROLLER_ID, *range(1, self.brokers + 1)), ports, strict=True):
             rack = None if id_ == CONTROLLER_ID or not self.racks else f"r{(id_ - 1) % self.racks + 1}"
-            secure_port = find_free_ports(1)[0] if self.secure and id_ != CONTROLLER_ID else None
-            node = Node(id_, port, self.folder / str(id_), rack, secure_port, self.heap_mb)
+            names = list(_SECURE) if self.secure and id_ != CONTROLLER_ID else []
+            secure_ports = dict(zip(names, find_free_ports(len(names)), strict=True))
+            node = Node(id_, port, self.folder / str(id_), rack, secure_ports, self.heap_mb)
             self._write_files(node, controller)
             self.nodes[id_] = node
         self._format_controller()
@@ -346,8 +355,7 @@ class KafkaCluster:
         is_controller = node.id == CONTROLLER_ID
         name = "CONTROLLER" if is_controller else "PLAINTEXT"
         listeners = f"{name}://127.0.0.1:{node.port}"
-        if node.secure_port is not None:
-            listeners += f",SECURE://127.0.0.1:{node.secure_port}"
+        listeners += "".join(f",{name}://127.0.0.1:{port}" for name, port in node.secure_ports.items())
         values = {
             **_COMMON,
             **self.settings,
@@ -356,7 +364,10 @@ class KafkaCluster:
             "controller.quorum.voters": controller,
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}"
+                for name, protocol in ({"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT"} | _SECURE).items()
+            ),
             "log.dirs": ",".join(map(str, self._list_log_dirs(node))),
             **({"broker.rack": node.rack} if node.rack else {}),
             **({} if is_controller else {"advertised.listeners": listeners}),

@@ -65,7 +65,10 @@ def test_snapshot_is_a_source(cluster: KafkaCluster, tmp_path: Path) -> None:
     assert len(inspected["partitions"]) == PARTITIONS
     assert {topic["topic"] for topic in inspected["topics"]} == set(TOPICS)
     assert all(partition["size_bytes"] is not None for partition in inspected["partitions"])
-    assert inspected == _answer("inspect", f"prod=kafka://{cluster.bootstrap}")
+    live = _answer("inspect", f"prod=kafka://{cluster.bootstrap}")
+    names = {source["source"] for source in live.pop("sources")}
+    assert names == {f"answer to Describe{what}" for what in ("Cluster", "Configs", "LogDirs", "Topics")}
+    assert {key: inspected[key] for key in live} == live
 
 
 def test_commands_of_the_readme(cluster: KafkaCluster, spark: SparkSession, tmp_path: Path) -> None:

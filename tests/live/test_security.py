@@ -1,9 +1,13 @@
-"""Connections with TLS and passwords, and users who may not do everything: clear errors, and no secret anywhere."""
+"""Clear errors, and no secret anywhere: TLS and passwords, users who may not do everything, and brokers that hang."""
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,12 +17,13 @@ from pipelines.execution.cluster_view import view_cluster
 from pipelines.execution.journal import JOURNAL
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
-from tests.commands import call
-from tests.live.kafka_cluster import KafkaCluster, find_free_ports
+from tests.commands import Output, call
+from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, find_free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
-_PASSWORDS = {"ann": "s3cret-ann", "bob": "s3cret-bob"}
+_PASSWORDS = {"ann": "s3cret-ann", "bob": "s3cret-bob", "eve": "s3cret-eve"}
+_MOST_S = 20  # that a command takes beside a broker that hangs
 _READ = (ACLOperation.DESCRIBE, ACLOperation.DESCRIBE_CONFIGS)
 _TIMEOUTS = "socket.connection.setup.timeout.ms=3000\n"
 
@@ -33,7 +38,10 @@ def _make_certificates(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A broker with TLS, passwords and ACLs. ann may do everything; bob may describe t, not `hidden`."""
+    """Two brokers with TLS, passwords and ACLs. ann may do everything; bob may describe t, not `hidden`; eve nothing.
+
+    A broker that hangs is not fenced.
+    """
     folder = tmp_path_factory.mktemp("secure")
     _make_certificates(folder)
     users = " ".join(f'user_{name}="{password}"' for name, password in _PASSWORDS.items())
@@ -43,12 +51,21 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
         "listener.name.secure.ssl.keystore.location": str(folder / "server.pem"),
         "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.secure.plain.sasl.jaas.config": login,
+        "listener.name.login.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.login.plain.sasl.jaas.config": login,
+        "listener.name.mutual.ssl.keystore.type": "PEM",
+        "listener.name.mutual.ssl.keystore.location": str(folder / "server.pem"),
+        "listener.name.mutual.ssl.truststore.type": "PEM",
+        "listener.name.mutual.ssl.truststore.location": str(folder / "ca.pem"),
+        "listener.name.mutual.ssl.client.auth": "required",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:ann",
+        "broker.session.timeout.ms": "600000",
     }
     running = KafkaCluster(folder / "cluster", brokers=2, settings=settings, secure=True)
     try:
         running.start()
+        running.empty_answers = [call(name, f"prod=kafka://{running.bootstrap}") for name in ("what-if", "inspect")]
         hidden = ({0: [1, 2], 1: [1, 2]}, {})
         running.create_topics({"t": ({0: [1, 2], 1: [1, 2], 2: [1, 2], 3: [2, 1]}, {}), "hidden": hidden})
         admin = KafkaAdminClient(bootstrap_servers=running.bootstrap.split(","))
@@ -95,7 +112,7 @@ def test_wrong_password(secure: KafkaCluster, tmp_path: Path) -> None:
     properties = _write_properties(tmp_path, secure, "bob", "wrong-s3cret")
     text = _fail(secure.secure_bootstrap, "--command-config", str(properties))
     assert "security.protocol=SASL_SSL, user bob" in text
-    assert "user name and password are right" in text
+    assert "rejects the user name or the password (sasl.mechanism=PLAIN)" in text
     assert "wrong-s3cret" not in text
 
 
@@ -103,8 +120,7 @@ def test_tls_mismatch(secure: KafkaCluster, tmp_path: Path) -> None:
     plain = tmp_path / "plain.properties"
     plain.write_text(_TIMEOUTS)
     text = _fail(secure.secure_bootstrap, "--command-config", str(plain))
-    assert "security.protocol=PLAINTEXT" in text
-    assert "its listener has this security.protocol" in text
+    assert "has a listener with TLS. Set security.protocol=SSL" in text
 
 
 def test_unknown_certificate_authority(secure: KafkaCluster, tmp_path: Path) -> None:
@@ -112,13 +128,15 @@ def test_unknown_certificate_authority(secure: KafkaCluster, tmp_path: Path) -> 
     properties = _write_properties(tmp_path, secure, "bob")
     own = secure.folder.parent / "ca.pem"
     properties.write_text(properties.read_text().replace(str(own), str(tmp_path / "ca.pem")))
-    assert "certificate" in _fail(secure.secure_bootstrap, "--command-config", str(properties))
+    text = _fail(secure.secure_bootstrap, "--command-config", str(properties))
+    assert f"no authority in ssl.truststore.location={tmp_path / 'ca.pem'} confirms" in text
 
 
 def test_certificate_of_another_host(secure: KafkaCluster, tmp_path: Path) -> None:
     properties = _write_properties(tmp_path, secure, "bob")
     servers = secure.secure_bootstrap.replace("127.0.0.1", "localhost")
-    assert "certificate" in _fail(servers, "--command-config", str(properties))
+    text = _fail(servers, "--command-config", str(properties))
+    assert "has a certificate of another host (Hostname mismatch" in text
 
 
 def test_unreachable_host(tmp_path: Path) -> None:
@@ -148,3 +166,133 @@ def test_topic_that_the_user_may_not_describe_is_not_taken_as_deleted(secure: Ka
     for mode in ("--verify", "--rollback", "--cancel", "--execute"):
         text = call(*arguments, mode, code=1).stderr
         assert "may not describe topics of the plan, which look deleted: hidden" in text
+
+
+def _write_plain(folder: Path, protocol: str, *lines: str) -> str:
+    file = folder / "plain.properties"
+    file.write_text("\n".join((f"security.protocol={protocol}", *lines)) + "\n")
+    return str(file)
+
+
+def _login(user: str) -> tuple[str, str]:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    jaas = f'{module} required username="{user}" password="{_PASSWORDS[user]}";'
+    return "sasl.mechanism=PLAIN", f"sasl.jaas.config={jaas}"
+
+
+def test_client_certificate(secure: KafkaCluster, tmp_path: Path) -> None:
+    folder, servers = secure.folder.parent, secure.get_address("MUTUAL")
+    trust = ("ssl.truststore.type=PEM", f"ssl.truststore.location={folder / 'ca.pem'}", "ssl.keystore.type=PEM")
+    text = _fail(servers, "--command-config", _write_plain(tmp_path, "SSL", *trust))
+    assert "asks for a client certificate, and none is set" in text
+    _make_certificates(tmp_path)
+    for file, problem in ((tmp_path / "server.pem", "rejects the client certificate"), (tmp_path / "no.pem", "")):
+        properties = _write_plain(tmp_path, "SSL", *trust, f"ssl.keystore.location={file}")
+        assert (problem or f"ssl.keystore.location={file}: cannot be read") in _fail(
+            servers, "--command-config", properties
+        )
+    properties = _write_plain(tmp_path, "SSL", *trust, f"ssl.keystore.location={folder / 'server.pem'}")
+    assert "brokers: 2 live" in call("inspect", f"kafka://{servers}", "--command-config", properties).stdout
+
+
+def test_listeners_with_and_without_login(secure: KafkaCluster, tmp_path: Path) -> None:
+    login = secure.get_address("LOGIN")
+    text = _fail(login)
+    assert "has a listener with SASL: it needs a user name and a password" in text
+    properties = _write_plain(tmp_path, "SASL_PLAINTEXT", *_login("ann"))
+    plain = secure.bootstrap.partition(",")[0]
+    assert "has a listener without SASL" in _fail(plain, "--command-config", properties)
+    trust = ("ssl.truststore.type=PEM", f"ssl.truststore.location={secure.folder.parent / 'ca.pem'}")
+    text = _fail(plain, "--command-config", _write_plain(tmp_path, "SSL", *trust))
+    assert "ended the TLS handshake, as a listener without TLS does. Set security.protocol=PLAINTEXT" in text
+
+
+def test_port_of_a_controller(secure: KafkaCluster) -> None:
+    text = _fail(f"127.0.0.1:{secure.nodes[CONTROLLER_ID].port}")
+    assert "is the port of a controller: it does not describe the cluster. Name the port of a broker's listener" in text
+
+
+def test_empty_cluster_is_said_as_such(secure: KafkaCluster) -> None:
+    what_if, inspected = secure.empty_answers
+    assert "0 topics, 0 partitions" in what_if.stderr
+    assert "OK: the cluster has 0 topics." in what_if.stdout
+    assert "topics: 0, partitions: 0" in inspected.stdout
+    for out in secure.empty_answers:
+        assert not any(word in out.stdout + out.stderr for word in ("warning", "empty", "--describe", ".txt"))
+
+
+def test_missing_acls_are_named(secure: KafkaCluster, tmp_path: Path) -> None:
+    source = ("what-if", f"prod=kafka://{secure.secure_bootstrap}", "--command-config")
+    text = call(*source, str(_write_properties(tmp_path, secure, "bob"))).stdout
+    assert "running cluster: 1 topic (hidden) is hidden: the user needs the ACL Describe on it." in text
+    out = call(*source, str(_write_properties(tmp_path, secure, "eve")), code=1)
+    assert "no topic is shown: there is none, or the user needs the ACL Describe on topics" in out.stderr
+    assert (
+        "the user needs the ACL Describe on the cluster, so ongoing reassignments and log dirs of all brokers are not"
+        in out.stderr
+    )
+    assert (
+        "the user needs the ACL DescribeConfigs on the cluster, so configs of all brokers are not known" in out.stderr
+    )
+    assert ".txt" not in text + out.stderr
+
+
+@contextmanager
+def _hang(cluster: KafkaCluster, *ids: int) -> Iterator[None]:
+    """Stop processes, which keep their connections; and check how long what is done meanwhile takes."""
+    processes = [process for id_ in ids if (process := cluster.nodes[id_].process) is not None]
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        begin = time.monotonic()
+        yield
+        assert time.monotonic() - begin < _MOST_S
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGCONT)
+
+
+def _check_answer(out: Output, problem: str) -> None:
+    assert problem in json.dumps(json.loads(out.stdout)["verdict"])
+    assert ".txt" not in out.stdout + out.stderr
+    assert "warning" not in out.stderr
+
+
+@pytest.mark.parametrize("server", [1, 2])
+def test_broker_that_hangs(secure: KafkaCluster, server: int) -> None:
+    port = secure.nodes[2].port
+    with _hang(secure, 2):
+        if server == 2:
+            out = call("what-if", f"prod=kafka://127.0.0.1:{port}", code=1)
+            assert f"127.0.0.1:{port} does not answer (no reply within 5 s). Restart it if it hangs" in out.stderr
+            return
+        out = call("what-if", f"prod=kafka://{secure.bootstrap}", "--json", "-")
+    problem = f"broker 2 (127.0.0.1:{port}) does not answer (no reply within 5 s)"
+    _check_answer(out, f"running cluster: {problem}, so log dirs and configs of broker 2 are not known.")
+
+
+def test_broker_that_hangs_behind_tls(secure: KafkaCluster, tmp_path: Path) -> None:
+    properties = str(_write_properties(tmp_path, secure, "ann"))
+    with _hang(secure, 1):
+        text = call("what-if", f"kafka://{secure.secure_bootstrap}", "--command-config", properties, code=1).stderr
+    assert f"{secure.secure_bootstrap} does not answer (no reply within 3 s)" in text
+
+
+def test_controller_that_hangs(secure: KafkaCluster) -> None:
+    with _hang(secure, CONTROLLER_ID):
+        out = call("what-if", f"prod=kafka://{secure.bootstrap}", "--json", "-")
+    controller = f"the controller ({CONTROLLER_ID}@127.0.0.1:{secure.nodes[CONTROLLER_ID].port}) does not answer"
+    _check_answer(out, controller)
+    assert "so ongoing reassignments are not known" in out.stdout
+    assert "log dirs" not in json.dumps(json.loads(out.stdout)["verdict"])
+
+
+def test_plan_is_not_applied_beside_what_hangs(secure: KafkaCluster, tmp_path: Path) -> None:
+    plan = tmp_path / "plan"
+    call("plan", f"prod=kafka://{secure.bootstrap}", "--goal", "leaders", "--out", str(plan))
+    down = "brokers that the rest of the plan needs are down: 2 (does not answer)"
+    for id_, problem in ((2, down), (CONTROLLER_ID, f"the controller ({CONTROLLER_ID}@")):
+        with _hang(secure, id_):
+            out = call("apply", str(plan), "--bootstrap-server", secure.bootstrap, "--execute", code=1)
+        assert problem in out.stderr
+        assert not (plan / JOURNAL).exists()

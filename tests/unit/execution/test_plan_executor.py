@@ -12,16 +12,8 @@ from pipelines.execution.plan_executor import ExecutionOptions, ExecutionStopped
 from pipelines.execution.plan_verification import verify_plan
 from pipelines.execution.plan_waves import Direction, PartitionSteps, PlanWaves
 from pipelines.execution.preflight import find_problems
-from pipelines.live.kafka_connection import (
-    ClusterDescription,
-    KafkaFault,
-    Key,
-    LiveBroker,
-    LivePartition,
-    LiveTopic,
-    OngoingReassignment,
-    ReplicaLogDirs,
-)
+from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
 from tests.unit.execution.test_plan_waves import _STEPS
 

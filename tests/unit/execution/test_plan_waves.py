@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import SettingsError
 from pipelines.execution.plan_waves import Direction, PartitionSteps, Place, PlanWaves
-from pipelines.live.kafka_connection import LivePartition, OngoingReassignment
+from pipelines.live.cluster_records import LivePartition, OngoingReassignment
 from pipelines.plan_files.plan_reader import PlannedChange
 
 _KEY = ("t", 0)

@@ -32,6 +32,7 @@ NAMES = {
     "topic-configs": "topic-configs",
     "strimzi-topics": "strimzi-topics",
     "loads": "topic-loads",
+    "requests": "live-requests",
     "rpk": "rpk",
     "broker-api-versions": "broker-api-versions",
     "cluster-endpoints": "cluster-endpoints",

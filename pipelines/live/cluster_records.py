@@ -1,0 +1,93 @@
+"""What a running cluster says of its brokers, topics and reassignments."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class LiveBroker(NamedTuple):
+    """A registered broker."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool | None  # None = the cluster does not say it
+
+
+class LivePartition(NamedTuple):
+    """A partition; leader -1 = none; elr, last_known_elr: None = the cluster does not say it."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+
+class LiveTopic(NamedTuple):
+    """A topic; topic_id: None = the cluster has no ids."""
+
+    name: str
+    topic_id: str | None
+    partitions: tuple[LivePartition, ...]
+
+
+class ClusterDescription(NamedTuple):
+    """What describes a cluster as a whole."""
+
+    cluster_id: str | None
+    brokers: tuple[LiveBroker, ...]
+    operations: tuple[str, ...] = ()  # what the user may do on the cluster, as in ALTER; empty = not known
+    silent_brokers: tuple[int, ...] = ()  # that are registered and not fenced, but do not answer
+
+
+class OngoingReassignment(NamedTuple):
+    """An ongoing reassignment."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas that it ends with, in their order."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
+
+
+def read_topic(topic: Mapping[str, Any]) -> LiveTopic:
+    """Read a topic as the client describes it."""
+    topic_id = uuid.UUID(str(topic["topic_id"])) if topic.get("topic_id") else None
+    partitions = sorted(map(read_partition, topic["partitions"]))
+    return LiveTopic(topic["name"], _format_uuid(topic_id) if topic_id else None, tuple(partitions))
+
+
+def read_partition(partition: Mapping[str, Any]) -> LivePartition:
+    """Read a partition as the client describes it."""
+
+    def ids(name: str) -> tuple[int, ...]:
+        return tuple(partition.get(name) or ())
+
+    elrs: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (None, None)
+    if "eligible_leader_replicas" in partition:
+        elrs = (ids("eligible_leader_replicas"), ids("last_known_elr"))
+    return LivePartition(
+        partition["partition_index"],
+        partition["leader_id"],
+        ids("replica_nodes"),
+        ids("isr_nodes"),
+        ids("offline_replicas"),
+        *elrs,
+    )
+
+
+def _format_uuid(topic_id: uuid.UUID) -> str | None:
+    """Format an id as Kafka does: base64 without padding; None for the id of topics without one."""
+    if topic_id.int == 0:
+        return None
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
