@@ -37,6 +37,8 @@ def fill_steps() -> Iterator[str]:
                 "racks": "rack r0 has 1 of 6 live brokers",
                 "new_brokers": "6:r0,7:r0",
                 "others": "",
+                "brokers": "broker 2",
+                "cancelled": "{}",
             }
             yield re.sub(r"\[([^\[\]|]*)\|([^\[\]|]*)\]", r"\1", step).format(**values)
 
