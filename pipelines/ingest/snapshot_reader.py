@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
+from pipelines.ingest.merge.broker_stops import BrokerStops, find_stops
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.conflicting_listings import describe_conflicting_listings
 from pipelines.ingest.merge.inferred_state import infer_state
@@ -38,6 +39,7 @@ class Snapshot:
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
     warnings: pa.Table  # WARNINGS
+    stops: BrokerStops = BrokerStops()  # how and in which order brokers stopped, as far as it is known
 
     @property
     def kafka_cluster_id(self) -> str | None:
@@ -104,6 +106,7 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
         conflicting_listings=describe_conflicting_listings(facts, entities.conflicts),
         outcomes=entities.outcomes,
         warnings=entities.warnings,
+        stops=find_stops(facts),
     )
 
 

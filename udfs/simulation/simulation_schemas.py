@@ -29,7 +29,7 @@ EVENTS = pa.schema(
         column("broker_id", INT, "broker that the event is about; null = none, or a consumer's fetch"),
         column("topic", TEXT, "topic; null = an event of brokers or the controller"),
         column("partition", INT, "partition number"),
-        column("value", LONG, "a flag, number or epoch, depending on the kind; of an initial broker: 1 = live"),
+        column("value", LONG, "a flag, number or epoch, depending on the kind; of an initial broker: 1 = live, 2 = stopped cleanly"),
         column("replicas", INTS, "new assignment; of an ISR event: the new ISR"),
         column("isr", INTS, "in-sync replicas; null = unchanged"),
         column("elr", INTS, "eligible leader replicas; null = unchanged"),
