@@ -71,7 +71,7 @@ def hotspots(
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
     state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
     opened = open_source(source, command_config, MetricsRequest.of_options(metrics, window, settings))
-    snapshot = state.apply(common.read_snapshot(opened, format_name, settings))
+    snapshot = state.apply(common.read_snapshot(opened, format_name, settings), settings.topics.defaults)
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)

@@ -39,7 +39,7 @@ class Snapshot:
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
     warnings: pa.Table  # WARNINGS
-    stops: BrokerStops = BrokerStops()  # how and in which order brokers stopped, as far as it is known
+    stops: BrokerStops  # how and in which order brokers stopped, as far as it is known
 
     @property
     def kafka_cluster_id(self) -> str | None:
