@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.cli.text_format import format_count
-from udfs.plurals import is_or_are
 
 if TYPE_CHECKING:
     from pipelines.cli.what_if_answers import BrokerFailure, OfflinePartition
@@ -24,6 +23,10 @@ _EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
     (
         lambda one: one.allows_unclean and bool(one.eligible_brokers),
         "[allows|allow] unclean elections: messages may be lost if another broker starts before an eligible one",
+    ),
+    (
+        lambda one: one.elected_from == "unknown",
+        "[has|have] an empty ISR, and no source shows the ELR: start all brokers that have a replica",
     ),
     (
         lambda one: one.elected_from == "unclean",
@@ -51,8 +54,11 @@ def format_start_order(
         names = [_describe_start(start, is_first=not i) for i, start in enumerate(starts[:MAX_BROKERS])]
         more = f" and {len(starts) - MAX_BROKERS} more" if len(starts) > MAX_BROKERS else ""
         yield f"Start the brokers that are down in this order: {', '.join(names)}{more}"
-    if others := sorted(set(down) - {start.broker for start in starts}):
-        yield f"  {name_with_noun(others)} {is_or_are(len(others))} not enough for any offline partition"
+        if others := sorted(set(down) - {start.broker for start in starts}):
+            verb = "brings" if len(others) == 1 else "bring"
+            yield f"  {name_with_noun(others)} {verb} no other offline partition online"
+    else:
+        yield "No broker that is down is sure to bring an offline partition online:"
     for applies, text in _EXCEPTIONS:
         names = [one.name for one in offline if applies(one)]
         if names:

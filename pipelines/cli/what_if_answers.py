@@ -207,10 +207,10 @@ class ClusterAnswer:
     racks: list[RackFailure]
     left_out: SourceGaps
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
+    disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
     down_brokers: list[int] = field(default_factory=list)
     offline: list[OfflinePartition] = field(default_factory=list)
     start_order: list[BrokerStart] = field(default_factory=list)  # of brokers that are down: those that are needed
-    disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
     hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
 
 
@@ -353,7 +353,7 @@ def evaluate_brokers(
     brokers, by_rack = ([_describe(BrokerFailure, row) for row in rows], [_describe(RackFailure, row) for row in racks])
     survivors = list_survivor_loads(failures, aggregates, capacities)
     offline = find_offline(snapshot, defaults)
-    started = (list(findings.down_brokers), list_offline(offline), offline.starts)
+    started = ([], list(findings.down_brokers), list_offline(offline), offline.starts)
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps, survivors, *started)
 
 

@@ -20,13 +20,17 @@ from udfs.failures.kernels.election import NO_BROKER, Bools, Ids, Ints
 
 
 class RecoveredFrom(IntEnum):
-    """What the next leader of a partition is elected from; NONE = only an unclean election by hand helps."""
+    """What the next leader of a partition is elected from.
+
+    UNKNOWN = an empty ISR and no ELR is shown; NONE = only an unclean election by hand helps.
+    """
 
     ISR = 0
     ELR = 1
     LAST_KNOWN_LEADER = 2
-    UNCLEAN = 3
-    NONE = 4
+    UNKNOWN = 3
+    UNCLEAN = 4
+    NONE = 5
 
     @property
     def label(self) -> str:
@@ -87,7 +91,7 @@ def find_recovery(partitions: pa.Table, unclean: Bools, stops: KnownStops) -> Le
     has_elr = ~has_isr & any_true(in_elr, offsets)
     is_alone = ~has_isr & ~has_elr & has_last
     in_elr &= has_elr[row]
-    steps = [has_isr, has_elr, is_alone, unclean]
+    steps = [has_isr, has_elr, is_alone, ~elr.valid, unclean]
     return LeaderRecovery(
         broker,
         offsets,
