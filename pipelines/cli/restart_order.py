@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from pipelines.cli.text_format import format_count
 
 if TYPE_CHECKING:
-    from pipelines.cli.what_if_answers import BrokerFailure, OfflinePartition
+    from pipelines.cli.outage import OfflinePartition, Outage
+    from pipelines.cli.what_if_answers import BrokerFailure
     from pipelines.ingest.returned_brokers import OfflinePartitions
     from udfs.failures.leader_recovery import BrokerStart
 
@@ -40,27 +41,26 @@ _EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
 )
 
 
-def format_start_order(
-    starts: Sequence[BrokerStart], offline: Sequence[OfflinePartition], down: Sequence[int]
-) -> Iterator[str]:
+def format_start_order(outage: Outage) -> Iterator[str]:
     """Yield in which order to start the brokers that are down, and which offline partitions need more than that."""
     from pipelines.verdict.cluster_evidence import MAX_BROKERS
     from pipelines.verdict.judgement import name_some, name_with_noun
     from pipelines.verdict.statements import fill_forms
 
-    if not offline or not down:
+    starts = outage.start_order
+    if not outage.offline or not outage.down_brokers:
         return
     if starts:
         names = [_describe_start(start, is_first=not i) for i, start in enumerate(starts[:MAX_BROKERS])]
         more = f" and {len(starts) - MAX_BROKERS} more" if len(starts) > MAX_BROKERS else ""
         yield f"Start the brokers that are down in this order: {', '.join(names)}{more}"
-        if others := sorted(set(down) - {start.broker for start in starts}):
+        if others := sorted(set(outage.down_brokers) - {start.broker for start in starts}):
             verb = "brings" if len(others) == 1 else "bring"
             yield f"  {name_with_noun(others)} {verb} no other offline partition online"
     else:
         yield "No broker that is down is sure to bring an offline partition online:"
     for applies, text in _EXCEPTIONS:
-        names = [one.name for one in offline if applies(one)]
+        names = [one.name for one in outage.offline if applies(one)]
         if names:
             yield f"  {format_count(len(names), 'partition')} {fill_forms(text, len(names))}: {name_some(names)}"
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import starmap
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,11 +12,11 @@ import pyarrow.compute as pc
 from pipelines.cli.disk_use import DiskUse
 from pipelines.cli.failure_effects import count_in_sync, find_effects
 from pipelines.cli.hypothetical_options import Hypothesis
+from pipelines.cli.outage import Outage, find_outage
 from pipelines.cli.prediction_check import PredictionCheck
 from pipelines.cli.survivor_capacity import RATES, SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
-from pipelines.ingest.returned_brokers import OfflinePartitions, find_offline
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
@@ -26,13 +25,12 @@ from pipelines.verdict.judgement import Verdict, describe_source_findings, judge
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.verdict.statements import VerdictPoint
-from udfs.arrow.columns import is_valid, select_rows, to_list_array, to_lists, to_numpy
-from udfs.arrow.ragged import RaggedLists, any_true, count_true, offsets_of, row_of
+from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
+from udfs.arrow.ragged import any_true
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
 from udfs.failures.kernels.failure_totals import LEADERS
-from udfs.failures.leader_recovery import BrokerStart, RecoveredFrom
 from udfs.failures.loads_before_failure import cluster_hotspot_rows
 from udfs.failures.partition_arrays import (
     Placement,
@@ -177,25 +175,6 @@ class RackFailure:
 _Failure = TypeVar("_Failure", BrokerFailure, RackFailure)
 
 
-@dataclass(frozen=True)
-class OfflinePartition:
-    """A partition without a live leader, of a topic that counts, and who may lead it."""
-
-    topic: str
-    partition: int
-    elected_from: str  # label of RecoveredFrom
-    eligible_brokers: list[int]  # those that may lead without loss of messages, as far as the cluster knows
-    needs_all: bool  # whether it needs all of these back, unless one of them was shut down cleanly
-    needs_clean_stop: bool  # whether it only comes online if one of these was shut down cleanly
-    allows_unclean: bool  # unclean.leader.election.enable
-
-    @property
-    def name(self) -> str:
-        """The partition, with its eligible brokers."""
-        brokers = f" ({', '.join(map(str, self.eligible_brokers))})" if self.eligible_brokers else ""
-        return f"{self.topic}-{self.partition}{brokers}"
-
-
 @json_object
 class ClusterAnswer:
     """The answer of `what-if` without --fail: every live broker, by id, and every rack, by name."""
@@ -207,10 +186,8 @@ class ClusterAnswer:
     racks: list[RackFailure]
     left_out: SourceGaps
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
+    outage: Outage
     disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
-    down_brokers: list[int] = field(default_factory=list)
-    offline: list[OfflinePartition] = field(default_factory=list)
-    start_order: list[BrokerStart] = field(default_factory=list)  # of brokers that are down: those that are needed
     hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
 
 
@@ -352,27 +329,8 @@ def evaluate_brokers(
     gaps = find_gaps(snapshot, findings, defaults)
     brokers, by_rack = ([_describe(BrokerFailure, row) for row in rows], [_describe(RackFailure, row) for row in racks])
     survivors = list_survivor_loads(failures, aggregates, capacities)
-    offline = find_offline(snapshot, defaults)
-    started = ([], list(findings.down_brokers), list_offline(offline), offline.starts)
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps, survivors, *started)
-
-
-def list_offline(offline: OfflinePartitions) -> list[OfflinePartition]:
-    """List who may lead each partition without a live leader."""
-    recovery, keys = offline.recovery, (offline.partitions[name].to_pylist() for name in ("topic", "partition"))
-    is_certain, is_together = (any_true(mask, recovery.offsets) for mask in (recovery.alone, recovery.together))
-    needs_all = (count_true(recovery.together, recovery.offsets) > 1) & ~is_certain
-    is_elr, is_known = recovery.recovered_from == RecoveredFrom.ELR, np.ones(len(needs_all), dtype=np.bool_)
-    eligible = recovery.eligible | (recovery.together & needs_all[row_of(recovery.offsets)])
-    offsets = offsets_of(count_true(eligible, recovery.offsets))
-    columns = (
-        [RecoveredFrom(code).label for code in recovery.recovered_from.tolist()],
-        to_list_array(RaggedLists(recovery.broker[eligible], offsets, is_known)).to_pylist(),
-        needs_all.tolist(),
-        (is_elr & ~is_certain & ~is_together).tolist(),
-        recovery.unclean.tolist(),
-    )
-    return list(starmap(OfflinePartition, zip(*keys, *columns, strict=True)))
+    outage = find_outage(snapshot, defaults)
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps, survivors, outage)
 
 
 def _count_single_replicas(placement: Placement, brokers: int) -> list[int]:

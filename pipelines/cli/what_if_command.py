@@ -99,7 +99,7 @@ def what_if(
         if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, defaults, capacities)
             verdict = omit_steps(answer.verdict) if hypothesis else answer.verdict
-            verdict = verdict.name_start_order([start.broker for start in answer.start_order])
+            verdict = verdict.name_start_order([start.broker for start in answer.outage.start_order])
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
             answer = replace(answer, disks=list_disk_uses(snapshot, measured, settings))
             lines = [*format_cluster(answer), *_format_return(snapshot, defaults, source, state, other.text)]
@@ -162,7 +162,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines += format_survivor_loads(answer.survivor_loads)
     if answer.hypothesis or any(use.disk_bytes is not None for use in answer.disks):
         lines += format_disk_uses(answer.disks)
-    lines += format_start_order(answer.start_order, answer.offline, answer.down_brokers)
+    lines += format_start_order(answer.outage)
     lines += format_restart_order(brokers, is_limited=_is_limited(answer.left_out))
     lines += _format_answers("broker", brokers, answer.left_out)
     if len(answer.racks) > 1:

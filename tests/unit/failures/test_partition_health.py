@@ -100,8 +100,7 @@ def test_health(unclean: bool) -> None:
     found = {topic: Health(*(values[i].as_py() for values in health.values())) for i, topic in enumerate(CASES)}
     for topic, size, (_, expected, successors) in zip(CASES, lengths.tolist(), CASES.values(), strict=True):
         expected = expected._replace(
-            effective_min_isr=min(2, size) or None,
-            min_isr_critical_brokers=CRITICAL.get(topic, []),
+            effective_min_isr=min(2, size) or None, min_isr_critical_brokers=CRITICAL.get(topic, [])
         )
         if unclean:
             expected = expected._replace(successor=successors[0], rack_successor=successors[1])

@@ -61,11 +61,10 @@ def test_json_keys_are_the_published_ones() -> None:
         "racks",
         "left_out",
         "survivor_loads",
+        "outage",
         "disks",
-        "down_brokers",
-        "offline",
-        "start_order",
     ]
+    assert list(cluster["outage"]) == ["down_brokers", "offline", "start_order"]
     assert list(cluster["verdict"]) == ["level", "sentence", "points"]
     assert set(cluster["verdict"]["points"][0]) == {"level", "text", "step", "kind"}
     assert {"receivers", "at_one_replica_partitions", "leaders_worst_over_mean", "can_i_lose_it"} <= set(
