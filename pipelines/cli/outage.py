@@ -10,6 +10,7 @@ from pipelines.ingest.returned_brokers import OfflinePartitions, find_offline
 from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.arrow.columns import to_list_array
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, offsets_of, row_of
+from udfs.failures.kernels.election import NO_BROKER
 from udfs.failures.leader_recovery import BrokerStart, RecoveredFrom
 from udfs.failures.topic_defaults import TopicDefaults
 
@@ -25,12 +26,15 @@ class OfflinePartition:
     needs_all: bool  # whether it needs all of these back, unless one of them was shut down cleanly
     needs_clean_stop: bool  # whether it only comes online if one of these was shut down cleanly
     allows_unclean: bool  # unclean.leader.election.enable
+    stopped_last: int | None  # the broker that stopped last, and has most messages; None = no source shows it
 
     @property
     def name(self) -> str:
-        """The partition, with its eligible brokers."""
-        brokers = f" ({', '.join(map(str, self.eligible_brokers))})" if self.eligible_brokers else ""
-        return f"{self.topic}-{self.partition}{brokers}"
+        """The partition, with its eligible brokers; without any, with the one that stopped last."""
+        brokers = ", ".join(map(str, self.eligible_brokers))
+        if not brokers and self.stopped_last is not None:
+            brokers = f"broker {self.stopped_last} stopped last"
+        return f"{self.topic}-{self.partition}{f' ({brokers})' if brokers else ''}"
 
 
 @dataclass(frozen=True)
@@ -62,5 +66,6 @@ def _list_offline(offline: OfflinePartitions) -> list[OfflinePartition]:
         needs_all.tolist(),
         (is_elr & ~is_certain & ~is_together).tolist(),
         recovery.unclean.tolist(),
+        (None if broker == NO_BROKER else broker for broker in recovery.stopped_last.tolist()),
     )
     return list(starmap(OfflinePartition, zip(*keys, *columns, strict=True)))

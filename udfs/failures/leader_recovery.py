@@ -57,6 +57,7 @@ class LeaderRecovery(NamedTuple):
     unclean: Bools  # (p), whether the topic allows unclean elections
     last: Ids  # int32 (p), last known leader; NO_BROKER = none, or several
     recovered_from: Ids  # int32 (p), code of RecoveredFrom
+    stopped_last: Ids  # int32 (p), broker that has most messages; NO_BROKER = unknown
 
     def find_returned(self, ids: Sequence[int] | Ids, live: Ids) -> tuple[Bools, Ids]:
         """Find which partitions (p) have an eligible leader once brokers start, and all leaders (int32, p) then.
@@ -101,7 +102,20 @@ def find_recovery(partitions: pa.Table, unclean: Bools, stops: KnownStops) -> Le
         unclean=unclean,
         last=last,
         recovered_from=np.select(steps, np.arange(len(steps)), RecoveredFrom.NONE).astype(np.int32),
+        stopped_last=_find_stopped_last(broker, offsets, stops.order),
     )
+
+
+def _find_stopped_last(broker: Ids, offsets: Ints, order: Sequence[int]) -> Ids:
+    """Find the broker of each partition that stopped last; NO_BROKER where no source shows when one of them did."""
+    ids, row = np.array(order, dtype=np.int32), row_of(offsets)
+    by_id = np.argsort(ids)
+    place = np.full(len(broker), -1, dtype=np.int64)
+    is_known = np.isin(broker, ids)
+    place[is_known] = by_id[np.searchsorted(ids, broker[is_known], sorter=by_id)]
+    last = np.full(len(offsets) - 1, -1, dtype=np.int64)
+    np.maximum.at(last, row, place)
+    return np.where(any_true(~is_known, offsets), NO_BROKER, np.append(ids, NO_BROKER)[last]).astype(np.int32)
 
 
 @dataclass(frozen=True)

@@ -99,4 +99,5 @@ def test_the_broker_that_brings_most_online_starts_first() -> None:
     starts = order_starts(recovery, state.brokers, stops)
     pairs = [(start.broker, start.partitions) for start in starts]
     assert pairs == [(2, 2), (1, 1), (3, 0), (5, 1), (7, 1)]
+    assert recovery.stopped_last.tolist() == [-1, -1, -1, -1, 7]
     assert order_starts(recovery, (1, 6), stops) == [BrokerStart(1, 1), BrokerStart(6, 1)]
