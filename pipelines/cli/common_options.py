@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.spark.store import Store
+    from udfs.failures.topic_defaults import TopicDefaults
 
 FormatOption = Annotated[
     str | None,
@@ -210,9 +211,9 @@ class StateOptions(NamedTuple):
     metrics: Sequence[str] | None = None
     window: int | None = None
 
-    def apply(self, snapshot: Snapshot) -> Snapshot:
+    def apply(self, snapshot: Snapshot, defaults: TopicDefaults) -> Snapshot:
         """Return the snapshot with brokers back, and then after the plans, and say so."""
-        return _apply_plans(_return_brokers(snapshot, self.returned), self.after)
+        return _apply_plans(_return_brokers(snapshot, self.returned, defaults), self.after)
 
     def quote_with(self, source: str) -> str:
         """Return a source with these options, as the commands of next steps name it, quoted for a shell."""
@@ -246,7 +247,7 @@ def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot
     return snapshot
 
 
-def _return_brokers(snapshot: Snapshot, brokers: str | None) -> Snapshot:
+def _return_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefaults) -> Snapshot:
     """Return the snapshot with brokers (ids or racks) back and in sync, and say so; without any, as it is.
 
     Raises: typer.BadParameter for a broker that is not down, and whose replicas are all in sync.
@@ -254,8 +255,9 @@ def _return_brokers(snapshot: Snapshot, brokers: str | None) -> Snapshot:
     if brokers is None:
         return snapshot
     from pipelines.cli.named_brokers import find_brokers
+    from pipelines.cli.restart_order import describe_stays
     from pipelines.ingest.merge.live_brokers import get_down_brokers
-    from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
+    from pipelines.ingest.returned_brokers import find_missing_brokers, find_offline, return_brokers
     from pipelines.verdict.names import name_with_noun
     from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
@@ -267,8 +269,9 @@ def _return_brokers(snapshot: Snapshot, brokers: str | None) -> Snapshot:
         problem = f"{name_with_noun(others)} {is_or_are(len(others))} live with all replicas in sync"
         raise typer.BadParameter(f"--return: {problem}; {these if missing else 'so are all others'}")
     state = "was live, with all its replicas in sync" if len(ids) == 1 else "were live, with all their replicas in sync"
-    print_message(f"as if {name_with_noun(ids)} {state}")
-    return return_brokers(snapshot, ids)
+    returned = return_brokers(snapshot, ids, defaults)
+    print_message(f"as if {name_with_noun(ids)} {state}{describe_stays(find_offline(returned, defaults), ids)}")
+    return returned
 
 
 def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:

@@ -72,7 +72,7 @@ def hotspots(
     state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
     loads = MetricsRequest.of_options(metrics, window, settings)
     opened = open_source(source, command_config, loads, format_name)
-    snapshot = state.apply(common.read_snapshot(opened, format_name, settings))
+    snapshot = state.apply(common.read_snapshot(opened, format_name, settings), settings.topics.defaults)
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)

@@ -163,7 +163,7 @@ def plan(
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         opened = open_source(source, command_config, loads, format_name)
-        snapshot = state.apply(common_options.read_snapshot(opened, format_name, settings))
+        snapshot = state.apply(common_options.read_snapshot(opened, format_name, settings), defaults)
         common_options.print_findings(snapshot)
         common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
         stored_plan = read_plan(check)
@@ -185,7 +185,7 @@ def plan(
     )
     common_options.print_findings(snapshot)
     common_options.warn_of_unmatched_patterns(ignored, snapshot.topics)
-    snapshot = state.apply(snapshot)
+    snapshot = state.apply(snapshot, defaults)
     log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
     snapshot = replace_fields(snapshot, log_dirs=log_dirs)
     named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 
+import numpy as np
+
 from pipelines.cli.text_format import format_count
 from pipelines.simulation.cluster_replay import Replay
 from pipelines.simulation.scenario.sentences import SKIPPED_IF_REJECTED
+from udfs.failures.partition_health import is_under_replicated
 from udfs.simulation import result_tables
 from udfs.simulation.cluster_events import Event
 from udfs.simulation.group_simulation import list_group_transitions
@@ -97,7 +100,8 @@ def _render_produces(rows: Sequence[Row]) -> Iterator[str]:
 
 def _render_final_state(state: FinalState) -> Iterator[str]:
     leaderless = [row for row in state.partitions if row["leader"] is None]
-    under_replicated = sum(len(row["isr"]) < len(row["replicas"]) for row in state.partitions)
+    in_sync, replicas = (np.array([len(row[name]) for row in state.partitions]) for name in ("isr", "replicas"))
+    under_replicated = int(is_under_replicated(in_sync, replicas).sum())
     live = sum(broker.is_live for broker in state.brokers)
     parts = [format_count(len(state.partitions), "partition")]
     parts += [f"{under_replicated:,} under-replicated"] if under_replicated else []

@@ -1,14 +1,90 @@
-"""In which order to restart brokers one by one, as `what-if` prints it."""
+"""In which order to start brokers that are down, and to restart live ones one by one, as `what-if` prints it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.cli.text_format import format_count
 
 if TYPE_CHECKING:
+    from pipelines.cli.outage import OfflinePartition, Outage
     from pipelines.cli.what_if_answers import BrokerFailure
+    from pipelines.ingest.returned_brokers import OfflinePartitions
+    from udfs.failures.leader_recovery import BrokerStart
+
+# Which offline partitions need more than a start, and what to say of them.
+_EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
+    (
+        lambda one: one.needs_all,
+        "[needs|need] all eligible brokers back, as one that crashed may not lead; one is enough if it was shut down "
+        "cleanly",
+    ),
+    (lambda one: one.needs_clean_stop, "[comes|come] online only if an eligible broker was shut down cleanly"),
+    (
+        lambda one: one.allows_unclean and bool(one.eligible_brokers),
+        "[allows|allow] unclean elections: messages may be lost if another broker starts before an eligible one",
+    ),
+    (
+        lambda one: one.elected_from == "unknown",
+        "[has|have] an empty ISR, and no source shows the ELR: start all brokers that have a replica",
+    ),
+    (
+        lambda one: one.elected_from == "unclean",
+        "[has|have] no eligible replica: the first broker that starts leads, and messages may be lost",
+    ),
+    (
+        lambda one: one.elected_from == "none",
+        "[has|have] no eligible replica: only kafka-leader-election --election-type unclean helps, which may lose "
+        "messages; the broker that stopped last has most of them",
+    ),
+)
+
+
+def format_start_order(outage: Outage) -> Iterator[str]:
+    """Yield in which order to start the brokers that are down, and which offline partitions need more than that."""
+    from pipelines.verdict.cluster_evidence import MAX_BROKERS
+    from pipelines.verdict.names import name_some, name_with_noun
+    from pipelines.verdict.statements import fill_forms
+
+    starts = outage.start_order
+    if not outage.offline or not outage.down_brokers:
+        return
+    if starts:
+        names = [_describe_start(start, is_first=not i) for i, start in enumerate(starts[:MAX_BROKERS])]
+        more = f" and {len(starts) - MAX_BROKERS} more" if len(starts) > MAX_BROKERS else ""
+        yield f"Start the brokers that are down in this order: {', '.join(names)}{more}"
+        if others := sorted(set(outage.down_brokers) - {start.broker for start in starts}):
+            verb = "brings" if len(others) == 1 else "bring"
+            yield f"  {name_with_noun(others)} {verb} no other offline partition online"
+    else:
+        yield "No broker that is down is sure to bring an offline partition online:"
+    for applies, text in _EXCEPTIONS:
+        names = [one.name for one in outage.offline if applies(one)]
+        if names:
+            yield f"  {format_count(len(names), 'partition')} {fill_forms(text, len(names))}: {name_some(names)}"
+
+
+def _describe_start(start: BrokerStart, *, is_first: bool) -> str:
+    if not start.partitions:
+        return f"{start.broker}"
+    count = format_count(start.partitions, "more partition" if not is_first else "partition")
+    return f"{start.broker} ({count} online)"  # without a count: the next one is needed too
+
+
+def describe_stays(offline: OfflinePartitions, ids: Sequence[int]) -> str:
+    """Return what stays offline of the partitions of brokers that are back, as a clause; empty without any."""
+    from pipelines.verdict.names import name_some, name_with_noun
+
+    count, rows = offline.find_on(ids)
+    if not count:
+        return ""
+    names = name_some([f"{row['topic']}-{row['partition']}" for row in rows], count)
+    needed = [start.broker for start in offline.starts]
+    gain = format_count(sum(start.partitions for start in offline.starts), "partition")
+    verb = "brings" if len(needed) == 1 else "bring"
+    step = f"start {name_with_noun(needed)} too, which {verb} {gain} online" if needed else "no broker brings them back"
+    return f", but {format_count(count, 'partition')} with a replica there would stay offline ({names}): {step}"
 
 
 def format_restart_order(rows: Sequence[BrokerFailure], *, is_limited: bool) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pipelines.cli.disk_use import DiskUse
 from pipelines.cli.failure_effects import count_in_sync, find_effects
 from pipelines.cli.hypothetical_options import Hypothesis
+from pipelines.cli.outage import Outage, find_outage
 from pipelines.cli.prediction_check import PredictionCheck
 from pipelines.cli.survivor_capacity import RATES, SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from pipelines.errors import SourceError
@@ -187,6 +188,7 @@ class ClusterAnswer:
     racks: list[RackFailure]
     left_out: SourceGaps
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
+    outage: Outage
     disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
     hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
 
@@ -330,7 +332,8 @@ def evaluate_brokers(
     gaps = find_gaps(snapshot, findings, defaults)
     brokers, by_rack = ([_describe(BrokerFailure, row) for row in rows], [_describe(RackFailure, row) for row in racks])
     survivors = list_survivor_loads(failures, aggregates, capacities)
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps, survivors)
+    outage = find_outage(snapshot, defaults)
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps, survivors, outage)
 
 
 def _count_single_replicas(placement: Placement, brokers: int) -> list[int]:

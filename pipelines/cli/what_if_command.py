@@ -16,7 +16,7 @@ from pipelines.cli.hypothetical_options import AddOption, GrowOption, Hypothetic
 from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.option_values import parse_place
 from pipelines.cli.prediction_check import check_prediction, format_check
-from pipelines.cli.restart_order import format_restart_order
+from pipelines.cli.restart_order import format_restart_order, format_start_order
 from pipelines.cli.source_arguments import (
     CommandConfigOption,
     MetricsOption,
@@ -86,7 +86,7 @@ def what_if(
     loads = MetricsRequest.of_options(metrics, window, settings)
     opened = open_source(source, command_config, loads, format_name)
     measured = common.read_snapshot(opened, format_name, settings)
-    snapshot = state.apply(measured)
+    snapshot = state.apply(measured, settings.topics.defaults)
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     if actual is not None and fail is None:
         raise typer.BadParameter("--actual needs --fail: which brokers failed between the two sources?")
@@ -100,6 +100,7 @@ def what_if(
         if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, defaults, capacities)
             verdict = omit_steps(answer.verdict) if hypothesis else answer.verdict
+            verdict = verdict.name_start_order([start.broker for start in answer.outage.start_order])
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
             answer = replace(answer, disks=list_disk_uses(snapshot, measured, settings))
             lines = [*format_cluster(answer), *_format_return(snapshot, defaults, source, state, other.text)]
@@ -133,12 +134,13 @@ def _format_return(
     from pipelines.verdict.names import name_with_noun
 
     missing = find_missing_brokers(snapshot, defaults)
-    if not missing:
+    returned = return_brokers(snapshot, missing, defaults)
+    if returned.partitions.equals(snapshot.partitions):  # also where partitions stay offline though all are back
         return
-    answer = what_if_answers.evaluate_brokers(return_brokers(snapshot, missing), defaults)
+    answer = what_if_answers.evaluate_brokers(returned, defaults)
     down = get_down_brokers(snapshot.brokers).tolist()
     back = f"{name_with_noun(down)} {is_or_are(len(down))} back, and " if down else ""
-    ids = ",".join([*([state.returned] if state.returned else []), *map(str, missing)])
+    ids = ",".join(dict.fromkeys([*(state.returned or "").split(","), *map(str, missing)])).strip(",")
     again = f"kafka-placement what-if {state._replace(returned=ids).quote_with(source)}{more}"
     yield f"Once {back}all replicas are in sync ({again}):"
     yield f"  {answer.verdict.headline}"
@@ -161,6 +163,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines += format_survivor_loads(answer.survivor_loads)
     if answer.hypothesis or any(use.disk_bytes is not None for use in answer.disks):
         lines += format_disk_uses(answer.disks)
+    lines += format_start_order(answer.outage)
     lines += format_restart_order(brokers, is_limited=_is_limited(answer.left_out))
     lines += _format_answers("broker", brokers, answer.left_out)
     if len(answer.racks) > 1:

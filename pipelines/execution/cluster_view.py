@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import compress
 from typing import NamedTuple
+
+import numpy as np
 
 from pipelines.live.cluster_layout import read_layout
 from pipelines.live.cluster_records import ClusterDescription, LivePartition
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
+from udfs.failures.partition_health import is_under_replicated
 from udfs.plurals import join_names
 
 
@@ -29,14 +33,14 @@ class ClusterView(NamedTuple):
 
     def list_under_replicated(self) -> list[Key]:
         """List partitions with fewer replicas in sync than their replication factor, without those that are added."""
-        under_replicated = []
+        in_sync, replicas = [], []
         for key, partition in self.partitions.items():
             move = self.reassignments.get(key)
             adding = set(move.adding) if move else set()
-            expected = [replica for replica in partition.replicas if replica not in adding]
-            if len(set(partition.isr) - adding) < len(expected):
-                under_replicated.append(key)
-        return under_replicated
+            replicas.append(sum(replica not in adding for replica in partition.replicas))
+            in_sync.append(len(set(partition.isr) - adding))
+        is_listed = is_under_replicated(np.array(in_sync), np.array(replicas))
+        return list(compress(self.partitions, is_listed))
 
 
 def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.sleep) -> ClusterView:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
 from pipelines.ingest.formats import live_requests
+from pipelines.ingest.merge.broker_stops import BrokerStops, find_stops
 from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
 from pipelines.ingest.merge.conflicting_listings import describe_conflicting_listings
 from pipelines.ingest.merge.inferred_state import infer_state
@@ -40,6 +41,7 @@ class Snapshot:
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
     warnings: pa.Table  # WARNINGS
+    stops: BrokerStops  # how and in which order brokers stopped, as far as it is known
 
     @property
     def kafka_cluster_id(self) -> str | None:
@@ -115,6 +117,7 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
         conflicting_listings=describe_conflicting_listings(facts, entities.conflicts),
         outcomes=entities.outcomes,
         warnings=entities.warnings,
+        stops=find_stops(facts),
     )
 
 

@@ -93,6 +93,7 @@ FACTS = pa.schema(
         ("in_model", pa.bool_()),  # true: a broker of a cluster model
         ("reported_live", pa.bool_()),  # what a tool says of the broker itself; null: nothing
         ("fenced", pa.bool_()),
+        ("shutting_down", pa.bool_()),  # true: in a controlled shutdown; null: not shown
         ("controller", pa.bool_()),
         # Whether it runs Kafka 3.7 or later, see TopicDefaults; null: not shown. TOPIC, TOPIC_DEFAULTS: whether the
         # cluster does, as the tool's output shows, which is weaker.

@@ -4,7 +4,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from pipelines.simulation.metadata_log_reader import read_log_events
 from pipelines.simulation.scenario.scenario_cluster import parse_milliseconds
 from pipelines.simulation.scenario.scenario_reader import is_scenario, read_scenario
 from pipelines.simulation.snapshot_sequence import check_order, derive_events
+from udfs.plurals import count_of, join_names
 from udfs.simulation import result_tables
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialState, build_event_log
 from udfs.simulation.controller import list_controller_steps
@@ -137,9 +138,10 @@ def run_replay(request: ReplayRequest) -> Replay:
     if until:
         events = [event for event in events if until.includes(event)]
         group_events = [event for event in group_events if end_at is None or event.at_ms <= end_at]
+    warnings = (*observed.warnings, *_warn_of_unknown_stops(request, state, events))
     log = build_event_log(state, events, end_at, *_make_key(request))
     finished = simulate_log(log), simulate_groups(group_events, end_at=end_at)
-    return Replay(state, tuple(events), log, *finished, observed.has_clock_times, observed.warnings)
+    return Replay(state, tuple(events), log, *finished, observed.has_clock_times, warnings)
 
 
 def build_answer(replay: Replay) -> ReplayAnswer:
@@ -175,6 +177,21 @@ def _fail_brokers(request: ReplayRequest, state: InitialState, events: Sequence[
             ids = ", ".join(map(str, state.brokers))
             raise SourceError(request.sources[0], f"has no broker {broker}", f"Its brokers: {ids}.")
     return [Event(at, EventKind.BROKER_DOWN, broker, offset=number) for number, broker in enumerate(request.fail)]
+
+
+def _warn_of_unknown_stops(request: ReplayRequest, state: InitialState, events: Sequence[Event]) -> Iterator[str]:
+    """Yield a warning if it matters how brokers stopped that a source shows as down, and that return."""
+    ups = {event.broker for event in events if event.kind == EventKind.BROKER_UP and not event.value}
+    unknown = ups - state.live - state.shut_down
+    leaderless = (one for one in state.partitions if one.leader is None and one.elr != one.last_known)
+    partitions = [one for one in leaderless if not unknown.isdisjoint(one.elr)]
+    if partitions and state.settings.elr:
+        brokers = sorted({broker for one in partitions for broker in one.elr if broker in unknown})
+        is_one, count = len(brokers) == 1, count_of(len(partitions), "partition")
+        names = f"broker{'' if is_one else 's'} {join_names(brokers)}"
+        effect = f"{'it counts' if is_one else 'they count'} as crashed, and may not lead {count} from the ELR"
+        remedy = "If the stop was clean, write unfenced instead of up"
+        yield f"{request.sources[0]}: does not show how {names} stopped: {effect}. {remedy}"
 
 
 def _make_key(request: ReplayRequest) -> tuple[str, str]:

@@ -123,7 +123,8 @@ def _compare_states(before: InitialState, after: InitialState, at: int, number: 
     if (after.controller, after.controller_epoch) != (before.controller, before.controller_epoch):
         yield Event(at, EventKind.CONTROLLER_CHANGE, after.controller, value=after.controller_epoch, offset=number)
     for broker in sorted(before.live - after.live):
-        yield Event(at, EventKind.BROKER_FENCED, broker, offset=number)
+        is_shut_down = int(broker in after.shut_down)
+        yield Event(at, EventKind.BROKER_FENCED, broker, value=is_shut_down, offset=number)
     for broker in sorted(after.live - before.live):
         yield Event(at, EventKind.BROKER_UNFENCED, broker, offset=number)
     old_partitions = {one.key: one for one in before.partitions}
@@ -169,6 +170,7 @@ def _make_record(one: InitialPartition, old: InitialPartition | None, at: int, n
         replicas=one.replicas if old is None or one.replicas != old.replicas else None,
         isr=one.isr,
         elr=one.elr if old is None or one.elr != old.elr else None,
+        last_known=one.last_known if old is None or one.last_known != old.last_known else None,
         leader=(-1 if one.leader is None else one.leader) if is_new_leader else None,
         leader_epoch=one.leader_epoch if has_epoch or old is None else -1,
         is_full_record=old is None,

@@ -52,6 +52,7 @@ def read_initial_state(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclea
         controllers[0] if controllers else None,
         max(get_controller_epoch(facts), int(epochs.max())),
         ClusterSettings(elr or (has_quorum and KRAFT_LOG.name in formats), elr),
+        frozenset(snapshot.stops.shut_down),
     )
 
 
@@ -82,6 +83,7 @@ def _read_partitions(
         *zip(*map(topics.__getitem__, partitions["topic"].to_pylist()), strict=True),
         leos,
         hws,
+        _read_tuples(partitions["last_known_elr"]),
     )
     return starmap(InitialPartition, zip(*columns, strict=True))
 

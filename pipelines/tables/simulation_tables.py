@@ -105,7 +105,7 @@ AVAILABILITY = _define_table(
         column(
             "under_replicated_ms",
             LONG,
-            "time with fewer in-sync replicas than assigned ones, also without a leader, ms",
+            "time with fewer in-sync replicas than assigned ones, of several, also without a leader, ms",
         ),
         column(
             "at_min_isr_ms",

@@ -47,6 +47,12 @@ class Verdict:
         """Name the cluster and its source in the commands of the next steps; the source must be quoted for a shell."""
         return replace(self, points=tuple(point.name_source(source, cluster) for point in self.points))
 
+    def name_start_order(self, brokers: Sequence[int]) -> "Verdict":
+        """Name the brokers to start first, in their order, instead of the command that shows it."""
+        order = f" (first {', then '.join(map(str, brokers[:MAX_BROKERS]))})" if brokers else ""
+        steps = (point.step.replace(statements.START_ORDER, order) for point in self.points)
+        return replace(self, points=tuple(map(lambda point, step: replace(point, step=step), self.points, steps)))
+
 
 def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     """Judge a cluster: what is worst comes first; OK only if the sources show everything."""
@@ -80,7 +86,8 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         disk = "its disk, which has" if len(down) == 1 else "their disks, which have"
         has_only_copy = offline.on_down_brokers and offline.single_replica_partitions
         values = {"only_copy": f"keep {disk} the only copy of {single}; " if has_only_copy else ""}
-        values["restart"] = describe_restart(down, offline)
+        order = statements.START_ORDER if len(down) > 1 else ""
+        values["restart"] = describe_restart(down, offline, order)
         yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
@@ -264,11 +271,11 @@ def repair_first(down: Sequence[int], partitions: str, needed: Sequence[int] = (
     return statements.fill_forms(statements.REPAIR_FIRST, len(down), **values)
 
 
-def describe_restart(down: Sequence[int], affected: AffectedPartitions) -> str:
+def describe_restart(down: Sequence[int], affected: AffectedPartitions, order: str = "") -> str:
     """Return the step to take first where brokers are down; empty if they have no replica of affected partitions."""
     if not affected.on_down_brokers:
         return ""
-    return f"restart {name_with_noun(down)}; "
+    return f"restart {name_with_noun(down)}{order}; "
 
 
 def _name_not_down(brokers: Collection[int], findings: ClusterFindings) -> str:

@@ -129,6 +129,7 @@ ADD_TO_RACKS = Step(
 )
 SPREAD_CONFINED = Step("some of them survive the failure of any single broker", SPREAD_OVER_RACKS.text)
 ADD_FOR_CONFINED = Step(f"{SPREAD_CONFINED.condition}, and {ADD_TO_RACKS.condition}", ADD_TO_RACKS.text)
+START_ORDER = " (kafka-placement what-if SOURCE shows in which order)"  # of several brokers that are down
 # The state now.
 OFFLINE = Statement(
     Level.AT_RISK,

@@ -56,7 +56,7 @@ import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
  * The controller of Kafka 4.1, told what happens, a sentence a line on stdin; after each, how all partitions stand, on
- * stdout: TOPIC PARTITION REPLICAS ISR ELR LEADER LEADER_EPOCH, joined by ";".
+ * stdout: TOPIC PARTITION REPLICAS ISR ELR LEADER LEADER_EPOCH LAST_KNOWN_ELR, joined by ";".
  *
  * <p>What Kafka throws is "! " and its words: the cluster's life ends there. Ids are joined by ",", lists of them by ":"; "-" is none. The first sentence of a cluster is "begin ELR BROKERS".
  */
@@ -330,7 +330,8 @@ final class KRaftController {
         partitions.forEach((topic, numbers) -> numbers.forEach(number -> {
             PartitionRegistration one = registration(topic, number);
             lines.add(String.join(" ", topic, String.valueOf(number), text(one.replicas), text(one.isr),
-                text(one.elr), String.valueOf(one.leader), String.valueOf(one.leaderEpoch)));
+                text(one.elr), String.valueOf(one.leader), String.valueOf(one.leaderEpoch),
+                text(one.lastKnownElr)));
         }));
         return String.join(";", lines);
     }

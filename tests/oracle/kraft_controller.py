@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.oracle.jvm import JavaProcess
-from udfs.simulation.cluster_events import BrokerIds, ClusterSettings, Event, InitialState, TopicPartition
+from udfs.simulation.cluster_events import (
+    BrokerIds,
+    ClusterSettings,
+    Event,
+    InitialPartition,
+    InitialState,
+    TopicPartition,
+)
 from udfs.simulation.kernels.codes import EventKind
 
 CHECK_MS = 300_000
@@ -26,6 +33,7 @@ class Stands:
     elr: BrokerIds
     leader: int | None
     leader_epoch: int
+    last_known: BrokerIds = ()
 
 
 Partitions = dict[TopicPartition, Stands]
@@ -54,9 +62,9 @@ class KRaftController(JavaProcess):
 
 
 def _stands(text: str) -> tuple[TopicPartition, Stands]:
-    topic, partition, replicas, isr, elr, leader, epoch = text.split(" ")
+    topic, partition, replicas, isr, elr, leader, epoch, last = text.split(" ")
     led_by = int(leader) if int(leader) >= 0 else None
-    return (topic, int(partition)), Stands(_ids(replicas), _ids(isr), _ids(elr), led_by, int(epoch))
+    return (topic, int(partition)), Stands(_ids(replicas), _ids(isr), _ids(elr), led_by, int(epoch), _ids(last))
 
 
 def _ids(text: str) -> BrokerIds:
@@ -70,6 +78,18 @@ class Life:
     begin: InitialState
     events: list[Event] = field(default_factory=list)
     stood: list[tuple[int, Partitions]] = field(default_factory=list)
+    seen: list[InitialState] = field(default_factory=list)  # what a complete snapshot would show at each of these
+
+    def since(self, place: int) -> Life:
+        """What is left of it after so many of `stood`, begun with a snapshot of then."""
+        first, _ = self.stood[place]
+        rest = [(size - first, stood) for size, stood in self.stood[place + 1 :]]
+        return Life(self.seen[place], self.events[first:], rest)
+
+
+def random_returns(kafka: KRaftController, seed: int) -> Life:
+    """Brokers of a small cluster that fail and return, cleanly or not; nothing is reassigned or balanced."""
+    return _Returning(kafka, random.Random(seed)).live()
 
 
 def random_life(kafka: KRaftController, seed: int) -> Life:
@@ -95,9 +115,7 @@ class _Living:
     def live(self) -> Life:
         draw = self.draw
         self.create()
-        steps: list[Callable[[], None]] = [self.create, self.grow, self.delete, self.minimum, self.unclean]
-        steps += [self.leave, self.reassign, self.reassign, self.prefer, self.isr, self.isr, self.isr]
-        steps += [self.go] * 4 + [self.come] * 4
+        steps = self.steps()
         for _ in range(draw.randint(3, 16)):
             self.at += draw.choice([0, 500, 20_000, 20_000, 200_000])
             self.checked()
@@ -106,6 +124,11 @@ class _Living:
             except ControllerDiedError:  # 4.1: who is eligible without a replica is looked up when the topic is gone
                 break
         return self.life
+
+    def steps(self) -> list[Callable[[], None]]:
+        steps: list[Callable[[], None]] = [self.create, self.grow, self.delete, self.minimum, self.unclean]
+        steps += [self.leave, self.reassign, self.reassign, self.prefer, self.isr, self.isr, self.isr]
+        return steps + [self.go] * 4 + [self.come] * 4
 
     def checked(self) -> None:
         """Leaders are balanced every five minutes, as long as there is time."""
@@ -119,6 +142,19 @@ class _Living:
         self.now = self.kafka.tell(*words)
         self.life.events += events
         self.life.stood.append((len(self.life.events), self.now))
+        self.life.seen.append(self.snapshot())
+
+    def snapshot(self) -> InitialState:
+        partitions = (
+            InitialPartition(
+                *(key, one.replicas, one.isr, one.leader, one.leader_epoch, 1, one.elr),
+                *(self.dirty.get(key[0], False), self.least.get(key[0], 1)),
+                last_known=one.last_known,
+            )
+            for key, one in self.now.items()
+        )
+        live, left = frozenset(self.live_brokers), frozenset(self.leaving)
+        return InitialState(self.brokers, live, tuple(partitions), self.brokers[0], 1, self.settings, left)
 
     def event(self, kind: int, broker: int | None = None, **more: object) -> Event:
         return Event(self.at, kind, broker, **more)  # type: ignore[arg-type]
@@ -239,3 +275,15 @@ class _Living:
         if self.now:
             topic, number = key = self.draw.choice(list(self.now))
             self.happens(("prefer", topic, number), self.event(EventKind.ELECT_PREFERRED_LEADER, partition=key))
+
+
+class _Returning(_Living):
+    def __init__(self, kafka: KRaftController, draw: random.Random) -> None:
+        super().__init__(kafka, draw)
+        self.settings = replace(self.settings, auto_leader_rebalance=False)
+        self.life.begin = replace(self.life.begin, settings=self.settings)
+        self.create()
+
+    def steps(self) -> list[Callable[[], None]]:
+        steps = [self.minimum, self.minimum, self.unclean, self.isr, self.leave, self.leave]
+        return steps + [self.go] * 6 + [self.come] * 5

@@ -15,7 +15,9 @@ from udfs.failures.partition_arrays import elect_after, find_electable
 HEALTH_COLUMNS: tuple[pa.Field, ...] = (
     column("online", FLAG, "a live broker leads it"),
     column(
-        "under_replicated", FLAG, "a replica is out of sync; observers and replicas that are being added do not count"
+        "under_replicated",
+        FLAG,
+        "a replica is out of sync, and is not the only one; observers and replicas that are being added do not count",
     ),
     column(
         "under_min_isr",
@@ -98,13 +100,23 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
     critical_offsets = offsets_of(count_true(critical, offsets))
     return {
         "online": pa.array(online, mask=~is_placed),
-        "under_replicated": pa.array(any_true(is_expected & ~in_isr, offsets), mask=~is_placed),
+        "under_replicated": pa.array(
+            is_under_replicated(count_true(is_expected & in_isr, offsets), count_true(is_expected, offsets)),
+            mask=~is_placed,
+        ),
         "under_min_isr": pa.array(online & (in_sync < rules.min_isr), mask=~is_placed),
         "successor": pa.array(successor, mask=~online),
         "rack_successor": pa.array(rack_successor, mask=~online | (leader_rack == UNKNOWN)),
         "effective_min_isr": pa.array(rules.min_isr, mask=~is_placed),
         "min_isr_critical_brokers": to_list_array(RaggedLists(broker[critical], critical_offsets, is_placed)),
     }
+
+
+def is_under_replicated(in_sync: Ints, replicas: Ints) -> Bools:
+    """Return whether partitions lack in-sync replicas (p). in_sync: of these replicas (p)."""
+    # An only replica that is down leaves the ISR if its cluster keeps an ELR, and stays otherwise. Either way its
+    # partition is offline, which is counted as such: no leader is left that reports it in UnderReplicatedPartitions.
+    return (in_sync < replicas) & (replicas > 1)
 
 
 def find_expected(partitions: pa.Table, broker: Ids, offsets: Ints) -> Bools:

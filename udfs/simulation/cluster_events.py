@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.kernels.simulation_arrays import BrokerFlag
 from udfs.simulation.simulation_schemas import EVENTS
 
 TopicPartition = tuple[str, int]
@@ -59,6 +60,7 @@ class InitialPartition:
     min_isr: int = 1  # min.insync.replicas
     leos: tuple[int | None, ...] = ()  # Log end offset of each replica, None = unknown; () = all unknown
     hws: tuple[int | None, ...] = ()  # High watermark of each replica, None = unknown; () = all unknown
+    last_known: BrokerIds = ()  # last known ELR
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True)
 class InitialState:
-    """A cluster before the first event. brokers: all ids; live: those of live brokers."""
+    """A cluster before the first event. brokers: all ids; live: those of live brokers; shut_down: stopped cleanly."""
 
     brokers: tuple[int, ...] = ()
     live: frozenset[int] = frozenset()
@@ -111,6 +113,7 @@ class InitialState:
     controller: int | None = None
     controller_epoch: int = 0
     settings: ClusterSettings = field(default_factory=ClusterSettings)
+    shut_down: frozenset[int] = frozenset()
 
 
 # The columns of EVENTS that are an attribute of Event of another name.
@@ -140,8 +143,9 @@ def build_event_log(
     numbers = [*settings, start, end, len(events), controller, initial_state.controller_epoch]
     rows: list[dict[str, object]] = [{"kind": EventKind.INITIAL_CLUSTER.label, "numbers": numbers}]
     for broker in sorted({*initial_state.brokers, *initial_state.live}):
-        is_live = int(broker in initial_state.live)
-        rows.append({"kind": EventKind.INITIAL_BROKER.label, "broker_id": broker, "value": is_live})
+        flags = BrokerFlag.LIVE * (broker in initial_state.live)
+        flags += BrokerFlag.SHUTTING_DOWN * (broker in initial_state.shut_down)
+        rows.append({"kind": EventKind.INITIAL_BROKER.label, "broker_id": broker, "value": flags})
     rows += [_describe_partition(partition) for partition in initial_state.partitions]
     key = {"cluster_id": cluster, "snapshot_id": snapshot}
     initial = pa.Table.from_pylist([{**key, **row, "event": -1, "at_ms": start} for row in rows], schema=EVENTS)
@@ -155,6 +159,7 @@ def _describe_partition(partition: InitialPartition) -> dict[str, object]:
         for offsets in (partition.leos, partition.hws):
             numbers += [offset or 0 for offset in offsets] or [0] * len(partition.replicas)
     same = {name: getattr(partition, name) for name in ("replicas", "isr", "elr", "leader_epoch")}
+    same["last_known_elr"] = partition.last_known
     topic, number = partition.key
     leader = -1 if partition.leader is None else partition.leader
     key = {"kind": EventKind.INITIAL_PARTITION.label, "topic": topic, "partition": number}

@@ -13,7 +13,7 @@ from udfs.arrow.ragged import expand_ranges, offsets_of
 from udfs.simulation.event_columns import CLUSTER_KINDS, UNKNOWN, EventColumns, ListColumn, fill_rows, read_ints
 from udfs.simulation.kernels.broker_timeline import ClusterEvent
 from udfs.simulation.kernels.codes import NONE, EventKind, PartitionState, ReplicaState
-from udfs.simulation.kernels.metadata_records import UNCHANGED_LEADER
+from udfs.simulation.kernels.metadata_records import UNCHANGED_LEADER, RecordList
 from udfs.simulation.kernels.simulation_arrays import (
     LONG_AGO,
     NEVER,
@@ -295,6 +295,11 @@ class _Packer:
                 slot[at, Replica.REMOTE_LEO] = 0
                 slot[at, Replica.LAST_CAUGHT_UP_AT] = now[self._row[event], Partition.TIME]
                 slot[at, Replica.STATE] = np.where(is_live, ReplicaState.ONLINE, ReplicaState.OFFLINE)
+        last = columns.lists[RecordList.LAST_KNOWN_ELR]
+        event = last.row[last.size[last.row] == 1]  # Kafka elects no other, see metadata_records.py
+        chosen = np.isin(event, initial)
+        ids = last.values[last.size[last.row] == 1]
+        now[self._row[event[chosen]], Partition.LAST_KNOWN_LEADER] = self._find_slots(event[chosen], ids[chosen])
         leader = self._find_slots(initial, columns.leader[initial])
         now[row, Partition.LEADER] = now[row, Partition.PREVIOUS_LEADER] = leader
         now[row, Partition.LEADER_EPOCH] = read_ints(columns.table["leader_epoch"], 0)[initial]

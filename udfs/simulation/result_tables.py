@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.arrow.ragged import expand_ranges, offsets_of
+from udfs.failures.partition_health import is_under_replicated
 from udfs.json_answers import json_key, json_object
 from udfs.simulation import simulation_schemas as schemas
 from udfs.simulation.event_columns import known_values, name_codes, read_columns
@@ -110,7 +111,7 @@ class ResultTables:
             "replication_factor": ar,
             "in_sync": isr,
             "min_insync_replicas": min_isr,
-            "under_replicated": isr < ar,
+            "under_replicated": is_under_replicated(isr, ar),
             "at_min_isr": isr == np.minimum(min_isr, ar),
             "under_min_isr": isr < np.minimum(min_isr, ar),
             "high_watermark": known_values(committed, has_data | has_offsets),

@@ -254,7 +254,8 @@ def _parse_data(kind: str, data: check.JsonObject, topic: str | None) -> dict[st
             return {"broker_id": data.read("brokerId", check.as_int)}
         case "BROKER_REGISTRATION_CHANGE_RECORD":
             fenced = data.read("fenced", check.as_int, -1, 1) if "fenced" in data else 0
-            return {"broker_id": data.read("brokerId", check.as_int), "fenced": None if fenced == 0 else fenced == 1}
+            values = {"broker_id": data.read("brokerId", check.as_int), "fenced": None if fenced == 0 else fenced == 1}
+            return values | ({"shutting_down": True} if data.get("inControlledShutdown") == 1 else {})
         case "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD":
             return {"broker_id": data.read("id", check.as_int), "fenced": kind == "FENCE_BROKER_RECORD"}
     return {"topic": check.as_text(data.get("topicName") or "", "topicName") or None}  # CLEAR_ELR_RECORD
@@ -287,6 +288,8 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
         "rack": data.find("rack", check.as_text),
         "fenced": data.find("fenced", check.as_bool),
     }
+    if data.get("inControlledShutdown") is True:
+        values["shutting_down"] = True
     for feature in check.as_list(data.get("features") or [], "features"):
         values |= _read_feature(check.as_object(feature, "feature"))
     endpoints = check.as_list(data.get("endPoints") or [], "endPoints")

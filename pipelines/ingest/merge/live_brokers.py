@@ -58,6 +58,9 @@ def count_usage(
     is_observer = is_in("observers") & ~is_adding
     is_stopping = is_deleted[row] & ~is_adding & ~is_observer
     is_last = is_in("isr") | is_in("elr") | is_in("last_known_elr")
+    # Without ISR and ELR, the last known leader would lead if it was live: PartitionChangeBuilder of Kafka 4.1.
+    waits_for_last = (is_leaderless & isr.valid & (isr.lengths + elr.lengths == 0) & (last_elr.lengths == 1))[row]
+    waits_for_last &= is_in("last_known_elr")
     is_waiting = (is_leaderless & ~is_empty)[row] & ~is_last & ~is_adding & ~is_observer
     # The others are expected in the ISR, if their broker is live.
     is_voter = ~is_adding & ~is_observer & ~is_stopping & ~is_waiting
@@ -68,7 +71,7 @@ def count_usage(
         "in_sync": isr.values[np.repeat(leader >= 0, isr.lengths)],
         "leaderless_isr": isr.values[np.repeat(is_leaderless, isr.lengths)],
         "leaderless_elr": elr.values[np.repeat(is_leaderless, elr.lengths)],
-        "leaderless_empty": replicas.values[(is_leaderless & isr.valid & is_empty)[row]],
+        "leaderless_empty": replicas.values[(is_leaderless & isr.valid & is_empty)[row] | waits_for_last],
         "online_replicas": replicas.values[shows_offline & ~is_offline],
         "offline_replicas": replicas.values[is_offline],
         "offline_in_use": replicas.values[is_offline & is_used],

@@ -55,6 +55,16 @@ CASES: dict[str, tuple[dict[str, object], Health, tuple[int | None, int | None]]
     ),
     "down leader": ({"replicas": [9, 1], "isr": [9, 1], "leader": 9}, Health(online=False), (None, None)),
     "offline": ({"replicas": [1, 2], "isr": [2], "leader": -1}, DOWN, (None, None)),
+    "only replica down": (
+        {"replicas": [9], "isr": [9], "leader": -1},
+        Health(online=False, effective_min_isr=1),
+        (None, None),
+    ),
+    "only replica down, ELR": (
+        {"replicas": [9], "isr": [], "elr": [9], "leader": -1},
+        Health(online=False, effective_min_isr=1),
+        (None, None),
+    ),
     "one replica": ({"replicas": [3], "isr": [3], "leader": 3}, Health(True, False, False, -1, -1), (-1, -1)),
     "observer": (
         {"replicas": [1, 3, 2], "isr": [1, 3], "observers": [2], "leader": 1},
@@ -88,10 +98,9 @@ def test_health(unclean: bool) -> None:
     health = find_health(pa.Table.from_pylist(rows, INPUT), BROKERS, TopicRules(min_isr, allowed))
     assert tuple(health) == Health._fields
     found = {topic: Health(*(values[i].as_py() for values in health.values())) for i, topic in enumerate(CASES)}
-    for topic, (_, expected, successors) in CASES.items():
+    for topic, size, (_, expected, successors) in zip(CASES, lengths.tolist(), CASES.values(), strict=True):
         expected = expected._replace(
-            effective_min_isr={"one replica": 1, "unplaced": None}.get(topic, 2),
-            min_isr_critical_brokers=CRITICAL.get(topic, []),
+            effective_min_isr=min(2, size) or None, min_isr_critical_brokers=CRITICAL.get(topic, [])
         )
         if unclean:
             expected = expected._replace(successor=successors[0], rack_successor=successors[1])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.what_if_answers import evaluate_brokers
+from pipelines.ingest.merge.broker_stops import BrokerStops
 from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
@@ -55,6 +56,70 @@ def test_without_a_leader_only_a_replica_that_was_in_sync_leads(tmp_path: Path) 
     returned = return_brokers(snapshot, [5]).partitions
     assert returned["leader"].to_pylist() == [-1, 5, -1]
     assert returned["isr"].to_pylist() == [[6], [5], []]
+
+
+ELR = "\tTopic: {}\tPartition: {}\tLeader: {}\tReplicas: {}\tIsr: {}\tElr: {}\tLastKnownElr: {}\n"
+OUTAGE = (
+    HEADER.format("a", 2, 1, 1)
+    + ELR.format("a", 0, "none", "1", "", "1", "1")
+    + ELR.format("a", 1, 3, "3", "3", "", "")
+    + HEADER.format("b", 4, 2, 2)
+    + ELR.format("b", 0, "none", "1,2", "", "1,2", "2")
+    + ELR.format("b", 1, "none", "1,2", "", "", "2")
+    + ELR.format("b", 2, 3, "1,3", "3", "", "")
+    + ELR.format("b", 3, "none", "1,2", "", "", "")
+)
+
+
+def test_the_last_known_leader_leads_what_is_in_no_isr_and_no_elr(tmp_path: Path) -> None:
+    """2 led b-0 last, and both may have crashed: 1 alone, or 2 alone, is not enough. Nobody may lead b-3."""
+    leaders = {
+        ids: return_brokers(read(tmp_path, OUTAGE), ids).partitions["leader"].to_pylist()
+        for ids in ((1,), (2,), (1, 2))
+    }
+    assert leaders == {(1,): [1, 3, -1, -1, 3, -1], (2,): [-1, 3, -1, 2, 3, -1], (1, 2): [1, 3, 2, 2, 3, -1]}
+
+
+def test_the_brokers_to_start_are_named(tmp_path: Path) -> None:
+    (tmp_path / "prod.txt").write_text(OUTAGE)
+    out = call("what-if", "prod.txt", folder=tmp_path).stdout
+    assert (
+        "\nStart the brokers that are down in this order: 1 (1 partition online), 2 (2 more partitions online)\n"
+        "  1 partition needs all eligible brokers back, as one that crashed may not lead; one is enough if it was shut "
+        "down cleanly: b-0 (1, 2)\n"
+        "  1 partition has no eligible replica: only kafka-leader-election --election-type unclean helps, which may "
+        "lose messages; the broker that stopped last has most of them: b-3\n"
+    ) in out
+    assert "next: restart brokers 1, 2 (first 1, then 2); keep their disks" in out
+    done = call("what-if", "prod.txt", "--return", "1", folder=tmp_path)
+    assert (
+        "as if broker 1 was live, with all its replicas in sync, but 3 partitions with a replica there would stay "
+        "offline (b-0, b-1, b-3): start broker 2 too, which brings 2 partitions online"
+    ) in done.stderr
+    assert "(kafka-placement what-if prod.txt --return 1,2):" in done.stdout
+    done = call("what-if", "prod.txt", "--return", "1,2", folder=tmp_path)
+    assert "stay offline (b-3): no broker brings them back" in done.stderr
+    assert "Start the brokers" not in done.stdout
+    assert "Once " not in done.stdout, "b-3 stays offline though all are back"
+
+
+def test_a_log_shows_who_was_shut_down_and_in_which_order(tmp_path: Path) -> None:
+    def write(*changes: str) -> BrokerStops:
+        record = (
+            '{{"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":1,"data":{{"brokerId":{},"brokerEpoch":5,{}}}}}'
+        )
+        register = '{{"type":"REGISTER_BROKER_RECORD","version":3,"data":{{"brokerId":{},"fenced":true}}}}'
+        lines = [record.format(*one.split(" ")) if " " in one else register.format(one) for one in changes]
+        text = "".join(f"| offset: {i} CreateTime: 1 payload: {line}\n" for i, line in enumerate(lines))
+        return read(tmp_path, text).stops
+
+    started = [*"123", *(f'{broker} "fenced":-1' for broker in (1, 2, 3))]
+    assert write(*started) == ((), ())
+    leaves, fails = '2 "inControlledShutdown":1', '{} "fenced":1'
+    stops = (*started, leaves, fails.format(3), fails.format(2), fails.format(1))
+    assert write(*stops) == ((3, 2, 1), (2,))
+    assert write(*stops, "3") == ((2, 1), (2,)), "3 has started again, and is not ready yet"
+    assert write(*stops, "2", '2 "fenced":-1', fails.format(2)) == ((3, 1, 2), ())
 
 
 def test_next_steps_name_the_options_of_the_question(tmp_path: Path) -> None:

@@ -61,8 +61,10 @@ def test_json_keys_are_the_published_ones() -> None:
         "racks",
         "left_out",
         "survivor_loads",
+        "outage",
         "disks",
     ]
+    assert list(cluster["outage"]) == ["down_brokers", "offline", "start_order"]
     assert list(cluster["verdict"]) == ["level", "sentence", "points"]
     assert set(cluster["verdict"]["points"][0]) == {"level", "text", "step", "kind"}
     assert {"receivers", "at_one_replica_partitions", "leaders_worst_over_mean", "can_i_lose_it"} <= set(
@@ -172,11 +174,14 @@ def test_a_cluster_without_live_brokers(tmp_path: Path) -> None:
     assert format_cluster(evaluate_brokers(load(file), DEFAULTS)) == [
         "cluster down, 0 live brokers, 1 partition",
         "  AT RISK: 1 partition is offline now: a (1).",
-        "    next: restart brokers 1, 2; list the offline partitions: "
+        "    next: restart brokers 1, 2 (kafka-placement what-if SOURCE shows in which order); list the offline "
+        "partitions: "
         "kafka-topics --bootstrap-server localhost:9092 --describe --unavailable-partitions",
         "  - Brokers 1, 2 are down; 1 partition with a replica there is under-replicated.",
         "    next: restart them",
         "  - No live broker is known: failures cannot be evaluated.",
+        "No broker that is down is sure to bring an offline partition online:",
+        "  1 partition has an empty ISR, and no source shows the ELR: start all brokers that have a replica: a-0",
     ]
 
 

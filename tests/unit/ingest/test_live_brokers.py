@@ -195,6 +195,11 @@ CASES: dict[str, tuple[list[Fact], bool | None, str]] = {
         False,
         "only in the ELR of leaderless partitions",
     ),
+    "leaderless, last known leader": (
+        [header(), partition(0, -1, [3], [], elr=[], last_known_elr=[3])],
+        False,
+        "only in leaderless partitions with an empty ISR",
+    ),
     "leaderless, empty ISR": ([partition(0, -1, [3, 1], [])], False, "only in leaderless partitions with an empty ISR"),
     "in no ISR": ([header(), LED_BY_1], None, LAGS),
     "in no ISR of several": ([header(2), LED_BY_1, LED_BY_1 | {"partition": 1}], False, "in no ISR of its 2 replicas"),

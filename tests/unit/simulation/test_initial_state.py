@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.replay_rendering import render_replay
 from pipelines.errors import SourceError
 from pipelines.ingest import snapshot_reader
 from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts
 from pipelines.ingest.sources import find_source
-from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
+from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
 from pipelines.simulation.snapshot_sequence import derive_events
 from pipelines.simulation.source_snapshots import read_initial_state
 from udfs.simulation.cluster_events import InitialPartition, InitialState, TopicPartition
 from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.result_tables import get_final_state, list_health
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 KRAFT = SAMPLES / "kafka-4.1.1-kraft"
@@ -184,3 +186,64 @@ def test_a_log_without_its_beginning_gives_a_warning(tmp_path: Path) -> None:
     late.write_text("".join(lines[800:1200]))
     warnings = run_replay(ReplayRequest([str(late)])).warnings
     assert "its log begins at offset" in warnings[0]
+
+
+RETURNS = """settings: {auto_leader_rebalance: false}
+events:
+"""
+ELR_LINE = "\tTopic: {}\tPartition: 0\tLeader: none\tReplicas: {}\tIsr: \tElr: {}\tLastKnownElr: {}\n"
+# Replicas, ELR and last known leader of partitions that went offline as brokers 1 to 7 failed; who leads once all of
+# them have returned after crashes, in this order, and when (1 = as broker 1 returns).
+OUTAGES = {
+    "a": ("1", "1", "1", 1, 1),
+    "b": ("4", "", "4", 4, 4),
+    "c": ("1,2", "1,2", "2", 2, 2),
+    "d": ("2,1", "1,2", "1", 1, 2),
+    "e": ("3,6", "6", "6", 6, 6),
+    "f": ("3,6", "", "3,6", None, 8),
+    "g": ("7,5,6", "5,7", "7", 7, 7),
+}
+
+
+def run_returns(folder: Path, sentence: str, brokers: int) -> Replay:
+    header = "Topic: {}\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: min.insync.replicas=2\n"
+    lines = (header.format(name) + ELR_LINE.format(name, *values[:3]) for name, values in OUTAGES.items())
+    healthy = "\tTopic: h\tPartition: 0\tLeader: 8\tReplicas: 8\tIsr: 8\tElr: \tLastKnownElr: \n"
+    (folder / "describe.txt").write_text("".join(lines) + header.format("h") + healthy)
+    events = (f"  - t={broker} broker {broker} {sentence}\n" for broker in range(1, brokers + 1))
+    (folder / "returns.yaml").write_text(RETURNS + "".join(events))
+    return run_replay(ReplayRequest([str(folder / "describe.txt"), str(folder / "returns.yaml")]))
+
+
+@pytest.mark.parametrize("brokers", range(1, 8))
+def test_brokers_that_return_lead_as_the_last_known_elr_says(tmp_path: Path, brokers: int) -> None:
+    replay = run_returns(tmp_path, "up", brokers)
+    leaders = {row["topic"]: row["leader"] for row in get_final_state(replay.simulation).partitions}
+    expected = {name: leader if when <= brokers else None for name, (*_, leader, when) in OUTAGES.items()}
+    assert leaders == {**expected, "h": 8}
+    names, count = {1: ("1", 2), 5: ("1, 2, 5", 3), 6: ("1, 2, 5", 3), 7: ("1, 2, 5, 7", 3)}.get(brokers, ("1, 2", 2))
+    subject, counts = (f"broker {names}", "it counts") if brokers == 1 else (f"brokers {names}", "they count")
+    effect = f"{counts} as crashed, and may not lead {count} partitions from the ELR"
+    (warning,) = replay.warnings
+    assert f"does not show how {subject} stopped: {effect}. If the stop was clean, write unfenced" in warning
+
+
+def test_after_clean_stops_the_first_of_the_elr_leads(tmp_path: Path) -> None:
+    replay = run_returns(tmp_path, "unfenced", 1)
+    leaders = {row["topic"]: row["leader"] for row in get_final_state(replay.simulation).partitions}
+    assert leaders == {"a": 1, "c": 1, "d": 1, "h": 8} | dict.fromkeys("befg")
+    assert replay.warnings == ()
+
+
+def test_an_offline_partition_of_one_replica_is_not_under_replicated(tmp_path: Path) -> None:
+    """Its only replica has left the ISR with an ELR, and stays in it without: the count is the same."""
+    for elr, isr in ((", elr: true", []), ("", [9])):
+        topics = "topics: {s: [[9], [9], [9], [9]], r: [[1, 9], [9, 1], [1, 2]]}"
+        text = f"settings: {{kraft: true{elr}}}\nbrokers: [1, 2, 9]\n{topics}\nevents:\n  - t=1 broker 9 down\n"
+        (tmp_path / "s.yaml").write_text(text)
+        replay = run_replay(ReplayRequest([str(tmp_path / "s.yaml")]))
+        assert get_final_state(replay.simulation).partitions[-1]["isr"] == isr
+        line = next(line for line in render_replay(replay) if line.startswith("at the end"))
+        assert line.endswith("7 partitions, 2 under-replicated, 4 without leader")
+        ends = [row for row in list_health(replay.simulation) if row["at_the_end"]]
+        assert [row["topic"] for row in ends if row["under_replicated"]] == ["r", "r"]

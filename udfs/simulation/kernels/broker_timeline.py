@@ -55,7 +55,9 @@ def build_timeline_steps(
             if controller != NONE:
                 epoch, step = epoch + 1, StepKind.CONTROLLER_FAILOVER
         elif kind == EventKind.BROKER_FENCED and is_live:
-            flags[broker], step = 0, StepKind.BROKER_FENCED
+            # value 1: after a controlled shutdown
+            flags[broker] = BrokerFlag.SHUTTING_DOWN * events[i, ClusterEvent.VALUE]
+            step = StepKind.BROKER_FENCED
         elif kind == EventKind.BROKER_UNFENCED and not is_live:
             flags[broker], step = BrokerFlag.LIVE, StepKind.BROKER_UNFENCED
         elif kind == EventKind.CONTROLLER_CHANGE:

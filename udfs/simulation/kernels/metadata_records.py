@@ -47,7 +47,8 @@ def apply_record(sim: SimulationArrays, p: int, lists: Ints, place: int, is_full
         if which <= RecordList.ELR:  # the first three are the columns AR, ISR and ELR
             replace_list(sim, which, p, lists, read)
         elif which == RecordList.LAST_KNOWN_ELR:
-            partition[Partition.LAST_KNOWN_LEADER] = lists[read + 1] if size else NONE
+            # One member is the last known leader; of several, none is elected: PartitionChangeBuilder of 4.1.
+            partition[Partition.LAST_KNOWN_LEADER] = lists[read + 1] if size == 1 else NONE
         is_reassignment = is_reassignment or which in (RecordList.REPLICAS, RecordList.ADDING, RecordList.REMOVING)
         read += 1 + size
     if leader != UNCHANGED_LEADER:

@@ -1,0 +1,71 @@
+"""What is down now, in the answers of `what-if`: offline partitions, who may lead them, and which broker to start."""
+
+from dataclasses import dataclass
+from itertools import starmap
+
+import numpy as np
+
+from pipelines.ingest.merge.live_brokers import get_down_brokers
+from pipelines.ingest.returned_brokers import OfflinePartitions, find_offline
+from pipelines.ingest.snapshot_reader import Snapshot
+from udfs.arrow.columns import to_list_array
+from udfs.arrow.ragged import RaggedLists, any_true, count_true, offsets_of, row_of
+from udfs.failures.kernels.election import NO_BROKER
+from udfs.failures.leader_recovery import BrokerStart, RecoveredFrom
+from udfs.failures.topic_defaults import TopicDefaults
+
+
+@dataclass(frozen=True)
+class OfflinePartition:
+    """A partition without a live leader, of a topic that counts, and who may lead it."""
+
+    topic: str
+    partition: int
+    elected_from: str  # label of RecoveredFrom
+    eligible_brokers: list[int]  # those that may lead without loss of messages, as far as the cluster knows
+    needs_all: bool  # whether it needs all of these back, unless one of them was shut down cleanly
+    needs_clean_stop: bool  # whether it only comes online if one of these was shut down cleanly
+    allows_unclean: bool  # unclean.leader.election.enable
+    stopped_last: int | None  # the broker that stopped last, and has most messages; None = no source shows it
+
+    @property
+    def name(self) -> str:
+        """The partition, with its eligible brokers; without any, with the one that stopped last."""
+        brokers = ", ".join(map(str, self.eligible_brokers))
+        if not brokers and self.stopped_last is not None:
+            brokers = f"broker {self.stopped_last} stopped last"
+        return f"{self.topic}-{self.partition}{f' ({brokers})' if brokers else ''}"
+
+
+@dataclass(frozen=True)
+class Outage:
+    """What is down now; topics that are ignored or marked for deletion do not count."""
+
+    down_brokers: list[int]
+    offline: list[OfflinePartition]
+    start_order: list[BrokerStart]  # of brokers that are down: those that bring partitions online
+
+
+def find_outage(snapshot: Snapshot, defaults: TopicDefaults) -> Outage:
+    """Find what is down, and what brings it back."""
+    offline = find_offline(snapshot, defaults)
+    return Outage(get_down_brokers(snapshot.brokers).tolist(), _list_offline(offline), offline.starts)
+
+
+def _list_offline(offline: OfflinePartitions) -> list[OfflinePartition]:
+    """List who may lead each partition without a live leader."""
+    recovery, keys = offline.recovery, (offline.partitions[name].to_pylist() for name in ("topic", "partition"))
+    is_certain, is_together = (any_true(mask, recovery.offsets) for mask in (recovery.alone, recovery.together))
+    needs_all = (count_true(recovery.together, recovery.offsets) > 1) & ~is_certain
+    is_elr, is_known = recovery.recovered_from == RecoveredFrom.ELR, np.ones(len(needs_all), dtype=np.bool_)
+    eligible = recovery.eligible | (recovery.together & needs_all[row_of(recovery.offsets)])
+    offsets = offsets_of(count_true(eligible, recovery.offsets))
+    columns = (
+        [RecoveredFrom(code).label for code in recovery.recovered_from.tolist()],
+        to_list_array(RaggedLists(recovery.broker[eligible], offsets, is_known)).to_pylist(),
+        needs_all.tolist(),
+        (is_elr & ~is_certain & ~is_together).tolist(),
+        recovery.unclean.tolist(),
+        (None if broker == NO_BROKER else broker for broker in recovery.stopped_last.tolist()),
+    )
+    return list(starmap(OfflinePartition, zip(*keys, *columns, strict=True)))
