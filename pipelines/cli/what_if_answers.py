@@ -258,7 +258,8 @@ def evaluate_failure(
     size = group.size[(leader == NO_BROKER) & group.counted]
     findings = find_findings(snapshot, defaults)
     racks = _count_brokers_of_racks(snapshot, findings)
-    effects = find_effects(partitions, group, replica_fails, leader, in_sync)
+    live = np.setdiff1d(aggregates.ids, get_unknown_brokers(snapshot.brokers))
+    effects = find_effects(partitions, group, replica_fails, leader, in_sync, live)
     is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(

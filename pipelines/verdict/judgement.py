@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import (
@@ -25,6 +25,7 @@ from udfs.plurals import count_of, is_or_are, it_or_them
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
 UNEVEN_RATIO = 1.1  # leaders of the hottest broker over the mean: the default of hotspots.hot_ratio
+_LACKING = PartitionIssue.UNDER_REPLICATED
 _ORDER = {level: i for i, level in enumerate(Level)}
 
 
@@ -78,8 +79,9 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         disk = "its disk, which has" if len(down) == 1 else "their disks, which have"
         has_only_copy = offline.on_down_brokers and offline.single_replica_partitions
         values = {"only_copy": f"keep {disk} the only copy of {single}; " if has_only_copy else ""}
-        values["restart"] = describe_restart(down, offline)
+        values["restart"] = describe_restart(findings, offline)
         yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
+    yield from _judge_log_dirs(findings)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
         repair = statements.MOVE_REPLICAS.text if can_repair(findings.live_brokers, findings.replication_factor) else ""
@@ -90,10 +92,10 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings))
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
         repair = ""
-        if count := blocked.on_down_brokers:
+        if count := blocked.on_down_brokers or blocked.on_failed_dirs:
             some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
-            repair = repair_first(down if can_repair(findings.live_brokers, findings.replication_factor) else (), some)
-        values = {"restart": describe_restart(down, blocked), "repair_first": repair}
+            repair = repair_first(select_repairable(findings, blocked), some)
+        values = {"restart": describe_restart(findings, blocked), "repair_first": repair}
         yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), **values)
     if count := findings.deleted_topics_offline_partitions:
         yield statements.DELETED.fill(count)
@@ -103,6 +105,56 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
+
+
+def _judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
+    """Yield what failed log dirs of live brokers have taken offline, and which log dirs are full."""
+    named = tuple(f"log dir {name}" for name in findings.failed_log_dirs)
+    if brokers := findings.failed_dir_brokers:
+        shown = named or tuple(f"a log dir of broker {broker}" for broker in brokers)
+        issues = {issue: findings.find(issue).on_failed_dirs for issue in (PartitionIssue.OFFLINE, _LACKING)}
+        words = {PartitionIssue.OFFLINE: "offline", _LACKING: "under-replicated"}
+        parts = [f"{count_of(n, 'partition')} {is_or_are(n)} {words[issue]}" for issue, n in issues.items() if n]
+        lost = issues[PartitionIssue.OFFLINE]
+        only_copy = f"keep the failed disk, which may have the only copy of {count_of(lost, 'partition')}; "
+        values = {
+            "log_dirs": _capitalize(name_brokers(shown)),
+            "brokers": name_with_noun(brokers),
+            "effect": f", so that {' and '.join(parts)}" if parts else "",
+            "only_copy": only_copy if lost else "",
+            "repair": statements.FAILED_LOG_DIR.repairs[0].text if _can_move_lost(findings) else "",
+        }
+        yield statements.FAILED_LOG_DIR.fill(sum(findings.failed_dir_replicas), **values)
+    elif named:
+        yield statements.FAILED_LOG_DIR_WITHOUT_EFFECT.fill(len(named), log_dirs=_capitalize(name_brokers(named)))
+    if full := findings.full_log_dirs:
+        names = name_brokers([f"log dir {name}" for name in full])
+        yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=_capitalize(names))
+
+
+def _capitalize(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _can_move_lost(findings: ClusterFindings) -> bool:
+    """Return whether brokers without a failed log dir can take the replicas of failed ones."""
+    return can_repair(findings.live_brokers - len(findings.failed_dir_brokers), findings.replication_factor)
+
+
+def select_repairable(findings: ClusterFindings, affected: AffectedPartitions) -> "LostBrokers":
+    """Return the brokers without which a repair can do: those that are down, else those with failed log dirs."""
+    if affected.on_down_brokers:
+        brokers = findings.down_brokers if can_repair(findings.live_brokers, findings.replication_factor) else ()
+        return LostBrokers(brokers)
+    has_lost = affected.on_failed_dirs and _can_move_lost(findings)
+    return LostBrokers(findings.failed_dir_brokers if has_lost else (), statements.KEEP_FAILED_DISKS)
+
+
+class LostBrokers(NamedTuple):
+    """Brokers that have lost replicas, and under which condition a repair does without them."""
+
+    ids: Sequence[int]
+    condition: str = statements.STAY_DOWN
 
 
 def describe_election(findings: ClusterFindings, ratio: float | None) -> Iterator[VerdictPoint]:
@@ -145,7 +197,8 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         # What goes offline with any of its brokers goes offline with their rack: then the broker is the cause.
         offline = [*by_rack, *offline] if confined.partitions else [*offline, *by_rack]
     yield from offline
-    yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker")
+    restart = describe_restart(findings, findings.find(_LACKING), only_disks=True)
+    yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker", restart=restart)
     critical = findings.find(PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS)
     repair = _repair_isr(findings, critical, exceed_min_isr(critical, len(brokers)), _repair_critical(evidence))
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
@@ -203,7 +256,7 @@ def _repair_isr(findings: ClusterFindings, affected: AffectedPartitions, otherwi
     repair_first: how the step goes on if affected partitions have a replica on a broker that is down.
     """
     if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
-        restart = describe_restart(findings.down_brokers, affected)
+        restart = describe_restart(findings, affected)
         return statements.COMPLETE_ISRS.text.format(restart=restart, repair_first=repair_first if restart else "")
     return otherwise
 
@@ -216,7 +269,7 @@ def _repair_critical(evidence: ClusterEvidence) -> str:
         return ""
     worst = max(rows, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
     down = findings.down_brokers if can_repair(findings.live_brokers, findings.replication_factor) else ()
-    return repair_first(down, f"the partitions that need broker {worst}", [worst])
+    return repair_first(LostBrokers(down), f"the partitions that need broker {worst}", [worst])
 
 
 def _spread_over_racks(evidence: ClusterEvidence) -> str:
@@ -232,26 +285,35 @@ def can_repair(live_count: int, factor: float | None) -> bool:
     return factor is not None and live_count >= factor
 
 
-def repair_first(down: Sequence[int], partitions: str, needed: Sequence[int] = ()) -> str:
-    """Return how a next step goes on if these brokers stay down; empty without any.
+def repair_first(lost: LostBrokers, partitions: str, needed: Sequence[int] = ()) -> str:
+    """Return how a next step goes on if these brokers stay as they are; empty without any.
 
     needed: brokers whose partitions at min.insync.replicas, or below it, to repair first; empty = all below it.
     """
-    if not down:
+    if not lost.ids:
         return ""
     ids = list(map(str, needed))
     options = "--under-min-isr-partitions"
     options = f"--at-min-isr-partitions {options} --brokers {','.join(ids)}" if ids else options
     part = f"for-{'-'.join(ids)}" if ids else "first"  # a folder of its own: the whole repair comes later
-    values = {"brokers": name_brokers(down), "partitions": partitions, "options": options, "part": part}
-    return statements.fill_forms(statements.REPAIR_FIRST, len(down), **values)
+    condition = statements.fill_forms(lost.condition, len(lost.ids), brokers=name_brokers(lost.ids))
+    values = {"condition": condition, "partitions": partitions, "options": options, "part": part}
+    return statements.fill_forms(statements.REPAIR_FIRST, len(lost.ids), **values)
 
 
-def describe_restart(down: Sequence[int], affected: AffectedPartitions) -> str:
-    """Return the step to take first where brokers are down; empty if they have no replica of affected partitions."""
-    if not affected.on_down_brokers:
-        return ""
-    return f"restart {name_with_noun(down)}; "
+def describe_restart(findings: ClusterFindings, affected: AffectedPartitions, *, only_disks: bool = False) -> str:
+    """Return the step to take first where brokers are down or disks failed, if affected partitions have replicas there.
+
+    only_disks: leave out the brokers that are down.
+    """
+    step = ""
+    if affected.on_down_brokers and not only_disks:
+        step = f"restart {name_with_noun(findings.down_brokers)}; "
+    if affected.on_failed_dirs:
+        brokers = findings.failed_dir_brokers
+        disks = "disk" if len(brokers) == 1 else "disks"
+        step += f"replace the failed {disks} of {name_with_noun(brokers)} and restart {it_or_them(len(brokers))}; "
+    return step
 
 
 def _name_lagging_brokers(findings: ClusterFindings) -> str:

@@ -8,11 +8,17 @@ import pyarrow as pa
 from udfs.arrow.column_declarations import FLAG, INT, INTS, column
 from udfs.arrow.columns import to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, is_in_segment, offsets_of, row_of
+from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, Bools, Ids, Ints, PartitionGroup
 from udfs.failures.partition_arrays import elect_after, find_electable
 
 # Columns of silver.partitions. All are null where the replicas are unknown.
 HEALTH_COLUMNS: tuple[pa.Field, ...] = (
+    column(
+        "failed_dir_replicas",
+        INTS,
+        "replicas in failed log dirs of live brokers: they cannot catch up until the disk is replaced",
+    ),
     column("online", FLAG, "a live broker leads it"),
     column(
         "under_replicated", FLAG, "a replica is out of sync; observers and replicas that are being added do not count"
@@ -55,6 +61,11 @@ class LiveBrokerRacks(NamedTuple):
     rack: Ids  # int32 (n), number of the rack; UNKNOWN = not known
     unknown: Ids  # int32, those of ids that nothing shows to be live, so that none is elected from an ELR
 
+    @property
+    def known(self) -> Ids:
+        """Those that a source shows to be live: int32."""
+        return np.setdiff1d(self.ids, self.unknown)
+
 
 class TopicRules(NamedTuple):
     """What the topic of each of p partitions allows."""
@@ -72,12 +83,13 @@ def number_racks(racks: list[str | None]) -> Ids:
 def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRules) -> dict[str, pa.Array]:
     """Return HEALTH_COLUMNS of p partitions.
 
-    partitions: columns replicas, isr, elr, leader, observers, adding_replicas.
+    partitions: columns replicas, isr, elr, leader, observers, adding_replicas, offline_replicas.
     """
     broker, offsets, is_placed = to_lists(partitions["replicas"])
     in_isr, in_elr = find_electable(partitions, broker, offsets, brokers.unknown)
     leader = to_numpy(partitions["leader"], NO_BROKER).astype(np.int32)
-    is_live, row = np.isin(broker, brokers.ids), row_of(offsets)
+    failed = find_failed_dir_replicas(partitions, brokers.known)
+    is_live, row = np.isin(broker, brokers.ids) & ~failed, row_of(offsets)
     leads = is_live & (broker == leader[row])
     online = any_true(leads, offsets)
     in_sync = np.bincount(row[is_live & in_isr], minlength=len(leader))
@@ -97,6 +109,9 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
     critical = is_live & in_isr & at_minimum[row] & ~(leads & (in_sync == 1)[row])
     critical_offsets = offsets_of(count_true(critical, offsets))
     return {
+        "failed_dir_replicas": to_list_array(
+            RaggedLists(broker[failed], offsets_of(count_true(failed, offsets)), is_placed)
+        ),
         "online": pa.array(online, mask=~is_placed),
         "under_replicated": pa.array(any_true(is_expected & ~in_isr, offsets), mask=~is_placed),
         "under_min_isr": pa.array(online & (in_sync < rules.min_isr), mask=~is_placed),

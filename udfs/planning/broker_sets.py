@@ -210,6 +210,8 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
         source_replicas=None if source is None else place[source],
         leader=None if leader is None else leader.astype(np.int32),
         in_sync=take(model.in_sync),
+        failed=take(model.failed),
+        replica_size=take(model.replica_size),
         unrated=None if model.unrated is None else model.unrated[rows],
         log_dirs=None,  # those of all sets are chosen together
     )

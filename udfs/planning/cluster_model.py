@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.columns import to_flags
-from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
+from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
+from udfs.failures.failed_log_dirs import find_failed_dir_replicas
+from udfs.failures.replica_logs import measure_replicas
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.certificates import Certificate
 from udfs.plurals import join_names
@@ -35,6 +37,7 @@ _EXPLANATIONS = (
     "it has a replica on a down broker, which Kafka's tools reject: repair it first",
     "its topic is ignored",
     "a replica is outside of its broker set",
+    "it has a replica in a failed log dir, which would never end its reassignment: repair it first",
 )
 _EXPLANATIONS_OF_SEVERAL = (
     "",
@@ -45,6 +48,7 @@ _EXPLANATIONS_OF_SEVERAL = (
     "they have a replica on a down broker, which Kafka's tools reject: repair them first",
     "their topics are ignored",
     "replicas are outside of their broker sets",
+    "they have a replica in a failed log dir, which would never end their reassignments: repair them first",
 )
 # Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
 MAX_REASONS = 30_000
@@ -61,6 +65,7 @@ class FreezeReason(IntEnum):
     DOWN_REPLICA = 5
     IGNORED = 6
     OUTSIDE_SET = 7
+    FAILED_DIR = 8
 
     @property
     def explanation(self) -> str:
@@ -115,6 +120,8 @@ class ClusterModel:
     unrated: Flags | None = None  # bool (p), partitions whose rates, which count as 0, are not all known; None = none
     fetching: Flags | None = None  # bool (n), consumers of what it leads fetch from their rack; None = not known
     log_dirs: BrokerLogDirs | None = None  # None = no source shows log dirs
+    failed: Flags | None = None  # bool (r), replicas in failed log dirs of live brokers; None = none
+    replica_size: Floats | None = None  # float64 (r), bytes of each replica, see measure_replicas; None = as `size`
 
     @property
     def brokers(self) -> int:
@@ -144,6 +151,16 @@ class ClusterModel:
         return row_of(self.offsets)
 
     @property
+    def in_failed_dir(self) -> Flags:
+        """Return which replicas are in failed log dirs of live brokers: bool (r)."""
+        return np.zeros(len(self.replicas), dtype=np.bool_) if self.failed is None else self.failed
+
+    @property
+    def is_usable(self) -> Flags:
+        """Return which replicas can be in sync: on live brokers, and not in failed log dirs: bool (r)."""
+        return self.live[self.replicas] & ~self.in_failed_dir
+
+    @property
     def source_order(self) -> Int32s:
         """Return the replicas in the source's order: int32 (r)."""
         return self.replicas if self.source_replicas is None else self.source_replicas
@@ -161,8 +178,8 @@ class ClusterModel:
     def _live_replica(self, position: int) -> Ints:
         brokers = np.full(self.partitions, -1, dtype=np.int64)
         rows = np.flatnonzero(self.factor > position)
-        broker = self.replicas[self.offsets[:-1][rows] + position]
-        brokers[rows] = np.where(self.live[broker], broker, -1)
+        at = self.offsets[:-1][rows] + position
+        brokers[rows] = np.where(self.is_usable[at], self.replicas[at], -1)
         return brokers
 
     @property
@@ -189,6 +206,17 @@ class ClusterModel:
         """Find the replicas (bool, r) of the lists that must be copied, as their broker does not hold the partition."""
         return np.logical_not(is_in_segment(lists.replicas, lists.offsets, self.replicas, self.offsets))
 
+    def measure_bytes(self, row: Ints, brokers: Int32s | Ints) -> Floats:
+        """Return the bytes of replicas: of those that brokers hold, else of copies. row, brokers: of each, int64."""
+        if self.replica_size is None:
+            return self.size[row]
+        held = self.row * self.brokers + self.replicas
+        order = np.argsort(held)
+        key = row * self.brokers + brokers
+        at = np.minimum(np.searchsorted(held, key, sorter=order), max(len(held) - 1, 0))
+        is_held = held[order][at] == key if len(held) else np.zeros(len(key), dtype=np.bool_)
+        return np.where(is_held, self.replica_size[order][at], self.size[row])
+
     def find_eligible_leaders(self, may_lead: Flags | None) -> Flags:
         """Find the brokers (bool, n) that may lead: live, not draining, and in `may_lead` (bool, n) if that is set."""
         eligible: Flags = self.live & ~self.draining
@@ -211,8 +239,16 @@ class ClusterModel:
         np.fill_diagonal(loads, 0)
         return loads
 
+    def sum_bytes(self, lists: ReplicaLists) -> Floats:
+        """Sum the bytes that each broker holds with these lists, by what its own logs have now: float64 (n)."""
+        size = self.measure_bytes(row_of(lists.offsets), lists.replicas)
+        return np.asarray(np.bincount(lists.replicas, size, self.brokers), dtype=np.float64)
+
     def sum_disk(self, lists: ReplicaLists) -> Floats:
-        """Sum the bytes of the replicas that each broker has by these lists: float64 (n)."""
+        """Sum the bytes of the replicas that each broker has by these lists, if all are as large as their leader's.
+
+        Planners compare lists by these; `sum_bytes` has what brokers hold.
+        """
         load = np.bincount(lists.replicas, self.size[row_of(lists.offsets)], self.brokers)
         return np.asarray(load, dtype=np.float64)
 
@@ -235,8 +271,14 @@ class ClusterModel:
 
     def with_lists(self, offsets: Ints, replicas: Int32s) -> ClusterModel:
         """Return the same cluster with other replica lists."""
-        moved = replace(self, offsets=offsets, replicas=replicas, log_dirs=None)
-        return replace(moved, source_replicas=None, leader=None, in_sync=None)
+        size, failed = self.replica_size, self.failed
+        if size is not None:
+            size = self.measure_bytes(row_of(offsets), replicas)
+        if failed is not None:
+            lost = self.replicas[failed], offsets_of(count_true(failed, self.offsets))
+            failed = is_in_segment(replicas, offsets, *lost)
+        moved = replace(self, offsets=offsets, replicas=replicas, replica_size=size, failed=failed)
+        return replace(moved, log_dirs=None, source_replicas=None, leader=None, in_sync=None)
 
     def with_broker(self, id_: int, rack: int) -> ClusterModel:
         """Return the cluster with one more live, empty broker, whose id is the largest."""
@@ -303,6 +345,8 @@ def build_model(
     if len(ids) and (replicas.max() >= len(broker_ids) or (broker_ids[replicas] != ids).any()):
         raise ValueError("a replica is on a broker that is not among the brokers")
     assert not has_repeat(replicas, offsets).any()
+    failed, replica_size = _find_failed(placed, brokers), _measure_replicas(placed)
+    is_usable = live[replicas] & ~failed
     leader = None
     row = row_of(offsets)
     not_leader = np.zeros(len(ids), dtype=np.bool_)
@@ -313,17 +357,18 @@ def build_model(
         leader[(leader == len(broker_ids)) | (np.append(broker_ids, -1)[leader] != leader_ids)] = -1
         down_first = np.zeros(len(offsets) - 1, dtype=np.bool_)
         has_replicas = offsets[1:] > offsets[:-1]
-        down_first[has_replicas] = ~live[replicas[offsets[:-1][has_replicas]]]
+        down_first[has_replicas] = ~is_usable[offsets[:-1][has_replicas]]
         not_leader = down_first[row] & (replicas != leader[row])
     in_sync = None
     if "isr" in placed.column_names:
         isr = _combine(placed["isr"])
         isr_offsets = offsets_of(_array(pc.list_value_length(isr), 0).astype(np.int64))
         in_sync = is_in_segment(ids, offsets, _array(isr.flatten(), 0).astype(np.int32), isr_offsets)
-    # Stable: live replicas keep their order among themselves, and so do down ones.
-    order = np.lexsort((np.arange(len(ids)), not_leader, ~live[replicas], row))
+    # Stable: live replicas keep their order among themselves, and so do those that cannot be in sync.
+    order = np.lexsort((np.arange(len(ids)), not_leader, ~is_usable, row))
     source_replicas, replicas = replicas, replicas[order]
     in_sync = None if in_sync is None else in_sync[order]
+    is_usable, failed = is_usable[order], failed[order]
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
     if "caps_min_isr" in brokers.column_names:
@@ -333,11 +378,11 @@ def build_model(
     counted_topics = defaults.find_counted(topics)[_array(at_name, 0)]
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
     # A partition without a leader has no source of copies: none of its replicas in the ISR is live.
-    is_source = live[replicas] if in_sync is None else live[replicas] & in_sync
+    is_source = is_usable if in_sync is None else is_usable & in_sync
     leads = np.zeros(len(frozen), dtype=np.bool_)
     if leader is not None:
         leads[leader >= 0] = live[leader[leader >= 0]]
-    frozen[~any_true(is_source, offsets) & ~leads | ~any_true(live[replicas], offsets)] = FreezeReason.OFFLINE
+    frozen[~any_true(is_source, offsets) & ~leads | ~any_true(is_usable, offsets)] = FreezeReason.OFFLINE
     frozen[to_flags(defaults.find_ignored(placed["topic"]))] = FreezeReason.IGNORED
     excluded = pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))
     frozen[np.asarray(excluded)] = FreezeReason.EXCLUDED
@@ -356,7 +401,25 @@ def build_model(
     is_null = [np.asarray(pc.is_null(column)) for column in loads[1:]]
     unrated = is_null[0] & known[1] | is_null[1] & known[2]
     state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, unrated, fetching)
-    return ClusterModel(*lists, size, rate_in, rate_out, known, *state)
+    model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
+    own_sizes = None if replica_size is None else replica_size[order]
+    return replace(model, failed=failed if failed.any() else None, replica_size=own_sizes)
+
+
+def _find_failed(partitions: pa.Table, brokers: pa.Table) -> Flags:
+    """Find the replicas (bool, r) in failed log dirs of live brokers; none where no source shows offline replicas."""
+    if not {"offline_replicas", "leader", "isr"} <= {*partitions.column_names}:
+        return np.zeros(len(partitions["replicas"].combine_chunks().flatten()), dtype=np.bool_)
+    return find_failed_dir_replicas(partitions, _array(brokers.filter(to_flags(brokers["live"]))["broker_id"], 0))
+
+
+def _measure_replicas(partitions: pa.Table) -> Floats | None:
+    """Return the bytes of each replica: float64 (r), 0 where not known; None = as those of their partitions."""
+    if "replica_bytes" in partitions.column_names:
+        return _array(_combine(partitions["replica_bytes"]).flatten(), 0).astype(np.float64)
+    if "logs" in partitions.column_names:
+        return measure_replicas(partitions).size.clip(0).astype(np.float64)
+    return None
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
