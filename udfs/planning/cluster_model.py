@@ -121,6 +121,7 @@ class ClusterModel:
     fetching: Flags | None = None  # bool (n), consumers of what it leads fetch from their rack; None = not known
     log_dirs: BrokerLogDirs | None = None  # None = no source shows log dirs
     failed: Flags | None = None  # bool (r), replicas in failed log dirs of live brokers; None = none
+    barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
     replica_size: Floats | None = None  # float64 (r), bytes of each replica, see measure_replicas; None = as `size`
 
     @property
@@ -159,6 +160,11 @@ class ClusterModel:
     def is_usable(self) -> Flags:
         """Return which replicas can be in sync: on live brokers, and not in failed log dirs: bool (r)."""
         return self.live[self.replicas] & ~self.in_failed_dir
+
+    @property
+    def barred_brokers(self) -> Int32s:
+        """Return a broker for each replica that may not get its partition, or -1: int32 (r)."""
+        return np.full(len(self.replicas), -1, dtype=np.int32) if self.barred is None else self.barred
 
     @property
     def source_order(self) -> Int32s:
@@ -278,7 +284,7 @@ class ClusterModel:
             lost = self.replicas[failed], offsets_of(count_true(failed, self.offsets))
             failed = is_in_segment(replicas, offsets, *lost)
         moved = replace(self, offsets=offsets, replicas=replicas, replica_size=size, failed=failed)
-        return replace(moved, log_dirs=None, source_replicas=None, leader=None, in_sync=None)
+        return replace(moved, log_dirs=None, source_replicas=None, leader=None, in_sync=None, barred=None)
 
     def with_broker(self, id_: int, rack: int) -> ClusterModel:
         """Return the cluster with one more live, empty broker, whose id is the largest."""

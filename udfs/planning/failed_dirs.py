@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, is_in_segment, row_of
+from udfs.arrow.ragged import any_true, is_in_segment, offsets_of
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
-from udfs.planning.plan_request import PlanRequest
+from udfs.planning.plan_request import COPYSETS, PlanRequest
 
 REASON = "a replica is in a failed log dir"
 Plan = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
@@ -46,13 +46,14 @@ def split_failed_dirs(model: ClusterModel) -> tuple[ClusterModel, Ints]:
         source_replicas=source,
         leader=leader,
         failed=None,
+        barred=np.where(model.in_failed_dir, first[model.replicas], -1).astype(np.int32),
         log_dirs=None,  # those of copied replicas are chosen in the whole plan
     )
     return split, stands_for
 
 
 def plan_around_failed_dirs(model: ClusterModel, request: PlanRequest, plan: Plan) -> ProposedAssignment:
-    """Plan a repair. Brokers with failed log dirs get nothing; where others do not suffice, no replica that they lost.
+    """Plan a repair. Brokers with failed log dirs get nothing; where others do not suffice, nothing that they lost.
 
     plan: plans a model without failed log dirs. Raise InfeasibleRequest if no plan complies.
     """
@@ -62,14 +63,19 @@ def plan_around_failed_dirs(model: ClusterModel, request: PlanRequest, plan: Pla
     lost = np.unique(model.replicas[model.in_failed_dir])
     spared = replace(request, exclude_brokers=tuple(sorted({*request.exclude_brokers, *model.ids(lost)})))
     try:
-        proposal = _merge(model, plan(split, spared), stands_for)
+        proposal = plan(split, spared)
     except InfeasibleRequest as error:
-        proposal = _merge(model, plan(split, request), stands_for)
-        if _find_returned(model, proposal).any():
+        # Fewer copysets come from exchanges that do not know what a broker may not get.
+        others = tuple(priority for priority in request.priorities if priority != COPYSETS)
+        try:
+            proposal = plan(split, replace(request, priorities=others))
+        except InfeasibleRequest:
+            proposal = None
+        if proposal is None or _returns_lost(split, proposal):
             brokers = model.describe_brokers(lost)
-            remedy = "and Kafka brings lost replicas back there only after a restart with a new disk"
-            raise InfeasibleRequest([*error.reasons, f"{brokers} cannot help: a log dir failed, {remedy}"]) from error
-    return proposal
+            remedy = "a broker gets back what it has lost with a log dir only after a restart with a new disk"
+            raise InfeasibleRequest([*error.reasons, f"a log dir of {brokers} failed, and {remedy}"]) from error
+    return _merge(model, proposal, stands_for)
 
 
 def _merge(model: ClusterModel, proposal: ProposedAssignment, stands_for: Ints) -> ProposedAssignment:
@@ -81,10 +87,9 @@ def _merge(model: ClusterModel, proposal: ProposedAssignment, stands_for: Ints) 
     return replace(merged, reason=reason, reasons=(*proposal.reasons, REASON))
 
 
-def _find_returned(model: ClusterModel, proposal: ProposedAssignment) -> Flags:
-    """Find the replicas of a proposal (bool, r) that its broker has lost; not those of lists that stay as they are."""
-    lost, changed = model.in_failed_dir, model.find_changed(proposal)
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(model.row[lost], minlength=model.partitions))])
-    is_lost = is_in_segment(proposal.replicas, proposal.offsets, model.replicas[lost], offsets)
-    returned: Flags = is_lost & changed[row_of(proposal.offsets)]
-    return returned
+def _returns_lost(split: ClusterModel, proposal: ProposedAssignment) -> bool:
+    """Return whether a broker would get back what it has lost."""
+    is_lost = split.barred_brokers >= 0
+    offsets = offsets_of(np.bincount(split.row[is_lost], minlength=split.partitions))
+    returned = is_in_segment(proposal.replicas, proposal.offsets, split.barred_brokers[is_lost], offsets)
+    return bool(returned.any())
