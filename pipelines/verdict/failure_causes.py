@@ -36,7 +36,7 @@ FAILED_DIR = Statement(
     Level.AT_RISK,
     "Some of these partitions have a replica in a failed log dir of a live broker.",
     "{affected} [has|have] a replica in a failed log dir.",
-    statements.FAILED_LOG_DIR.step.removeprefix("{only_copy}"),
+    statements.FAILED_LOG_DIR.step,
     repairs=statements.FAILED_LOG_DIR.repairs,
 )
 ONE_REPLICA = Statement(

@@ -114,14 +114,13 @@ def _judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         shown = named or tuple(f"a log dir of broker {broker}" for broker in brokers)
         issues = {issue: findings.find(issue).on_failed_dirs for issue in (PartitionIssue.OFFLINE, _LACKING)}
         words = {PartitionIssue.OFFLINE: "offline", _LACKING: "under-replicated"}
-        parts = [f"{count_of(n, 'partition')} {is_or_are(n)} {words[issue]}" for issue, n in issues.items() if n]
+        parts = [f"{count_of(n, 'partition')} {is_or_are(n)} {words[issue]}" for issue, n in issues.items() if n][::-1]
         lost = issues[PartitionIssue.OFFLINE]
-        only_copy = f"keep the failed disk, which may have the only copy of {count_of(lost, 'partition')}; "
+        only_copy = f"; keep the failed disk, which may have the only copy of {it_or_them(lost)}" if lost else ""
         values = {
             "log_dirs": _capitalize(name_brokers(shown)),
             "brokers": name_with_noun(brokers),
-            "effect": f", so that {' and '.join(parts)}" if parts else "",
-            "only_copy": only_copy if lost else "",
+            "effect": f", so that {' and '.join(parts)}{only_copy}" if parts else "",
             "repair": statements.FAILED_LOG_DIR.repairs[0].text if _can_move_lost(findings) else "",
         }
         yield statements.FAILED_LOG_DIR.fill(sum(findings.failed_dir_replicas), **values)

@@ -150,7 +150,7 @@ FAILED_LOG_DIR = Statement(
     Level.AT_RISK,
     "Replicas of partitions that count are offline on a live broker: its log dir failed (JBOD).",
     "{log_dirs} failed: {n} [replica|replicas] on {brokers} [is|are] offline{effect}.",
-    "{only_copy}replace the disk and restart the broker (Kafka uses the log dir again only then){repair}",
+    "replace the disk and restart the broker (Kafka uses the log dir again only then){repair}",
     repairs=(
         Step(
             "partitions have several replicas, and as many brokers without a failed log dir are live (median)",

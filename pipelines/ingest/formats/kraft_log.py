@@ -255,7 +255,8 @@ def _parse_data(kind: str, data: check.JsonObject, topic: str | None) -> dict[st
             return {"broker_id": data.read("brokerId", check.as_int)}
         case "BROKER_REGISTRATION_CHANGE_RECORD":
             fenced = data.read("fenced", check.as_int, -1, 1) if "fenced" in data else 0
-            return {"broker_id": data.read("brokerId", check.as_int), "fenced": None if fenced == 0 else fenced == 1}
+            values = {"broker_id": data.read("brokerId", check.as_int), "fenced": None if fenced == 0 else fenced == 1}
+            return values | _read_directories(data, "logDirs")
         case "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD":
             return {"broker_id": data.read("id", check.as_int), "fenced": kind == "FENCE_BROKER_RECORD"}
     return {"topic": check.as_text(data.get("topicName") or "", "topicName") or None}  # CLEAR_ELR_RECORD
@@ -272,6 +273,7 @@ def _parse_partition(kind: str, data: check.JsonObject, topic: str | None) -> di
             values[column] = data.read(key, check.as_broker_ids)
     if "leaderEpoch" in data:
         values["leader_epoch"] = data.read("leaderEpoch", check.as_int, -1)
+    values |= _read_directories(data, "directories")
     if kind == "PARTITION_RECORD":
         for key in ("replicas", "isr"):
             data.require(key)
@@ -281,6 +283,13 @@ def _parse_partition(kind: str, data: check.JsonObject, topic: str | None) -> di
     return values
 
 
+def _read_directories(data: check.JsonObject, key: str) -> dict[str, Any]:
+    """Return the ids of log dirs, if a record has them (Kafka 3.7 and later)."""
+    if not data.get(key):
+        return {}
+    return {"directories": [check.as_text(one, key) for one in check.as_list(data[key], key)]}
+
+
 def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
     values: dict[str, Any] = {
         "broker_id": data.read("brokerId", check.as_int),
@@ -288,6 +297,7 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
         "rack": data.find("rack", check.as_text),
         "fenced": data.find("fenced", check.as_bool),
     }
+    values |= _read_directories(data, "logDirs")
     for feature in check.as_list(data.get("features") or [], "features"):
         values |= _read_feature(check.as_object(feature, "feature"))
     endpoints = check.as_list(data.get("endPoints") or [], "endPoints")

@@ -25,7 +25,7 @@ __all__ = ["SOURCED_FACTS", "merge_facts"]
 
 _STATE = (
     *("replicas", "leader", "isr", "leader_epoch", "elr", "last_known_elr"),
-    *("adding_replicas", "removing_replicas", "observers", "offline_replicas"),
+    *("adding_replicas", "removing_replicas", "observers", "offline_replicas", "failed_dir_replicas"),
 )
 _KEEP_ONE_OBSERVED = "two listings of the same topics, of different moments or clusters: keep one of them"
 _KEEP_ONE_DECLARED = "two assignments of the same topics: keep one of them"
@@ -47,7 +47,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     partitions, stray_logs = merge_logs(shard, partitions)
     topic_loads = list_topic_loads(shard)
     partitions = share_loads(shard, partitions, declared, registrations, topic_loads)
-    partitions = add_offline_replicas(shard, partitions.select(PARTITIONS.names).cast(PARTITIONS))
+    partitions = add_offline_replicas(shard, partitions).select(PARTITIONS.names).cast(PARTITIONS)
     declared |= find_unlisted_partitions(shard, partitions, declared)
     unheaded = topic_merge.find_without_topic_line(shard, declared)
     defaults = topic_merge.merge_defaults(shard)

@@ -130,15 +130,14 @@ def _add_volumes(shard: ShardFacts, log_dirs: pa.Table) -> pa.Table:
 
 
 def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
-    """Add to offline_replicas those in failed log dirs: their broker shows such a log dir, and their log in no other.
+    """Add to offline_replicas those in failed log dirs: as a metadata log has them, or as logs that are not shown.
 
-    A listing of some topics shows no log of the others: another replica's log has to be shown, or the replica is the
-    last one in sync, which would lead. One that is being added may not have a log yet.
+    A broker shows a failed log dir, and the replica's log in no other. A listing of some topics shows no log of the
+    others: another replica's log has to be shown, or the replica is the last one in sync, which would lead. One that is
+    being added may not have a log yet.
     """
     facts = shard.select(FactKind.LOG_DIR)
     failed = facts.filter(pc.is_valid(facts["log_dir_error"]))["broker_id"]
-    if not len(failed):
-        return partitions
     broker, offsets, _ = to_lists(partitions["replicas"])
     row, leader = row_of(offsets), to_numpy(partitions["leader"], -1)
 
@@ -148,6 +147,7 @@ def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
     is_lost = np.isin(broker, to_numpy(failed)) & is_valid(partitions["leader"])[row] & ~is_in("adding_replicas")
     is_lost &= to_flags(pc.is_null(pc.struct_field(take_logs(partitions), "log_dir")))
     is_lost &= np.where(is_in("isr"), (leader < 0)[row], is_valid(partitions["logs"])[row])
+    is_lost |= is_in("failed_dir_replicas")
     if not is_lost.any():
         return partitions
     shown, is_offline = is_valid(partitions["offline_replicas"]), is_lost | is_in("offline_replicas")
