@@ -19,10 +19,12 @@ def find_failed_dir_replicas(partitions: pa.Table, live: Ids) -> Bools:
     leader, a replica is online, whatever another source shows; without a leader, the last one in sync stays in the ISR.
 
     Args:
-        partitions: Columns replicas, isr, leader and offline_replicas.
+        partitions: Columns replicas, isr, leader and offline_replicas; none failed without the last.
         live: Ids of the brokers that are known to be live.
     """
     broker, offsets, _ = to_lists(partitions["replicas"])
+    if "offline_replicas" not in partitions.column_names:
+        return np.zeros(len(broker), dtype=np.bool_)
     is_offline, in_isr = (
         is_in_segment(broker, offsets, *to_lists(partitions[name])[:2]) for name in ("offline_replicas", "isr")
     )

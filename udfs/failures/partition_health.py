@@ -14,11 +14,6 @@ from udfs.failures.partition_arrays import elect_after, find_electable
 
 # Columns of silver.partitions. All are null where the replicas are unknown.
 HEALTH_COLUMNS: tuple[pa.Field, ...] = (
-    column(
-        "failed_dir_replicas",
-        INTS,
-        "replicas in failed log dirs of live brokers: they cannot catch up until the disk is replaced",
-    ),
     column("online", FLAG, "a live broker leads it"),
     column(
         "under_replicated", FLAG, "a replica is out of sync; observers and replicas that are being added do not count"
@@ -50,6 +45,11 @@ HEALTH_COLUMNS: tuple[pa.Field, ...] = (
         "min_isr_critical_brokers",
         INTS,
         "brokers whose failure leaves it online, but takes it below effective_min_isr; empty also if it is below now",
+    ),
+    column(
+        "failed_dir_replicas",
+        INTS,
+        "replicas in failed log dirs of live brokers: they cannot catch up until the disk is replaced",
     ),
 )
 
@@ -107,11 +107,8 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
     # Whoever takes over from the only in-sync replica is the whole ISR then, which has as many replicas as before.
     at_minimum = online & (in_sync == rules.min_isr)
     critical = is_live & in_isr & at_minimum[row] & ~(leads & (in_sync == 1)[row])
-    critical_offsets = offsets_of(count_true(critical, offsets))
+    critical_offsets, failed_offsets = (offsets_of(count_true(mask, offsets)) for mask in (critical, failed))
     return {
-        "failed_dir_replicas": to_list_array(
-            RaggedLists(broker[failed], offsets_of(count_true(failed, offsets)), is_placed)
-        ),
         "online": pa.array(online, mask=~is_placed),
         "under_replicated": pa.array(any_true(is_expected & ~in_isr, offsets), mask=~is_placed),
         "under_min_isr": pa.array(online & (in_sync < rules.min_isr), mask=~is_placed),
@@ -119,6 +116,7 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
         "rack_successor": pa.array(rack_successor, mask=~online | (leader_rack == UNKNOWN)),
         "effective_min_isr": pa.array(rules.min_isr, mask=~is_placed),
         "min_isr_critical_brokers": to_list_array(RaggedLists(broker[critical], critical_offsets, is_placed)),
+        "failed_dir_replicas": to_list_array(RaggedLists(broker[failed], failed_offsets, is_placed)),
     }
 
 

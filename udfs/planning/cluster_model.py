@@ -351,7 +351,8 @@ def build_model(
     if len(ids) and (replicas.max() >= len(broker_ids) or (broker_ids[replicas] != ids).any()):
         raise ValueError("a replica is on a broker that is not among the brokers")
     assert not has_repeat(replicas, offsets).any()
-    failed, replica_size = _find_failed(placed, brokers), _measure_replicas(placed)
+    known_live = _array(brokers.filter(pa.array(to_flags(brokers["live"])))["broker_id"], 0)
+    failed, replica_size = find_failed_dir_replicas(placed, known_live), _measure_replicas(placed)
     is_usable = live[replicas] & ~failed
     leader = None
     row = row_of(offsets)
@@ -410,13 +411,6 @@ def build_model(
     model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
     own_sizes = None if replica_size is None else replica_size[order]
     return replace(model, failed=failed if failed.any() else None, replica_size=own_sizes)
-
-
-def _find_failed(partitions: pa.Table, brokers: pa.Table) -> Flags:
-    """Find the replicas (bool, r) in failed log dirs of live brokers; none where no source shows offline replicas."""
-    if not {"offline_replicas", "leader", "isr"} <= {*partitions.column_names}:
-        return np.zeros(len(partitions["replicas"].combine_chunks().flatten()), dtype=np.bool_)
-    return find_failed_dir_replicas(partitions, _array(brokers.filter(to_flags(brokers["live"]))["broker_id"], 0))
 
 
 def _measure_replicas(partitions: pa.Table) -> Floats | None:

@@ -221,7 +221,7 @@ def test_metrics_equal_the_judge(tmp_path: Path, goal: str, removed: tuple[int, 
 
 
 def test_replicas_have_the_bytes_of_their_own_logs() -> None:
-    """The follower of t-0 has 10 bytes, the leader 2: broker 1 holds 12 of 14 now; a copy is as large as the leader's."""
+    """The follower of t-0 has 10 bytes, and the leader 2, as has a copy."""
     model = model_with({("t", 0): [2, 1], ("t", 1): [1]}, [1, 2, 3], sizes=[2.0, 2.0])
     model = replace(model, replica_size=np.array([2.0, 10.0, 2.0]))
     moved = model.with_lists(model.offsets, np.array([1, 2, 0], dtype=np.int32))
