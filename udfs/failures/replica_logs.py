@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import INTS, LONG, column
-from udfs.arrow.columns import to_array, to_list_array, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_array, to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, count_true, offsets_of, position_of, row_of
 
 UNKNOWN = -1
@@ -27,7 +27,7 @@ REPLICA_BYTES_COLUMNS: tuple[pa.Field, ...] = (
 class ReplicaBytes(NamedTuple):
     """The bytes of r replicas."""
 
-    size: npt.NDArray[np.int64]  # int64 (r); UNKNOWN = neither its own log nor the leader's is known
+    size: npt.NDArray[np.int64]  # int64 (r); UNKNOWN = not known
     is_inferred: npt.NDArray[np.bool_]  # (r), whether the size is that of the leader, as no source shows its own
 
 
@@ -51,8 +51,9 @@ def measure_replicas(partitions: pa.Table) -> ReplicaBytes:
     own = to_numpy(pc.struct_field(take_logs(partitions), "size_bytes"), UNKNOWN).astype(np.int64)
     row = row_of(to_lists(partitions["replicas"]).offsets)
     of_leader = to_numpy(partitions["size_bytes"], UNKNOWN).astype(np.int64)[row]
-    is_inferred = (own == UNKNOWN) & (of_leader != UNKNOWN)
-    return ReplicaBytes(np.where(is_inferred, of_leader, own), is_inferred)
+    # A model shows sizes of partitions alone: all of their replicas have that size.
+    is_inferred = (own == UNKNOWN) & (of_leader != UNKNOWN) & is_valid(partitions["logs"])[row]
+    return ReplicaBytes(np.where(own == UNKNOWN, of_leader, own), is_inferred)
 
 
 def list_replica_bytes(partitions: pa.Table) -> dict[str, pa.Array]:

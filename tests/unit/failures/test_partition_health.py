@@ -125,4 +125,4 @@ def test_empty_clusters() -> None:
     one = pa.Table.from_pylist([{"replicas": [1], "isr": [1], "leader": 1}], INPUT)
     rules = TopicRules(np.ones(1, dtype=np.int32), np.zeros(1, dtype=np.bool_))
     found = [values[0].as_py() for values in find_health(one, nobody, rules).values()]
-    assert found == list(Health(online=False, effective_min_isr=1, min_isr_critical_brokers=[]))
+    assert found == list(Health(online=False, effective_min_isr=1, min_isr_critical_brokers=[], failed_dir_replicas=[]))
