@@ -111,7 +111,8 @@ def _judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     """Yield what failed log dirs of live brokers have taken offline, and which log dirs are full."""
     named = tuple(f"log dir {name}" for name in findings.failed_log_dirs)
     if brokers := findings.failed_dir_brokers:
-        shown = named or tuple(f"a log dir of broker {broker}" for broker in brokers)
+        unnamed = [broker for broker in brokers if not any(name.endswith(f" of broker {broker}") for name in named)]
+        shown = (*named, *(f"a log dir of broker {broker}" for broker in unnamed))
         issues = {issue: findings.find(issue).on_failed_dirs for issue in (PartitionIssue.OFFLINE, _LACKING)}
         words = {PartitionIssue.OFFLINE: "offline", _LACKING: "under-replicated"}
         parts = [f"{count_of(n, 'partition')} {is_or_are(n)} {words[issue]}" for issue, n in issues.items() if n][::-1]
