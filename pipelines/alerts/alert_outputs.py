@@ -13,7 +13,8 @@ from pipelines.alerts.findings import BROKER_DOWN, AlertState, JudgedFinding
 from pipelines.alerts.thresholds import ThresholdResult
 from pipelines.errors import SettingsError
 from pipelines.verdict.cluster_evidence import PartitionIssue
-from pipelines.verdict.judgement import Verdict, name_brokers, name_topics
+from pipelines.verdict.judgement import Verdict
+from pipelines.verdict.naming import name_brokers, name_topics
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import fill_forms
 from pipelines.whole_files import replace_text

@@ -190,7 +190,7 @@ def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> 
         failed = {one["log_dir"] for one in log_dirs.get(broker, ()) if one.get("error")}
         problems += [
             f"log dir {path} of broker {broker} failed, and the plan needs it. Make a new plan"
-            for path in sorted({copy.log_dir for copy in copies if copy.log_dir in failed})
+            for path in sorted(failed.intersection(copy.log_dir for copy in copies))
         ]
         for places, size in _sum_by_volume(online, copies):
             room = measure_disk(places)

@@ -19,14 +19,14 @@ def _sum_usage(partitions: DataFrame) -> DataFrame:
     """Sum the replicas of each broker and log dir (USAGE)."""
     placed = partitions.where(F.col("replicas").isNotNull())
     replicas = placed.select(
-        *SNAPSHOT_KEY, "leader", "isr", "logs", "replica_bytes", F.posexplode("replicas").alias("at", "broker_id")
+        *SNAPSHOT_KEY, "leader", "isr", "logs", "replica_sizes", F.posexplode("replicas").alias("at", "broker_id")
     )
     is_only = (F.size("isr") == 1) & F.array_contains("isr", F.col("broker_id"))
     known = replicas.select(
         *SNAPSHOT_KEY,
         "broker_id",
         F.get("logs", F.col("at"))["log_dir"].alias("log_dir"),
-        F.get("replica_bytes", F.col("at")).alias("bytes"),
+        F.get("replica_sizes", F.col("at")).alias("bytes"),
         (F.col("leader") == F.col("broker_id")).alias("leads"),
         is_only.alias("is_only"),
     )

@@ -65,7 +65,7 @@ def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, lo
     ids = topics.select(*SNAPSHOT_KEY, "topic", "topic_id")
     of_topics = by_topic.join(ids, on=[*SNAPSHOT_KEY, "topic"], how="left")
     replicas = known.select("*", F.posexplode("replicas").alias("at", "broker_id"))
-    replicas = replicas.withColumn("size_bytes", F.get("replica_bytes", F.col("at")))
+    replicas = replicas.withColumn("size_bytes", F.get("replica_sizes", F.col("at")))
     out_rate = F.when(F.col("leader") == F.col("broker_id"), F.col("bytes_out_per_s")).otherwise(
         F.when(F.col("bytes_out_per_s").isNotNull(), 0.0)
     )
@@ -99,7 +99,7 @@ def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, lo
 
 def _sum_replicas() -> Column:
     """Sum the bytes of the replicas of a partition; null if its size is unknown."""
-    total = F.aggregate("replica_bytes", F.lit(0).cast("long"), lambda total, size: total + F.coalesce(size, F.lit(0)))
+    total = F.aggregate("replica_sizes", F.lit(0).cast("long"), lambda total, size: total + F.coalesce(size, F.lit(0)))
     return F.when(F.col("size_bytes").isNotNull(), total)
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import (
     MAX_BROKERS,
     MAX_NAMED,
-    MAX_TOPICS,
     AffectedPartitions,
     ClusterEvidence,
     ClusterFindings,
@@ -17,10 +16,21 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
+from pipelines.verdict.lost_replicas import (
+    LostBrokers,
+    can_repair,
+    describe_restart,
+    judge_log_dirs,
+    repair_first,
+    select_repairable,
+)
+from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
 from pipelines.verdict.statements import Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are, it_or_them
+
+__all__ = ["name_affected_topics", "name_some", "name_with_noun"]  # for those that also need a verdict
 
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
@@ -81,7 +91,7 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         values = {"only_copy": f"keep {disk} the only copy of {single}; " if has_only_copy else ""}
         values["restart"] = describe_restart(findings, offline)
         yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
-    yield from _judge_log_dirs(findings)
+    yield from judge_log_dirs(findings)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
         repair = statements.MOVE_REPLICAS.text if can_repair(findings.live_brokers, findings.replication_factor) else ""
@@ -105,56 +115,6 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
-
-
-def _judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
-    """Yield what failed log dirs of live brokers have taken offline, and which log dirs are full."""
-    named = tuple(f"log dir {name}" for name in findings.failed_log_dirs)
-    if brokers := findings.failed_dir_brokers:
-        unnamed = [broker for broker in brokers if not any(name.endswith(f" of broker {broker}") for name in named)]
-        shown = (*named, *(f"a log dir of broker {broker}" for broker in unnamed))
-        issues = {issue: findings.find(issue).on_failed_dirs for issue in (PartitionIssue.OFFLINE, _LACKING)}
-        words = {PartitionIssue.OFFLINE: "offline", _LACKING: "under-replicated"}
-        parts = [f"{count_of(n, 'partition')} {is_or_are(n)} {words[issue]}" for issue, n in issues.items() if n][::-1]
-        lost = issues[PartitionIssue.OFFLINE]
-        only_copy = f"; keep the failed disk, which may have the only copy of {it_or_them(lost)}" if lost else ""
-        values = {
-            "log_dirs": _capitalize(name_brokers(shown)),
-            "brokers": name_with_noun(brokers),
-            "effect": f", so that {' and '.join(parts)}{only_copy}" if parts else "",
-            "repair": statements.FAILED_LOG_DIR.repairs[0].text if _can_move_lost(findings) else "",
-        }
-        yield statements.FAILED_LOG_DIR.fill(sum(findings.failed_dir_replicas), **values)
-    elif named:
-        yield statements.FAILED_LOG_DIR_WITHOUT_EFFECT.fill(len(named), log_dirs=_capitalize(name_brokers(named)))
-    if full := findings.full_log_dirs:
-        names = name_brokers([f"log dir {name}" for name in full])
-        yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=_capitalize(names))
-
-
-def _capitalize(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
-
-
-def _can_move_lost(findings: ClusterFindings) -> bool:
-    """Return whether brokers without a failed log dir can take the replicas of failed ones."""
-    return can_repair(findings.live_brokers - len(findings.failed_dir_brokers), findings.replication_factor)
-
-
-def select_repairable(findings: ClusterFindings, affected: AffectedPartitions) -> "LostBrokers":
-    """Return the brokers without which a repair can do: those that are down, else those with failed log dirs."""
-    if affected.on_down_brokers:
-        brokers = findings.down_brokers if can_repair(findings.live_brokers, findings.replication_factor) else ()
-        return LostBrokers(brokers)
-    has_lost = affected.on_failed_dirs and _can_move_lost(findings)
-    return LostBrokers(findings.failed_dir_brokers if has_lost else (), statements.KEEP_FAILED_DISKS)
-
-
-class LostBrokers(NamedTuple):
-    """Brokers that have lost replicas, and under which condition a repair does without them."""
-
-    ids: Sequence[int]
-    condition: str = statements.STAY_DOWN
 
 
 def describe_election(findings: ClusterFindings, ratio: float | None) -> Iterator[VerdictPoint]:
@@ -280,42 +240,6 @@ def _spread_over_racks(evidence: ClusterEvidence) -> str:
     return choose_spread_step(RackSizes(live, known, len(findings.down_brokers), findings.replication_factor))
 
 
-def can_repair(live_count: int, factor: float | None) -> bool:
-    """Return whether live brokers can take the replicas of those that are down. factor: median; None = of one each."""
-    return factor is not None and live_count >= factor
-
-
-def repair_first(lost: LostBrokers, partitions: str, needed: Sequence[int] = ()) -> str:
-    """Return how a next step goes on if these brokers stay as they are; empty without any.
-
-    needed: brokers whose partitions at min.insync.replicas, or below it, to repair first; empty = all below it.
-    """
-    if not lost.ids:
-        return ""
-    ids = list(map(str, needed))
-    options = "--under-min-isr-partitions"
-    options = f"--at-min-isr-partitions {options} --brokers {','.join(ids)}" if ids else options
-    part = f"for-{'-'.join(ids)}" if ids else "first"  # a folder of its own: the whole repair comes later
-    condition = statements.fill_forms(lost.condition, len(lost.ids), brokers=name_brokers(lost.ids))
-    values = {"condition": condition, "partitions": partitions, "options": options, "part": part}
-    return statements.fill_forms(statements.REPAIR_FIRST, len(lost.ids), **values)
-
-
-def describe_restart(findings: ClusterFindings, affected: AffectedPartitions, *, only_disks: bool = False) -> str:
-    """Return the step to take first where brokers are down or disks failed, if affected partitions have replicas there.
-
-    only_disks: leave out the brokers that are down.
-    """
-    step = ""
-    if affected.on_down_brokers and not only_disks:
-        step = f"restart {name_with_noun(findings.down_brokers)}; "
-    if affected.on_failed_dirs:
-        brokers = findings.failed_dir_brokers
-        disks = "disk" if len(brokers) == 1 else "disks"
-        step += f"replace the failed {disks} of {name_with_noun(brokers)} and restart {it_or_them(len(brokers))}; "
-    return step
-
-
 def _name_lagging_brokers(findings: ClusterFindings) -> str:
     """Name live brokers with replicas that are out of sync, as in `broker 5 (10), broker 4 (7)`."""
     counts = zip(findings.lagging_brokers, findings.lagging_broker_partitions, strict=True)
@@ -391,46 +315,6 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
 def describe_unknown_brokers(ids: Sequence[int]) -> VerdictPoint:
     """Say that it is unknown whether these brokers are live, and what follows."""
     return statements.UNKNOWN_BROKERS.fill(len(ids), brokers=name_brokers(ids))
-
-
-def name_some(items: Sequence[object], count: int | None = None) -> str:
-    """Name the first items, as in `1, 2, 3, 4, 5, 6 and 2 more`. count: how many there are, if not all are given."""
-    return _name_first(items, MAX_NAMED, count or len(items))
-
-
-def name_brokers(ids: Sequence[object]) -> str:
-    """Name the first brokers, as in `1, 2 and 3 more`."""
-    return _name_first(ids, MAX_BROKERS, len(ids))
-
-
-def name_with_noun(brokers: Sequence[int]) -> str:
-    """Name brokers, as in `broker 1` or `brokers 1, 2`."""
-    return f"broker{'' if len(brokers) == 1 else 's'} {name_brokers(brokers)}"
-
-
-def _name_first(items: Sequence[object], limit: int, count: int) -> str:
-    more = count - min(len(items), limit)
-    return ", ".join(map(str, items[:limit])) + (f" and {more} more" if more else "")
-
-
-def name_topics(partitions: Iterable[tuple[str, int]], topics: int) -> str:
-    """Name the first topics with their partitions, as in `a (12), b (4) and 2 more topics`. topics: how many in all."""
-    names = [f"{name} ({count:,})" for name, count in partitions][:MAX_TOPICS]
-    more = topics - len(names)
-    return ", ".join(names) + (f" and {count_of(more, 'more topic')}" if more else "")
-
-
-def name_affected_topics(affected: AffectedPartitions) -> str:
-    """Name the topics with most of these partitions, as in `: a (12), b (4), all with replication factor 1`."""
-    if not affected.topic_names:
-        return ""
-    names = name_topics(zip(affected.topic_names, affected.topic_partitions, strict=True), affected.topics)
-    single = affected.single_replica_partitions
-    if single == affected.partitions:
-        names += ", all with replication factor 1" if single > 1 else ", with replication factor 1"
-    elif single:
-        names += f"; {single:,} with replication factor 1"
-    return f": {names}"
 
 
 def _name_failed(rows: Rows, total: int, unit: str) -> str:

@@ -53,7 +53,7 @@ PARTITIONS = pa.schema(
         ("elr", INTS),
         ("offline_replicas", INTS),
         ("lags", pa.list_(LONG)),  # messages, by position of the replica; empty = not known
-        ("replica_bytes", pa.list_(LONG)),  # by position of the replica; null = not known
+        ("replica_sizes", pa.list_(LONG)),  # by position of the replica; null = not known
         *_LOADS,
     ]
 )
@@ -77,7 +77,7 @@ def select_partitions(partitions: pa.Table) -> pa.Table:
     lags = pa.ListArray.from_arrays(
         pa.array(offsets_of(to_numpy(pc.list_value_length(logs))), INT), pc.struct_field(logs.flatten(), "offset_lag")
     )
-    columns = {"lags": lags, "replica_bytes": list_replica_bytes(known)["replica_bytes"]}
+    columns = {"lags": lags, "replica_sizes": list_replica_bytes(known)["replica_sizes"]}
     table = pa.table({name: columns[name] if name in columns else known[name] for name in PARTITIONS.names})
     return table.cast(PARTITIONS)
 
@@ -152,7 +152,7 @@ def group_observed(shard: TopicShard) -> Placement:
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(shard.topics["topic"]))
     replicas, offsets, _ = to_lists(partitions["replicas"])
     in_isr, in_elr = find_electable(partitions, replicas, offsets, shard.cluster.unknown)
-    lag, sizes = (_align(partitions[name], offsets) for name in ("lags", "replica_bytes"))
+    lag, sizes = (_align(partitions[name], offsets) for name in ("lags", "replica_sizes"))
     ids = np.array(shard.cluster.ids, dtype=np.int32)
     leader = find_indices(ids, to_numpy(partitions["leader"], NO_BROKER))
     failed = find_failed_dir_replicas(partitions, np.setdiff1d(ids, shard.cluster.unknown))

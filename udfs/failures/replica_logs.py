@@ -15,7 +15,7 @@ UNKNOWN = -1
 # Columns of silver.partitions.
 REPLICA_BYTES_COLUMNS: tuple[pa.Field, ...] = (
     column(
-        "replica_bytes",
+        "replica_sizes",
         pa.list_(LONG),
         "bytes of each replica, in the order of `replicas`: of its own log, or of the leader's where no source shows "
         "its own; null = unknown",
@@ -64,3 +64,12 @@ def list_replica_bytes(partitions: pa.Table) -> dict[str, pa.Array]:
     unmeasured = RaggedLists(broker[is_inferred], offsets_of(count_true(is_inferred, offsets)), valid)
     lists = (pa.ListArray.from_arrays(ends, sizes, mask=pa.array(~valid)), to_list_array(unmeasured))
     return {field.name: values for field, values in zip(REPLICA_BYTES_COLUMNS, lists, strict=True)}
+
+
+def list_known_sizes(partitions: pa.Table) -> npt.NDArray[np.float64] | None:
+    """Return the bytes of each replica: float64 (r), 0 where not known; None if no column shows them."""
+    if "replica_sizes" in partitions.column_names:
+        return to_numpy(to_array(partitions["replica_sizes"]).flatten()).astype(np.float64)
+    if "logs" in partitions.column_names:
+        return measure_replicas(partitions).size.clip(0).astype(np.float64)
+    return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,9 +14,10 @@ import pyarrow.compute as pc
 from udfs.arrow.columns import to_flags
 from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
-from udfs.failures.replica_logs import measure_replicas
+from udfs.failures.replica_logs import list_known_sizes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.certificates import Certificate
+from udfs.planning.freeze_reasons import FREE, FreezeReason
 from udfs.plurals import join_names
 
 if TYPE_CHECKING:
@@ -28,66 +28,20 @@ Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-_EXPLANATIONS = (
-    "",
-    "its topic is excluded",
-    "it is being reassigned",
-    "its topic is being deleted",
-    "none of its in-sync replicas is on a live broker",
-    "it has a replica on a down broker, which Kafka's tools reject: repair it first",
-    "its topic is ignored",
-    "a replica is outside of its broker set",
-    "it has a replica in a failed log dir, which would never end its reassignment: repair it first",
-)
-_EXPLANATIONS_OF_SEVERAL = (
-    "",
-    "their topics are excluded",
-    "they are being reassigned",
-    "their topics are being deleted",
-    "none of their in-sync replicas is on a live broker",
-    "they have a replica on a down broker, which Kafka's tools reject: repair them first",
-    "their topics are ignored",
-    "replicas are outside of their broker sets",
-    "they have a replica in a failed log dir, which would never end their reassignments: repair them first",
-)
+__all__ = ["FREE", "FreezeReason"]  # for those that also need the model
+
 # Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
 MAX_REASONS = 30_000
-
-
-class FreezeReason(IntEnum):
-    """Why a partition stays as it is, whatever the goal: the codes in ClusterModel.frozen."""
-
-    FREE = 0
-    EXCLUDED = 1
-    IN_FLIGHT = 2
-    DELETED = 3
-    OFFLINE = 4
-    DOWN_REPLICA = 5
-    IGNORED = 6
-    OUTSIDE_SET = 7
-    FAILED_DIR = 8
-
-    @property
-    def explanation(self) -> str:
-        """Return the reason in words; empty for FREE."""
-        return _EXPLANATIONS[self]
-
-    def explain(self, partitions: int) -> str:
-        """Return the reason in words for so many partitions."""
-        return _EXPLANATIONS[self] if partitions == 1 else _EXPLANATIONS_OF_SEVERAL[self]
-
-
-FREE = FreezeReason.FREE
 
 
 class ReplicaLists(Protocol):
     """Replica lists: offsets, int64 (p + 1), and replicas, int32 (r), as in ClusterModel."""
 
     @property
-    def offsets(self) -> Ints: ...  # noqa: D102
+    def offsets(self) -> Ints: ...
 
     @property
-    def replicas(self) -> Int32s: ...  # noqa: D102
+    def replicas(self) -> Int32s: ...
 
 
 @dataclass(frozen=True)
@@ -216,12 +170,12 @@ class ClusterModel:
         """Return the bytes of replicas: of those that brokers hold, else of copies. row, brokers: of each, int64."""
         if self.replica_size is None:
             return self.size[row]
-        held = self.row * self.brokers + self.replicas
-        order = np.argsort(held)
+        own = self.row * self.brokers + self.replicas
+        order = np.argsort(own)
         key = row * self.brokers + brokers
-        at = np.minimum(np.searchsorted(held, key, sorter=order), max(len(held) - 1, 0))
-        is_held = held[order][at] == key if len(held) else np.zeros(len(key), dtype=np.bool_)
-        return np.where(is_held, self.replica_size[order][at], self.size[row])
+        at = np.minimum(np.searchsorted(own, key, sorter=order), max(len(own) - 1, 0))
+        is_own = own[order][at] == key if len(own) else np.zeros(len(key), dtype=np.bool_)
+        return np.where(is_own, self.replica_size[order][at], self.size[row])
 
     def find_eligible_leaders(self, may_lead: Flags | None) -> Flags:
         """Find the brokers (bool, n) that may lead: live, not draining, and in `may_lead` (bool, n) if that is set."""
@@ -251,10 +205,7 @@ class ClusterModel:
         return np.asarray(np.bincount(lists.replicas, size, self.brokers), dtype=np.float64)
 
     def sum_disk(self, lists: ReplicaLists) -> Floats:
-        """Sum the bytes of the replicas that each broker has by these lists, if all are as large as their leader's.
-
-        Planners compare lists by these; `sum_bytes` has what brokers hold.
-        """
+        """Sum the bytes of each broker by these lists as planners compare them, all replicas as large as leaders."""
         load = np.bincount(lists.replicas, self.size[row_of(lists.offsets)], self.brokers)
         return np.asarray(load, dtype=np.float64)
 
@@ -277,9 +228,8 @@ class ClusterModel:
 
     def with_lists(self, offsets: Ints, replicas: Int32s) -> ClusterModel:
         """Return the same cluster with other replica lists."""
-        size, failed = self.replica_size, self.failed
-        if size is not None:
-            size = self.measure_bytes(row_of(offsets), replicas)
+        size = None if self.replica_size is None else self.measure_bytes(row_of(offsets), replicas)
+        failed = self.failed
         if failed is not None:
             lost = self.replicas[failed], offsets_of(count_true(failed, self.offsets))
             failed = is_in_segment(replicas, offsets, *lost)
@@ -352,7 +302,7 @@ def build_model(
         raise ValueError("a replica is on a broker that is not among the brokers")
     assert not has_repeat(replicas, offsets).any()
     known_live = _array(brokers.filter(pa.array(to_flags(brokers["live"])))["broker_id"], 0)
-    failed, replica_size = find_failed_dir_replicas(placed, known_live), _measure_replicas(placed)
+    failed, replica_size = find_failed_dir_replicas(placed, known_live), list_known_sizes(placed)
     is_usable = live[replicas] & ~failed
     leader = None
     row = row_of(offsets)
@@ -411,15 +361,6 @@ def build_model(
     model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
     own_sizes = None if replica_size is None else replica_size[order]
     return replace(model, failed=failed if failed.any() else None, replica_size=own_sizes)
-
-
-def _measure_replicas(partitions: pa.Table) -> Floats | None:
-    """Return the bytes of each replica: float64 (r), 0 where not known; None = as those of their partitions."""
-    if "replica_bytes" in partitions.column_names:
-        return _array(_combine(partitions["replica_bytes"]).flatten(), 0).astype(np.float64)
-    if "logs" in partitions.column_names:
-        return measure_replicas(partitions).size.clip(0).astype(np.float64)
-    return None
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

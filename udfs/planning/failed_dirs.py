@@ -67,14 +67,16 @@ def plan_around_failed_dirs(model: ClusterModel, request: PlanRequest, plan: Pla
     except InfeasibleRequest as error:
         # Fewer copysets come from exchanges that do not know what a broker may not get.
         others = tuple(priority for priority in request.priorities if priority != COPYSETS)
+        remedy = "a broker gets back what it has lost with a log dir only after a restart with a new disk"
+        failure = InfeasibleRequest(
+            [*error.reasons, f"a log dir of {model.describe_brokers(lost)} failed, and {remedy}"]
+        )
         try:
             proposal = plan(split, replace(request, priorities=others))
         except InfeasibleRequest:
-            proposal = None
-        if proposal is None or _returns_lost(split, proposal):
-            brokers = model.describe_brokers(lost)
-            remedy = "a broker gets back what it has lost with a log dir only after a restart with a new disk"
-            raise InfeasibleRequest([*error.reasons, f"a log dir of {brokers} failed, and {remedy}"]) from error
+            raise failure from error
+        if _returns_lost(split, proposal):
+            raise failure from error
     return _merge(model, proposal, stands_for)
 
 

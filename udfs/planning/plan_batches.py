@@ -31,7 +31,7 @@ PARTITIONS = pa.schema(
         ("adding_replicas", _INTS),
         ("removing_replicas", _INTS),
         ("offline_replicas", _INTS),
-        ("replica_bytes", pa.list_(pa.int64())),
+        ("replica_sizes", pa.list_(pa.int64())),
         ("size_bytes", pa.int64()),
         ("bytes_in_per_s", pa.float64()),
         ("bytes_out_per_s", pa.float64()),

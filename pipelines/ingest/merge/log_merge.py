@@ -150,9 +150,9 @@ def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
     is_lost |= is_in("failed_dir_replicas")
     if not is_lost.any():
         return partitions
-    shown, is_offline = is_valid(partitions["offline_replicas"]), is_lost | is_in("offline_replicas")
+    is_known, is_offline = is_valid(partitions["offline_replicas"]), is_lost | is_in("offline_replicas")
     ends = offsets_of(count_true(is_offline, offsets))
-    lists = RaggedLists(broker[is_offline], ends, shown | any_true(is_lost, offsets))
+    lists = RaggedLists(broker[is_offline], ends, is_known | any_true(is_lost, offsets))
     return replace_columns(partitions, {"offline_replicas": to_list_array(lists)})
 
 

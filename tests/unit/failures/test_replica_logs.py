@@ -29,5 +29,5 @@ def test_own_logs_come_first_and_leaders_replace_what_is_missing() -> None:
     assert measured.size.tolist() == [2_000, 10_000, 2_000, 500, 500, -1]
     assert measured.is_inferred.tolist() == [False, False, True, False, False, False]
     columns = list_replica_bytes(table)
-    assert columns["replica_bytes"].to_pylist() == [[2_000, 10_000, 2_000], [500, 500], None, [None]]
+    assert columns["replica_sizes"].to_pylist() == [[2_000, 10_000, 2_000], [500, 500], None, [None]]
     assert columns["unmeasured_replicas"].to_pylist() == [[3], [], None, []]
