@@ -15,7 +15,7 @@ from pipelines.errors import SettingsError
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
-from pipelines.verdict.names import name_brokers, name_topics
+from pipelines.verdict.naming import name_brokers, name_topics
 from pipelines.verdict.statements import fill_forms
 from pipelines.whole_files import replace_text
 from udfs.plurals import count_of

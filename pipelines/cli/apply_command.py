@@ -194,6 +194,8 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
         ids = ", ".join(map(str, preview.throttled_brokers))
         yield f"  warning: brokers {ids} have a throttle of another tool, or of a journal that is lost"
         yield "    it is replaced while a wave runs, and then set again; remove it first if it was left behind"
+    for text in preview.unchecked_disks:
+        yield f"  warning: {text}"
     for problem in preview.problems:
         yield f"  problem: {problem}"
     if not preview.problems:

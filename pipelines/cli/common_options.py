@@ -258,7 +258,7 @@ def _return_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefa
     from pipelines.cli.restart_order import describe_stays
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, find_offline, return_brokers
-    from pipelines.verdict.names import name_with_noun
+    from pipelines.verdict.naming import name_with_noun
     from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
     down = get_down_brokers(snapshot.brokers).tolist()

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.cli.text_format import format_bytes, format_count
 from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.plan_files.log_dir_bytes import sum_log_dirs
-from udfs.arrow.columns import to_lists, to_numpy
-from udfs.arrow.ragged import row_of
+from udfs.arrow.columns import to_array, to_lists
 from udfs.failures.disk_limits import find_disk_limits
+from udfs.failures.replica_logs import measure_replicas
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
 
 
+class BrokerBytes(NamedTuple):
+    """The bytes of the logs on a broker."""
+
+    size: int
+    inferred: int  # of these, the bytes of replicas whose log no source shows
+
+
+_NOTHING = BrokerBytes(0, 0)
+
+
 @dataclass(frozen=True)
 class DiskUse:
-    """The bytes of the replicas of a broker, or of the logs in one of its log dirs."""
+    """The bytes of the logs on a broker, or in one of its log dirs."""
 
     broker_id: int
     log_dir: str | None  # None = the broker as a whole
     size_bytes: int
     disk_bytes: float | None  # that its disks can hold, beside other files; None = unknown
+    inferred_bytes: int = 0  # of size_bytes: of replicas whose log no source shows, so that the leader's size counts
 
     @property
     def name(self) -> str:
@@ -44,7 +55,9 @@ class DiskUse:
     @property
     def used(self) -> float:
         """The part of the disks that is used; 0 where these are unknown."""
-        return 0.0 if self.disk_bytes is None else self.size_bytes / max(self.disk_bytes, 1)
+        if self.disk_bytes is None:
+            return 0.0
+        return self.size_bytes / self.disk_bytes if self.disk_bytes > 0 else 1.0  # full of other files
 
 
 def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -> list[DiskUse]:
@@ -62,7 +75,7 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
     partitions = snapshot.partitions
     if partitions["size_bytes"].null_count == partitions.num_rows:
         return []
-    sizes, now = (_sum_by_broker(each.partitions) for each in (snapshot, measured))
+    sizes, now = (_sum_by_broker(each) for each in (snapshot, measured))
     dir_sizes, dirs_now = (sum_log_dirs(each) for each in (snapshot, measured))
     capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
     brokers = snapshot.brokers["broker_id"].to_pylist()
@@ -73,19 +86,27 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
     uses = []
     for (broker, path), limit in limits.items():
         if path is None:
-            uses.append(DiskUse(broker, None, sizes.get(broker, 0), limit.compute(now.get(broker, 0))))
+            size, inferred = sizes.get(broker, _NOTHING)
+            uses.append(DiskUse(broker, None, size, limit.compute(now.get(broker, _NOTHING).size), inferred))
         else:
             size_now = dirs_now.get((broker, path), 0)
             uses.append(DiskUse(broker, path, dir_sizes.get((broker, path), 0), limit.compute(size_now)))
     return uses
 
 
-def _sum_by_broker(partitions: pa.Table) -> dict[int, int]:
-    replicas = to_lists(partitions["replicas"])
-    size = to_numpy(partitions["size_bytes"]).astype(np.int64)[row_of(replicas.offsets)]
-    table = pa.table({"broker_id": replicas.values, "size_bytes": size})
-    sums = table.group_by("broker_id").aggregate([("size_bytes", "sum")])
-    return dict(zip(sums["broker_id"].to_pylist(), sums["size_bytes_sum"].to_pylist(), strict=True))
+def _sum_by_broker(snapshot: Snapshot) -> dict[int, BrokerBytes]:
+    """Sum the bytes of the logs on each broker: of its replicas, and of those that no assignment accounts for."""
+    brokers, measured = to_lists(snapshot.partitions["replicas"]).values, measure_replicas(snapshot.partitions)
+    stray = snapshot.stray_logs
+    stray_size = pc.struct_field(to_array(stray["log"]), "size_bytes")
+    tables = [
+        pa.table({"broker_id": brokers, "size": measured.size.clip(0), "inferred": measured.is_inferred}),
+        pa.table({"broker_id": stray["broker_id"], "size": pc.fill_null(stray_size, 0)}),
+    ]
+    logs = pa.concat_tables(tables, promote_options="default")
+    logs = logs.append_column("of_leaders", pc.if_else(logs["inferred"], logs["size"], 0))
+    sums = logs.group_by("broker_id").aggregate([("size", "sum"), ("of_leaders", "sum")]).to_pylist()
+    return {row["broker_id"]: BrokerBytes(row["size_sum"], row["of_leaders_sum"] or 0) for row in sums}
 
 
 def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:
@@ -93,7 +114,8 @@ def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:
     if not uses:
         return
     fullest = max(uses, key=lambda use: (use.used, use.log_dir is None, use.size_bytes))
-    size = f"  disk: {fullest.name} holds {format_bytes(fullest.size_bytes)}"
+    inferred = f" ({format_bytes(fullest.inferred_bytes)} inferred from leaders)" if fullest.inferred_bytes else ""
+    size = f"  disk: {fullest.name} holds {format_bytes(fullest.size_bytes)}{inferred}"
     if fullest.disk_bytes is None:
         yield f"{size}, the most of all; the size of its disks is not known"
         return

@@ -8,32 +8,36 @@ from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.snapshot_findings import PartitionFlags, count_by_topic
 from udfs.arrow.columns import to_array, to_lists
 from udfs.arrow.ragged import any_true, count_true, row_of
+from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kernels.election import NO_BROKER, Bools, ElectedFrom, Ids, PartitionGroup
 from udfs.failures.partition_health import find_expected
 
 
 def find_effects(
-    partitions: pa.Table, group: PartitionGroup, fails: Bools, leader: Ids, in_sync: Ids, min_isr: Ids
+    partitions: pa.Table, group: PartitionGroup, fails: Bools, leader: Ids, in_sync: Ids, min_isr: Ids, live: Ids
 ) -> FailureEffects:
     """Find what a failure does.
 
     partitions: those of the group (schema INFERRED_PARTITIONS); fails: bool (r); leader, in_sync (count_in_sync): of
-    the partitions after it, int32 (p); min_isr: as it is set, int32 (p).
+    the partitions after it, int32 (p); min_isr: as it is set, int32 (p); live: ids of the brokers that are known to be
+    live.
     """
     goes_offline = group.counted & (group.leader != NO_BROKER) & (leader == NO_BROKER)
     is_blocked = group.counted & (leader != NO_BROKER) & (in_sync < group.min_isr)
     is_blocked &= ~_is_under_min_isr_now(group)
     is_single = np.diff(group.offsets) == 1
     broker = to_lists(partitions["replicas"]).values
+    has_failed = find_failed_dir_replicas(partitions, live)
     is_down, is_expected = group.broker == NO_BROKER, find_expected(partitions, broker, group.offsets)
     lags = is_expected & ~is_down & ~group.in_isr
-    misses_down, misses_live = (any_true(mask, group.offsets) for mask in (is_expected & is_down, lags))
+    masks = (is_expected & is_down & ~has_failed, has_failed, lags)
+    misses_down, misses_disk, misses_live = (any_true(mask, group.offsets) for mask in masks)
     affected = goes_offline | is_blocked
-    is_lagging = affected & misses_live & ~misses_down
-    is_complete = is_blocked & ~misses_live & ~misses_down
+    is_lagging = affected & misses_live & ~misses_down & ~misses_disk
+    is_complete = is_blocked & ~misses_live & ~misses_down & ~misses_disk
     is_crowded = is_complete & (count_true(group.in_isr & ~is_down, group.offsets) > group.min_isr)
-    topic = to_array(partitions["topic"])
-    flags = PartitionFlags(np.diff(group.offsets).astype(np.int32), misses_down, min_isr)
+    topic, factor = to_array(partitions["topic"]), np.diff(group.offsets).astype(np.int32)
+    flags = PartitionFlags(factor, misses_down, misses_disk, min_isr)
     return FailureEffects(
         count_by_topic(topic, goes_offline, flags),
         count_by_topic(topic, is_blocked, flags),

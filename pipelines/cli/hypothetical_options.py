@@ -118,7 +118,7 @@ class HypotheticalOptions(NamedTuple):
     def _remove(self, snapshot: Snapshot, hypothesis: Hypothesis, settings: Settings) -> tuple[Snapshot, Hypothesis]:
         from pipelines.config.plan_parameters import build_request
         from pipelines.plan_files.hypothetical_cluster import carry_out, remove_brokers
-        from pipelines.verdict.names import name_with_noun
+        from pipelines.verdict.naming import name_with_noun
 
         ids = find_brokers("--remove", self.remove or "", snapshot)
         known = snapshot.brokers["broker_id"].to_pylist()

@@ -10,7 +10,7 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.verdict.cluster_evidence import MAX_NAMED, ClusterFindings
-from pipelines.verdict.names import name_some
+from pipelines.verdict.naming import name_some
 from pipelines.verdict.reassignment_findings import describe_stuck
 from pipelines.verdict.snapshot_findings import find_stuck_reassignments
 from udfs.arrow.ragged import any_true, count_true

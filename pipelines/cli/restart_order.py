@@ -44,7 +44,7 @@ _EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
 def format_start_order(outage: Outage) -> Iterator[str]:
     """Yield in which order to start the brokers that are down, and which offline partitions need more than that."""
     from pipelines.verdict.cluster_evidence import MAX_BROKERS
-    from pipelines.verdict.names import name_some, name_with_noun
+    from pipelines.verdict.naming import name_some, name_with_noun
     from pipelines.verdict.statements import fill_forms
 
     starts = outage.start_order
@@ -74,7 +74,7 @@ def _describe_start(start: BrokerStart, *, is_first: bool) -> str:
 
 def describe_stays(offline: OfflinePartitions, ids: Sequence[int]) -> str:
     """Return what stays offline of the partitions of brokers that are back, as a clause; empty without any."""
-    from pipelines.verdict.names import name_some, name_with_noun
+    from pipelines.verdict.naming import name_some, name_with_noun
 
     count, rows = offline.find_on(ids)
     if not count:

@@ -23,7 +23,7 @@ from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
-from pipelines.verdict.names import name_some
+from pipelines.verdict.naming import name_some
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
 from pipelines.verdict.statements import VerdictPoint
@@ -263,7 +263,8 @@ def evaluate_failure(
     findings = find_findings(snapshot, defaults)
     racks = _count_brokers_of_racks(snapshot, findings)
     min_isr = find_min_isr(partitions["topic"], topics, group.min_isr)
-    effects = find_effects(partitions, group, replica_fails, leader, in_sync, min_isr)
+    live = np.setdiff1d(aggregates.ids, get_unknown_brokers(snapshot.brokers))
+    effects = find_effects(partitions, group, replica_fails, leader, in_sync, min_isr, live)
     is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(

@@ -131,7 +131,7 @@ def _format_return(
     from pipelines.cli import what_if_answers
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
-    from pipelines.verdict.names import name_with_noun
+    from pipelines.verdict.naming import name_with_noun
 
     missing = find_missing_brokers(snapshot, defaults)
     returned = return_brokers(snapshot, missing, defaults)
@@ -236,7 +236,7 @@ def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
 
 def _answer_failure(answer: FailureAnswer) -> str:
     """Return the sentence to read first, as in NO: 2 partitions would go offline: a-1, b-4 (7 are offline already)."""
-    from pipelines.verdict.names import name_affected_topics, name_some
+    from pipelines.verdict.naming import name_affected_topics, name_some
 
     summary = answer.summary
     word, _, rest = summary.answer.partition(": ")
@@ -260,7 +260,7 @@ def _answer_failure(answer: FailureAnswer) -> str:
 
 def _format_causes(answer: FailureAnswer, command: str) -> Iterator[str]:
     """Yield who is blocked, if the answer is about worse, and why all this would happen, with next steps."""
-    from pipelines.verdict.names import name_affected_topics
+    from pipelines.verdict.naming import name_affected_topics
 
     effects, summary = answer.summary.effects, answer.summary
     if (blocked := effects.blocked).partitions and (effects.offline.partitions or summary.unclean_elections):

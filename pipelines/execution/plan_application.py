@@ -19,7 +19,14 @@ from pipelines.execution.journal import BEGIN, Journal
 from pipelines.execution.plan_executor import ExecutionOptions, PlanExecutor
 from pipelines.execution.plan_verification import Verification, read_rates, verify_plan
 from pipelines.execution.plan_waves import Direction, PlanWaves
-from pipelines.execution.preflight import WaveWork, check_identity, check_topics, find_problems, list_work
+from pipelines.execution.preflight import (
+    WaveWork,
+    check_identity,
+    check_topics,
+    find_problems,
+    find_unchecked_disks,
+    list_work,
+)
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.live.cluster_reader import read_cluster
@@ -37,6 +44,7 @@ class PlanPreview(NamedTuple):
     work: list[WaveWork]
     problems: list[str]
     throttled_brokers: tuple[int, ...]  # with a throttle that the journal does not know
+    unchecked_disks: list[str]  # log dirs of target brokers whose room is not known
 
     @property
     def is_under_way(self) -> bool:
@@ -83,7 +91,8 @@ class PlanApplication:
         rates, _ = read_rates(self.connection, self.steps, view)
         own = self.journal.find_earlier_configs().brokers
         throttled = tuple(broker for broker, configs in rates.items() if configs and broker not in own)
-        return PlanPreview(progress, work, problems, throttled)
+        unchecked = find_unchecked_disks(self.steps, view, reading.log_dirs)
+        return PlanPreview(progress, work, problems, throttled, unchecked)
 
     @property
     def _is_open(self) -> bool:

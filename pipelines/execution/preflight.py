@@ -11,6 +11,7 @@ from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import Key
 from pipelines.plan_files.plan_reader import StoredPlan
+from udfs.failures.volumes import choose_emptiest, number_row_volumes
 from udfs.plurals import count_of, join_names
 
 _RESERVE = 0.05  # of a disk's bytes, which a plan leaves free
@@ -26,7 +27,7 @@ class WaveWork(NamedTuple):
 
 
 class DiskRoom(NamedTuple):
-    """Bytes of a broker's log dirs; None where its version of Kafka does not show them (before 3.3)."""
+    """Bytes of the volumes of log dirs; None where Kafka shows none of them (before 3.3)."""
 
     usable: int | None
     total: int | None
@@ -66,6 +67,15 @@ def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permis
         reasons |= dict.fromkeys(silent & reasons.keys(), "does not answer")
         states = ", ".join(f"{broker} ({reason})" for broker, reason in reasons.items())
         problems.append(f"brokers that the rest of the plan needs are down: {states}. Start them, or make a new plan")
+    stuck = [
+        key
+        for key, (_, after) in _list_rest(steps, view).items()
+        if not view.live_brokers.isdisjoint({*view.partitions[key].offline}.intersection(after))
+    ]
+    if stuck:
+        count = count_of(len(stuck), "partition")
+        text = f"the plan leaves replicas of {count} in failed log dirs ({name_partitions(stuck)}), so that Kafka "
+        problems.append(f"{text}would not end their reassignments. Make a plan with --goal repair first")
     return problems + _find_full_disks(steps, view, log_dirs)
 
 
@@ -125,26 +135,95 @@ def _measure_partitions(log_dirs: LogDirs) -> dict[Key, int]:
 
 
 def measure_disk(log_dirs: Sequence[Mapping[str, Any]]) -> DiskRoom:
-    """Sum up the bytes of a broker's log dirs."""
-    usable, total = ([log_dir.get(name, -1) for log_dir in log_dirs] for name in ("usable_bytes", "total_bytes"))
-    is_known = bool(log_dirs) and min(*usable, *total) >= 0
-    return DiskRoom(sum(usable), sum(total)) if is_known else DiskRoom(None, None)
+    """Sum up the bytes of the volumes of log dirs, each once, without those that are unknown or failed."""
+    known = [
+        log_dir
+        for log_dir in log_dirs
+        if not log_dir.get("error") and min(log_dir.get(name, -1) for name in ("usable_bytes", "total_bytes")) >= 0
+    ]
+    if not known:
+        return DiskRoom(None, None)
+    rooms: dict[int, tuple[int, int]] = {}
+    for log_dir, volume in zip(known, number_row_volumes([{"broker_id": 0, **one} for one in known]), strict=True):
+        room = (log_dir["usable_bytes"], log_dir["total_bytes"])
+        rooms[volume] = min(room, rooms.get(volume, room))
+    return DiskRoom(sum(usable for usable, _ in rooms.values()), sum(total for _, total in rooms.values()))
+
+
+def find_unchecked_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[str]:
+    """Return sentences on the log dirs that failed, and on those of unknown room, of brokers that get replicas."""
+    failed, unknown = [], []
+    for broker in sorted(_list_copies(steps, view, log_dirs)):
+        dirs = log_dirs.get(broker, ())
+        failed += [f"{one['log_dir']} of broker {broker}" for one in dirs if one.get("error")]
+        online = [one for one in dirs if not one.get("error")]
+        lacking = [one["log_dir"] for one in online if measure_disk([one]).usable is None]
+        unknown += [f"broker {broker}"] * (len(lacking) == len(online))
+        unknown += [f"{path} of broker {broker}" for path in lacking if len(lacking) < len(online)]
+    texts = [f"log dir {name} failed: no replica can be in it until its disk is replaced" for name in failed]
+    if unknown:
+        texts.append(f"free bytes of log dirs are not known: {join_names(unknown, 5)}. Check that they have room")
+    return texts
+
+
+class _Copy(NamedTuple):
+    """A replica that the rest of a plan copies to a broker."""
+
+    log_dir: str | None  # that the plan chooses
+    size_bytes: int  # still to be copied
+
+
+def _list_copies(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> dict[int, list[_Copy]]:
+    """List what the rest of a plan copies, by broker."""
+    sizes = _measure_partitions(log_dirs)
+    present = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(log_dirs)}
+    copies: dict[int, list[_Copy]] = {}
+    for key, (before, after) in _list_rest(steps, view).items():
+        for broker in set(after) - set(before):
+            size = sizes.get(key, 0) - present.get((broker, key), 0)
+            copies.setdefault(broker, []).append(_Copy(steps.partitions[key].log_dirs.get(broker), size))
+    return copies
 
 
 def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[str]:
-    """Return a sentence for each broker whose disk has no room for what the rest of the plan copies to it."""
-    sizes = _measure_partitions(log_dirs)
-    present = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(log_dirs)}
-    added: dict[int, int] = {}
-    for key, (before, after) in _list_rest(steps, view).items():
-        for broker in set(after) - set(before):
-            added[broker] = added.get(broker, 0) + sizes.get(key, 0) - present.get((broker, key), 0)
+    """Return a sentence for each disk without room for what the rest of the plan copies to it."""
     problems = []
-    for broker, count in sorted(added.items()):
-        room = measure_disk(log_dirs.get(broker, ()))
-        if room.usable is not None and room.total is not None and count > room.usable - _RESERVE * room.total:
-            problems.append(
-                f"broker {broker} has {room.usable / 1e9:.1f} GB left on its disks, too little for the "
-                f"{count / 1e9:.1f} GB that the plan copies to it. Free space, or make a plan with --max-bytes"
-            )
+    for broker, copies in sorted(_list_copies(steps, view, log_dirs).items()):
+        online = [log_dir for log_dir in log_dirs.get(broker, ()) if not log_dir.get("error")]
+        failed = {one["log_dir"] for one in log_dirs.get(broker, ()) if one.get("error")}
+        problems += [
+            f"log dir {path} of broker {broker} failed, and the plan needs it. Make a new plan"
+            for path in sorted(failed.intersection(copy.log_dir for copy in copies))
+        ]
+        for places, size in _sum_by_volume(online, copies):
+            room = measure_disk(places)
+            if room.usable is not None and room.total is not None and size > room.usable - _RESERVE * room.total:
+                disks = "its disks" if len(places) == len(online) else f"log dir {places[0]['log_dir']}"
+                problems.append(
+                    f"broker {broker} has {room.usable / 1e9:.1f} GB left on {disks}, too little for the "
+                    f"{size / 1e9:.1f} GB that the plan copies to it. Free space, or make a plan with --max-bytes"
+                )
     return problems
+
+
+def _sum_by_volume(
+    online: Sequence[Mapping[str, Any]], copies: Sequence[_Copy]
+) -> Iterator[tuple[list[Mapping[str, Any]], int]]:
+    """Yield the log dirs of each volume of a broker, and the bytes that are copied to it.
+
+    Where the plan names no log dir, Kafka puts a replica into the one with the fewest.
+    """
+    paths = [log_dir["log_dir"] for log_dir in online]
+    counts = [sum(len(topic["partitions"]) for topic in log_dir["topics"]) for log_dir in online]
+    added = [0] * len(online)
+    unplaced = [copy for copy in copies if copy.log_dir is None]
+    for copy in copies:
+        if copy.log_dir in paths:
+            counts[paths.index(copy.log_dir)] += 1
+            added[paths.index(copy.log_dir)] += copy.size_bytes
+    for copy, at in zip(unplaced, choose_emptiest(counts, len(unplaced) if online else 0), strict=bool(online)):
+        added[at] += copy.size_bytes
+    volumes = number_row_volumes([{"broker_id": 0, "usable_bytes": None, "total_bytes": None, **one} for one in online])
+    for volume in sorted(set(volumes)):
+        places = [i for i, number in enumerate(volumes) if number == volume]
+        yield [online[i] for i in places], sum(added[i] for i in places)

@@ -80,6 +80,8 @@ FACTS = pa.schema(
         ("removing_replicas", _INTS),
         ("observers", _INTS),  # Confluent: replicas that stay out of the ISR unless they are promoted
         ("offline_replicas", _INTS),  # replicas on brokers or log directories that are offline; empty = none
+        ("failed_dir_replicas", _INTS),  # PARTITION: those of them whose log dir is not online; null: not shown
+        ("directories", pa.list_(pa.string())),  # KRaft log: ids of the replicas' log dirs; of a broker's online ones
         ("partition_count", pa.int32()),
         ("replication_factor", pa.int32()),
         ("configs", pa.map_(pa.string(), pa.string())),

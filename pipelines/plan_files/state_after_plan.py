@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.entities import LOG
@@ -74,10 +75,11 @@ def _change_factors(snapshot: Snapshot, plan: StoredPlan) -> pa.Table:
 
 
 def _find_only_log_dirs(snapshot: Snapshot) -> dict[int, str]:
-    """Return the log dirs of the brokers that have one."""
-    brokers = snapshot.log_dirs["broker_id"].to_pylist()
+    """Return the log dirs of the brokers that have one online."""
+    online = snapshot.log_dirs.filter(pc.is_null(snapshot.log_dirs["log_dir_error"]))
+    brokers = online["broker_id"].to_pylist()
     counts = Counter(brokers)
-    paths = zip(brokers, snapshot.log_dirs["log_dir"].to_pylist(), strict=True)
+    paths = zip(brokers, online["log_dir"].to_pylist(), strict=True)
     return {broker: path for broker, path in paths if counts[broker] == 1}
 
 

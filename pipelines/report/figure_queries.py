@@ -21,6 +21,7 @@ from pipelines.verdict.cluster_evidence import (
     UNLISTED_REGEX,
     PartitionIssue,
 )
+from udfs.failures.disk_limits import FULL_RATIO
 
 
 class Figure(View):
@@ -54,7 +55,8 @@ FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
 -- findings: What is wrong already, and what the sources lack
 SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, live_brokers, racks, replication_factor,
-       down_brokers, down_critical_brokers, lagging_partitions, lagging_brokers, lagging_broker_partitions,
+       down_brokers, down_critical_brokers, failed_log_dirs, failed_dir_brokers, failed_dir_replicas, full_log_dirs,
+       lagging_partitions, lagging_brokers, lagging_broker_partitions,
        bootstrap_server,
        electable_partitions,
        CASE WHEN electable_partitions > 0 THEN elected_max * live_brokers / online_partitions END AS elected_ratio,
@@ -142,7 +144,7 @@ LEFT JOIN (
 LEFT JOIN (
   SELECT cluster_id, snapshot_id, collect_list(struct(issue, partitions, topics, topic_names, topic_partitions,
            single_replica_partitions, single_replica_topics, single_replica_topic_names, on_down_brokers,
-           min_factor, min_factor_topics, min_factor_topic_names,
+           min_factor, min_factor_topics, min_factor_topic_names, on_failed_dirs,
            few_replicas, few_replica_topics, few_replica_topic_names, few_min_isr, few_factor)) AS issues
   FROM (
     SELECT cluster_id, snapshot_id, issue, sum(n) AS partitions, count(*) AS topics,
@@ -159,10 +161,12 @@ LEFT JOIN (
            sum(few) AS few_replicas, count_if(few > 0) AS few_replica_topics,
            transform(slice(array_sort(collect_list(CASE WHEN few > 0 THEN struct(-few, topic) END)),
              1, {max_command_topics}), t -> t.topic) AS few_replica_topic_names,
-           coalesce(max(few_min_isr), 0) AS few_min_isr, coalesce(min(few_factor), 0) AS few_factor
+           coalesce(max(few_min_isr), 0) AS few_min_isr, coalesce(min(few_factor), 0) AS few_factor,
+           sum(on_failed) AS on_failed_dirs
     FROM (
       SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(size(replicas) = 1) AS single,
-             count_if(arrays_overlap({expected}, down_brokers)) AS on_down, max(size(replicas)) AS factor,
+             count_if(arrays_overlap({expected}, down_brokers)) AS on_down,
+             count_if(size(failed_dir_replicas) > 0) AS on_failed, max(size(replicas)) AS factor,
              min(max(size(replicas))) OVER (PARTITION BY cluster_id, snapshot_id, issue) AS least_factor,
              count_if({few}) AS few, max(CASE WHEN {few} THEN {min_isr} END) AS few_min_isr,
              min(CASE WHEN {few} THEN size(replicas) END) AS few_factor
@@ -206,7 +210,8 @@ LEFT JOIN (
     SELECT cluster_id, snapshot_id, broker_id, count(*) AS n, count_if(position = 0) AS first_replicas
     FROM (
       SELECT cluster_id, snapshot_id,
-             posexplode(array_except({expected}, concat(coalesce(isr, array()), coalesce(down_brokers, array()))))
+             posexplode(array_except({expected}, concat(
+               coalesce(isr, array()), coalesce(down_brokers, array()), coalesce(failed_dir_replicas, array()))))
                AS (position, broker_id)
       FROM silver.partitions
       {counted}
@@ -215,6 +220,33 @@ LEFT JOIN (
     )
     GROUP BY cluster_id, snapshot_id, broker_id
   )
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id,
+         transform(array_sort(collect_list(struct(-n, broker_id))), b -> b.broker_id) AS failed_dir_brokers,
+         transform(array_sort(collect_list(struct(-n AS n, broker_id))), b -> -b.n) AS failed_dir_replicas
+  FROM (
+    SELECT cluster_id, snapshot_id, broker_id, count(*) AS n
+    FROM (
+      SELECT cluster_id, snapshot_id, explode(failed_dir_replicas) AS broker_id FROM silver.partitions
+      {counted}
+    )
+    GROUP BY cluster_id, snapshot_id, broker_id
+  )
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id,
+         transform(array_sort(collect_list(CASE WHEN log_dir_error IS NOT NULL THEN struct(broker_id, log_dir) END)),
+           d -> concat(d.log_dir, ' of broker ', d.broker_id)) AS failed_log_dirs,
+         transform(array_sort(collect_list(
+             CASE WHEN log_dir_error IS NULL AND total_bytes - usable_bytes > {full_ratio} * total_bytes
+             THEN struct(broker_id, log_dir, 100 * (total_bytes - usable_bytes) div total_bytes AS used) END)),
+           d -> concat(d.log_dir, ' of broker ', d.broker_id, ' (', d.used, ' %)')) AS full_log_dirs
+  FROM silver.log_dirs
+  LEFT ANTI JOIN (SELECT cluster_id, snapshot_id, broker_id FROM silver.brokers WHERE live IS FALSE)
+  USING (cluster_id, snapshot_id, broker_id)
   GROUP BY cluster_id, snapshot_id
 ) USING (cluster_id, snapshot_id)
 LEFT JOIN (
@@ -419,6 +451,7 @@ _CONSTANTS = {
     "{max_cancelled}": str(MAX_CANCELLED),
     "{max_brokers}": str(MAX_ROWS),
     "{unfit_host}": UNFIT_HOST_REGEX,
+    "{full_ratio}": f"{FULL_RATIO}D",
 }
 # TREND is over all runs of the clusters in {clusters}.
 *FIGURES, TREND = (

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.verdict.levels import Level
-from pipelines.verdict.names import name_with_noun
+from pipelines.verdict.naming import name_with_noun
 from pipelines.verdict.statements import VerdictPoint
 from udfs.plurals import count_of
 
@@ -14,6 +14,7 @@ _MAX_NAMED = 8  # clusters in a sentence
 _TODAY: _Kinds = {
     "Partitions are offline": ("offline",),
     "Producers with acks=all are blocked": ("under_min_isr",),
+    "Log dirs of live brokers failed": ("failed_log_dir", "failed_log_dir_without_effect"),
     "Brokers are down": ("down", "down_without_effect"),
 }
 _THIS_WEEK: _Kinds = {
@@ -21,6 +22,7 @@ _THIS_WEEK: _Kinds = {
     "The failure of one rack takes partitions offline": ("rack_offline",),
     "The failure of one broker blocks producers with acks=all": ("broker_under_min_isr",),
     "The failure of one rack blocks producers with acks=all": ("rack_under_min_isr",),
+    "Log dirs are nearly full": ("full_log_dir",),
     "The failure of one broker could lose messages by unclean elections": ("broker_unclean",),
 }
 _WATCH: _Kinds = {
@@ -98,6 +100,8 @@ def _describe_extent(cluster: Mapping[str, Any], point: VerdictPoint) -> str:
         return count_of(findings.find(point.kind).partitions, "partition")
     if point.kind == "under_replicated":
         return count_of(findings.lagging_partitions, "partition")
+    if point.kind == "failed_log_dir":
+        return name_with_noun(findings.failed_dir_brokers)
     if point.kind in ("down", "down_without_effect"):
         return name_with_noun(findings.down_brokers)
     names = {

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.levels import Level
-from pipelines.verdict.names import name_with_noun
+from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of, is_or_are, it_or_them
 
 _LEVELS = list(Level)

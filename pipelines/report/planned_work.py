@@ -8,7 +8,7 @@ from pipelines.quantities import format_bytes, format_duration
 from pipelines.report.horizons import DUE_TIMES, find_due_time
 from pipelines.report.plan_effects import PlanEffects, describe_effects
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue
-from pipelines.verdict.names import name_with_noun
+from pipelines.verdict.naming import name_with_noun
 from pipelines.verdict.recommended_plans import list_all_plans
 from udfs.planning.goal_registry import GOALS
 from udfs.plurals import count_of, is_or_are, it_or_them

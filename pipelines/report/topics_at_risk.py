@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pipelines.quantities import format_bytes
 from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, RANKED_ISSUES
 from pipelines.verdict.cluster_evidence import PartitionIssue
-from pipelines.verdict.names import name_with_noun
+from pipelines.verdict.naming import name_with_noun
 from pipelines.verdict.statements import VerdictPoint
 from udfs.plurals import count_of
 

@@ -19,4 +19,5 @@ def elect_leader(unclean: Column, live: Column, unknown: Column, failed: Column)
     columns = (F.col("replicas"), F.col("isr"), F.array_except("elr", unknown))
     lists = [F.coalesce(column, F.array().cast("array<int>")) for column in columns]
     udf: Callable[..., Column] = F.arrow_udf(elect_batch, from_arrow_type(ELECTION))  # type: ignore[attr-defined]
-    return udf(*lists, F.col("leader"), unclean, live, failed)
+    usable = F.array_except(live, F.coalesce("failed_dir_replicas", F.array().cast("array<int>")))
+    return udf(*lists, F.col("leader"), unclean, usable, failed)

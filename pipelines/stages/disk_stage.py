@@ -19,17 +19,14 @@ def _sum_usage(partitions: DataFrame) -> DataFrame:
     """Sum the replicas of each broker and log dir (USAGE)."""
     placed = partitions.where(F.col("replicas").isNotNull())
     replicas = placed.select(
-        *SNAPSHOT_KEY, "leader", "isr", "logs", "size_bytes", F.posexplode("replicas").alias("at", "broker_id")
+        *SNAPSHOT_KEY, "leader", "isr", "logs", "replica_sizes", F.posexplode("replicas").alias("at", "broker_id")
     )
-    log = F.get("logs", F.col("at"))
-    # A model shows a partition's size, not that of each replica: replicas are as large as their partition.
-    size = F.coalesce(log["size_bytes"], F.when(F.col("logs").isNull(), F.col("size_bytes")))
     is_only = (F.size("isr") == 1) & F.array_contains("isr", F.col("broker_id"))
     known = replicas.select(
         *SNAPSHOT_KEY,
         "broker_id",
-        log["log_dir"].alias("log_dir"),
-        size.alias("bytes"),
+        F.get("logs", F.col("at"))["log_dir"].alias("log_dir"),
+        F.get("replica_sizes", F.col("at")).alias("bytes"),
         (F.col("leader") == F.col("broker_id")).alias("leads"),
         is_only.alias("is_only"),
     )

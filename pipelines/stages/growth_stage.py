@@ -56,7 +56,7 @@ def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, lo
     by_topic = known.groupBy(*SNAPSHOT_KEY, "topic").agg(
         F.count("*").alias("partitions"),
         F.sum("copies").alias("replicas"),
-        F.sum(F.col("size_bytes") * F.col("copies")).alias("size_bytes"),
+        F.sum(_sum_replicas()).alias("size_bytes"),
         *(F.sum(name).alias(name) for name in ("bytes_in_per_s", "bytes_out_per_s")),
         *(F.count(name).alias(count) for name, count in _KNOWN.items()),
     )
@@ -64,7 +64,8 @@ def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, lo
     of_cluster = by_topic.groupBy(*SNAPSHOT_KEY).agg(*(F.sum(name).alias(name) for name in sums))
     ids = topics.select(*SNAPSHOT_KEY, "topic", "topic_id")
     of_topics = by_topic.join(ids, on=[*SNAPSHOT_KEY, "topic"], how="left")
-    replicas = known.select("*", F.explode("replicas").alias("broker_id"))
+    replicas = known.select("*", F.posexplode("replicas").alias("at", "broker_id"))
+    replicas = replicas.withColumn("size_bytes", F.get("replica_sizes", F.col("at")))
     out_rate = F.when(F.col("leader") == F.col("broker_id"), F.col("bytes_out_per_s")).otherwise(
         F.when(F.col("bytes_out_per_s").isNotNull(), 0.0)
     )
@@ -94,6 +95,12 @@ def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, lo
     }
     rows = (_complete(frame.withColumn("subject_kind", F.lit(str(kind)))) for kind, frame in frames.items())
     return reduce(DataFrame.unionByName, rows)
+
+
+def _sum_replicas() -> Column:
+    """Sum the bytes of the replicas of a partition; null if its size is unknown."""
+    total = F.aggregate("replica_sizes", F.lit(0).cast("long"), lambda total, size: total + F.coalesce(size, F.lit(0)))
+    return F.when(F.col("size_bytes").isNotNull(), total)
 
 
 def _complete(frame: DataFrame) -> DataFrame:

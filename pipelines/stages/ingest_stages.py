@@ -85,12 +85,14 @@ def _split_by_shard(facts: pa.Table, shard_count: int) -> Iterator[tuple[int, pa
 
 
 def _needed_by_all(facts: pa.Table) -> np.ndarray:
-    """Return which facts every shard needs: about brokers and all topics, rejected entries of lists, and commands."""
+    """Return which facts every shard needs: of brokers, failed log dirs, all topics, rejected entries, and commands."""
     kind = facts["kind"]
     is_entry = to_flags(facts["listed"]) | to_flags(pc.equal(facts["format"], BROKER_LIST.name))
     clears_all = to_flags(pc.and_(pc.equal(kind, FactKind.CLEAR_ELR), pc.is_null(facts["topic"])))
     is_for_all = to_flags(pc.is_in(kind, pa.array(_KINDS_FOR_ALL, pa.string())))
     is_command = to_flags(pc.is_valid(facts["is_selection"]))
+    # Which replicas a failed log dir has taken offline shows in the logs that its broker has of their topics.
+    is_for_all |= to_flags(pc.is_valid(facts["log_dir_error"]))
     return is_for_all | is_command | clears_all | (to_flags(pc.equal(kind, FactKind.REJECTED)) & is_entry)
 
 
@@ -100,8 +102,8 @@ def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:
     row: dict[str, Any] = dict(zip(("cluster_id", "snapshot_id", "shard"), (part.as_py() for part in key), strict=True))
     for name in ENTITY_SCHEMAS:
         rows: pa.Table = getattr(entities, name)
-        # Every shard has the facts of every broker; one shard is enough.
-        if rows.num_rows and not (name == "registrations" and row["shard"] != 0):
+        # Every shard has the facts of every broker and failed log dir; one shard is enough.
+        if rows.num_rows and not (name in ("registrations", "log_dirs") and row["shard"] != 0):
             row[name] = pack_table(rows)
     return pa.Table.from_pylist([row], pa.schema(ENTITIES.columns))
 

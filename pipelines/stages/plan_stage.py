@@ -30,7 +30,7 @@ class PlanParameters(NamedTuple):
 
 def _select_partitions(partitions: DataFrame) -> DataFrame:
     # Empty lists for null ones: Spark hands null lists to Python slowly (see conf/spark.toml).
-    lists = ("adding_replicas", "removing_replicas")
+    lists = ("adding_replicas", "removing_replicas", "offline_replicas")
     empty = F.array().cast("array<int>")
     names = plan_batches.PARTITIONS.names
     columns = [F.coalesce(name, empty).alias(name) if name in lists else F.col(name) for name in names]

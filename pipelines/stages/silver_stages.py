@@ -17,8 +17,9 @@ from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.spark.entity_shards import Shard, add_brokers, map_shards, read_brokers, read_partitions, unpack
 from pipelines.tables import silver_tables
 from pipelines.tables.table_contract import SNAPSHOT_KEY
-from udfs.arrow.columns import is_valid, to_array, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_array, to_lists
 from udfs.arrow.ragged import is_in_segment, position_of, row_of
+from udfs.failures.replica_logs import list_replica_bytes, take_logs
 from udfs.failures.topic_defaults import TopicDefaults
 
 _KEY_FIELDS = (pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string()))
@@ -69,7 +70,10 @@ def topics(entities: DataFrame, defaults: TopicDefaults) -> DataFrame:
 def _build_partitions(shard: Shard, defaults: TopicDefaults) -> pa.Table:
     """Return the rows of silver.partitions of a shard: leader and ISR that no source shows are inferred."""
     brokers, topics = read_brokers(shard), unpack([shard["topics"]], "topics")
-    return add_health(read_partitions(shard), topics, brokers, defaults)
+    rows = add_health(read_partitions(shard), topics, brokers, defaults)
+    for name, values in list_replica_bytes(rows).items():
+        rows = rows.append_column(name, values)
+    return rows
 
 
 def partitions(entities: DataFrame, brokers: DataFrame, defaults: TopicDefaults) -> DataFrame:
@@ -84,13 +88,10 @@ def _build_replicas(shard: Shard) -> pa.Table:
     partitions = read_partitions(shard)
     replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
     row, position = row_of(replicas.offsets), position_of(replicas.offsets)
-    logs = to_array(partitions["logs"])
-    count = to_numpy(pc.list_value_length(logs))[row]
-    at = np.cumsum(to_numpy(pc.list_value_length(logs))) - to_numpy(pc.list_value_length(logs))
-    log = logs.flatten().take(pa.array(at[row] + position, mask=position >= count))
+    log = take_logs(partitions)
     # A model shows a partition's size, not that of each replica: replicas are as large as their partition.
     of_partition = pc.if_else(
-        pa.array(is_valid(logs)[row]), None, to_array(partitions["size_bytes"]).take(pa.array(row))
+        pa.array(is_valid(partitions["logs"])[row]), None, to_array(partitions["size_bytes"]).take(pa.array(row))
     )
     values = {field.name: pc.struct_field(log, field.name) for field in LOG}
     values["size_bytes"] = pc.coalesce(values["size_bytes"], of_partition)

@@ -7,6 +7,7 @@ from pipelines.tables.bronze_tables import FORMAT, RAW
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, Matches, NoRowWhere, Table, columns
 from udfs.arrow.column_declarations import LONG, TEXT, column
 from udfs.failures.partition_health import HEALTH_COLUMNS
+from udfs.failures.replica_logs import REPLICA_BYTES_COLUMNS
 
 BROKERS = Table(
     "silver.brokers",
@@ -35,7 +36,7 @@ TOPICS = Table(
 PARTITIONS = Table(
     "silver.partitions",
     "One row per partition, without quarantined ones.",
-    columns(*entities.INFERRED_PARTITIONS, *HEALTH_COLUMNS),
+    columns(*entities.INFERRED_PARTITIONS, *HEALTH_COLUMNS, *REPLICA_BYTES_COLUMNS),
     keys=(*SNAPSHOT_KEY, "topic", "partition"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "topic"),

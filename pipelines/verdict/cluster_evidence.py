@@ -70,6 +70,7 @@ class AffectedPartitions:
     few_replica_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of these first
     few_min_isr: int = 0  # the highest min.insync.replicas of these
     few_factor: int = 0  # the lowest number of replicas of these
+    on_failed_dirs: int = 0  # those with a replica in a failed log dir of a live broker
 
 
 NO_PARTITIONS = AffectedPartitions()
@@ -87,7 +88,11 @@ class ClusterFindings:
     live_brokers: int = 0
     down_brokers: Sequence[int] = ()
     down_critical_brokers: Sequence[int] = ()  # min_isr_critical_brokers of partitions with a replica on a down broker
-    lagging_partitions: int = 0  # online, with a replica that is out of sync on a live broker; those that count
+    failed_log_dirs: Sequence[str] = ()  # of brokers that are not down, as in `/data1 of broker 1`
+    failed_dir_brokers: Sequence[int] = ()  # live ones with replicas in failed log dirs, those with most of them first
+    failed_dir_replicas: Sequence[int] = ()  # how many each of them has; of partitions that count
+    full_log_dirs: Sequence[str] = ()  # of brokers that are not down, as in `/data1 of broker 1 (99 %)`
+    lagging_partitions: int = 0  # online, with a replica out of sync on a live broker, which can catch up; that count
     lagging_brokers: Sequence[int] = ()  # with such replicas, those with most of them first
     lagging_broker_partitions: Sequence[int] = ()  # how many each of them has
     bootstrap_server: str | None = None  # host:port of the first live broker

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
-from pipelines.verdict.judgement import can_repair, exceed_min_isr, repair_first, repair_offline
+from pipelines.verdict.judgement import exceed_min_isr, repair_offline
 from pipelines.verdict.levels import Level
-from pipelines.verdict.names import name_brokers, name_some, name_with_noun
+from pipelines.verdict.lost_replicas import LostBrokers, can_repair, repair_first
+from pipelines.verdict.naming import name_brokers, name_some, name_with_noun
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.statements import Statement, Step, VerdictPoint
 from udfs.plurals import count_of
@@ -23,6 +24,13 @@ BROKER_DOWN = Statement(
     "A broker is down, and some of these partitions have a replica there.",
     "[Broker|Brokers] {brokers} [is|are] down. {affected} {have} a replica there.",
     "restart [it|them]{repair_first}",
+)
+FAILED_DIR = Statement(
+    Level.AT_RISK,
+    "Some of these partitions have a replica in a failed log dir of a live broker.",
+    "{affected} [has|have] a replica in a failed log dir.",
+    statements.FAILED_LOG_DIR.step,
+    repairs=statements.FAILED_LOG_DIR.repairs,
 )
 ONE_REPLICA = Statement(
     Level.AT_RISK,
@@ -58,7 +66,7 @@ CROWDED = Statement(
     ALL_FAIL.step,
     repairs=ALL_FAIL.repairs,
 )
-CAUSES = (BROKER_DOWN, ONE_REPLICA, ALL_FAIL, OUT_OF_SYNC, CROWDED, NO_SPARE)
+CAUSES = (BROKER_DOWN, FAILED_DIR, ONE_REPLICA, ALL_FAIL, OUT_OF_SYNC, CROWDED, NO_SPARE)
 
 
 @dataclass(frozen=True)
@@ -78,11 +86,13 @@ class FailureEffects:
         """Yield why, each with what to do about it. failing: brokers that fail; down: brokers that are down."""
         live_count = len(racks.brokers) - len(down)
         if count := self.offline.on_down_brokers + self.blocked.on_down_brokers:
-            stay_down = down if can_repair(live_count, racks.replication_factor) else ()
+            stay_down = LostBrokers(down if can_repair(live_count, racks.replication_factor) else ())
             needed = f"the partitions that need {name_with_noun(failing)}"
             values = {"affected": self._name(count), "repair_first": repair_first(stay_down, needed, failing)}
             have = "has" if count == 1 else "have"
             yield BROKER_DOWN.fill(len(down), brokers=name_brokers(down), have=have, **values)
+        if count := self.offline.on_failed_dirs + self.blocked.on_failed_dirs:
+            yield FAILED_DIR.fill(count, affected=self._name(count), repair=FAILED_DIR.repairs[0].text)
         if count := self.offline.single_replica_partitions:
             yield ONE_REPLICA.fill(count, affected=self._name(count), repair=repair_offline(self.offline, live_count))
         if count := self.without_survivor:

@@ -16,7 +16,15 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
-from pipelines.verdict.names import name_affected_topics, name_brokers, name_some, name_with_noun
+from pipelines.verdict.lost_replicas import (
+    LostBrokers,
+    can_repair,
+    describe_restart,
+    judge_log_dirs,
+    repair_first,
+    select_repairable,
+)
+from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
 from pipelines.verdict.reassignment_findings import describe_extra_replicas, describe_stuck
 from pipelines.verdict.replica_shortage import add_missing_replicas
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
@@ -24,9 +32,12 @@ from pipelines.verdict.statements import Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are, it_or_them
 
+__all__ = ["name_affected_topics", "name_some", "name_with_noun"]  # for those that also need a verdict
+
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
 UNEVEN_RATIO = 1.1  # leaders of the hottest broker over the mean: the default of hotspots.hot_ratio
+_LACKING = PartitionIssue.UNDER_REPLICATED
 _ORDER = {level: i for i, level in enumerate(Level)}
 
 
@@ -87,8 +98,9 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         has_only_copy = offline.on_down_brokers and offline.single_replica_partitions
         values = {"only_copy": f"keep {disk} the only copy of {single}; " if has_only_copy else ""}
         order = statements.START_ORDER if len(down) > 1 else ""
-        values["restart"] = describe_restart(down, offline, order)
+        values["restart"] = describe_restart(findings, offline, order=order)
         yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
+    yield from judge_log_dirs(findings)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
         repair = statements.MOVE_REPLICAS.text if can_repair(findings.live_brokers, findings.replication_factor) else ""
@@ -119,11 +131,11 @@ def _unblock(findings: ClusterFindings, blocked: AffectedPartitions) -> str:
     """Return how partitions below min.insync.replicas take acks=all again: first those with too few replicas."""
     steps = [add_missing_replicas(blocked, findings.live_brokers)] if blocked.few_replicas else []
     if blocked.few_replicas < blocked.partitions:
-        down, repair = findings.down_brokers, ""
-        if count := blocked.on_down_brokers:
+        repair = ""
+        if count := blocked.on_down_brokers or blocked.on_failed_dirs:
             some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
-            repair = repair_first(down if can_repair(findings.live_brokers, findings.replication_factor) else (), some)
-        steps.append(f"{describe_restart(down, blocked)}{statements.WATCH_REPLICAS.text}{repair}")
+            repair = repair_first(select_repairable(findings, blocked), some)
+        steps.append(f"{describe_restart(findings, blocked)}{statements.WATCH_REPLICAS.text}{repair}")
     return "; then ".join(steps)
 
 
@@ -167,7 +179,8 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         # What goes offline with any of its brokers goes offline with their rack: then the broker is the cause.
         offline = [*by_rack, *offline] if confined.partitions else [*offline, *by_rack]
     yield from offline
-    yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker")
+    restart = describe_restart(findings, findings.find(_LACKING), only_disks=True)
+    yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker", restart=restart)
     critical = findings.find(PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS)
     repair = _repair_isr(findings, critical, exceed_min_isr(critical, len(brokers)), _repair_critical(evidence))
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
@@ -226,7 +239,7 @@ def _repair_isr(findings: ClusterFindings, affected: AffectedPartitions, otherwi
     repair_first: how the step goes on if affected partitions have a replica on a broker that is down.
     """
     if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
-        restart = describe_restart(findings.down_brokers, affected)
+        restart = describe_restart(findings, affected)
         return statements.COMPLETE_ISRS.text.format(restart=restart, repair_first=repair_first if restart else "")
     return otherwise
 
@@ -239,7 +252,7 @@ def _repair_critical(evidence: ClusterEvidence) -> str:
         return ""
     worst = max(rows, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
     down = findings.down_brokers if can_repair(findings.live_brokers, findings.replication_factor) else ()
-    return repair_first(down, f"the partitions that need broker {worst}", [worst])
+    return repair_first(LostBrokers(down), f"the partitions that need broker {worst}", [worst])
 
 
 def _spread_over_racks(evidence: ClusterEvidence) -> str:
@@ -249,33 +262,6 @@ def _spread_over_racks(evidence: ClusterEvidence) -> str:
     known = {*(row["failed"] for row in evidence.broker_failures), *findings.down_brokers, *findings.unlisted_brokers}
     counts = len(findings.down_brokers), len(findings.unknown_brokers)
     return choose_spread_step(RackSizes(live, known, *counts, findings.replication_factor))
-
-
-def can_repair(live_count: int, factor: float | None) -> bool:
-    """Return whether live brokers can take the replicas of those that are down. factor: median; None = of one each."""
-    return factor is not None and live_count >= factor
-
-
-def repair_first(down: Sequence[int], partitions: str, needed: Sequence[int] = ()) -> str:
-    """Return how a next step goes on if these brokers stay down; empty without any.
-
-    needed: brokers whose partitions at min.insync.replicas, or below it, to repair first; empty = all below it.
-    """
-    if not down:
-        return ""
-    ids = list(map(str, needed))
-    options = "--under-min-isr-partitions"
-    options = f"--at-min-isr-partitions {options} --brokers {','.join(ids)}" if ids else options
-    part = f"for-{'-'.join(ids)}" if ids else "first"  # a folder of its own: the whole repair comes later
-    values = {"brokers": name_brokers(down), "partitions": partitions, "options": options, "part": part}
-    return statements.fill_forms(statements.REPAIR_FIRST, len(down), **values)
-
-
-def describe_restart(down: Sequence[int], affected: AffectedPartitions, order: str = "") -> str:
-    """Return the step to take first where brokers are down; empty if they have no replica of affected partitions."""
-    if not affected.on_down_brokers:
-        return ""
-    return f"restart {name_with_noun(down)}{order}; "
 
 
 def _name_not_down(brokers: Collection[int], findings: ClusterFindings) -> str:

@@ -1,7 +1,7 @@
 """What is wrong with a snapshot's cluster already, and what its sources lack; the report finds it in SQL."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ from pipelines.verdict.cluster_evidence import (
 )
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, is_in_segment, row_of
+from udfs.failures.disk_limits import is_full
 from udfs.failures.kernels.election import Bools, Ids, Ints
 from udfs.failures.partition_health import find_expected
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
@@ -70,6 +71,7 @@ class PartitionFlags(NamedTuple):
 
     factor: Ids  # (p), replication factor
     is_on_down_broker: Bools  # (p), whether a replica that should be in sync is on a down broker
+    is_on_failed_dir: Bools  # (p), whether a replica is in a failed log dir of a live broker
     min_isr: Ids  # (p), min.insync.replicas as it is set, also above the number of replicas
 
 
@@ -93,10 +95,12 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
     counted = partitions.filter(pa.array(~(is_deleted | of_ignored)))
     replicas = _select_replicas(counted, down)
     is_on_down_broker = any_true(replicas.is_expected & replicas.is_down, replicas.offsets)
-    lagging = _find_lagging(counted, replicas)
+    lagging, failed = _find_lagging(counted, replicas), to_lists(counted["failed_dir_replicas"])
+    failed_dir_brokers, failed_dir_replicas = _rank_brokers(failed.values)
     flags = PartitionFlags(
         to_lists(counted["replicas"]).lengths.astype(np.int32),
         is_on_down_broker,
+        failed.lengths > 0,
         find_min_isr(counted["topic"], topics, to_numpy(counted["effective_min_isr"], 0).astype(np.int32)),
     )
     is_few = to_flags(counted["online"]) & (flags.factor < flags.min_isr)
@@ -115,6 +119,10 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         replication_factor=_find_median_factor(partitions),
         down_brokers=tuple(down.tolist()),
         down_critical_brokers=_find_down_critical(counted, is_on_down_broker),
+        failed_log_dirs=tuple(_name_failed_dirs(snapshot)),
+        failed_dir_brokers=failed_dir_brokers,
+        failed_dir_replicas=failed_dir_replicas,
+        full_log_dirs=tuple(_name_full_dirs(snapshot)),
         lagging_partitions=lagging.partitions,
         lagging_brokers=lagging.brokers,
         lagging_broker_partitions=lagging.broker_partitions,
@@ -210,6 +218,7 @@ def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -
         few_replica_topic_names=few_names,
         few_min_isr=int(flags.min_isr[is_few].max(initial=0)),
         few_factor=int(flags.factor[is_few].min()) if few else 0,
+        on_failed_dirs=int((is_affected & flags.is_on_failed_dir).sum()),
     )
 
 
@@ -230,15 +239,40 @@ def _find_median_factor(partitions: pa.Table) -> float | None:
 
 
 def _find_lagging(partitions: pa.Table, replicas: _Replicas) -> _LaggingReplicas:
-    """Find the replicas of online partitions that are out of sync although their broker is not down."""
+    """Find the replicas of online partitions that are out of sync although neither broker nor log dir failed."""
     broker, offsets, is_expected, is_down = replicas
-    in_isr = is_in_segment(broker, offsets, *to_lists(partitions["isr"])[:2])
-    lags = is_expected & ~in_isr & ~is_down
+    in_isr, is_failed = (
+        is_in_segment(broker, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "failed_dir_replicas")
+    )
+    lags = is_expected & ~in_isr & ~is_down & ~is_failed
     lags &= to_flags(partitions["online"])[row_of(offsets)]
-    ids, counts = np.unique(broker[lags], return_counts=True)
+    return _LaggingReplicas(int(any_true(lags, offsets).sum()), *_rank_brokers(broker[lags]))
+
+
+def _rank_brokers(of_replicas: Ids) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the brokers of replicas, those with most of them first, and how many each has."""
+    ids, counts = np.unique(of_replicas, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    partition_count = int(any_true(lags, offsets).sum())
-    return _LaggingReplicas(partition_count, tuple(ids[order].tolist()), tuple(counts[order].tolist()))
+    return tuple(ids[order].tolist()), tuple(counts[order].tolist())
+
+
+def _list_log_dirs(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """List the log dirs of brokers that are not down, by broker and path."""
+    down = set(get_down_brokers(snapshot.brokers).tolist())
+    return [row for row in snapshot.log_dirs.to_pylist() if row["broker_id"] not in down]
+
+
+def _name_failed_dirs(snapshot: Snapshot) -> Iterator[str]:
+    for row in _list_log_dirs(snapshot):
+        if row["log_dir_error"] is not None:
+            yield f"{row['log_dir']} of broker {row['broker_id']}"
+
+
+def _name_full_dirs(snapshot: Snapshot) -> Iterator[str]:
+    for row in _list_log_dirs(snapshot):
+        total, usable = row["total_bytes"], row["usable_bytes"]
+        if row["log_dir_error"] is None and total and usable is not None and is_full(total, usable):
+            yield f"{row['log_dir']} of broker {row['broker_id']} ({100 * (total - usable) // total} %)"
 
 
 def _order_topics(topic: pa.Array) -> list[tuple[str, int]]:

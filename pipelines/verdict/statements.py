@@ -79,10 +79,12 @@ def fill_forms(text: str, n: int, **values: object) -> str:
 
 
 BROKER_CHECKS = "log of the replica fetchers, disk, network"  # where a live broker lags
-# How a next step goes on while {brokers} are down. The options select the partitions to repair.
+# How a next step goes on while {brokers} are down, or keep failed disks. The options select the partitions to repair.
+STAY_DOWN = "if broker[|s] {brokers} [stays|stay] down, "
+KEEP_FAILED_DISKS = "if broker[|s] {brokers} must wait for [a new disk|new disks], "
 REPAIR_FIRST = (
-    "; if broker[|s] {brokers} [stays|stay] down, repair {partitions} first: "
-    "kafka-placement plan SOURCE --goal repair {options} --out plan-CLUSTER-repair-{part}"
+    "; {condition}repair {partitions} first: kafka-placement plan SOURCE --goal repair {options} "
+    "--out plan-CLUSTER-repair-{part}"
 )
 _ADD_REPLICAS = (
     "add replicas (a failed disk would lose the only copy): "
@@ -157,6 +159,33 @@ UNDER_MIN_ISR = Statement(
     "{repair}",
     repairs=(ADD_FOR_MIN_ISR, LOWER_FOR_MIN_ISR, WATCH_REPLICAS),
 )
+FAILED_LOG_DIR = Statement(
+    Level.AT_RISK,
+    "Replicas of partitions that count are offline on a live broker: its log dir failed (JBOD).",
+    "{log_dirs} failed: {n} [replica|replicas] on {brokers} [is|are] offline{effect}.",
+    "replace the disk and restart the broker (Kafka uses the log dir again only then){repair}",
+    repairs=(
+        Step(
+            "partitions have several replicas, and as many brokers without a failed log dir are live (median)",
+            ", or move exactly these replicas to other brokers: "
+            "kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
+        ),
+        Step("", ""),
+    ),
+)
+FAILED_LOG_DIR_WITHOUT_EFFECT = Statement(
+    Level.WARNING,
+    "A source shows that a log dir of a broker failed, and no replica of a partition that counts is known to be in it.",
+    "{log_dirs} failed.",
+    "replace the disk and restart the broker",
+)
+FULL_LOG_DIR = Statement(
+    Level.WARNING,
+    "The volume of a log dir is more than 95 % full.",
+    "{log_dirs} [is|are] nearly full. Kafka takes a log dir that is full offline, and puts new replicas into the log "
+    "dir of a broker with the fewest partitions, whatever its free bytes.",
+    "free bytes there, or move replicas to other log dirs or brokers",
+)
 DOWN = Statement(
     Level.AT_RISK,
     "A broker is down, and an under-replicated partition has a replica there. Observers and replicas that are being "
@@ -173,8 +202,9 @@ DOWN_WITHOUT_EFFECT = Statement(
 )
 UNDER_REPLICATED = Statement(
     Level.WARNING,
-    "A replica of an online partition is out of sync, and its broker is not down. Observers and replicas that are "
-    "being added do not count. {brokers} names the brokers with most of them, with their number of partitions.",
+    "A replica of an online partition is out of sync, and neither its broker is down nor its log dir failed. Observers "
+    "and replicas that are being added do not count. {brokers} names the brokers with most of them, with their number "
+    "of partitions.",
     "{n} [partition has|partitions have] replicas that are out of sync on {where}: {brokers}.",
     f"look at these brokers ({BROKER_CHECKS}), and watch the replicas catch up: {_LIST}--under-replicated-partitions",
 )
@@ -199,7 +229,8 @@ BROKER_UNCLEAN = Statement(
     Level.WARNING,
     "The failure of one live broker leads to an unclean election.",
     "Losing {brokers} causes unclean elections that could lose messages in {n} [partition|partitions].",
-    "wait until replicas are in sync, or set unclean.leader.election.enable=false (partitions then go offline instead)",
+    "{restart}wait until replicas are in sync, or set unclean.leader.election.enable=false (partitions then go offline "
+    "instead)",
     "Losing {brokers} causes unclean elections that could lose messages ({worst}{n} [partition|partitions]).",
 )
 BROKER_UNDER_MIN_ISR = Statement(

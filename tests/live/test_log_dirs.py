@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,3 +125,51 @@ def test_a_running_cluster_shows_the_bytes_of_its_volumes(jbod: KafkaCluster, tm
     dirs = [log_dir for broker in json.loads(line)["brokers"] for log_dir in broker["logDirs"]]
     assert len(dirs) == 6
     assert all(log_dir["totalBytes"] > log_dir["usableBytes"] > 0 for log_dir in dirs)
+
+
+def fail_log_dir(cluster: KafkaCluster, broker: int, name: str) -> None:
+    """Put a file in the place of a log dir, and wait until the broker has noticed: root can write to any folder."""
+    log_dir = cluster.nodes[broker].folder / name
+    shutil.rmtree(log_dir)
+    log_dir.write_text("failed")
+    with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
+
+        def has_failed() -> bool:
+            lost = [one for one in admin.describe_log_dirs(broker) if one["error"]]
+            offline = [p for topic in admin.describe_topics()[0] for p in topic.partitions if p.offline]
+            return bool(lost and offline) and all(broker not in p.isr for p in offline)
+
+        wait_until(has_failed, f"broker {broker} does not notice that {name} failed")
+
+
+def test_a_repair_moves_what_a_failed_log_dir_has_lost(tmp_path: Path) -> None:
+    """Brokers that are live lose replicas with a log dir, of which Kafka brings none back before a restart."""
+    cluster = KafkaCluster(tmp_path / "cluster", brokers=4, racks=0, log_dirs=3)
+    try:
+        cluster.start()
+        lists = {p: [(p + i) % 4 + 1 for i in range(3)] for p in range(12)}
+        cluster.create_topics({"orders": (lists, {"min.insync.replicas": "2"})})
+        cluster.wait_until_settled(12)
+        cluster.produce({("orders", p): 10 for p in range(12)})
+        with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
+            (last,) = [one for one in admin.describe_log_dirs(1) if one["log_dir"].endswith("data-3")]
+        lost = {one["partition_index"] for topic in last["topics"] for one in topic["partitions"]}
+        assert lost
+        fail_log_dir(cluster, 1, "data-3")
+        source, plan = f"jbod=kafka://{cluster.bootstrap}", tmp_path / "plan"
+        verdict = call("what-if", source).stdout
+        replicas = f"{len(lost)} replica{'s' if len(lost) > 1 else ''} on broker 1"
+        assert f"AT RISK: log dir {last['log_dir']} of broker 1 failed: {replicas}" in verdict
+        assert "look at these brokers" not in verdict
+        call("plan", source, "--goal", "repair", "--out", str(plan))
+        changes = json.loads((plan / "plan.json").read_text())["changes"]
+        assert {change["partition"] for change in changes} == lost
+        assert all(1 in change["before"] and 1 not in change["after"] for change in changes)
+        call("apply", str(plan), "--bootstrap-server", cluster.bootstrap, "--execute")
+        cluster.wait_until_settled(12)
+        assert "as planned: " in call("apply", str(plan), "--bootstrap-server", cluster.bootstrap, "--verify").stdout
+        after = call("what-if", source).stdout
+        assert f"log dir {last['log_dir']} of broker 1 failed." in after.lower()
+        assert "are offline" not in after
+    finally:
+        cluster.stop()

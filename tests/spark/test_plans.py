@@ -204,7 +204,8 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
         key
         | loads
         | {"topic": "t", "partition": p, "leader": 1, "replicas": [1, 2], "isr": [1, 2]}
-        | {"adding_replicas": None, "removing_replicas": None}
+        | {"adding_replicas": None, "removing_replicas": None, "offline_replicas": None}
+        | {"replica_sizes": [None, None]}
         for p in (0, 1)
     ]
     frames = [

@@ -23,6 +23,7 @@ from pipelines.stages import silver_stages
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.snapshot_findings import find_findings
+from udfs.failures.replica_logs import list_replica_bytes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 IGNORING = TopicDefaults(ignored=("o*", "money"))
@@ -64,6 +65,29 @@ FINDINGS = (
     "Topic: a\tTopicId: BAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 3\tConfigs: \n"
     "Error while executing topic command : org.apache.kafka.common.errors.TimeoutException: timed out\n"
 )
+# Broker 2 has lost what is not in /d2, and lags with topic c, of which no log is shown; /d1 of broker 1 is full.
+_LOGS = [
+    {"partition": f"{topic}-{p}", "size": 5, "offsetLag": 0, "isFuture": False} for topic in "abdef" for p in (0, 1)
+]
+LOG_DIRS = {
+    "version": 1,
+    "brokers": [
+        {"broker": 1, "logDirs": [{"logDir": "/d1", "totalBytes": 900, "usableBytes": 9, "partitions": _LOGS}]},
+        {
+            "broker": 2,
+            "logDirs": [
+                {"logDir": "/d2", "error": None, "partitions": [one for one in _LOGS if one["partition"][-1] == "1"]},
+                {"logDir": "/d3", "error": "org.apache.kafka.common.errors.KafkaStorageException", "partitions": []},
+            ],
+        },
+    ],
+}
+FAILED_DISK = "".join(
+    f"Topic: {topic}\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: \n"
+    f"\tTopic: {topic}\tPartition: 0\tLeader: 1\tReplicas: 2,1\tIsr: 1\n"
+    f"\tTopic: {topic}\tPartition: 1\tLeader: 2\tReplicas: 2,1\tIsr: 2,1\n"
+    for topic in "abcdef"
+)
 # Whole clusters as {file: text}, with enough topics for every shard to have some.
 ODD_CLUSTERS = {
     "list-with-a-gap": {"brokers.csv": "id,port\n1,1\n2,2\nthree,3\n", "describe.txt": DESCRIBE},
@@ -74,6 +98,7 @@ ODD_CLUSTERS = {
         "describe.txt": FINDINGS,
         "brokers.csv": "id,host\n1,k1\n2,k2\n2,k3\n",
     },
+    "failed-disk": {"describe.txt": FAILED_DISK, "log-dirs.json": json.dumps(LOG_DIRS)},
     "removed-not-listed": {"model.json": json.dumps(MODEL)},
     "state-without-assignment": {"dump.jsonl": STATES},
     "unknown-state": {
@@ -123,6 +148,7 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         "brokers": brokers,
         "topics": silver_stages.topics(merged, IGNORING),
         "partitions": silver_stages.partitions(merged, brokers, KAFKA_DEFAULTS),
+        "log_dirs": silver_stages.log_dirs(merged, silver_stages.replicas(merged, brokers)),
         "quarantine": silver_stages.quarantine(merged, raw),
         "warnings": silver_stages.warnings(merged),
         "conflicts": silver_stages.conflicts(merged, brokers),
@@ -137,6 +163,8 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         topics = local.topics.append_column(IGNORED, IGNORING.find_ignored(local.topics["topic"]))
         assert_same(found["topics"], cluster, topics.to_pylist())
         partitions = add_health(local.partitions, local.topics, local.brokers, KAFKA_DEFAULTS)
+        for name, values in list_replica_bytes(partitions).items():
+            partitions = partitions.append_column(name, values)
         assert_same(found["partitions"], cluster, partitions.to_pylist())
         assert_same(found["quarantine"], cluster, local.quarantined)
         assert_same(found["warnings"], cluster, local.warnings.drop_columns(["record_number"]).to_pylist())

@@ -19,6 +19,7 @@ from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, 
 from udfs.arrow.columns import table_of
 from udfs.failures.disk_limits import DiskCapacities
 from udfs.failures.scenarios import ScenarioKind
+from udfs.failures.volumes import number_row_volumes
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -112,8 +113,8 @@ def _read_disks(
 ) -> dict[tuple[int, str], _Disk]:
     """Return the disks of live brokers by broker and log dir; "" = all of a broker, where a log dir is unknown."""
     disks: dict[tuple[int, str], _Disk] = {}
-    seen = set[tuple[object, ...]]()
-    for row in volumes.to_pylist():
+    seen, rows = set[int](), volumes.to_pylist()
+    for row, volume in zip(rows, number_row_volumes(rows), strict=True):
         broker, path = row["broker_id"], row["log_dir"] or ""
         if broker not in racks or row["log_dir_error"] is not None:
             continue
@@ -124,9 +125,9 @@ def _read_disks(
             disks[broker, path] = _Disk(limit, used)
         elif total is None or usable is None:
             disks[broker, path] = _Disk(np.nan, used)
-        elif (broker, total, usable) not in seen:  # equal to the byte: log dirs on one volume, which counts once
+        elif volume not in seen:  # log dirs on one volume, which counts once
             disks[broker, path] = _Disk(float(total), float(total - usable))
-            seen.add((broker, total, usable))
+            seen.add(volume)
         else:
             disks[broker, path] = _NO_DISK
     for broker in racks:

@@ -5,11 +5,20 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from udfs.failures.volumes import number_row_volumes
+
 DiskCapacities = Mapping[tuple[int, str], float]  # bytes by broker and log dir; "" = all log dirs of the broker
 _FILE, _VOLUMES = "capacity.file", "silver.log_dirs"
 UNKNOWN_DISK = "add disk_bytes to capacity.file, or set plans.broker_bytes"
 UNKNOWN_LOG_DIR = "add a row with its log_dir and disk_bytes to capacity.file"
 SHARED_VOLUME = "another log dir is on the same volume: see the broker"
+
+FULL_RATIO = 0.95  # used share of a volume from which it counts as full; the default of capacity.max_disk_ratio
+
+
+def is_full(total_bytes: float, usable_bytes: float) -> bool:
+    """Return whether a volume counts as full."""
+    return total_bytes - usable_bytes > FULL_RATIO * total_bytes
 
 
 class DiskLimit(NamedTuple):
@@ -32,8 +41,9 @@ def find_disk_limits(
     """Return the limits of brokers (log dir None), and of the online log dirs of those that have several.
 
     The bytes of a broker are those of its own row in a file of capacities, else of its online log dirs together, else
-    broker_bytes. Those of a log dir are the bytes of its row, else what is usable of its volume. Log dirs whose volumes
-    have the same bytes, total and usable, are on one volume.
+    broker_bytes. Those of a log dir are the bytes of its row, else what is usable of its volume; of a volume that
+    several share, the part by which its logs can grow if all log dirs on it grow alike. Where all of a broker's log
+    dirs are on one volume, the broker has the limit.
 
     Args:
         brokers: Ids of brokers.
@@ -62,12 +72,17 @@ def find_disk_limits(
 def _find_log_dir_limit(row: dict[str, Any], online: list[dict[str, Any]], own: Mapping[str, float]) -> DiskLimit:
     if (limit := own.get(row["log_dir"])) is not None:
         return DiskLimit(limit, None, _FILE)
-    volume = _get_volume(row)
-    if volume[1] is None:
+    if row["usable_bytes"] is None:
         return DiskLimit(None, None, UNKNOWN_LOG_DIR)
-    if [_get_volume(other) for other in online].count(volume) > 1:
+    volumes = number_row_volumes(online)
+    beside = [other for other, volume in zip(online, volumes, strict=True) if volume == volumes[online.index(row)]]
+    free = float(min(other["usable_bytes"] for other in beside))
+    if len(beside) == 1:
+        return DiskLimit(None, free, _VOLUMES)
+    sizes = [other["used_bytes"] for other in beside]
+    if len(beside) == len(online) or None in sizes or not sum(sizes):
         return DiskLimit(None, None, SHARED_VOLUME)
-    return DiskLimit(None, float(volume[1]), _VOLUMES)
+    return DiskLimit(None, free * row["used_bytes"] / sum(sizes), f"{_VOLUMES}: its part of a shared volume")
 
 
 def _find_broker_limit(online: list[dict[str, Any]], own: Mapping[str, float]) -> DiskLimit | None:
@@ -77,14 +92,13 @@ def _find_broker_limit(online: list[dict[str, Any]], own: Mapping[str, float]) -
     if own and not of_volumes:  # all of them, or no source shows any
         return DiskLimit(sum(own[row["log_dir"]] for row in online) or sum(own.values()), None, _FILE)
     of_file = [row for row in online if row["log_dir"] in own]
-    usable = [usable for _, usable in {_get_volume(row) for row in of_volumes}]
+    free: dict[int, float | None] = {}
+    for row, volume in zip(of_volumes, number_row_volumes(of_volumes), strict=True):
+        usable = row["usable_bytes"]
+        free[volume] = usable if usable is None else min(usable, free.get(volume) or usable)
+    usable = list(free.values())
     usable += [None if row["used_bytes"] is None else own[row["log_dir"]] - row["used_bytes"] for row in of_file]
-    known = [free for free in usable if free is not None]
+    known = [each for each in usable if each is not None]
     if not known or len(known) < len(usable):
         return None
     return DiskLimit(None, float(sum(known)), f"{_FILE} and {_VOLUMES}" if of_file else _VOLUMES)
-
-
-def _get_volume(row: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Return the total and the usable bytes of the volume of a log dir."""
-    return row["total_bytes"], row["usable_bytes"]

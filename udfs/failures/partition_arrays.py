@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT
 from udfs.arrow.columns import to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, offsets_of, position_of, row_of
+from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kernels.election import (
     MAX_REPLICAS,
     NO_BROKER,
@@ -22,6 +23,7 @@ from udfs.failures.kernels.election import (
     PartitionGroup,
     elect_leaders,
 )
+from udfs.failures.replica_logs import list_replica_bytes
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.placement.kernels.java_util import scramble_seeds
@@ -49,7 +51,9 @@ PARTITIONS = pa.schema(
         ("leader", INT),
         ("isr", INTS),
         ("elr", INTS),
+        ("offline_replicas", INTS),
         ("lags", pa.list_(LONG)),  # messages, by position of the replica; empty = not known
+        ("replica_sizes", pa.list_(LONG)),  # by position of the replica; null = not known
         *_LOADS,
     ]
 )
@@ -73,7 +77,9 @@ def select_partitions(partitions: pa.Table) -> pa.Table:
     lags = pa.ListArray.from_arrays(
         pa.array(offsets_of(to_numpy(pc.list_value_length(logs))), INT), pc.struct_field(logs.flatten(), "offset_lag")
     )
-    return pa.table({name: lags if name == "lags" else known[name] for name in PARTITIONS.names}).cast(PARTITIONS)
+    columns = {"lags": lags, "replica_sizes": list_replica_bytes(known)["replica_sizes"]}
+    table = pa.table({name: columns[name] if name in columns else known[name] for name in PARTITIONS.names})
+    return table.cast(PARTITIONS)
 
 
 class TopicShard(NamedTuple):
@@ -92,6 +98,7 @@ class Placement(NamedTuple):
     rows: Ints  # int64 (t + 1), the partitions of each topic of the shard
     out_rate: Floats  # (p), bytes per second out; NaN = not known
     known: Ints  # int64 (3), partitions of known size, bytes in and bytes out
+    replica_bytes: Ints  # int64 (r), bytes of each replica; UNKNOWN = not known
 
 
 def find_indices(ids: Ids, brokers: Ids) -> Ids:
@@ -112,8 +119,12 @@ def _make_placement(
     replicas: tuple[Ints, Ids, Bools, Bools, Ints],
     leader: Ids,
     loads: tuple[Ints, Floats],
+    replica_bytes: Ints | None = None,
 ) -> Placement:
-    """Make the placement of partitions of these topics (by index). replicas: the first fields of PartitionGroup."""
+    """Make the placement of partitions of these topics (by index). replicas: the first fields of PartitionGroup.
+
+    replica_bytes: as in Placement; None = each replica is as large as its partition.
+    """
     size, rates = loads
     rules = TopicDefaults(cap_min_insync_replicas=shard.cluster.caps_min_isr)
     by_topic = to_numpy(shard.topics["min_insync_replicas"], 1).astype(np.int32)
@@ -123,7 +134,8 @@ def _make_placement(
     group = PartitionGroup(*replicas, leader, min_isr, unclean, size, rate, counted)
     known = np.array([(size != UNKNOWN).sum(), *(~np.isnan(rates)).sum(axis=0)], dtype=np.int64)
     rows = offsets_of(np.bincount(topic, minlength=shard.topics.num_rows))
-    return Placement(group, rows, np.ascontiguousarray(rates[:, 1]), known)
+    replica_bytes = size[row_of(replicas[0])] if replica_bytes is None else replica_bytes
+    return Placement(group, rows, np.ascontiguousarray(rates[:, 1]), known, replica_bytes)
 
 
 def find_electable(
@@ -140,15 +152,23 @@ def group_observed(shard: TopicShard) -> Placement:
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(shard.topics["topic"]))
     replicas, offsets, _ = to_lists(partitions["replicas"])
     in_isr, in_elr = find_electable(partitions, replicas, offsets, shard.cluster.unknown)
-    lags = to_array(partitions["lags"])
-    lag_offsets = offsets_of(to_numpy(pc.list_value_length(lags)))
-    lag = np.full(len(replicas), UNKNOWN, dtype=np.int64)
-    has_lags = np.diff(lag_offsets) == np.diff(offsets)
-    lag[has_lags[row_of(offsets)]] = to_numpy(lags.flatten(), UNKNOWN)[has_lags[row_of(lag_offsets)]]
+    lag, sizes = (_align(partitions[name], offsets) for name in ("lags", "replica_sizes"))
     ids = np.array(shard.cluster.ids, dtype=np.int32)
     leader = find_indices(ids, to_numpy(partitions["leader"], NO_BROKER))
-    by_replica = (offsets, find_indices(ids, replicas), in_isr, in_elr, lag)
-    return _make_placement(shard, to_numpy(at_topic).astype(np.int64), by_replica, leader, _read_loads(partitions))
+    failed = find_failed_dir_replicas(partitions, np.setdiff1d(ids, shard.cluster.unknown))
+    broker = np.where(failed, NO_BROKER, find_indices(ids, replicas)).astype(np.int32)
+    by_replica, topic = (offsets, broker, in_isr, in_elr, lag), to_numpy(at_topic).astype(np.int64)
+    return _make_placement(shard, topic, by_replica, leader, _read_loads(partitions), sizes)
+
+
+def _align(column: pa.ChunkedArray, offsets: Ints) -> Ints:
+    """Return the values of lists by replica: int64 (r), UNKNOWN where null, or where a list is of another length."""
+    lists = to_array(column)
+    list_offsets = offsets_of(to_numpy(pc.list_value_length(lists)))
+    values = np.full(int(offsets[-1]), UNKNOWN, dtype=np.int64)
+    is_full = np.diff(list_offsets) == np.diff(offsets)
+    values[is_full[row_of(offsets)]] = to_numpy(lists.flatten(), UNKNOWN)[is_full[row_of(list_offsets)]]
+    return values
 
 
 def truncate_replicas(group: PartitionGroup) -> PartitionGroup:

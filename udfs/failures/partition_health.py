@@ -8,6 +8,7 @@ import pyarrow as pa
 from udfs.arrow.column_declarations import FLAG, INT, INTS, column
 from udfs.arrow.columns import to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, is_in_segment, offsets_of, row_of
+from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, Bools, Ids, Ints, PartitionGroup
 from udfs.failures.partition_arrays import elect_after, find_electable
 
@@ -47,6 +48,11 @@ HEALTH_COLUMNS: tuple[pa.Field, ...] = (
         INTS,
         "brokers whose failure leaves it online, but takes it below effective_min_isr; empty also if it is below now",
     ),
+    column(
+        "failed_dir_replicas",
+        INTS,
+        "replicas in failed log dirs of live brokers: they cannot catch up until the disk is replaced",
+    ),
 )
 
 
@@ -56,6 +62,11 @@ class LiveBrokerRacks(NamedTuple):
     ids: Ids  # int32 (n)
     rack: Ids  # int32 (n), number of the rack; UNKNOWN = not known
     unknown: Ids  # int32, those of ids that nothing shows to be live, so that none is elected from an ELR
+
+    @property
+    def known(self) -> Ids:
+        """Those that a source shows to be live: int32."""
+        return np.setdiff1d(self.ids, self.unknown)
 
 
 class TopicRules(NamedTuple):
@@ -74,12 +85,13 @@ def number_racks(racks: list[str | None]) -> Ids:
 def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRules) -> dict[str, pa.Array]:
     """Return HEALTH_COLUMNS of p partitions.
 
-    partitions: columns replicas, isr, elr, leader, observers, adding_replicas.
+    partitions: columns replicas, isr, elr, leader, observers, adding_replicas, offline_replicas.
     """
     broker, offsets, is_placed = to_lists(partitions["replicas"])
     in_isr, in_elr = find_electable(partitions, broker, offsets, brokers.unknown)
     leader = to_numpy(partitions["leader"], NO_BROKER).astype(np.int32)
-    is_live, row = np.isin(broker, brokers.ids), row_of(offsets)
+    failed = find_failed_dir_replicas(partitions, brokers.known)
+    is_live, row = np.isin(broker, brokers.ids) & ~failed, row_of(offsets)
     leads = is_live & (broker == leader[row])
     online = any_true(leads, offsets)
     in_sync = np.bincount(row[is_live & in_isr], minlength=len(leader))
@@ -97,7 +109,7 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
     # Whoever takes over from the only in-sync replica is the whole ISR then, which has as many replicas as before.
     at_minimum = online & (in_sync == rules.min_isr)
     critical = is_live & in_isr & at_minimum[row] & ~(leads & (in_sync == 1)[row])
-    critical_offsets = offsets_of(count_true(critical, offsets))
+    critical_offsets, failed_offsets = (offsets_of(count_true(mask, offsets)) for mask in (critical, failed))
     return {
         "online": pa.array(online, mask=~is_placed),
         "under_replicated": pa.array(
@@ -109,6 +121,7 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
         "rack_successor": pa.array(rack_successor, mask=~online | (leader_rack == UNKNOWN)),
         "effective_min_isr": pa.array(rules.min_isr, mask=~is_placed),
         "min_isr_critical_brokers": to_list_array(RaggedLists(broker[critical], critical_offsets, is_placed)),
+        "failed_dir_replicas": to_list_array(RaggedLists(broker[failed], failed_offsets, is_placed)),
     }
 
 

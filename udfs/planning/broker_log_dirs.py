@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from udfs.arrow.columns import to_array, to_lists, to_numpy
 from udfs.arrow.ragged import offsets_of, row_of
+from udfs.failures.replica_logs import take_logs
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment
 
 ANY = -1  # the broker chooses the log dir, or it is unknown
@@ -99,11 +100,8 @@ def _find_logs(model: ClusterModel, partitions: pa.Table, names: pa.Array) -> tu
     """Find the log dir and the size of each replica of the model. names: broker id and path of each log dir."""
     placed = partitions.filter(pc.is_valid(partitions["replicas"]))
     placed = placed.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
-    replicas, logs = to_lists(placed["replicas"]), to_array(placed["logs"])
+    replicas, log = to_lists(placed["replicas"]), take_logs(placed)
     row = row_of(replicas.offsets)
-    count = to_numpy(pc.list_value_length(logs)).astype(np.int64)
-    at = (np.cumsum(count) - count)[row] + np.arange(len(row)) - replicas.offsets[:-1][row]
-    log = logs.flatten().take(pa.array(at, mask=count[row] == 0))
     path, size = pc.struct_field(log, "log_dir"), pc.struct_field(log, "size_bytes")
     key = pc.binary_join_element_wise(pc.cast(pa.array(replicas.values), pa.string()), path, "\0")
     is_known = pc.and_(pc.is_valid(key), pc.is_valid(size))

@@ -196,7 +196,7 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
         return None if values is None else values[slots]
 
     leader = None if model.leader is None else np.where(model.leader >= 0, place[model.leader], -1)[rows]
-    source = take(model.source_replicas)
+    source, barred = take(model.source_replicas), take(model.barred)
     part = replace(
         model,
         **{name: getattr(model, name)[brokers] for name in ("broker_ids", "live")},
@@ -210,6 +210,9 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
         source_replicas=None if source is None else place[source],
         leader=None if leader is None else leader.astype(np.int32),
         in_sync=take(model.in_sync),
+        failed=take(model.failed),
+        barred=None if barred is None else np.where(barred >= 0, place[barred], -1).astype(np.int32),
+        replica_size=take(model.replica_size),
         unrated=None if model.unrated is None else model.unrated[rows],
         topic_factor=None if model.topic_factor is None else model.topic_factor[rows],
         log_dirs=None,  # those of all sets are chosen together

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -13,9 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.columns import to_flags
-from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
+from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
+from udfs.failures.failed_log_dirs import find_failed_dir_replicas
+from udfs.failures.replica_logs import list_known_sizes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.certificates import Certificate
+from udfs.planning.freeze_reasons import FREE, FreezeReason
 from udfs.plurals import join_names
 
 if TYPE_CHECKING:
@@ -26,69 +28,20 @@ Int32s = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-_EXPLANATIONS = (
-    "",
-    "its topic is excluded",
-    "it is being reassigned",
-    "its topic is being deleted",
-    "none of its in-sync replicas is on a live broker",
-    "it has a replica on a down broker, which Kafka's tools reject: repair it first",
-    "its topic is ignored",
-    "a replica is outside of its broker set",
-    "too few live brokers can hold its replicas",
-    "it has more in-sync replicas than its topic's replication factor: set that first (--goal rf)",
-)
-_EXPLANATIONS_OF_SEVERAL = (
-    "",
-    "their topics are excluded",
-    "they are being reassigned",
-    "their topics are being deleted",
-    "none of their in-sync replicas is on a live broker",
-    "they have a replica on a down broker, which Kafka's tools reject: repair them first",
-    "their topics are ignored",
-    "replicas are outside of their broker sets",
-    "too few live brokers can hold their replicas",
-    "they have more in-sync replicas than the replication factors of their topics: set these first (--goal rf)",
-)
+__all__ = ["FREE", "FreezeReason"]  # for those that also need the model
+
 # Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
 MAX_REASONS = 30_000
-
-
-class FreezeReason(IntEnum):
-    """Why a partition stays as it is, whatever the goal: the codes in ClusterModel.frozen."""
-
-    FREE = 0
-    EXCLUDED = 1
-    IN_FLIGHT = 2
-    DELETED = 3
-    OFFLINE = 4
-    DOWN_REPLICA = 5
-    IGNORED = 6
-    OUTSIDE_SET = 7
-    FEW_BROKERS = 8
-    EXTRA_REPLICAS = 9
-
-    @property
-    def explanation(self) -> str:
-        """Return the reason in words; empty for FREE."""
-        return _EXPLANATIONS[self]
-
-    def explain(self, partitions: int) -> str:
-        """Return the reason in words for so many partitions."""
-        return _EXPLANATIONS[self] if partitions == 1 else _EXPLANATIONS_OF_SEVERAL[self]
-
-
-FREE = FreezeReason.FREE
 
 
 class ReplicaLists(Protocol):
     """Replica lists: offsets, int64 (p + 1), and replicas, int32 (r), as in ClusterModel."""
 
     @property
-    def offsets(self) -> Ints: ...  # noqa: D102
+    def offsets(self) -> Ints: ...
 
     @property
-    def replicas(self) -> Int32s: ...  # noqa: D102
+    def replicas(self) -> Int32s: ...
 
 
 @dataclass(frozen=True)
@@ -124,6 +77,9 @@ class ClusterModel:
     # int64 (p), the replication factor of the partition's topic; None = as many replicas as each partition has
     topic_factor: Ints | None = None
     caps_min_isr: bool = True  # Whether min.insync.replicas counts only up to the number of replicas
+    failed: Flags | None = None  # bool (r), replicas in failed log dirs of live brokers; None = none
+    barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
+    replica_size: Floats | None = None  # float64 (r), bytes of each replica, see measure_replicas; None = as `size`
 
     @property
     def brokers(self) -> int:
@@ -158,10 +114,24 @@ class ClusterModel:
         return row_of(self.offsets)
 
     @property
+    def in_failed_dir(self) -> Flags:
+        """Return which replicas are in failed log dirs of live brokers: bool (r)."""
+        return np.zeros(len(self.replicas), dtype=np.bool_) if self.failed is None else self.failed
+
+    @property
+    def is_usable(self) -> Flags:
+        """Return which replicas can be in sync: on live brokers, and not in failed log dirs: bool (r)."""
+        return self.live[self.replicas] & ~self.in_failed_dir
+
+    @property
     def is_in_sync(self) -> Flags:
         """Return whether each replica is in sync on a live broker: bool (r)."""
-        live = self.live[self.replicas]
-        return live if self.in_sync is None else live & self.in_sync
+        return self.is_usable if self.in_sync is None else self.is_usable & self.in_sync
+
+    @property
+    def barred_brokers(self) -> Int32s:
+        """Return a broker for each replica that may not get its partition, or -1: int32 (r)."""
+        return np.full(len(self.replicas), -1, dtype=np.int32) if self.barred is None else self.barred
 
     @property
     def source_order(self) -> Int32s:
@@ -181,8 +151,8 @@ class ClusterModel:
     def _live_replica(self, position: int) -> Ints:
         brokers = np.full(self.partitions, -1, dtype=np.int64)
         rows = np.flatnonzero(self.factor > position)
-        broker = self.replicas[self.offsets[:-1][rows] + position]
-        brokers[rows] = np.where(self.live[broker], broker, -1)
+        at = self.offsets[:-1][rows] + position
+        brokers[rows] = np.where(self.is_usable[at], self.replicas[at], -1)
         return brokers
 
     @property
@@ -219,6 +189,17 @@ class ClusterModel:
         """Find the replicas (bool, r) of the lists that must be copied, as their broker does not hold the partition."""
         return np.logical_not(is_in_segment(lists.replicas, lists.offsets, self.replicas, self.offsets))
 
+    def measure_bytes(self, row: Ints, brokers: Int32s | Ints) -> Floats:
+        """Return the bytes of replicas: of those that brokers hold, else of copies. row, brokers: of each, int64."""
+        if self.replica_size is None:
+            return self.size[row]
+        own = self.row * self.brokers + self.replicas
+        order = np.argsort(own)
+        key = row * self.brokers + brokers
+        at = np.minimum(np.searchsorted(own, key, sorter=order), max(len(own) - 1, 0))
+        is_own = own[order][at] == key if len(own) else np.zeros(len(key), dtype=np.bool_)
+        return np.where(is_own, self.replica_size[order][at], self.size[row])
+
     def find_eligible_leaders(self, may_lead: Flags | None) -> Flags:
         """Find the brokers (bool, n) that may lead: live, not draining, and in `may_lead` (bool, n) if that is set."""
         eligible: Flags = self.live & ~self.draining
@@ -241,8 +222,13 @@ class ClusterModel:
         np.fill_diagonal(loads, 0)
         return loads
 
+    def sum_bytes(self, lists: ReplicaLists) -> Floats:
+        """Sum the bytes that each broker holds with these lists, by what its own logs have now: float64 (n)."""
+        size = self.measure_bytes(row_of(lists.offsets), lists.replicas)
+        return np.asarray(np.bincount(lists.replicas, size, self.brokers), dtype=np.float64)
+
     def sum_disk(self, lists: ReplicaLists) -> Floats:
-        """Sum the bytes of the replicas that each broker has by these lists: float64 (n)."""
+        """Sum the bytes of each broker by these lists as planners compare them, all replicas as large as leaders."""
         load = np.bincount(lists.replicas, self.size[row_of(lists.offsets)], self.brokers)
         return np.asarray(load, dtype=np.float64)
 
@@ -265,8 +251,13 @@ class ClusterModel:
 
     def with_lists(self, offsets: Ints, replicas: Int32s) -> ClusterModel:
         """Return the same cluster with other replica lists."""
-        moved = replace(self, offsets=offsets, replicas=replicas, log_dirs=None)
-        return replace(moved, source_replicas=None, leader=None, in_sync=None)
+        size = None if self.replica_size is None else self.measure_bytes(row_of(offsets), replicas)
+        failed = self.failed
+        if failed is not None:
+            lost = self.replicas[failed], offsets_of(count_true(failed, self.offsets))
+            failed = is_in_segment(replicas, offsets, *lost)
+        moved = replace(self, offsets=offsets, replicas=replicas, replica_size=size, failed=failed)
+        return replace(moved, log_dirs=None, source_replicas=None, leader=None, in_sync=None, barred=None)
 
     def with_broker(self, id_: int, rack: int) -> ClusterModel:
         """Return the cluster with one more live, empty broker, whose id is the largest."""
@@ -333,6 +324,9 @@ def build_model(
     if len(ids) and (replicas.max() >= len(broker_ids) or (broker_ids[replicas] != ids).any()):
         raise ValueError("a replica is on a broker that is not among the brokers")
     assert not has_repeat(replicas, offsets).any()
+    known_live = _array(brokers.filter(pa.array(to_flags(brokers["live"])))["broker_id"], 0)
+    failed, replica_size = find_failed_dir_replicas(placed, known_live), list_known_sizes(placed)
+    is_usable = live[replicas] & ~failed
     leader = None
     row = row_of(offsets)
     not_leader = np.zeros(len(ids), dtype=np.bool_)
@@ -343,17 +337,18 @@ def build_model(
         leader[(leader == len(broker_ids)) | (np.append(broker_ids, -1)[leader] != leader_ids)] = -1
         down_first = np.zeros(len(offsets) - 1, dtype=np.bool_)
         has_replicas = offsets[1:] > offsets[:-1]
-        down_first[has_replicas] = ~live[replicas[offsets[:-1][has_replicas]]]
+        down_first[has_replicas] = ~is_usable[offsets[:-1][has_replicas]]
         not_leader = down_first[row] & (replicas != leader[row])
     in_sync = None
     if "isr" in placed.column_names:
         isr = _combine(placed["isr"])
         isr_offsets = offsets_of(_array(pc.list_value_length(isr), 0).astype(np.int64))
         in_sync = is_in_segment(ids, offsets, _array(isr.flatten(), 0).astype(np.int32), isr_offsets)
-    # Stable: live replicas keep their order among themselves, and so do down ones.
-    order = np.lexsort((np.arange(len(ids)), not_leader, ~live[replicas], row))
+    # Stable: live replicas keep their order among themselves, and so do those that cannot be in sync.
+    order = np.lexsort((np.arange(len(ids)), not_leader, ~is_usable, row))
     source_replicas, replicas = replicas, replicas[order]
     in_sync = None if in_sync is None else in_sync[order]
+    is_usable, failed = is_usable[order], failed[order]
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
     if "caps_min_isr" in brokers.column_names:
@@ -366,11 +361,11 @@ def build_model(
     counted_topics = defaults.find_counted(topics)[_array(at_name, 0)]
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
     # A partition without a leader has no source of copies: none of its replicas in the ISR is live.
-    is_source = live[replicas] if in_sync is None else live[replicas] & in_sync
+    is_source = is_usable if in_sync is None else is_usable & in_sync
     leads = np.zeros(len(frozen), dtype=np.bool_)
     if leader is not None:
         leads[leader >= 0] = live[leader[leader >= 0]]
-    frozen[~any_true(is_source, offsets) & ~leads | ~any_true(live[replicas], offsets)] = FreezeReason.OFFLINE
+    frozen[~any_true(is_source, offsets) & ~leads | ~any_true(is_usable, offsets)] = FreezeReason.OFFLINE
     frozen[to_flags(defaults.find_ignored(placed["topic"]))] = FreezeReason.IGNORED
     excluded = pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))
     frozen[np.asarray(excluded)] = FreezeReason.EXCLUDED
@@ -389,9 +384,10 @@ def build_model(
     is_null = [np.asarray(pc.is_null(column)) for column in loads[1:]]
     unrated = is_null[0] & known[1] | is_null[1] & known[2]
     state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, unrated, fetching)
-    return ClusterModel(
-        *lists, size, rate_in, rate_out, known, *state, None, topic_factor, defaults.cap_min_insync_replicas
-    )
+    model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
+    own_sizes = None if replica_size is None else replica_size[order]
+    model = replace(model, failed=failed if failed.any() else None, replica_size=own_sizes)
+    return replace(model, topic_factor=topic_factor, caps_min_isr=defaults.cap_min_insync_replicas)
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -27,7 +27,7 @@ def find_disk_growth(execution: PlanExecution) -> tuple[DiskGrowth, ...]:
     model = execution.model
     if not model.known[0] or not execution.waves.waves:
         return ()
-    before = model.sum_disk(model)
+    before = model.sum_bytes(model)
     after = before + np.cumsum(_sum_changes(execution), axis=0)
     started = np.concatenate([before[None, :], after[:-1]])
     peak = (started + measure_copy_loads(model, execution.waves).received).max(axis=0)
@@ -54,7 +54,7 @@ def _sum_changes(execution: PlanExecution) -> Floats:
 
     def sum_bytes(wave: Ints, row: Ints, brokers: Ints) -> Floats:
         cells = wave * model.brokers + brokers
-        loads = np.bincount(cells, model.size[row], (waves.waves + 1) * model.brokers)
+        loads = np.bincount(cells, model.measure_bytes(row, brokers), (waves.waves + 1) * model.brokers)
         return np.asarray(loads, dtype=np.float64).reshape(-1, model.brokers)[:-1]
 
     lists, current = waves.replicas.astype(np.int64), model.replicas.astype(np.int64)

@@ -72,18 +72,27 @@ def elect_preferred_leaders(model: ClusterModel, proposal: ProposedAssignment) -
     successor = np.where(first >= 0, proposal.replicas[first], old_leader)
     leader = np.where(~reassigned | keeps | (old_leader < 0), old_leader, successor)
 
-    votes = (preferred != leader) & (reassigned | np.isin(model.frozen, (FREE, FreezeReason.DOWN_REPLICA)))
+    votes = (preferred != leader) & (
+        reassigned | np.isin(model.frozen, (FREE, FreezeReason.DOWN_REPLICA, FreezeReason.FAILED_DIR))
+    )
     elected, out_of_sync = votes & ready, votes & model.live[preferred] & ~ready
     return PreferredElections(np.where(elected, preferred, leader), preferred, elected, out_of_sync)
 
 
 def lead_lists(model: ClusterModel, leader: Ints) -> ClusterModel:
     """Return the cluster with the leader (int64, p) first in each list; without a leader, a down replica."""
-    first = np.where(model.live[model.replicas], 1, 0)
+    first = np.where(model.is_usable, 1, 0)
     row = model.row
     first = np.where(leader[row] >= 0, model.replicas != leader[row], first)
     order = np.lexsort((np.arange(len(row)), first, row))
-    return replace(model, replicas=model.replicas[order], source_replicas=None, leader=None, in_sync=None)
+    failed, size = model.failed, model.replica_size
+    ordered = replace(
+        model,
+        replicas=model.replicas[order],
+        failed=None if failed is None else failed[order],
+        replica_size=None if size is None else size[order],
+    )
+    return replace(ordered, source_replicas=None, leader=None, in_sync=None)
 
 
 def _in_sync_lists(model: ClusterModel) -> tuple[Int32s, Ints]:

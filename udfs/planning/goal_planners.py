@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true
+from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.annealing.balance_plan import plan_balance
 from udfs.planning.broker_sets import plan_in_sets
 from udfs.planning.certificates import CopyCertificate
@@ -17,6 +17,7 @@ from udfs.planning.constraints import (
     select_target_brokers,
 )
 from udfs.planning.elections import find_in_sync_replicas
+from udfs.planning.failed_dirs import plan_around_failed_dirs, split_failed_dirs
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
@@ -39,30 +40,42 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     if request.goal not in GOALS:
         raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
     frozen, plan = freeze_partitions_on_down_brokers(model, request), GOALS[request.goal].plan
-    if request.broker_sets and request.goal != "log-dirs":  # log dirs are of one broker each
-        proposal = plan_in_sets(frozen, request, make_plan)
-    else:
-        proposal = plan_in_levels(frozen, request, plan) if request.rack_separator else plan(frozen, request)
+
+    def plan_model(part: ClusterModel, own: PlanRequest) -> ProposedAssignment:
+        if own.broker_sets and own.goal != "log-dirs":  # log dirs are of one broker each
+            return plan_in_sets(part, own, make_plan)
+        return plan_in_levels(part, own, plan) if own.rack_separator else plan(part, own)
+
+    repairs = request.goal == "repair"
+    proposal = plan_around_failed_dirs(frozen, request, plan_model) if repairs else plan_model(frozen, request)
     return choose_log_dirs(model, proposal)
 
 
 def freeze_partitions_on_down_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:
-    """Freeze the partitions with a replica on a down broker, unless the plan takes all their replicas off such ones.
+    """Freeze the partitions with a replica on a down broker or in a failed log dir, unless the plan takes all off.
 
     For a repair, freeze those with too few brokers, or with more in-sync replicas than their topic should have.
     """
-    if request.goal == "rf":
-        return model  # it takes the partitions that it changes off brokers that are down
+    if request.goal == "rf":  # it takes the partitions that it changes off brokers that are down
+        failed = any_true(model.in_failed_dir, model.offsets) & (model.frozen == FREE)
+        usable = count_true(model.is_usable, model.offsets)
+        failed &= usable < (request.factor or 0)  # else it drops what is in a failed log dir
+        return replace(model, frozen=np.where(failed, FreezeReason.FAILED_DIR, model.frozen).astype(np.int8))
     if request.goal == "repair":
-        obstacles = find_repair_obstacles(model, request)
+        obstacles = find_repair_obstacles(split_failed_dirs(model)[0], request)
         return replace(model, frozen=np.where(obstacles, obstacles, model.frozen)) if obstacles.any() else model
     leaving = [old for old, _ in request.replacements]
     if request.goal == "drain":
         leaving += select_target_brokers(model, request)
-    stays_down = ~model.live & ~np.isin(model.broker_ids, np.asarray(leaving, dtype=np.int64))
-    down = any_true(stays_down[model.replicas], model.offsets) & (model.frozen == FREE)
-    frozen = np.where(down, FreezeReason.DOWN_REPLICA, model.frozen).astype(np.int8)
-    return replace(model, frozen=frozen) if down.any() else model
+    stays = ~np.isin(model.broker_ids, np.asarray(leaving, dtype=np.int64))[model.replicas]
+    frozen = model.frozen
+    for reason, is_bad in (
+        (FreezeReason.DOWN_REPLICA, ~model.live[model.replicas]),
+        (FreezeReason.FAILED_DIR, model.in_failed_dir),
+    ):
+        bad = any_true(stays & is_bad, model.offsets) & (frozen == FREE)
+        frozen = np.where(bad, reason, frozen).astype(np.int8)
+    return replace(model, frozen=frozen) if (frozen != model.frozen).any() else model
 
 
 def plan_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:

@@ -37,6 +37,8 @@ PARTITIONS = pa.schema(
         ("isr", _INTS),
         ("adding_replicas", _INTS),
         ("removing_replicas", _INTS),
+        ("offline_replicas", _INTS),
+        ("replica_sizes", pa.list_(pa.int64())),
         ("size_bytes", pa.int64()),
         ("bytes_in_per_s", pa.float64()),
         ("bytes_out_per_s", pa.float64()),

@@ -220,9 +220,9 @@ def measure_balance(model: ClusterModel, led: ClusterModel, leader: Ints) -> Bal
     """
     counted, preferred, has_leader = model.live & ~model.draining, model.preferred_leaders, leader >= 0
     n, row = model.brokers, model.row
-    loads = zip((model.size, model.rate_in, model.rate_out), model.known, strict=True)
+    loads = zip((model.measure_bytes(row, model.replicas), model.rate_in, model.rate_out), model.known, strict=True)
     size, rate_in, rate_out = (load * is_known for load, is_known in loads)  # all 0 has no spread
-    of_replicas = (np.bincount(model.replicas, weight, n) for weight in (None, size[row], rate_in[row]))
+    of_replicas = (np.bincount(model.replicas, weight, n) for weight in (None, size, rate_in[row]))
     of_leaders = (np.bincount(leader[has_leader], weight, n) for weight in (None, rate_out[has_leader]))
     replicas, disk, bytes_in, leaders, bytes_out = (_spread(load[counted]) for load in (*of_replicas, *of_leaders))
     preferred_leaders = _spread(np.bincount(preferred[preferred >= 0], minlength=n)[counted])
@@ -274,7 +274,7 @@ def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement
     """The model's lists over the brokers at `brokers`, live replicas in sync, led by the first if it is live."""
     index = np.full(model.brokers + 1, NO_BROKER, dtype=np.int32)
     index[brokers] = np.arange(len(brokers))
-    broker = index[model.replicas]
+    broker = np.where(model.in_failed_dir, NO_BROKER, index[model.replicas]).astype(np.int32)
     r, p = len(broker), model.partitions
     has_size, has_bytes_in, has_bytes_out = model.known
     group = PartitionGroup(
@@ -292,7 +292,8 @@ def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement
     )
     rows = offsets_of(np.bincount(model.topic, minlength=len(model.topic_names)))
     known = np.array([p * has_size, p * has_bytes_in, p * has_bytes_out], dtype=np.int64)
-    return Placement(group, rows, np.full(p, np.nan), known)
+    sizes = np.round(model.measure_bytes(model.row, model.replicas)).astype(np.int64)
+    return Placement(group, rows, np.full(p, np.nan), known, sizes)
 
 
 @dataclass(frozen=True)

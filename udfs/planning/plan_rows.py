@@ -243,8 +243,7 @@ def _find_fullest_broker(model: ClusterModel, proposal: ProposedAssignment) -> d
     names = ("fullest_broker", "fullest_broker_bytes_before", "fullest_broker_bytes_after")
     if not model.known[0] or not model.live.any():
         return dict.fromkeys(names)
-    before = model.sum_disk(model)
-    after = model.sum_disk(proposal)
+    before, after = model.sum_bytes(model), model.sum_bytes(proposal)
     fullest = int(np.where(model.live, after, -1).argmax())
     values = (int(model.broker_ids[fullest]), round(before[fullest]), round(after[fullest]))
     return dict(zip(names, values, strict=True))

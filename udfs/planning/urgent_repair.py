@@ -8,6 +8,7 @@ from udfs.arrow.ragged import row_of
 from udfs.json_answers import json_object
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules
+from udfs.planning.failed_dirs import split_failed_dirs
 from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_execution import prepare_execution
 from udfs.planning.plan_request import PlanRequest
@@ -33,7 +34,7 @@ def find_urgent_repair(
     if request.goal != "repair" or request.at_min_isr_partitions or request.under_min_isr_partitions:
         return None
     urgent = replace(request, under_min_isr_partitions=True)
-    if build_rules(model, urgent).fixed.all():
+    if build_rules(split_failed_dirs(model)[0], urgent).fixed.all():
         return None
     try:
         first = make_plan(model, urgent)

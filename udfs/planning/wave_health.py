@@ -57,8 +57,8 @@ class _Health(NamedTuple):
 
 
 def find_lagging_brokers(model: ClusterModel) -> Ints:
-    """Find the live brokers (int64) with a replica that is not in sync, of partitions that count."""
-    lags = model.live[model.replicas] & ~find_in_sync_replicas(model, model) & model.counted[model.row]
+    """Find the live brokers (int64) with a replica that is not in sync, but may catch up, of partitions that count."""
+    lags = model.is_usable & ~find_in_sync_replicas(model, model) & model.counted[model.row]
     brokers: Ints = np.unique(model.replicas[lags]).astype(np.int64)
     return brokers
 
@@ -66,10 +66,10 @@ def find_lagging_brokers(model: ClusterModel) -> Ints:
 def measure_wave_health(execution: PlanExecution, *, catch_up: bool = False) -> WaveHealth:
     """Count the partitions that lack in-sync replicas now and after each wave.
 
-    catch_up: as if all replicas on live brokers were in sync now.
+    catch_up: as if all replicas on live brokers were in sync now, but for those in failed log dirs.
     """
     model, waves = execution.model, execution.waves
-    model = replace(model, in_sync=model.live[model.replicas]) if catch_up else model
+    model = replace(model, in_sync=model.is_usable) if catch_up else model
     states = _list_states(model, waves)
     counts = _find_health(model, states)
 

@@ -255,7 +255,9 @@ def _parse_data(kind: str, data: check.JsonObject, topic: str | None) -> dict[st
         case "BROKER_REGISTRATION_CHANGE_RECORD":
             fenced = data.read("fenced", check.as_int, -1, 1) if "fenced" in data else 0
             values = {"broker_id": data.read("brokerId", check.as_int), "fenced": None if fenced == 0 else fenced == 1}
-            return values | ({"shutting_down": True} if data.get("inControlledShutdown") == 1 else {})
+            if data.get("inControlledShutdown") == 1:
+                values["shutting_down"] = True
+            return values | _read_directories(data, "logDirs")
         case "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD":
             return {"broker_id": data.read("id", check.as_int), "fenced": kind == "FENCE_BROKER_RECORD"}
     return {"topic": check.as_text(data.get("topicName") or "", "topicName") or None}  # CLEAR_ELR_RECORD
@@ -272,6 +274,7 @@ def _parse_partition(kind: str, data: check.JsonObject, topic: str | None) -> di
             values[column] = data.read(key, check.as_broker_ids)
     if "leaderEpoch" in data:
         values["leader_epoch"] = data.read("leaderEpoch", check.as_int, -1)
+    values |= _read_directories(data, "directories")
     if kind == "PARTITION_RECORD":
         for key in ("replicas", "isr"):
             data.require(key)
@@ -279,6 +282,13 @@ def _parse_partition(kind: str, data: check.JsonObject, topic: str | None) -> di
     elif data.get("leader", _NO_LEADER_CHANGE) != _NO_LEADER_CHANGE:
         values["leader"] = data.read("leader", check.as_int, -1)
     return values
+
+
+def _read_directories(data: check.JsonObject, key: str) -> dict[str, Any]:
+    """Return the ids of log dirs, if a record has them (Kafka 3.7 and later)."""
+    if not data.get(key):
+        return {}
+    return {"directories": [check.as_text(one, key) for one in check.as_list(data[key], key)]}
 
 
 def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
@@ -290,6 +300,7 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
     }
     if data.get("inControlledShutdown") is True:
         values["shutting_down"] = True
+    values |= _read_directories(data, "logDirs")
     for feature in check.as_list(data.get("features") or [], "features"):
         values |= _read_feature(check.as_object(feature, "feature"))
     endpoints = check.as_list(data.get("endPoints") or [], "endPoints")

@@ -12,7 +12,7 @@ from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTIT
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.load_merge import list_topic_loads, share_loads
-from pipelines.ingest.merge.log_merge import find_unlisted_partitions, merge_log_dirs, merge_logs
+from pipelines.ingest.merge.log_merge import add_offline_replicas, find_unlisted_partitions, merge_log_dirs, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
 from pipelines.ingest.merge.registration_listings import find_disputed, find_missing
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
@@ -25,7 +25,7 @@ __all__ = ["SOURCED_FACTS", "merge_facts"]
 
 _STATE = (
     *("replicas", "leader", "isr", "leader_epoch", "elr", "last_known_elr"),
-    *("adding_replicas", "removing_replicas", "observers", "offline_replicas"),
+    *("adding_replicas", "removing_replicas", "observers", "offline_replicas", "failed_dir_replicas"),
 )
 _KEEP_ONE_OBSERVED = "two listings of the same topics, of different moments or clusters: keep one of them"
 _KEEP_ONE_DECLARED = "two assignments of the same topics: keep one of them"
@@ -48,7 +48,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     partitions, stray_logs = merge_logs(shard, partitions)
     topic_loads = list_topic_loads(shard)
     partitions = share_loads(shard, partitions, declared, registrations, topic_loads)
-    partitions = partitions.select(PARTITIONS.names).cast(PARTITIONS)
+    partitions = add_offline_replicas(shard, partitions).select(PARTITIONS.names).cast(PARTITIONS)
     declared |= find_unlisted_partitions(shard, partitions, declared)
     unheaded = topic_merge.find_without_topic_line(shard, declared)
     defaults = topic_merge.merge_defaults(shard)

@@ -22,6 +22,7 @@ DECLARED_FORMATS = ("reassignment", "tool-input", "broker-list", "topic-list", "
 REPLICA_FORMATS = ("reassignment-list",)
 _UNORDERED_FIELDS = frozenset(
     {"isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas", "observers", "offline_replicas"}
+    | {"failed_dir_replicas"}
 )
 
 

@@ -14,8 +14,18 @@ from pipelines.ingest.merge.fact_merge import Ints, MergedFacts, merge_by_key
 from pipelines.ingest.merge.shard_facts import KRAFT_LOG, ShardFacts
 from pipelines.ingest.merge.topic_merge import Declared
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.columns import to_array, to_codes, to_flags, to_lists, to_numpy
-from udfs.arrow.ragged import RaggedLists, offsets_of, row_of
+from udfs.arrow.columns import (
+    is_valid,
+    replace_columns,
+    to_array,
+    to_codes,
+    to_flags,
+    to_list_array,
+    to_lists,
+    to_numpy,
+)
+from udfs.arrow.ragged import RaggedLists, any_true, count_true, is_in_segment, offsets_of, row_of
+from udfs.failures.replica_logs import take_logs
 
 Flags = npt.NDArray[np.bool_]
 # Formats that show all topics, if they show brokers: these facts are in every shard.
@@ -89,7 +99,8 @@ def merge_log_dirs(shard: ShardFacts) -> pa.Table:
     path, _ = to_codes(facts["log_dir"])
     keys = (to_numpy(facts["broker_id"]).astype(np.int64) << np.int64(31)) + path
     merged = merge_by_key(facts, keys, _LOG_DIR_FIELDS)
-    for conflict in merged.conflicts:
+    home = to_flags(facts["home"])
+    for conflict in (one for one in merged.conflicts if home[one.row]):
         where = f"log dir {facts['log_dir'][conflict.row].as_py()} of broker {facts['broker_id'][conflict.row].as_py()}"
         shard.add_conflict(where, facts, conflict)
     first = pa.array(merged.first_rows)
@@ -116,6 +127,33 @@ def _add_volumes(shard: ShardFacts, log_dirs: pa.Table) -> pa.Table:
             deepest = max(own, key=lambda volume: len(volume["log_dir"]))
             row |= {name: deepest[name] for name in ("total_bytes", "usable_bytes")}
     return pa.Table.from_pylist(rows, LOG_DIRS)
+
+
+def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
+    """Add to offline_replicas those in failed log dirs: as a metadata log has them, or as logs that are not shown.
+
+    A broker shows a failed log dir, and the replica's log in no other. A listing of some topics shows no log of the
+    others: another replica's log has to be shown, or the replica is the last one in sync, which would lead. One that is
+    being added may not have a log yet.
+    """
+    facts = shard.select(FactKind.LOG_DIR)
+    failed = facts.filter(pc.is_valid(facts["log_dir_error"]))["broker_id"]
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    row, leader = row_of(offsets), to_numpy(partitions["leader"], -1)
+
+    def is_in(name: str) -> Flags:
+        return is_in_segment(broker, offsets, *to_lists(partitions[name])[:2])
+
+    is_lost = np.isin(broker, to_numpy(failed)) & is_valid(partitions["leader"])[row] & ~is_in("adding_replicas")
+    is_lost &= to_flags(pc.is_null(pc.struct_field(take_logs(partitions), "log_dir")))
+    is_lost &= np.where(is_in("isr"), (leader < 0)[row], is_valid(partitions["logs"])[row])
+    is_lost |= is_in("failed_dir_replicas")
+    if not is_lost.any():
+        return partitions
+    is_known, is_offline = is_valid(partitions["offline_replicas"]), is_lost | is_in("offline_replicas")
+    ends = offsets_of(count_true(is_offline, offsets))
+    lists = RaggedLists(broker[is_offline], ends, is_known | any_true(is_lost, offsets))
+    return replace_columns(partitions, {"offline_replicas": to_list_array(lists)})
 
 
 def find_unlisted_partitions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> Declared:

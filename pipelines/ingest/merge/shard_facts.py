@@ -238,7 +238,9 @@ def _find_record_heads(
     return order[first]
 
 
-_CHANGES = ("leader", "replicas", "isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas")
+_CHANGES = ("leader", "replicas", "isr", "elr", "last_known_elr", "adding_replicas", "removing_replicas", "directories")
+# Ids of log dirs that are no such id: a replica that has none yet, or none known, counts as online, unlike a lost one.
+_MIGRATING, _UNASSIGNED = "AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"
 # Taken from the last record that changed a fact.
 _ORIGIN = ("record_number", "line_number", "fact")
 _WITHOUT_STATE = (FactKind.IGNORED, FactKind.REJECTED, FactKind.REPLICA, FactKind.OFFSET)
@@ -305,15 +307,32 @@ class _LogState:
             removed = {"kind": FactKind.BROKER, "registered": False}
             self.brokers[broker_id] = self.brokers.get(broker_id, fact) | removed
         elif broker_id in self.brokers:
-            if fact["fenced"] is not None:
-                self.brokers[broker_id]["fenced"] = fact["fenced"]
+            for name in ("fenced", "directories"):
+                if fact[name] is not None:
+                    self.brokers[broker_id][name] = fact[name]
         else:
             self.faults.append((fact, f"changes broker {broker_id}, which the log has not registered"))
 
     def _list_partitions(self) -> list[dict[str, Any]]:
         return [partition for partitions in self.partitions.values() for partition in partitions.values()]
 
+    def _find_failed_dirs(self) -> None:
+        """Find the replicas of each partition in log dirs that their broker does not have online.
+
+        Source: Directories.isOnline and BrokerRegistration.hasOnlineDir of Kafka 4.1.
+        """
+        online = {id_: {*broker["directories"]} for id_, broker in self.brokers.items() if broker["directories"]}
+        for partition in self._list_partitions():
+            dirs, replicas = partition["directories"] or (), partition["replicas"]
+            if len(dirs) == len(replicas):
+                partition["failed_dir_replicas"] = [
+                    replica
+                    for replica, log_dir in zip(replicas, dirs, strict=True)
+                    if log_dir not in (_MIGRATING, _UNASSIGNED) and log_dir not in online.get(replica, {log_dir})
+                ]
+
     def build_rows(self) -> list[dict[str, Any]]:
+        self._find_failed_dirs()
         configs = ({**fact, "configs": list(fact["configs"].items())} for fact in self.configs.values())
         return [*self.topics.values(), *self.brokers.values(), *self._list_partitions(), *configs]
 

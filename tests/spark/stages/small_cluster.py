@@ -37,12 +37,12 @@ def make_small_cluster(spark: SparkSession) -> Frames:
     partitions = input_frame(
         spark,
         "silver.partitions",
-        "topic partition replicas leader isr size_bytes bytes_in_per_s bytes_out_per_s logs",
+        "topic partition replicas leader isr size_bytes bytes_in_per_s bytes_out_per_s logs replica_sizes",
         [
-            ("clicks", 0, [1, 3], 1, [1], 300, 30.0, 60.0, [_LEADER_LOG, {"offset_lag": 7}]),
-            ("logs", 0, [3], 3, [3], 400, 40.0, 80.0, None),
-            ("orders", 0, [1, 2], 1, [1, 2], 100, 10.0, 20.0, None),
-            ("orders", 1, [2, 3], 2, [2, 3], 200, 20.0, 40.0, None),
+            ("clicks", 0, [1, 3], 1, [1], 300, 30.0, 60.0, [_LEADER_LOG, {"offset_lag": 7}], [300, 300]),
+            ("logs", 0, [3], 3, [3], 400, 40.0, 80.0, None, [400]),
+            ("orders", 0, [1, 2], 1, [1, 2], 100, 10.0, 20.0, None, [100, 100]),
+            ("orders", 1, [2, 3], 2, [2, 3], 200, 20.0, 40.0, None, [200, 200]),
         ],
     )
     return {"silver.brokers": brokers, "silver.topics": topics, "silver.partitions": partitions}

@@ -248,7 +248,7 @@ def test_survivors_over_the_capacities_of_a_file(spark: SparkSession, small_clus
     )
 
 
-# Broker 2 has orders-0 and orders-1, and leads the latter; no source shows the size of clicks-0 on brokers 1 and 3.
+# Broker 2 has orders-0 and orders-1, and leads the latter; clicks-0 has the leader's size on brokers 1 and 3.
 # Evenly spread, its 300 bytes fill brokers 1 and 3 to (100 + 500 + 300) / 3000.
 @pytest.mark.stage("gold.disk_after_failure")
 def test_disks_after_each_failure(spark: SparkSession, small_cluster: Frames) -> None:
@@ -260,13 +260,12 @@ def test_disks_after_each_failure(spark: SparkSession, small_cluster: Frames) ->
         "scenario_kind scenario failed_brokers replicas leaders only_in_sync_partitions bytes_to_copy free_bytes fits "
         "fits_in_rack fullest_broker fullest_disk_ratio"
     )
-    unknown = (None, None, None, None)
     expected = [
-        ("broker", "broker:1", [1], 2, 2, 1, None, 1900, *unknown),
+        ("broker", "broker:1", [1], 2, 2, 1, 400, 1900, True, False, 2, 0.4),
         ("broker", "broker:2", [2], 2, 1, 0, 300, 2100, True, True, 1, 0.3),
-        ("broker", "broker:3", [3], 3, 1, 1, None, 1400, *unknown),
-        ("rack", "rack:a", [1], 2, 2, 1, None, 1900, *unknown),
-        ("rack", "rack:b", [2, 3], 5, 2, 1, None, 800, *unknown),
+        ("broker", "broker:3", [3], 3, 1, 1, 900, 1400, True, False, 1, 0.65),
+        ("rack", "rack:a", [1], 2, 2, 1, 400, 1900, True, None, 2, 0.4),
+        ("rack", "rack:b", [2, 3], 5, 2, 1, 1200, 800, False, None, 1, 1.3),
     ]
     assert_approx_df_equality(
         select_columns(actual, columns),

@@ -73,6 +73,33 @@ def test_log_dirs_of_brokers_with_several(snapshot: Snapshot) -> None:
     ]
 
 
+def test_replicas_count_by_their_own_logs(tmp_path: Path) -> None:
+    """The leader has 2 kB, a follower 10 kB, as its broker deletes segments later; a third broker does not answer."""
+    folder = tmp_path / "prod"
+    folder.mkdir()
+    write_describe(folder, [1, 2, 3])
+    write_log_dirs(folder, {1: [_log_dir("/a", 20_000, 9_000, 2_000)], 2: [_log_dir("/a", 20_000, 1_000, 10_000)]})
+    snapshot = load_snapshot(find_source(str(folder)))
+    uses = list_disk_uses(snapshot, snapshot, load_settings())
+    assert [(use.name, use.size_bytes, use.inferred_bytes, use.disk_bytes) for use in uses] == [
+        ("broker 1", 2_000, 0, 11_000),
+        ("broker 2", 10_000, 0, 11_000),
+        ("broker 3", 2_000, 2_000, None),
+    ]
+    assert list(format_disk_uses(uses)) == ["  disk: broker 2 holds 10 kB, 91 % of the 11 kB that its disks can hold"]
+    only_third = [use for use in uses if use.broker_id == 3]
+    assert list(format_disk_uses(only_third)) == [
+        "  disk: broker 3 holds 2 kB (2 kB inferred from leaders), the most of all; the size of its disks is not known"
+    ]
+
+
+def test_a_log_dir_that_others_have_filled_is_the_fullest() -> None:
+    uses = [DiskUse(1, None, 300, 1800), DiskUse(1, "/a", 300, 900), DiskUse(1, "/b", 0, 0)]
+    assert list(format_disk_uses(uses)) == [
+        "  disk: log dir /b of broker 1 holds 0 B, 100 % of the 0 B that its disk can hold"
+    ]
+
+
 def test_a_larger_load_fills_a_log_dir_before_its_broker(snapshot: Snapshot) -> None:
     grown = list_disk_uses(grow_loads(snapshot, 3.5), snapshot, load_settings())
     assert [use.name for use in grown if use.is_over] == [

@@ -12,9 +12,9 @@ from udfs.arrow.column_declarations import INT, INTS
 from udfs.failures.partition_health import LiveBrokerRacks, TopicRules, find_health, number_racks
 from udfs.failures.topic_defaults import TopicDefaults
 
-INPUT = pa.schema([*((name, INTS) for name in ("replicas", "isr", "elr", "observers", "adding_replicas"))]).append(
-    pa.field("leader", INT)
-)
+INPUT = pa.schema(
+    [*((name, INTS) for name in ("replicas", "isr", "elr", "observers", "adding_replicas", "offline_replicas"))]
+).append(pa.field("leader", INT))
 # Live: 1 and 2 in rack a, 3 in rack b, 4 without a rack, of which nothing shows that it is live. 9 is down.
 BROKERS = LiveBrokerRacks(
     np.array([1, 2, 3, 4], dtype=np.int32), number_racks(["a", "a", "b", None]), np.array([4], dtype=np.int32)
@@ -31,6 +31,7 @@ class Health(NamedTuple):
     rack_successor: int | None = None
     effective_min_isr: int | None = None
     min_isr_critical_brokers: list[int] | None = None
+    failed_dir_replicas: list[int] | None = None
 
 
 DOWN = Health(online=False, under_replicated=True)
@@ -76,6 +77,16 @@ CASES: dict[str, tuple[dict[str, object], Health, tuple[int | None, int | None]]
         Health(True, False, False, 3, 3),
         (3, 3),
     ),
+    "failed log dirs": (  # the brokers are live, but none can lead, not even by an unclean election
+        {"replicas": [1, 2, 3], "isr": [1], "offline_replicas": [2, 3], "leader": 1},
+        Health(True, True, True, -1, -1),
+        (-1, -1),
+    ),
+    "last copy on a failed disk": (
+        {"replicas": [1, 2], "isr": [2], "offline_replicas": [2], "leader": -1},
+        DOWN,
+        (None, None),
+    ),
     "unplaced": ({"leader": 2}, Health(None, None, None), (None, None)),
 }
 # Brokers whose failure takes the partition below min.insync.replicas; none of the others has any.
@@ -87,6 +98,7 @@ CRITICAL = {
     "reassigned": [1, 3],
     "unplaced": None,
 }
+FAILED = {"failed log dirs": [2, 3], "last copy on a failed disk": [2], "unplaced": None}
 
 
 @pytest.mark.parametrize("unclean", [False, True])
@@ -100,7 +112,9 @@ def test_health(unclean: bool) -> None:
     found = {topic: Health(*(values[i].as_py() for values in health.values())) for i, topic in enumerate(CASES)}
     for topic, size, (_, expected, successors) in zip(CASES, lengths.tolist(), CASES.values(), strict=True):
         expected = expected._replace(
-            effective_min_isr=min(2, size) or None, min_isr_critical_brokers=CRITICAL.get(topic, [])
+            effective_min_isr=min(2, size) or None,
+            min_isr_critical_brokers=CRITICAL.get(topic, []),
+            failed_dir_replicas=FAILED.get(topic, []),
         )
         if unclean:
             expected = expected._replace(successor=successors[0], rack_successor=successors[1])
@@ -121,4 +135,4 @@ def test_empty_clusters() -> None:
     one = pa.Table.from_pylist([{"replicas": [1], "isr": [1], "leader": 1}], INPUT)
     rules = TopicRules(np.ones(1, dtype=np.int32), np.zeros(1, dtype=np.bool_))
     found = [values[0].as_py() for values in find_health(one, nobody, rules).values()]
-    assert found == list(Health(online=False, effective_min_isr=1, min_isr_critical_brokers=[]))
+    assert found == list(Health(online=False, effective_min_isr=1, min_isr_critical_brokers=[], failed_dir_replicas=[]))

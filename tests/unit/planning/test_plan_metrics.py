@@ -218,3 +218,14 @@ def test_metrics_equal_the_judge(tmp_path: Path, goal: str, removed: tuple[int, 
     assert (found.moves, found.leader_changes) == (expected["moves"], expected["leader_changes"])
     assert found.bytes_to_copy == pytest.approx(expected["megabytes"] * 1e6, abs=1e3 * max(1, found.moves))
     assert expected["bad"] == 0
+
+
+def test_replicas_have_the_bytes_of_their_own_logs() -> None:
+    """The follower of t-0 has 10 bytes, and the leader 2, as has a copy."""
+    model = model_with({("t", 0): [2, 1], ("t", 1): [1]}, [1, 2, 3], sizes=[2.0, 2.0])
+    model = replace(model, replica_size=np.array([2.0, 10.0, 2.0]))
+    moved = model.with_lists(model.offsets, np.array([1, 2, 0], dtype=np.int32))
+    assert model.sum_bytes(model).tolist() == [12, 2, 0]
+    assert model.sum_bytes(moved).tolist() == [2, 2, 2]
+    assert moved.sum_bytes(moved).tolist() == [2, 2, 2]
+    assert measure_state(model, OPTIONS).balance.size_bytes.max_over_mean == pytest.approx(12 * 3 / 14)

@@ -9,7 +9,8 @@ from udfs.kernel_compiler import compiled
 
 # Columns of a broker's counts: partitions led, replicas in first position, replicas, in-sync replicas.
 LED, PREFERRED, REPLICAS, IN_SYNC, COUNTS = range(5)
-# Columns of a broker's loads: size and bytes in of its replicas, bytes out and in of what it leads.
+# Columns of a broker's loads: size (which the caller adds, as it differs between replicas of a partition) and bytes in
+# of its replicas, bytes out and in of what it leads.
 SIZE, REPLICA_BYTES_IN, LEADER_BYTES_OUT, LEADER_BYTES_IN, WEIGHTS = range(5)
 # Columns of totals: partitions, replicas, partitions led by their first replica, partitions with a lagging replica.
 PARTITIONS, ALL_REPLICAS, LED_BY_FIRST, UNDER_REPLICATED, TOTALS = range(5)
@@ -50,7 +51,6 @@ def count_brokers(group: PartitionGroup, out: BrokerCounts) -> None:
             out.broker_counts[b, REPLICAS] += 1
             out.broker_counts[b, PREFERRED] += at == begin
             out.broker_counts[b, IN_SYNC] += group.in_isr[at]
-            out.broker_loads[b, SIZE] += max(group.size[i], 0)
             out.broker_loads[b, REPLICA_BYTES_IN] += group.rate[i, 0]
             if b == group.leader[i]:
                 out.broker_counts[b, LED] += 1

@@ -108,7 +108,8 @@ def build_count_network(model: ClusterModel, rules: Rules, current: Int32s, hubs
     # Only partitions that lose some replicas choose among them.
     row = model.row[replica]
     is_follower, is_out_of_sync = replica > model.offsets[row], ~model.is_in_sync[replica]
-    keeping_cost = (_FOLLOWER * is_follower + _OUT_OF_SYNC * is_out_of_sync) * (rules.factor < model.factor)[row]
+    lost = _OUT_OF_SYNC * (is_out_of_sync + 1 * model.in_failed_dir[replica])
+    keeping_cost = (_FOLLOWER * is_follower + lost) * (rules.factor < model.factor)[row]
     groups: list[tuple[npt.NDArray[np.integer], ...]] = [
         (row_of_cell[tight], len(rows) + tight, first_room, np.zeros(len(tight), np.int64)),
         (row_of_cell[again], len(rows) + again, room[again] - 1, np.full(len(again), _SAME_RACK)),
@@ -124,6 +125,9 @@ def build_count_network(model: ClusterModel, rules: Rules, current: Int32s, hubs
     else:
         go_row, go_place = np.repeat(np.arange(len(rows)), len(takers)), np.tile(takers, len(rows))
         own = np.isin(go_row * model.brokers + go_place, holder_row * model.brokers + holder)
+        at = np.flatnonzero(model.barred_brokers >= 0)
+        barred = number[model.row[at]] * model.brokers + model.barred_brokers[at]
+        own |= np.isin(go_row * model.brokers + go_place, barred)
         go_row, go_place = go_row[~own & needs[go_row]], go_place[~own & needs[go_row]]
         go_tail = node[go_row * racks + model.rack[go_place]]
         go_head = first_broker + go_place
@@ -237,7 +241,8 @@ class SolvedLists:
 def build_count_task(model: ClusterModel, rules: Rules, targets: CountTargets, rows: Ints, hubs: bool) -> CountTask:
     """Build the flow of the partitions `rows`."""
     current = np.empty_like(model.replicas)
-    placed = replica_units.PlacedReplicas(model.offsets, model.replicas, rules.fixed[model.row], model.rack)
+    lists = (model.offsets, model.replicas, rules.fixed[model.row], model.rack, model.barred_brokers)
+    placed = replica_units.PlacedReplicas(*lists)
     partition_rules = replica_units.PartitionRules(rules.fixed, rules.factor, rules.rack_cap)
     replica_units.find_replacements(partition_rules, placed, rules.must_leave, rules.replacement, current)
     base = np.bincount(model.replicas[rules.fixed[model.row]], minlength=model.brokers).astype(np.int64)
@@ -301,7 +306,7 @@ def _read_flow(task: CountTask, flow: Ints) -> tuple[Ints, Int32s, Ints]:
     new_offsets = offsets_of(np.bincount(row, minlength=model.partitions))
     offsets = new_offsets + offsets_of(np.bincount(model.row[remaining], minlength=model.partitions))
     replicas = np.empty(int(offsets[-1]), dtype=np.int32)
-    placed = replica_units.PlacedReplicas(model.offsets, task.current, remaining, model.rack)
+    placed = replica_units.PlacedReplicas(model.offsets, task.current, remaining, model.rack, model.barred_brokers)
     replica_units.write_lists(placed, model.live, new_offsets, broker, offsets, replicas)
     return offsets, replicas, unplaced
 
@@ -326,7 +331,7 @@ def _choose_brokers(task: CountTask, remaining: Flags, row: Ints, rack: Ints, fl
         of_topic = np.bincount(cell, weight[kept_row], cells).astype(np.float32).reshape(-1, model.brokers)
     capacity = rules.broker_bytes if has_size else np.full(model.brokers, np.inf)
     broker = np.full(len(row), -1, dtype=np.int64)
-    placed = replica_units.PlacedReplicas(model.offsets, current, remaining, model.rack)
+    placed = replica_units.PlacedReplicas(model.offsets, current, remaining, model.rack, model.barred_brokers)
     loads = replica_units.BrokerLoads(quota, load, capacity, of_topic, model.topic, weight)
     replica_units.assign_units(replica_units.FlowUnits(row, rack, first, broker), placed, loads)
     return row, broker

@@ -60,7 +60,7 @@ def find_free_replicas(model: ClusterModel, rules: Rules, settled: bool) -> Free
     left = np.zeros(model.partitions, dtype=np.int64)
     room = np.zeros((model.partitions, racks), dtype=np.int32)
     remaining = np.repeat(rules.fixed, model.factor)
-    placed = PlacedReplicas(model.offsets, model.replicas, remaining, model.rack)
+    placed = PlacedReplicas(model.offsets, model.replicas, remaining, model.rack, model.barred_brokers)
     keep_replicas(PartitionRules(rules.fixed, rules.factor, rules.rack_cap), placed, stays, settled, left, room)
     base = np.bincount(model.replicas[remaining], minlength=model.brokers).astype(np.int64)
     rows = np.flatnonzero(left > 0)

@@ -81,6 +81,7 @@ class PlacedReplicas(NamedTuple):
     replicas: Int32s  # int32 (r), brokers
     stays: Flags  # bool (r)
     rack: Int32s  # int32 (n), of the brokers
+    barred: Int32s  # int32 (r), a broker that may not get the partition, or -1
 
 
 class FlowUnits(NamedTuple):
@@ -157,9 +158,11 @@ def keep_replicas(
 
 @part
 def _holds(placed: PlacedReplicas, row: int, broker: int) -> bool:
+    """Tell whether the broker holds a replica of the partition, or may not get one."""
     holds = False
     for at in range(placed.offsets[row], placed.offsets[row + 1]):
         holds |= placed.stays[at] and placed.replicas[at] == broker
+        holds |= placed.barred[at] == broker
     return holds
 
 

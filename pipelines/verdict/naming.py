@@ -1,4 +1,4 @@
-"""Names brokers, topics and other items in sentences: the first ones, and how many there are."""
+"""Names brokers, topics and other things in sentences: the first of many, and how many there are."""
 
 from collections.abc import Iterable, Sequence
 

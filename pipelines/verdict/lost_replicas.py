@@ -1,0 +1,100 @@
+"""What brokers that are down and log dirs that failed take away, and what to do about it first."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pipelines.verdict import statements
+from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
+from pipelines.verdict.naming import name_brokers, name_with_noun
+from pipelines.verdict.statements import VerdictPoint
+from udfs.plurals import count_of, is_or_are, it_or_them
+
+_LACKING = PartitionIssue.UNDER_REPLICATED
+
+
+class LostBrokers(NamedTuple):
+    """Brokers that have lost replicas, and under which condition a repair does without them."""
+
+    ids: Sequence[int]
+    condition: str = statements.STAY_DOWN
+
+
+def judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
+    """Yield what failed log dirs of live brokers have taken offline, and which log dirs are full."""
+    named = tuple(f"log dir {name}" for name in findings.failed_log_dirs)
+    if brokers := findings.failed_dir_brokers:
+        unnamed = [broker for broker in brokers if not any(name.endswith(f" of broker {broker}") for name in named)]
+        log_dirs = (*named, *(f"a log dir of broker {broker}" for broker in unnamed))
+        issues = {issue: findings.find(issue).on_failed_dirs for issue in (PartitionIssue.OFFLINE, _LACKING)}
+        words = {PartitionIssue.OFFLINE: "offline", _LACKING: "under-replicated"}
+        parts = [f"{count_of(n, 'partition')} {is_or_are(n)} {words[issue]}" for issue, n in issues.items() if n][::-1]
+        lost = issues[PartitionIssue.OFFLINE]
+        only_copy = f"; keep the failed disk, which may have the only copy of {it_or_them(lost)}" if lost else ""
+        values = {
+            "log_dirs": _capitalize(name_brokers(log_dirs)),
+            "brokers": name_with_noun(brokers),
+            "effect": f", so that {' and '.join(parts)}{only_copy}" if parts else "",
+            "repair": statements.FAILED_LOG_DIR.repairs[0].text if _can_move_lost(findings) else "",
+        }
+        yield statements.FAILED_LOG_DIR.fill(sum(findings.failed_dir_replicas), **values)
+    elif named:
+        yield statements.FAILED_LOG_DIR_WITHOUT_EFFECT.fill(len(named), log_dirs=_capitalize(name_brokers(named)))
+    if full := findings.full_log_dirs:
+        names = name_brokers([f"log dir {name}" for name in full])
+        yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=_capitalize(names))
+
+
+def _capitalize(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _can_move_lost(findings: ClusterFindings) -> bool:
+    """Return whether brokers without a failed log dir can take the replicas of failed ones."""
+    return can_repair(findings.live_brokers - len(findings.failed_dir_brokers), findings.replication_factor)
+
+
+def select_repairable(findings: ClusterFindings, affected: AffectedPartitions) -> LostBrokers:
+    """Return the brokers without which a repair can do: those that are down, else those with failed log dirs."""
+    if affected.on_down_brokers:
+        brokers = findings.down_brokers if can_repair(findings.live_brokers, findings.replication_factor) else ()
+        return LostBrokers(brokers)
+    has_lost = affected.on_failed_dirs and _can_move_lost(findings)
+    return LostBrokers(findings.failed_dir_brokers if has_lost else (), statements.KEEP_FAILED_DISKS)
+
+
+def can_repair(live_count: int, factor: float | None) -> bool:
+    """Return whether live brokers can take the replicas of those that are down. factor: median; None = of one each."""
+    return factor is not None and live_count >= factor
+
+
+def repair_first(lost: LostBrokers, partitions: str, needed: Sequence[int] = ()) -> str:
+    """Return how a next step goes on if these brokers stay as they are; empty without any.
+
+    needed: brokers whose partitions at min.insync.replicas, or below it, to repair first; empty = all below it.
+    """
+    if not lost.ids:
+        return ""
+    ids = list(map(str, needed))
+    options = "--under-min-isr-partitions"
+    options = f"--at-min-isr-partitions {options} --brokers {','.join(ids)}" if ids else options
+    part = f"for-{'-'.join(ids)}" if ids else "first"  # a folder of its own: the whole repair comes later
+    condition = statements.fill_forms(lost.condition, len(lost.ids), brokers=name_brokers(lost.ids))
+    values = {"condition": condition, "partitions": partitions, "options": options, "part": part}
+    return statements.fill_forms(statements.REPAIR_FIRST, len(lost.ids), **values)
+
+
+def describe_restart(
+    findings: ClusterFindings, affected: AffectedPartitions, *, order: str = "", only_disks: bool = False
+) -> str:
+    """Return the step to take first where brokers are down or disks failed, if affected partitions have replicas there.
+
+    order: how to find the order of several brokers. only_disks: leave out the brokers that are down.
+    """
+    step = ""
+    if affected.on_down_brokers and not only_disks:
+        step = f"restart {name_with_noun(findings.down_brokers)}{order}; "
+    if affected.on_failed_dirs:
+        brokers = findings.failed_dir_brokers
+        disks = "disk" if len(brokers) == 1 else "disks"
+        step += f"replace the failed {disks} of {name_with_noun(brokers)} and restart {it_or_them(len(brokers))}; "
+    return step

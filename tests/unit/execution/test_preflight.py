@@ -1,0 +1,103 @@
+"""Room on the disks that a plan copies to: volumes count once, and every log dir is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pipelines.execution.cluster_view import ClusterView
+from pipelines.execution.plan_waves import PartitionSteps, PlanWaves
+from pipelines.execution.preflight import DiskRoom, find_problems, find_unchecked_disks, measure_disk
+from pipelines.live.kafka_connection import ClusterDescription, LiveBroker, LivePartition
+
+GB = 10**9
+
+
+def log_dir(path: str, total: int, usable: int, partitions: Mapping[int, int] | None = None) -> dict[str, Any]:
+    """Return a log dir with logs of topic t: {partition: bytes}."""
+    logs = [
+        {"partition_index": id_, "partition_size": size, "is_future_key": False}
+        for id_, size in (partitions or {}).items()
+    ]
+    topics = [{"name": "t", "partitions": logs}] if logs else []
+    return {"log_dir": path, "error": None, "total_bytes": total, "usable_bytes": usable, "topics": topics}
+
+
+FAILED = {"log_dir": "/f", "error": "KafkaStorage", "total_bytes": -1, "usable_bytes": -1, "topics": []}
+
+
+@pytest.mark.parametrize(
+    ("dirs", "room"),
+    [
+        ([log_dir("/a", 100, 60), log_dir("/b", 100, 60)], (60, 100)),  # one volume
+        ([log_dir("/a", 100, 60), log_dir("/b", 100, 50)], (110, 200)),
+        ([log_dir("/a", 100, 60), FAILED], (60, 100)),
+        ([log_dir("/a", 100, 60), log_dir("/b", -1, -1)], (60, 100)),
+        ([FAILED], (None, None)),
+        ([], (None, None)),
+    ],
+)
+def test_room_on_volumes(dirs: list[dict[str, Any]], room: tuple[int | None, int | None]) -> None:
+    assert measure_disk(dirs) == DiskRoom(*room)
+
+
+def view_of(brokers: int, offline: tuple[int, ...] = ()) -> ClusterView:
+    """Two partitions on brokers 1 and 2."""
+    live = tuple(LiveBroker(id_, "h", 9092, None, False) for id_ in range(1, brokers + 1))
+    partitions = {("t", p): LivePartition(p, 1, (1, 2), (1, 2), offline) for p in (0, 1)}
+    return ClusterView(ClusterDescription("c", live), partitions, {"t": "id"}, {})
+
+
+def copy_to_third(chosen: str | None = None) -> PlanWaves:
+    """Move both partitions from broker 2 to broker 3."""
+    log_dirs = {} if chosen is None else {3: chosen}
+    steps = PartitionSteps(((1, 2), (1, 3)), (1,), log_dirs)
+    return PlanWaves({("t", 0): steps, ("t", 1): steps}, 1)
+
+
+LEADER = log_dir("/a", 1000 * GB, 900 * GB, {0: 10 * GB, 1: 10 * GB})
+
+
+def find(dirs: list[dict[str, Any]], chosen: str | None = None) -> list[str]:
+    return find_problems(copy_to_third(chosen), view_of(3), {1: [LEADER], 2: [], 3: dirs}, [])
+
+
+def test_one_full_log_dir_among_several() -> None:
+    """Kafka puts new replicas into the log dir with the fewest, which is the full one, though another has room."""
+    full, empty = log_dir("/full", 100 * GB, 6 * GB), log_dir("/empty", 100 * GB, 90 * GB, {8: 1, 9: 1})
+    assert find([full, empty]) == [
+        "broker 3 has 6.0 GB left on log dir /full, too little for the 20.0 GB that the plan copies to it. "
+        "Free space, or make a plan with --max-bytes"
+    ]
+    assert find([full, empty], chosen="/empty") == []
+    assert len(find([full, empty], chosen="/full")) == 1
+    assert len(find([log_dir("/full", 100 * GB, 14 * GB)] * 2)) == 1  # one volume: both copies go there
+    assert find([log_dir("/a", 100 * GB, 24 * GB), log_dir("/b", 100 * GB, 30 * GB)]) == []
+
+
+def test_failed_and_unknown_log_dirs_leave_the_others_checked() -> None:
+    full, unknown = log_dir("/full", 100 * GB, 6 * GB), log_dir("/u", -1, -1, {7: 1, 8: 1, 9: 1})
+    assert len(find([full, FAILED, unknown])) == 1
+    assert (
+        find([full, FAILED], chosen="/f")[0] == "log dir /f of broker 3 failed, and the plan needs it. Make a new plan"
+    )
+    texts = find_unchecked_disks(copy_to_third(), view_of(3), {1: [LEADER], 2: [], 3: [full, FAILED, unknown]})
+    assert texts == [
+        "log dir /f of broker 3 failed: no replica can be in it until its disk is replaced",
+        "free bytes of log dirs are not known: /u of broker 3. Check that they have room",
+    ]
+    assert find_unchecked_disks(copy_to_third(), view_of(3), {1: [LEADER]}) == [
+        "free bytes of log dirs are not known: broker 3. Check that they have room"
+    ]
+
+
+def test_a_replica_that_stays_in_a_failed_log_dir_blocks_its_reassignment() -> None:
+    view = view_of(3, offline=(1,))
+    (problem,) = find_problems(copy_to_third(), view, {}, [])
+    assert problem == (
+        "the plan leaves replicas of 2 partitions in failed log dirs (t-0, t-1), so that Kafka would not end their "
+        "reassignments. Make a plan with --goal repair first"
+    )
+    assert find_problems(copy_to_third(), view_of(3, offline=(2,)), {}, []) == []
