@@ -45,6 +45,7 @@ _JAVA_OPTIONS = (
     "-Djava.net.preferIPv4Stack=true",
 )
 CONTROLLER_ID = 100
+_PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT,SECURE:SASL_SSL"
 _START_SECONDS = 90
 _STARTED = re.compile(r"Kafka Server started|KafkaServer id=\d+\] started")
 # Small, as each node has a log dir of its own in the folder of a test.
@@ -227,6 +228,7 @@ class KafkaCluster:
     nodes: dict[int, Node] = field(default_factory=dict)
     options: Sequence[str] = ()  # of Java
     own_options: Callable[[int], Sequence[str]] = lambda _: ()  # of one node's Java, by its id
+    client_ports: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # of CLIENT: listens, advertised, by id
 
     @property
     def bootstrap(self) -> str:
@@ -348,6 +350,11 @@ class KafkaCluster:
         listeners = f"{name}://127.0.0.1:{node.port}"
         if node.secure_port is not None:
             listeners += f",SECURE://127.0.0.1:{node.secure_port}"
+        advertised = listeners
+        if node.id in self.client_ports:  # what clients connect to may be closed while brokers reach each other
+            listens, advertised_port = self.client_ports[node.id]
+            listeners += f",CLIENT://127.0.0.1:{listens}"
+            advertised += f",CLIENT://127.0.0.1:{advertised_port}"
         values = {
             **_COMMON,
             **self.settings,
@@ -356,10 +363,10 @@ class KafkaCluster:
             "controller.quorum.voters": controller,
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
+            "listener.security.protocol.map": _PROTOCOLS,
             "log.dirs": ",".join(map(str, self._list_log_dirs(node))),
             **({"broker.rack": node.rack} if node.rack else {}),
-            **({} if is_controller else {"advertised.listeners": listeners}),
+            **({} if is_controller else {"advertised.listeners": advertised}),
         }
         text = "".join(f"{key}={value}\n" for key, value in values.items())
         (node.folder / "server.properties").write_text(text)
