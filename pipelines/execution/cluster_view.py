@@ -37,6 +37,11 @@ class ClusterView(NamedTuple):
         """Ids of the brokers that are registered and not fenced."""
         return {broker.id for broker in self.state.brokers if not broker.is_fenced}
 
+    @property
+    def unfenced_brokers(self) -> set[int]:
+        """Ids of the brokers that the cluster has live, whether or not they answer this client."""
+        return {broker.id for broker in self.state.brokers if not broker.is_fenced}
+
     def list_under_replicated(self) -> list[Key]:
         """List partitions with fewer replicas in sync than their replication factor, without those that are added."""
         under_replicated = []

@@ -124,7 +124,7 @@ class PlanApplication:
 
     def _read_throttles(self, view: ClusterView) -> SetThrottles:
         """Read throttles. Raises: SourceError if a live broker of the cluster does not answer."""
-        throttles = read_throttles(self.connection, self.steps, view, view.live_brokers)
+        throttles = read_throttles(self.connection, self.steps, view, view.unfenced_brokers)
         check_answers(throttles.unanswered, self.connection.servers)
         return throttles
 

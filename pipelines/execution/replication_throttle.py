@@ -84,7 +84,7 @@ class ReplicationThrottle:
         earlier = self._journal.find_earlier_configs()
         if not earlier:
             return
-        rejected = {f"broker {broker}": "it is down" for broker in earlier.brokers.keys() - live}
+        rejected = {f"broker {broker}": "it is down, or does not answer" for broker in earlier.brokers.keys() - live}
         restored = []
         for broker in sorted(earlier.brokers.keys() & live, reverse=True):
             if problem := self._restore_broker(broker, earlier.brokers[broker]):

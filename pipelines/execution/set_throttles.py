@@ -41,8 +41,8 @@ def shorten_replicas(text: str) -> str:
 
 
 def read_throttles(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, brokers: Set[int]) -> SetThrottles:
-    """Read the throttles of these brokers, of those that are live, and of the plan's topics."""
-    live = (broker for broker in view.state.brokers if broker.id in brokers & view.live_brokers)
+    """Read the throttles of these brokers, of those that are not fenced, and of the plan's topics."""
+    live = (broker for broker in view.state.brokers if broker.id in brokers & view.unfenced_brokers)
     rates, unanswered = ask_directly(
         connection, live, lambda direct, id_: direct.describe_own_broker_configs(id_, RATES)
     )
