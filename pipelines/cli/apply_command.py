@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,19 +16,19 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_path, parse_place, parse_server, whole_number
 from pipelines.cli.source_arguments import CommandConfigOption
 from pipelines.cli.text_format import format_count, print_line
-from pipelines.errors import EXIT_INPUT
+from pipelines.errors import EXIT_INPUT, EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_SIGNAL, EXIT_THROTTLED
 from pipelines.execution.cluster_view import name_partitions
 from pipelines.execution.journal import JOURNAL
 from pipelines.quantities import format_bytes
 
 if TYPE_CHECKING:
+    from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication, PlanPreview
-    from pipelines.execution.plan_executor import ExecutionOptions
-    from pipelines.execution.plan_verification import Verification
+    from pipelines.execution.plan_verification import PlanState, Verification
     from udfs.failures.topic_defaults import TopicDefaults
 
-EXIT_INTERRUPTED = 130
 _NO_THROTTLE = "none"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Mode(StrEnum):
@@ -34,6 +37,14 @@ class _Mode(StrEnum):
     ROLLBACK = "rollback"
     CANCEL = "cancel"
     VERIFY = "verify"
+
+
+class _Interrupted(KeyboardInterrupt):
+    """A signal asks the command to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 def _flag(name: str, text: str) -> Any:
@@ -90,31 +101,57 @@ def apply(
     Repeat --execute or --rollback to continue one that was interrupted. PLAN/execution.jsonl is its journal;
     --warehouse writes it to gold.plan_executions, with Spark.
     """
-    from pipelines.cli.plan_options import parse_size
+    from pipelines.cli.plan_options import parse_throttle
     from pipelines.config.settings import load_settings
+    from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication
-    from pipelines.execution.plan_executor import ExecutionOptions
     from pipelines.live.kafka_changes import KafkaAdmin
     from pipelines.live.live_sources import select_properties
 
     mode = _select_mode({_Mode.EXECUTE: execute, _Mode.ROLLBACK: rollback, _Mode.CANCEL: cancel, _Mode.VERIFY: verify})
-    rate = parse_size(throttle, "--throttle") if throttle not in (None, _NO_THROTTLE) else None
+    rate = parse_throttle(throttle) if throttle is not None and throttle != _NO_THROTTLE else None
     properties = select_properties(None, [command_config] if command_config else [])
     defaults = load_settings([]).topics.defaults
     with KafkaAdmin(server, properties) as connection:
         application = PlanApplication(plan, connection, print_line)
         if throttle is None:
             rate = application.plan.throttle_bytes_per_s
-        options = ExecutionOptions(rate, max_under_replicated, float(max_pause))
+        config = Path(command_config) if command_config else None
+        options = ExecutionOptions(rate, max_under_replicated, float(max_pause), command_config=config)
         try:
-            code = _act(application, mode, options, defaults, plan)
-        except KeyboardInterrupt:
-            print_line("interrupted: reassignments that are under way continue, and throttles stay set after them.")
-            print_line("Repeat the command to continue and to remove the throttles, or use --cancel or --rollback.")
-            code = EXIT_INTERRUPTED
+            with _raise_signals():
+                code = _act(application, mode, options, defaults, plan)
+        except _Interrupted as interruption:
+            code = EXIT_SIGNAL + interruption.number
+            with suppress(OSError):  # the terminal may be gone
+                first, *others = application.describe_rest()
+                print_line(f"interrupted: {first}")
+                _print(iter(others))
     if warehouse is not None:
         _write_history(application, warehouse)
     raise typer.Exit(code)
+
+
+@contextmanager
+def _raise_signals() -> Iterator[None]:
+    """Raise _Interrupted on signals that end the process, unless it ignores them, as nohup has it ignore SIGHUP."""
+
+    def interrupt(number: int, _frame: object) -> None:
+        raise _Interrupted(number)
+
+    if threading.current_thread() is not threading.main_thread():  # no other may handle signals
+        yield
+        return
+    earlier = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        for number, handler in earlier.items():
+            if handler not in (None, signal.SIG_IGN):
+                signal.signal(number, interrupt)
+        yield
+    finally:
+        for number, handler in earlier.items():
+            if handler is not None:
+                signal.signal(number, handler)
 
 
 def _write_history(application: PlanApplication, warehouse: str) -> None:
@@ -148,8 +185,8 @@ def _act(
     """Do what the options ask for, and return the exit code."""
     if mode is _Mode.VERIFY:
         verification = application.verify()
-        _print(_render_verification(verification))
-        return 0 if verification.is_applied or verification.is_rolled_back else EXIT_INPUT
+        _print(_render_verification(verification, application, options))
+        return _get_exit_code(verification.state)
     if mode is _Mode.PREVIEW:
         preview = application.preview(options, defaults)
         if journal := application.describe_journal():
@@ -165,10 +202,26 @@ def _act(
     else:
         application.cancel(options)
     verification = application.verify()
-    _print(_render_verification(verification))
+    _print(_render_verification(verification, application, options))
     print_line(f"journal: {folder / JOURNAL}")
-    succeeded = {_Mode.EXECUTE: verification.is_applied, _Mode.ROLLBACK: verification.is_rolled_back}
-    return 0 if succeeded.get(mode, True) else EXIT_INPUT
+    code = _get_exit_code(verification.state)
+    if mode is _Mode.ROLLBACK:
+        return 0 if verification.is_rolled_back else code or EXIT_PARTLY_APPLIED
+    return 0 if mode is _Mode.CANCEL and verification.is_cancelled else code
+
+
+def _get_exit_code(state: PlanState) -> int:
+    """Return the exit code for how far a cluster is on the way through a plan."""
+    from pipelines.execution.plan_verification import PlanState
+
+    codes = {
+        PlanState.APPLIED: 0,
+        PlanState.NOT_APPLIED: EXIT_NOT_APPLIED,
+        PlanState.PARTLY_APPLIED: EXIT_PARTLY_APPLIED,
+        PlanState.THROTTLED: EXIT_THROTTLED,
+        PlanState.UNKNOWN: EXIT_INPUT,
+    }
+    return codes[state]
 
 
 def _print(lines: Iterator[str]) -> None:
@@ -178,8 +231,14 @@ def _print(lines: Iterator[str]) -> None:
 
 def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[str]:
     from pipelines.cli.plan_rendering import render_progress
+    from pipelines.execution.set_throttles import name_throttled
+    from pipelines.verdict.naming import name_with_noun
 
-    yield from render_progress(preview.progress)
+    lines = render_progress(preview.progress)
+    if preview.fits_no_longer:
+        next(lines)
+        yield f"{preview.progress.status}: the cluster has changed; what is left of the plan can be carried out"
+    yield from lines
     rate = options.throttle_bytes_per_s
     throttle = "without a throttle" if rate is None else f"throttled to {format_bytes(rate)}/s per broker, each way"
     yield f"with --execute, {throttle}:"
@@ -190,27 +249,39 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
             yield f"  wave {work.wave}: {format_count(work.partitions, 'partition')}{copies}"
     if not any(work.partitions for work in preview.work):
         yield "  no partition has to be reassigned"
+    if preview.left:
+        yield f"  throttles of this plan are left on {name_throttled(preview.left)}: they are removed"
     if preview.throttled_brokers:
-        ids = ", ".join(map(str, preview.throttled_brokers))
-        yield f"  warning: brokers {ids} have a throttle of another tool, or of a journal that is lost"
+        have = "has" if len(preview.throttled_brokers) == 1 else "have"
+        yield f"  warning: {name_with_noun(preview.throttled_brokers)} {have} a throttle of another tool"
         yield "    it is replaced while a wave runs, and then set again; remove it first if it was left behind"
     for text in preview.unchecked_disks:
         yield f"  warning: {text}"
     for problem in preview.problems:
         yield f"  problem: {problem}"
-    if not preview.problems:
-        rest = "wait for what is under way, and to carry out the rest" if preview.is_under_way else "carry it out"
+    if preview.is_done:
+        yield "Nothing was changed: nothing is left to do."
+    elif not preview.problems:
+        rest = "carry out the rest" if preview.is_open or preview.progress.done else "carry it out"
+        rest = "wait for what is under way, and to carry out the rest" if preview.is_under_way else rest
         yield f"Nothing was changed. Add --execute to {rest}."
 
 
-def _render_verification(verification: Verification) -> Iterator[str]:
+def _render_verification(
+    verification: Verification, application: PlanApplication, options: ExecutionOptions
+) -> Iterator[str]:
+    from pipelines.execution.plan_verification import PlanState
+    from pipelines.execution.replication_throttle import list_restore_commands
+    from pipelines.execution.set_throttles import name_throttled
+    from pipelines.verdict.naming import name_with_noun
+
     partitions = format_count(verification.planned - len(verification.gone), "partition")
-    if verification.planned == len(verification.gone):
+    if verification.planned and verification.planned == len(verification.gone):
         yield "no partition of the plan is left: its topics were deleted"
-    elif verification.is_applied:
-        yield f"as planned: {partitions}, in the order of the plan; no throttle is left"
-    elif verification.is_rolled_back:
-        yield f"as before the plan: {partitions}; no throttle is left"
+    elif verification.state is PlanState.APPLIED:
+        yield f"as planned: {partitions}, in the order of the plan; no throttle of the plan is left"
+    elif verification.state is PlanState.NOT_APPLIED:
+        yield f"as before the plan, which is not applied: {partitions}; no throttle of the plan is left"
     else:
         yield f"{verification.done} of {partitions} as planned, {verification.not_begun} as before"
     lists = {
@@ -223,13 +294,15 @@ def _render_verification(verification: Verification) -> Iterator[str]:
     for what, keys in lists.items():
         if keys:
             yield f"  {format_count(len(keys), 'partition')} {what}: {name_partitions(keys)}"
-    if verification.throttled_brokers:
-        yield f"  throttled brokers: {', '.join(map(str, verification.throttled_brokers))}"
-    if verification.throttled_topics:
-        yield f"  throttled topics: {', '.join(verification.throttled_topics[:5])}"
-    if verification.restored_brokers:
-        ids = ", ".join(map(str, verification.restored_brokers))
-        yield f"  throttles that were set before this plan are set again on brokers {ids}"
+    if verification.restored:
+        where = name_throttled(verification.restored)
+        yield f"  throttles that were set before this plan are set again on {where}"
     if verification.unanswered_brokers:
-        ids = ", ".join(map(str, verification.unanswered_brokers))
-        yield f"  brokers that did not answer, so that their throttles are not known: {ids}"
+        brokers = name_with_noun(verification.unanswered_brokers)
+        yield f"  whether throttles are left is not known: no answer from {brokers}"
+    if verification.throttled:
+        where = name_throttled(verification.throttled)
+        yield f"  throttles are set on {where}. If no other tool needs them, remove them:"
+        servers = application.connection.servers
+        for command in list_restore_commands(verification.throttled, servers, options.command_config):
+            yield f"    {command}"

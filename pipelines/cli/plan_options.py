@@ -103,10 +103,15 @@ def parse_limits(options: PlanOptions, settings: Settings) -> WaveLimits:
     limits = build_wave_limits(settings)
     if options.throttle is None:
         return limits
-    throttle = parse_size(options.throttle, "--throttle")
+    return replace(limits, throttle_bytes_per_s=float(parse_throttle(options.throttle)))
+
+
+def parse_throttle(text: str) -> int:
+    """Parse bytes per second; raise SettingsError if nothing would be copied."""
+    throttle = parse_size(text, "--throttle")
     if not throttle:
-        raise SettingsError("--throttle 0: nothing would be copied. Write bytes per second, as in 50MB")
-    return replace(limits, throttle_bytes_per_s=float(throttle))
+        raise SettingsError(f"--throttle {text}: nothing would be copied. Write bytes per second, as in 50MB")
+    return throttle
 
 
 def _check_goal(options: PlanOptions) -> None:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import compress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from pipelines.live.cluster_layout import read_layout
-from pipelines.live.cluster_records import ClusterDescription, LivePartition
+from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
+from pipelines.verdict.naming import name_with_noun
 from udfs.failures.partition_health import is_under_replicated
 from udfs.plurals import join_names
+
+SILENCE_REMEDY = "Make the listeners that they advertise reachable from here, or apply the plan from where they are"
+_T = TypeVar("_T")
 
 
 class ClusterView(NamedTuple):
@@ -30,6 +34,11 @@ class ClusterView(NamedTuple):
     def live_brokers(self) -> set[int]:
         """Ids of the brokers that are registered and not fenced, and that answer."""
         return {broker.id for broker in self.state.brokers if not broker.is_fenced} - set(self.state.silent_brokers)
+
+    @property
+    def unfenced_brokers(self) -> set[int]:
+        """Ids of the brokers that the cluster has live, whether or not they answer this client."""
+        return {broker.id for broker in self.state.brokers if not broker.is_fenced}
 
     def list_under_replicated(self) -> list[Key]:
         """List partitions with fewer replicas in sync than their replication factor, without those that are added."""
@@ -66,3 +75,44 @@ def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.s
 def name_partitions(keys: Iterable[Key], limit: int = 3) -> str:
     """Name the first partitions, and how many more there are."""
     return join_names((f"{topic}-{partition}" for topic, partition in sorted(keys)), limit)
+
+
+def ask_directly(
+    connection: KafkaAdmin, brokers: Iterable[LiveBroker], call: Callable[[KafkaAdmin, int], _T]
+) -> tuple[dict[int, _T], dict[int, str]]:
+    """Ask brokers, each on a connection of its own. Returns: answers, and sentences on those that do not answer.
+
+    Raises: KafkaFault if an ACL is missing.
+    """
+    answers: dict[int, _T] = {}
+    silent: dict[int, str] = {}
+    for broker in brokers:
+        try:
+            with connection.connect_to(broker) as direct:
+                answers[broker.id] = call(direct, broker.id)
+        except KafkaFault as error:
+            if error.is_denied:
+                raise
+            silent[broker.id] = f"broker {broker.id} at {broker.host}:{broker.port}: {error.problem}"
+    return answers, silent
+
+
+def describe_silence(silent: Mapping[int, str]) -> str:
+    """Name the brokers that do not answer, and why."""
+    names = name_with_noun(list(silent))
+    verbs = "is live, but does" if len(silent) == 1 else "are live, but do"
+    return f"{names} {verbs} not answer ({'; '.join(silent.values())})"
+
+
+def explain_fault(connection: KafkaAdmin, error: KafkaFault) -> KafkaFault:
+    """Add to a fault which brokers do not answer, though the cluster has them live: any of them may be asked."""
+    if error.is_denied:
+        return error
+    try:
+        live = [broker for broker in connection.describe_cluster().brokers if not broker.is_fenced]
+        silent = ask_directly(connection, live, lambda direct, _: direct.describe_cluster())[1]
+    except KafkaFault:
+        return error
+    if not silent:
+        return error
+    return KafkaFault(connection.servers, f"{error.problem}; {describe_silence(silent)}", SILENCE_REMEDY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 
 from pipelines.execution.replica_sizes import list_replica_sizes
 from pipelines.live.kafka_changes import KafkaAdmin
@@ -12,21 +11,24 @@ from pipelines.quantities import format_bytes, format_duration
 
 
 class CopyProgress:
-    """Bytes that a wave has to copy, and has copied. lists: replicas before and after the wave."""
+    """Bytes that a wave has to copy, and has copied. before, after: the replicas of its partitions."""
 
     def __init__(
         self,
         connection: KafkaAdmin,
-        lists: Mapping[Key, tuple[Sequence[int], Sequence[int]]],
+        before: Mapping[Key, Sequence[int]],
+        after: Mapping[Key, Sequence[int]],
         clock: Callable[[], float],
     ) -> None:
         self._connection = connection
-        self._added = {key: sorted(set(after) - set(before)) for key, (before, after) in lists.items()}
-        self._sources = {key: before for key, (before, _) in lists.items()}
+        self._added = {key: sorted(set(after[key]) - set(before[key])) for key in after}
+        self._sources = before
         self._clock = clock
         self._began: tuple[float, int] | None = None  # time, bytes
         self._bytes_before = 0
         self._bytes_now: int | None = None
+        self._is_denied = False  # whether the user may not read the log dirs of a broker
+        self._seen: tuple[int, int | None] | None = None
 
     @property
     def copied_bytes(self) -> int | None:
@@ -38,6 +40,14 @@ class CopyProgress:
         self.describe()
         self._bytes_before = self._bytes_now or 0
 
+    def has_changed(self, done: int) -> bool:
+        """Return whether a wave has gone on since the last call, or may have, as the user may not read the log dirs.
+
+        done: partitions. A broker that does not answer counts as one that copies nothing.
+        """
+        seen, self._seen = self._seen, (done, self._bytes_now)
+        return self._is_denied or seen != self._seen
+
     def describe(self) -> str:
         """Describe bytes and time left, as the end of a sentence; empty if brokers do not show their logs."""
         brokers = {broker for added in self._added.values() for broker in added}
@@ -46,8 +56,10 @@ class CopyProgress:
             return ""
         log_dirs = {}
         for broker in sorted(brokers):
-            with suppress(KafkaFault):
+            try:
                 log_dirs[broker] = self._connection.describe_log_dirs(broker)
+            except KafkaFault as error:
+                self._is_denied |= error.is_denied
         sizes = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(log_dirs) if not one.is_future}
         total = copied = 0
         for key, added in self._added.items():

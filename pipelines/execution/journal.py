@@ -47,6 +47,13 @@ class EarlierConfigs:
         """Return whether anything has to be restored."""
         return bool(self.brokers or self.topics)
 
+    def without(self, known: EarlierConfigs) -> EarlierConfigs:
+        """Return the configs of the brokers and topics that others do not name."""
+        return EarlierConfigs(
+            {broker: one for broker, one in self.brokers.items() if broker not in known.brokers},
+            {topic: one for topic, one in self.topics.items() if topic not in known.topics},
+        )
+
 
 @dataclass
 class Journal:

@@ -9,32 +9,41 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pipelines import __version__
 from pipelines.errors import SettingsError, SourceError
-from pipelines.execution.cluster_view import ClusterView, view_cluster
+from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
+from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
 from pipelines.execution.execution_lock import lock_cluster
-from pipelines.execution.journal import BEGIN, Journal
-from pipelines.execution.plan_executor import ExecutionOptions, PlanExecutor
-from pipelines.execution.plan_verification import Verification, read_rates, verify_plan
+from pipelines.execution.journal import BEGIN, EarlierConfigs, Journal
+from pipelines.execution.plan_cancellation import PlanCancellation
+from pipelines.execution.plan_executor import PlanExecutor
+from pipelines.execution.plan_verification import Verification, verify_plan
 from pipelines.execution.plan_waves import Direction, PlanWaves
 from pipelines.execution.preflight import (
     WaveWork,
+    check_answers,
     check_identity,
     check_topics,
     find_problems,
     find_unchecked_disks,
     list_work,
 )
+from pipelines.execution.set_throttles import SetThrottles, find_left_throttles, name_throttled, read_throttles
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.live.cluster_reader import read_cluster
 from pipelines.live.kafka_changes import KafkaAdmin
+from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.plan_files.plan_check import PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
 from udfs.failures.topic_defaults import TopicDefaults
+from udfs.plurals import count_of
+
+_E = TypeVar("_E", bound=ClusterExecution)
+_PAUSES_S = (0.5, 1.0, 2.0)  # before further looks, where brokers do not show a new leader yet
 
 
 class PlanPreview(NamedTuple):
@@ -43,13 +52,27 @@ class PlanPreview(NamedTuple):
     progress: PlanProgress
     work: list[WaveWork]
     problems: list[str]
-    throttled_brokers: tuple[int, ...]  # with a throttle that the journal does not know
+    throttled_brokers: tuple[int, ...]  # with a throttle that is not the plan's
+    left: EarlierConfigs  # throttles of an earlier execution of the plan, which its journal may not know
+    is_open: bool  # whether the journal has an execution that has not ended
     unchecked_disks: list[str]  # log dirs of target brokers whose room is not known
 
     @property
     def is_under_way(self) -> bool:
         """Whether partitions of the plan are being reassigned."""
-        return self.progress.status is PlanStatus.IN_FLIGHT
+        return any(move.planned for move in self.progress.in_flight)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to do."""
+        progress = self.progress
+        is_applied = progress.status is PlanStatus.DONE and not progress.pending_elections
+        return is_applied and not self.left and not self.is_open
+
+    @property
+    def fits_no_longer(self) -> bool:
+        """Whether the cluster has changed, but so that what is left of the plan can be carried out."""
+        return self.progress.status is PlanStatus.CHANGED and self.is_open and not self.problems
 
 
 @dataclass
@@ -68,19 +91,21 @@ class PlanApplication:
         self.plan: StoredPlan = read_plan(self.folder)
         self.steps = PlanWaves.of_plan(self.plan)
         self.journal = Journal.open(self.folder)
+        self._running: ClusterExecution | None = None
 
     def preview(self, options: ExecutionOptions, defaults: TopicDefaults) -> PlanPreview:
         """Check everything that `execute` would check, and change nothing."""
         view = self._view()
         check_topics(self.plan, view, self.connection.servers)
+        throttles = self._read_throttles(view)
         with TemporaryDirectory() as folder:
             reading = read_cluster(self.connection, pause=self.pause)
             files = reading.write_files(Path(folder))
             snapshot = load_snapshot(Source(self.plan.cluster, tuple(files)))
         progress = check_plan(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
-        throttles = options.throttle_bytes_per_s is not None
-        missing = self.connection.list_missing_permissions(topics, configs=throttles)
+        sets_throttles = options.throttle_bytes_per_s is not None
+        missing = self.connection.list_missing_permissions(topics, configs=sets_throttles)
         work = list_work(self.steps, view, reading.log_dirs)
         problems = find_problems(self.steps, view, reading.log_dirs, missing)
         begun = self.journal.last_begin
@@ -88,11 +113,29 @@ class PlanApplication:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
         if not self._is_open and progress.status is PlanStatus.CHANGED:
             problems.append("the cluster has changed since the plan was made; apply without --execute shows how")
-        rates, _ = read_rates(self.connection, self.steps, view)
-        own = self.journal.find_earlier_configs().brokers
-        throttled = tuple(broker for broker, configs in rates.items() if configs and broker not in own)
+        elif foreign := self._find_foreign(progress):
+            count = count_of(len(foreign), "partition")
+            names, verb = name_partitions(foreign), "has" if len(foreign) == 1 else "have"
+            problems.append(f"{count} of the plan {verb} been changed by another tool ({names}). Make a new plan")
+        known, restored = self.journal.find_earlier_configs(), self.journal.find_restored_configs()
+        left = find_left_throttles(self.steps, throttles, restored).without(known)
+        throttled = (id_ for id_ in self.steps.brokers & throttles.rates.keys() if throttles.rates[id_])
+        others = tuple(sorted(set(throttled) - known.brokers.keys() - left.brokers.keys()))
+        left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
         unchecked = find_unchecked_disks(self.steps, view, reading.log_dirs)
-        return PlanPreview(progress, work, problems, throttled, unchecked)
+        return PlanPreview(progress, work, problems, others, left, self._is_open, unchecked)
+
+    def _read_throttles(self, view: ClusterView) -> SetThrottles:
+        """Read throttles. Raises: SourceError if a live broker of the cluster does not answer."""
+        throttles = read_throttles(self.connection, self.steps, view, view.unfenced_brokers)
+        check_answers(throttles.unanswered, self.connection.servers)
+        return throttles
+
+    def _find_foreign(self, progress: PlanProgress) -> list[Key]:
+        """Find partitions of the plan with replicas that are neither the plan's nor left of an ended cancellation."""
+        cancelled = self.journal.find_cancelled_lists()
+        keys = [(one.topic, one.partition) for one in progress.changed_partitions if one.now is not None]
+        return [key for key in keys if key in self.steps.partitions and key not in cancelled]
 
     @property
     def _is_open(self) -> bool:
@@ -107,11 +150,10 @@ class PlanApplication:
         preview = self.preview(options, defaults)
         if preview.problems:
             raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in preview.problems))
-        is_done = preview.progress.status is PlanStatus.DONE and not preview.progress.pending_elections
-        if is_done and not self._is_open and not self.journal.find_earlier_configs():
+        if preview.is_done:
             return False
         with self._locked():
-            self._executor(Direction.APPLY, options).execute(Direction.APPLY)
+            self._begin(PlanExecutor, Direction.APPLY, options).execute(Direction.APPLY)
         return True
 
     def describe_journal(self) -> str | None:
@@ -121,32 +163,48 @@ class PlanApplication:
         if begun is not None and self._is_open:
             parts.append(f"{begun['direction']} began at {begun['at']} and has not ended")
         if outstanding:
-            names = [f"broker {id_}" for id_ in sorted(outstanding.brokers)] + sorted(outstanding.topics)
-            parts.append(f"throttles are set on {', '.join(names[:10])}")
+            parts.append(f"throttles are set on {name_throttled(outstanding)}")
         return "; ".join(parts) or None
 
     def roll_back(self, options: ExecutionOptions) -> None:
         """Return to the assignment before the plan. Raises: ExecutionStopped if that cannot be finished."""
         view = self._view()
+        self._read_throttles(view)
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
         throttles = options.throttle_bytes_per_s is not None
         if missing := self.connection.list_missing_permissions(topics, configs=throttles):
             raise SettingsError(f"{self.connection.servers}: the user lacks permissions: {', '.join(missing[:5])}")
         with self._locked():
-            self._executor(Direction.ROLLBACK, options).execute(Direction.ROLLBACK)
+            self._begin(PlanExecutor, Direction.ROLLBACK, options).execute(Direction.ROLLBACK)
 
     def cancel(self, options: ExecutionOptions) -> None:
         """Cancel the plan's reassignments that are under way. Raises: ExecutionStopped if Kafka cannot cancel one."""
         self._view()
         with self._locked():
-            self._executor(None, options).cancel()
+            self._begin(PlanCancellation, None, options).cancel()
 
     def verify(self) -> Verification:
         """Compare the cluster with the plan, and its throttles with those before it."""
-        return verify_plan(self.connection, self.steps, self._view(), Journal.open(self.folder).find_restored_configs())
+        journal = Journal.open(self.folder)
+        configs = (journal.find_restored_configs(), journal.find_earlier_configs())
+        for pause_s in (*_PAUSES_S, None):
+            verification = verify_plan(self.connection, self.steps, self.plan.election, self._view(), *configs)
+            if pause_s is None or not verification.not_elected:
+                break
+            self.pause(pause_s)
+        return verification
+
+    def describe_rest(self) -> list[str]:
+        """Say what a command that is interrupted now leaves behind: lines."""
+        if self._running is None:
+            return ["This command has changed nothing."]
+        return self._running.describe_rest()
 
     def _view(self) -> ClusterView:
-        view = view_cluster(self.connection, self.pause)
+        try:
+            view = view_cluster(self.connection, self.pause)
+        except KafkaFault as error:
+            raise explain_fault(self.connection, error) from None
         check_identity(self.plan, view, self.connection.servers)
         begun = self.journal.last_begin
         if begun is not None and begun["kafka_cluster_id"] not in (None, view.state.cluster_id):
@@ -162,8 +220,8 @@ class PlanApplication:
     def _locked(self) -> Any:
         return lock_cluster(self._cluster_id or self.plan.cluster)
 
-    def _executor(self, direction: Direction | None, options: ExecutionOptions) -> PlanExecutor:
-        """Make an executor, and begin or continue the journal."""
+    def _begin(self, kind: type[_E], direction: Direction | None, options: ExecutionOptions) -> _E:
+        """Make an execution, and begin or continue the journal."""
         self.journal = Journal.open(self.folder)  # now that no other process writes to it
         self.journal.repair()
         self.journal.write(
@@ -179,7 +237,7 @@ class PlanApplication:
             process=os.getpid(),
             program=__version__,
         )
-        return PlanExecutor(
+        self._running = execution = kind(
             self.connection,
             self.steps,
             self.plan.election,
@@ -189,3 +247,4 @@ class PlanApplication:
             self.say,
             self.pause,
         )
+        return execution

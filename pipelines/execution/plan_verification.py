@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import EarlierConfigs
 from pipelines.execution.plan_waves import PlanWaves
-from pipelines.execution.replication_throttle import RATES, REPLICAS
+from pipelines.execution.set_throttles import Configs, is_left, read_throttles
 from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.live.kafka_connection import Key
+
+
+class PlanState(StrEnum):
+    """How far a cluster is on the way through a plan."""
+
+    APPLIED = "applied"  # and nothing of the execution is left
+    NOT_APPLIED = "not applied"  # as before the plan, and nothing of an execution is left
+    PARTLY_APPLIED = "partly applied"  # or under way, or changed by another tool
+    THROTTLED = "throttled"  # all as planned, or all as before, but throttles are left
+    UNKNOWN = "unknown"  # likewise, but not all brokers say whether they are throttled
 
 
 @dataclass(frozen=True)
@@ -24,34 +35,55 @@ class Verification:
     gone: tuple[Key, ...]
     moving: tuple[Key, ...]
     not_preferred: tuple[Key, ...]  # led by another replica than the first
+    not_elected: tuple[Key, ...]  # those of them whose leader the plan elects
     under_replicated: tuple[Key, ...]
-    throttled_brokers: tuple[int, ...]
-    throttled_topics: tuple[str, ...]
+    throttled: EarlierConfigs  # what is left of throttles, with what was there before them
     unanswered_brokers: tuple[int, ...]  # whose throttles are not known
-    restored_brokers: tuple[int, ...] = ()  # with a throttle that was there before the plan's
+    restored: EarlierConfigs  # throttles that were there before the plan's, and are back
 
     @property
-    def is_applied(self) -> bool:
-        """Whether the plan is carried out, and nothing of its execution is left."""
-        return self.done + len(self.gone) == self.planned and self._is_settled
+    def state(self) -> PlanState:
+        """How far the cluster is."""
+        left = self.planned - len(self.gone)
+        if self.moving or left not in (self.done, self.not_begun):
+            return PlanState.PARTLY_APPLIED
+        if self.throttled:
+            return PlanState.THROTTLED
+        if self.unanswered_brokers:
+            return PlanState.UNKNOWN
+        if self.done < left or (self.planned and not left):
+            return PlanState.NOT_APPLIED
+        if self.not_elected:
+            return PlanState.PARTLY_APPLIED if left else PlanState.NOT_APPLIED
+        return PlanState.APPLIED
 
     @property
     def is_rolled_back(self) -> bool:
         """Whether the cluster is as before the plan, and nothing of its execution is left."""
-        return self.not_begun + len(self.gone) == self.planned and self._is_settled
+        return self.not_begun + len(self.gone) == self.planned and self.is_cancelled
 
     @property
-    def _is_settled(self) -> bool:
-        return not (self.moving or self.throttled_brokers or self.throttled_topics or self.unanswered_brokers)
+    def is_cancelled(self) -> bool:
+        """Whether nothing is under way, and no throttle is left."""
+        return not (self.moving or self.throttled or self.unanswered_brokers)
 
 
-def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, restored: EarlierConfigs) -> Verification:
-    """Compare a cluster with a plan. restored: configs that were there before its throttles, and are back since.
+def verify_plan(
+    connection: KafkaAdmin,
+    steps: PlanWaves,
+    elections: Sequence[Key],
+    view: ClusterView,
+    restored: EarlierConfigs,
+    outstanding: EarlierConfigs,
+) -> Verification:
+    """Compare a cluster with a plan.
 
-    Such a config may have been removed since, but a config with another value is one that was left behind.
+    restored: configs that were there before its throttles, and are back since. Such a config may have been removed
+    since, but a config with another value is one that was left behind.
+    outstanding: those that are not back yet, which counts for brokers that do not show their configs, as they are down.
     """
     counts = {"done": 0, "not_begun": 0}
-    differing, gone, not_preferred = [], [], []
+    differing, gone = [], []
     for key, one in sorted(steps.partitions.items()):
         partition = view.partitions.get(key)
         if partition is None:
@@ -64,12 +96,17 @@ def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, res
         counts["not_begun"] += partition.replicas == one.lists[0]
         if index is None:
             differing.append(key)
-        if partition.leader != partition.replicas[0]:
-            not_preferred.append(key)
-    rates, unanswered = read_rates(connection, steps, view)
-    throttled = [broker for broker, configs in rates.items() if _is_left(configs, restored.brokers.get(broker))]
-    topics = sorted({topic for topic, _ in steps.partitions} & view.topic_ids.keys())
-    configs = connection.describe_topic_configs(topics, REPLICAS)
+    not_preferred = [
+        key
+        for key in sorted({*steps.partitions, *elections} & view.partitions.keys() - view.reassignments.keys())
+        if view.partitions[key].leader != view.partitions[key].replicas[0]
+    ]
+    throttles = read_throttles(connection, steps, view, steps.brokers)
+    left = EarlierConfigs(
+        outstanding.brokers
+        | {id_: _get_earlier(one, restored.brokers.get(id_)) for id_, one in throttles.rates.items()},
+        {topic: _get_earlier(one, restored.topics.get(topic)) for topic, one in throttles.replicas.items()},
+    )
     under = set(view.list_under_replicated())
     return Verification(
         len(steps.partitions),
@@ -79,29 +116,22 @@ def verify_plan(connection: KafkaAdmin, steps: PlanWaves, view: ClusterView, res
         tuple(gone),
         tuple(sorted(steps.partitions.keys() & view.reassignments.keys())),
         tuple(not_preferred),
+        tuple(key for key in not_preferred if key in set(elections)),
         tuple(sorted(under & steps.partitions.keys())),
-        tuple(throttled),
-        tuple(name for name in topics if _is_left(configs.get(name, {}), restored.topics.get(name))),
-        tuple(unanswered),
-        tuple(broker for broker, configs in rates.items() if configs and broker not in throttled),
+        _select_set(left),
+        tuple(throttles.unanswered),
+        EarlierConfigs(
+            {id_: dict(one) for id_, one in throttles.rates.items() if one and not left.brokers[id_]},
+            {topic: dict(one) for topic, one in throttles.replicas.items() if not left.topics[topic]},
+        ),
     )
 
 
-def read_rates(
-    connection: KafkaAdmin, steps: PlanWaves, view: ClusterView
-) -> tuple[dict[int, Mapping[str, str | None]], list[int]]:
-    """Return the rates of throttles that are set on the plan's live brokers, and the brokers that do not answer."""
-    involved = {id_ for one in steps.partitions.values() for lists in one.lists for id_ in lists}
-    rates: dict[int, Mapping[str, str | None]] = {}
-    unanswered = []
-    for broker in sorted(involved & view.live_brokers):
-        try:
-            rates[broker] = connection.describe_own_broker_configs(broker, RATES)
-        except KafkaFault:
-            unanswered.append(broker)
-    return rates, unanswered
+def _get_earlier(configs: Configs, restored: Configs | None) -> dict[str, str | None]:
+    """Return what was there before throttles that are left; nothing if none is."""
+    return {key: (restored or {}).get(key) for key in configs} if is_left(configs, restored) else {}
 
 
-def _is_left(configs: Mapping[str, str | None], restored: Mapping[str, str | None] | None) -> bool:
-    """Return whether one of these throttles is not what was there before the plan."""
-    return any((restored or {}).get(key) != value for key, value in configs.items())
+def _select_set(configs: EarlierConfigs) -> EarlierConfigs:
+    brokers = {id_: one for id_, one in configs.brokers.items() if one}
+    return EarlierConfigs(brokers, {topic: one for topic, one in configs.topics.items() if one})

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pipelines.errors import SettingsError
 from pipelines.live.cluster_records import LivePartition, OngoingReassignment
-from pipelines.live.kafka_connection import Key, Reassignments, ReplicaLogDirs
+from pipelines.live.kafka_connection import Assignments, Key, Reassignments, ReplicaLogDirs
 from pipelines.plan_files.plan_reader import StoredPlan
 
 _NO_LOG_DIRS = (
@@ -49,6 +49,11 @@ class PartitionSteps:
         indices = (index for index, one in enumerate(self.lists) if one == tuple(replicas))
         return max(indices, default=None)
 
+    def list_moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """List what a reassignment may do to the partition: the lists before and after it, of a step or of all."""
+        pairs = [*zip(self.lists, self.lists[1:], strict=False), (self.lists[0], self.lists[-1])]
+        return [*pairs, *((after, before) for before, after in pairs)]
+
 
 class WaveTarget(NamedTuple):
     """What a wave does to a partition: the lists are by index."""
@@ -79,6 +84,16 @@ class PlanWaves:
             for key, change in plan.changes.items()
         }
         return cls(partitions, len(plan.wave_files))
+
+    @property
+    def brokers(self) -> set[int]:
+        """Ids of all brokers that have a replica before, during or after the plan."""
+        return {broker for steps in self.partitions.values() for one in steps.lists for broker in one}
+
+    def select_lists(self, targets: Mapping[Key, WaveTarget]) -> tuple[Assignments, Assignments]:
+        """Return the lists of partitions before and after a wave."""
+        before = {key: self.partitions[key].lists[one.before] for key, one in targets.items()}
+        return before, {key: self.partitions[key].lists[one.after] for key, one in targets.items()}
 
     def list_waves(self, direction: Direction) -> list[int]:
         """Return the waves in the order of a direction."""

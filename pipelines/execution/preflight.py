@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.errors import SourceError
-from pipelines.execution.cluster_view import ClusterView, name_partitions
+from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import Key
@@ -49,6 +49,15 @@ def check_topics(plan: StoredPlan, view: ClusterView, servers: str) -> None:
                 f"topic {topic} has id {view.topic_ids[topic]}, but had {topic_id}: it was deleted and created again"
             )
             raise SourceError(servers, problem, "Make a new plan")
+
+
+def check_answers(unanswered: Mapping[int, str], servers: str) -> None:
+    """Check that all live brokers answer this client, and not only each other. Raises: SourceError.
+
+    Throttles are set on the brokers themselves, and any of them may have to pass a request on to the controller.
+    """
+    if unanswered:
+        raise SourceError(servers, describe_silence(unanswered), f"Nothing was changed. {SILENCE_REMEDY}")
 
 
 def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permissions: Sequence[str]) -> list[str]:

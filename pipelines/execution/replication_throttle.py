@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from pipelines.execution.journal import THROTTLE, UNTHROTTLE, Journal
+from pipelines.execution.journal import THROTTLE, UNTHROTTLE, EarlierConfigs, Journal
+from pipelines.execution.set_throttles import RATES, REPLICAS, shorten_replicas
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
-from pipelines.plan_files.kafka_json import (
-    EVERY_REPLICA,
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
-    compute_throttle,
-)
+from pipelines.plan_files.kafka_json import compute_throttle, describe_config_change
 
-RATES, REPLICAS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 _ATTEMPTS, _PAUSE_S = 5, 1.0  # to restore a config
-_MAX_VALUE = 30_000  # characters of a config: a record of the metadata log has to hold it
 
 
 class ReplicationThrottle:
@@ -58,44 +52,53 @@ class ReplicationThrottle:
             broker: {**dict.fromkeys(RATES), **self._connection.describe_own_broker_configs(broker, RATES)}
             for broker in brokers
         }
-        self._journal.write(
-            THROTTLE,
-            wave=wave,
-            rate_bytes_per_s=rate,
-            earlier_brokers={str(broker): configs for broker, configs in earlier_brokers.items()},
-            earlier_topics=earlier_topics,
-        )
+        known = self._journal.find_earlier_configs()
+        if earlier_brokers.keys() - known.brokers.keys() or earlier_topics.keys() - known.topics.keys():
+            self._write(EarlierConfigs(earlier_brokers, earlier_topics), wave, rate)
         throttles = {
-            name: dict(zip(REPLICAS, (_shorten(text) for text in lists), strict=True))
+            name: dict(zip(REPLICAS, map(shorten_replicas, lists), strict=True))
             for name, lists in throttle.topics.items()
         }
         for name, error in self._connection.alter_topic_configs(throttles).items():
             if UNKNOWN_PARTITION not in error:
-                problem = f"the throttle of topic {name} was rejected: {error}"
-                raise KafkaFault(self._connection.servers, problem, "Grant AlterConfigs on the plan's topics")
+                raise self._connection.make_rejection(f"the throttle of topic {name}", error)
         for broker in brokers:
             self._connection.alter_broker_configs(broker, dict.fromkeys(RATES, str(rate)))
 
-    def restore(self, live: set[int]) -> list[int]:
-        """Restore the configs that throttles have replaced. live: brokers that are asked repeatedly.
+    def adopt(self, left: EarlierConfigs) -> None:
+        """Have throttles removed that an execution of this plan has left whose journal is lost."""
+        if left:
+            self._write(left, None, None)
 
-        Returns: brokers that did not answer, or do not allow it: they keep their throttle.
+    def _write(self, earlier: EarlierConfigs, wave: int | None, rate: int | None) -> None:
+        brokers = {str(broker): configs for broker, configs in earlier.brokers.items()}
+        self._journal.write(
+            THROTTLE, wave=wave, rate_bytes_per_s=rate, earlier_brokers=brokers, earlier_topics=earlier.topics
+        )
+
+    def restore(self, live: set[int]) -> None:
+        """Restore the configs that throttles have replaced, and name those that keep them. live: brokers that answer.
+
+        Brokers come first, the last one before the others, so that whatever an interruption leaves can be recognized.
         """
         earlier = self._journal.find_earlier_configs()
         if not earlier:
-            return []
-        rejected = self._restore_topics(earlier.topics)
-        unchanged = {name for name, error in rejected.items() if UNKNOWN_PARTITION not in error}
-        for name in sorted(unchanged):
-            self._say(f"warning: the throttle of topic {name} was not removed: {rejected[name]}")
-        missing = [
-            broker
-            for broker, configs in sorted(earlier.brokers.items())
-            if not self._restore_broker(broker, configs, _ATTEMPTS if broker in live else 1)
-        ]
-        restored = sorted(set(earlier.brokers) - set(missing))
-        self._journal.write(UNTHROTTLE, brokers=restored, topics=sorted(set(earlier.topics) - unchanged))
-        return missing
+            return
+        rejected = {f"broker {broker}": "it is down, or does not answer" for broker in earlier.brokers.keys() - live}
+        restored = []
+        for broker in sorted(earlier.brokers.keys() & live, reverse=True):
+            if problem := self._restore_broker(broker, earlier.brokers[broker]):
+                rejected[f"broker {broker}"] = problem
+            else:
+                restored.append(broker)
+        errors = {
+            name: error
+            for name, error in self._restore_topics(earlier.topics).items()
+            if UNKNOWN_PARTITION not in error
+        }
+        for name, problem in sorted((rejected | {f"topic {name}": error for name, error in errors.items()}).items()):
+            self._say(f"warning: the throttle of {name} was not removed: {problem}")
+        self._journal.write(UNTHROTTLE, brokers=sorted(restored), topics=sorted(earlier.topics.keys() - errors.keys()))
 
     def _restore_topics(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
         """Restore the configs of topics. Returns: Kafka's error by topic."""
@@ -108,19 +111,25 @@ class ReplicationThrottle:
             self._pause(_PAUSE_S)
         raise AssertionError("unreachable")
 
-    def _restore_broker(self, broker: int, configs: Mapping[str, str | None], attempts: int) -> bool:
-        for attempt in range(attempts):
+    def _restore_broker(self, broker: int, configs: Mapping[str, str | None]) -> str:
+        """Restore the configs of a broker. Returns: why that failed, or nothing."""
+        for attempt in range(_ATTEMPTS):
             try:
                 self._connection.alter_broker_configs(broker, configs)
             except KafkaFault as error:
-                if error.is_denied or attempt == attempts - 1:
-                    return False
+                if error.is_denied or attempt == _ATTEMPTS - 1:
+                    return error.problem
                 self._pause(_PAUSE_S)
             else:
-                return True
-        return False
+                break
+        return ""
 
 
-def _shorten(text: str) -> str:
-    """A value that is too long names every replica, as those in sync are not throttled."""
-    return text if len(text) <= _MAX_VALUE else EVERY_REPLICA
+def list_restore_commands(earlier: EarlierConfigs, servers: str, command_config: Path | None) -> list[str]:
+    """List the commands that restore configs, one for each broker and topic."""
+    connection = f"--bootstrap-server {shlex.quote(servers)}"
+    if command_config is not None:
+        connection += f" --command-config {shlex.quote(str(command_config))}"
+    changes = [describe_config_change("brokers", str(broker), one) for broker, one in sorted(earlier.brokers.items())]
+    changes += [describe_config_change("topics", topic, one) for topic, one in sorted(earlier.topics.items())]
+    return [f"kafka-configs {connection} --alter {change}" for change in changes]

@@ -182,14 +182,26 @@ def dump_throttle_script(rate: int, whole: Throttle, waves: Sequence[tuple[str, 
 
 def _list_commands(rate: int, throttle: Throttle) -> tuple[list[str], list[str]]:
     """Return the commands that set a throttle, and those that remove it."""
-    brokers = [f"  configs --entity-type brokers --entity-name={id_}" for id_ in throttle.brokers]
-    sets = [f"{broker} --add-config {LEADER_RATE}={rate},{FOLLOWER_RATE}={rate}" for broker in brokers]
-    removes = [f"{broker} --delete-config {LEADER_RATE},{FOLLOWER_RATE}" for broker in brokers]
+    rates = (LEADER_RATE, FOLLOWER_RATE)
+    sets = [describe_config_change("brokers", str(id_), dict.fromkeys(rates, str(rate))) for id_ in throttle.brokers]
+    removes = [describe_config_change("brokers", str(id_), dict.fromkeys(rates)) for id_ in throttle.brokers]
+    names = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
     for topic, replicas in throttle.topics.items():
         # A value that is too long names every replica, as those in sync are not throttled.
-        leaders, followers = (f"[{text}]" if len(text) <= _MAX_VALUE else EVERY_REPLICA for text in replicas)
-        configs = shlex.quote(f"{LEADER_REPLICAS}={leaders},{FOLLOWER_REPLICAS}={followers}")
-        alter = f"  configs --entity-type topics --entity-name={shlex.quote(topic)}"
-        sets.append(f"{alter} --add-config {configs}")
-        removes.append(f"{alter} --delete-config {LEADER_REPLICAS},{FOLLOWER_REPLICAS}")
-    return sets or ["  :"], removes or ["  :"]
+        texts = (text if len(text) <= _MAX_VALUE else EVERY_REPLICA for text in replicas)
+        sets.append(describe_config_change("topics", topic, dict(zip(names, texts, strict=True))))
+        removes.append(describe_config_change("topics", topic, dict.fromkeys(names)))
+    return [f"  configs {one}" for one in sets] or ["  :"], [f"  configs {one}" for one in removes] or ["  :"]
+
+
+def describe_config_change(kind: str, name: str, changes: Mapping[str, str | None]) -> str:
+    """Return the options of kafka-configs --alter that set configs, or remove those that are None.
+
+    kind: Brokers or topics, as --entity-type names them.
+    """
+    values = {key: f"[{value}]" if ":" in value else value for key, value in changes.items() if value is not None}
+    removed = ",".join(key for key, value in changes.items() if value is None)
+    options = f"--entity-type {kind} --entity-name={shlex.quote(name)}"
+    if values:
+        options += f" --add-config {shlex.quote(','.join(f'{key}={value}' for key, value in values.items()))}"
+    return f"{options} --delete-config {removed}" if removed else options

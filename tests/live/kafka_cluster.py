@@ -51,6 +51,7 @@ _STARTED = re.compile(r"Kafka Server started|KafkaServer id=\d+\] started")
 # Small, as each node has a log dir of its own in the folder of a test.
 # Listeners of a secure cluster, with their protocols.
 _SECURE = {"SECURE": "SASL_SSL", "MUTUAL": "SSL", "LOGIN": "SASL_PLAINTEXT"}
+_PROTOCOLS = dict.fromkeys(("CONTROLLER", "PLAINTEXT", "CLIENT"), "PLAINTEXT") | _SECURE
 _COMMON = {
     "offsets.topic.replication.factor": "1",
     "transaction.state.log.replication.factor": "1",
@@ -231,6 +232,7 @@ class KafkaCluster:
     options: Sequence[str] = ()  # of Java
     empty_answers: Sequence[Output] = ()  # of commands before there were topics
     own_options: Callable[[int], Sequence[str]] = lambda _: ()  # of one node's Java, by its id
+    client_ports: Mapping[int, tuple[int, int]] = field(default_factory=dict)  # of CLIENT: listens, advertised, by id
 
     @property
     def bootstrap(self) -> str:
@@ -356,6 +358,11 @@ class KafkaCluster:
         name = "CONTROLLER" if is_controller else "PLAINTEXT"
         listeners = f"{name}://127.0.0.1:{node.port}"
         listeners += "".join(f",{name}://127.0.0.1:{port}" for name, port in node.secure_ports.items())
+        advertised = listeners
+        if node.id in self.client_ports:  # what clients connect to may be closed while brokers reach each other
+            listens, advertised_port = self.client_ports[node.id]
+            listeners += f",CLIENT://127.0.0.1:{listens}"
+            advertised += f",CLIENT://127.0.0.1:{advertised_port}"
         values = {
             **_COMMON,
             **self.settings,
@@ -364,13 +371,10 @@ class KafkaCluster:
             "controller.quorum.voters": controller,
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,
-            "listener.security.protocol.map": ",".join(
-                f"{name}:{protocol}"
-                for name, protocol in ({"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT"} | _SECURE).items()
-            ),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()),
             "log.dirs": ",".join(map(str, self._list_log_dirs(node))),
             **({"broker.rack": node.rack} if node.rack else {}),
-            **({} if is_controller else {"advertised.listeners": listeners}),
+            **({} if is_controller else {"advertised.listeners": advertised}),
         }
         text = "".join(f"{key}={value}\n" for key, value in values.items())
         (node.folder / "server.properties").write_text(text)

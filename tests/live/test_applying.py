@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,18 +17,20 @@ from typing import Self
 import pytest
 from kafka import KafkaProducer
 
+from pipelines.errors import EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_THROTTLED
+from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, view_cluster
 from pipelines.execution.journal import JOURNAL, Journal
 from pipelines.execution.plan_application import PlanApplication
-from pipelines.execution.plan_executor import ExecutionOptions
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from pipelines.plan_files.plan_reader import read_plan
+from pipelines.setup.java import check_java
 from tests.commands import call
 from tests.live.conftest import TOPICS
-from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, read_values, wait_until
+from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, find_class_path, read_values, wait_until
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
@@ -154,6 +159,7 @@ def test_plan_is_applied_and_rolled_back(
     assert (plan / JOURNAL).read_bytes() == journal
     assert "as planned" in _apply(filled, plan, "--verify")
     assert "as before the plan" in _apply(filled, plan, "--rollback", "--throttle", "none")
+    assert "as before the plan" in _apply(filled, plan, "--verify", code=EXIT_NOT_APPLIED)
     assert sum(entry["event"] == "throttle" for entry in Journal.open(plan).entries) == journal.count(b'"throttle",')
     view = view_cluster(admin)
     assert _get_lists(view) == original
@@ -167,8 +173,9 @@ def test_earlier_throttles_are_restored(
     plan = _make_plan(filled, tmp_path)
     admin.alter_broker_configs(3, {LEADER_RATE: "77000000"})
     admin.alter_topic_configs({"hot": {LEADER_REPLICAS: "0:1,0:2"}})
-    assert "brokers 3 have a throttle of another tool" in _apply(filled, plan)
-    assert "throttles that were set before this plan are set again on brokers 3" in _apply(filled, plan, "--execute")
+    assert "broker 3 has a throttle of another tool" in _apply(filled, plan)
+    text = _apply(filled, plan, "--execute")
+    assert "throttles that were set before this plan are set again on broker 3 and topic hot" in text
     assert admin.describe_own_broker_configs(3, (LEADER_RATE, FOLLOWER_RATE)) == {LEADER_RATE: "77000000"}
     assert admin.describe_topic_configs(["hot"], (LEADER_REPLICAS,)) == {"hot": {LEADER_REPLICAS: "0:1,0:2"}}
 
@@ -196,6 +203,78 @@ def test_killed_executor_continues(
     expected = _get_planned(plan, original) if direction == "--execute" else original
     assert _get_lists(view_cluster(admin)) == expected
     _check_no_throttle(admin)
+
+
+@pytest.mark.parametrize(("mode", "is_over"), [("--execute", False), ("--execute", True), ("--rollback", False)])
+def test_killed_executor_continues_without_its_journal(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path, mode: str, is_over: bool
+) -> None:
+    """The throttle that it has left is neither the plan's nor the option's; broker 6 has one of another tool."""
+    plan = _make_plan(filled, tmp_path, "--goal", "replace", "--replace", "1=5", "--allow-empty-racks")
+    admin.alter_broker_configs(6, {LEADER_RATE: "77000000"})
+    _kill_while_moving(filled, admin, plan, "--execute")
+    copy = tmp_path / "copy"
+    shutil.copytree(plan, copy, ignore=shutil.ignore_patterns(JOURNAL))
+    if is_over:
+        for broker in range(1, 7):
+            if FOLLOWER_RATE in admin.describe_own_broker_configs(broker, (FOLLOWER_RATE,)):
+                admin.alter_broker_configs(broker, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE), "60000000"))
+        wait_until(lambda: not admin.list_reassignments(), "the wave does not end")
+    code = EXIT_THROTTLED if is_over and len(read_plan(plan).wave_files) == 1 else EXIT_PARTLY_APPLIED
+    text = _apply(filled, copy, "--verify", code=code)
+    assert "throttles are set on brokers " in text
+    assert "--alter --entity-type topics --entity-name=hot --delete-config " in text
+    assert "throttles of this plan are left on brokers " in _apply(filled, copy)
+    _apply(filled, copy, mode, "--throttle", "50MB")
+    expected = _get_planned(plan, original) if mode == "--execute" else original
+    assert _get_lists(view_cluster(admin)) == expected
+    foreign = admin.describe_own_broker_configs(6, (LEADER_RATE, FOLLOWER_RATE))
+    assert foreign in ({LEADER_RATE: "77000000"}, {})  # {} if the first execution has replaced it
+    admin.alter_broker_configs(6, {LEADER_RATE: None})
+    _check_no_throttle(admin)
+
+
+def test_terminated_executor_says_what_is_left(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    """Kafka's own tool takes the commands that it prints."""
+    plan = _make_plan(filled, tmp_path)
+    process = _start(filled, plan, "--execute", "--throttle", _SLOWER)
+    _wait_until_moving(admin)
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, out
+    assert re.search(r"interrupted: (\d+|Up to \d+) reassignments of the plan (are|may be) under way", out)
+    assert "Throttles stay set on brokers " in out
+    assert "Repeat the command to continue, or use --cancel or --rollback." in out
+    assert "To remove the throttles without this program, once the reassignments are over:" in out
+    commands = [line for line in out.splitlines() if line.startswith("kafka-configs ")]
+    broker, topic = (next(line for line in commands if text in line) for text in ("-name=2 ", "-name=hot "))
+    assert admin.describe_own_broker_configs(2, (LEADER_RATE,))
+    for command in (broker, topic):
+        tool = (check_java().executable, "-cp", find_class_path(filled.version), "kafka.admin.ConfigCommand")
+        subprocess.run([*tool, *shlex.split(command)[1:]], check=True, capture_output=True, timeout=120)
+    assert admin.describe_own_broker_configs(2, (LEADER_RATE, FOLLOWER_RATE)) == {}
+    assert admin.describe_topic_configs(["hot"], (LEADER_REPLICAS, FOLLOWER_REPLICAS)) == {"hot": {}}
+    _apply(filled, plan, "--cancel")
+    _check_no_throttle(admin)
+
+
+def test_topic_that_was_deleted_meanwhile_needs_no_new_plan(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    filled.create_topics({"brief": ({0: [1, 2], 1: [2, 1]}, {})})
+    wait_until(lambda: ("brief", 1) in view_cluster(admin).partitions, "the topic was not created")
+    plan = _make_plan(filled, tmp_path)
+    _kill_while_moving(filled, admin, plan, "--execute")
+    filled.delete_topic("brief")
+    wait_until(lambda: ("brief", 1) not in view_cluster(admin).partitions, "the topic was not deleted")
+    text = _apply(filled, plan)
+    assert "changed: the cluster has changed; what is left of the plan can be carried out" in text
+    assert "ake a new plan" not in text
+    assert "Add --execute to " in text
+    assert "left out: brief" in _apply(filled, plan, "--execute", "--throttle", "50MB")
+    assert "nothing to do" not in _apply(filled, plan, code=1)  # it has ended, and so the plan no longer fits
 
 
 def test_cancel_restores_the_order(filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path) -> None:
@@ -325,7 +404,10 @@ def test_throttle_of_a_failed_broker_is_removed_later(
     filled.nodes[5].kill()
     wait_until(lambda: 5 not in view_cluster(admin).live_brokers, "broker 5 is still live")
     assert "5 (fenced)" in _apply(filled, plan, code=1)
-    assert "a throttle remains on broker 5" in _apply(filled, plan, "--cancel", code=1)
+    text = _apply(filled, plan, "--cancel", code=1)
+    assert "throttles remain on broker 5." in text
+    command = f"--bootstrap-server {filled.bootstrap} --alter --entity-type brokers --entity-name=5 --delete-config "
+    assert f"kafka-configs {command}{LEADER_RATE},{FOLLOWER_RATE}" in text
     filled.restart(5)
     assert admin.describe_own_broker_configs(5, (LEADER_RATE,)) != {}
     _apply(filled, plan, "--cancel")

@@ -2,29 +2,140 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipelines.cli.apply_command import EXIT_INTERRUPTED
-from pipelines.execution.plan_application import PlanApplication
+from pipelines.cli.apply_command import _render_preview
+from pipelines.execution.cluster_execution import ExecutionOptions
+from pipelines.execution.journal import EarlierConfigs
+from pipelines.execution.plan_application import PlanApplication, PlanPreview
+from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.sources import Source
+from pipelines.plan_files.plan_check import PlanStatus, check_plan
+from pipelines.plan_files.plan_creation import build_snapshot_model
+from pipelines.plan_files.plan_reader import read_plan
 from tests.commands import call
 from tests.unit.execution.test_execution_history import DESCRIBE
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 
-def test_interrupted_command_says_that_throttles_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They stay until the command is repeated, not only until the reassignments are done."""
+def _make_plan(folder: Path) -> tuple[str, ...]:
+    (folder / "prod.txt").write_text(DESCRIBE)
+    call("plan", "prod.txt", "--goal", "leaders", "--out", "plan", folder=folder)
+    return ("apply", "plan", "--bootstrap-server", "127.0.0.1:1")
 
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_interrupted_command_says_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, has_begun: bool
+) -> None:
+    class Running:
+        def describe_rest(self) -> list[str]:
+            return ["2 reassignments of the plan are under way: t-0, t-1.", "Repeat the command to continue."]
+
+    def interrupt(application: PlanApplication, *_: object) -> None:
+        running: Any = Running()
+        application._running = running if has_begun else None
+        os.kill(os.getpid(), number)
 
     monkeypatch.setattr(PlanApplication, "execute", interrupt)
-    (tmp_path / "prod.txt").write_text(DESCRIBE)
+    arguments = _make_plan(tmp_path)
+    handler = signal.getsignal(number)
+    text = call(*arguments, "--execute", code=128 + number, folder=tmp_path).stdout
+    if has_begun:
+        assert text == (
+            "interrupted: 2 reassignments of the plan are under way: t-0, t-1.\nRepeat the command to continue.\n"
+        )
+    else:
+        assert text == "interrupted: This command has changed nothing.\n"
+    assert signal.getsignal(number) is handler
+
+
+def test_ignored_signal_stays_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As nohup has it: the terminal may end while the command goes on."""
+
+    def hang_up(*_: object) -> bool:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return False
+
+    monkeypatch.setattr(PlanApplication, "execute", hang_up)
+    arguments = _make_plan(tmp_path)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert "nothing to do" in call(*arguments, "--execute", folder=tmp_path).stdout
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("rate", "problem"),
+    [
+        ("0", "--throttle 0: nothing would be copied"),
+        ("0.0MB", "--throttle 0.0MB: nothing would be copied"),
+        ("-5", "--throttle -5: not a size"),
+        ("50MB/s", "--throttle 50MB/s: not a size"),
+        ("", "not a size"),
+    ],
+)
+def test_throttle_that_is_no_rate_is_rejected(tmp_path: Path, rate: str, problem: str) -> None:
+    error = call(*_make_plan(tmp_path), "--throttle", rate, code=1, folder=tmp_path).stderr
+    assert problem in error
+    assert "no connection" not in error
+
+
+@pytest.mark.parametrize("rate", ["none", "1", "1.5 MiB"])
+def test_throttle_that_is_a_rate_or_none_is_accepted(tmp_path: Path, rate: str) -> None:
+    assert "no connection" in call(*_make_plan(tmp_path), "--throttle", rate, code=1, folder=tmp_path).stderr
+
+
+def test_pause_of_no_length_is_wrong_usage(tmp_path: Path) -> None:
+    assert "--max-pause" in call(*_make_plan(tmp_path), "--max-pause", "0", code=64, folder=tmp_path).stderr
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_preview_after_a_deleted_topic_gives_one_advice(tmp_path: Path, is_open: bool) -> None:
+    """An execution that has begun goes on without the topic; one that has not needs another plan."""
+    path = tmp_path / "prod.txt"
+    path.write_text(DESCRIBE + DESCRIBE.replace("Topic: t", "Topic: u"))
     call("plan", "prod.txt", "--goal", "leaders", "--out", "plan", folder=tmp_path)
-    arguments = ("apply", "plan", "--bootstrap-server", "127.0.0.1:1", "--execute")
-    text = call(*arguments, code=EXIT_INTERRUPTED, folder=tmp_path).stdout
-    assert "throttles stay set after them" in text
-    assert "Repeat the command to continue and to remove the throttles" in text
+    plan = read_plan(tmp_path / "plan")
+    deleted, _ = min(plan.changes)
+    path.write_text(DESCRIBE.replace("Topic: t", "Topic: u" if deleted == "t" else "Topic: t"))
+    snapshot = load_snapshot(Source("prod", (path,)))
+    progress = check_plan(plan, build_snapshot_model(snapshot, KAFKA_DEFAULTS), snapshot.partitions)
+    assert progress.status is PlanStatus.CHANGED
+    problems = [] if is_open else ["the cluster has changed"]
+    preview = PlanPreview(progress, [], problems, (), EarlierConfigs(), is_open)
+    text = "\n".join(_render_preview(preview, ExecutionOptions()))
+    assert ("Make a new plan" in text) is not is_open
+    assert ("Add --execute to carry out the rest." in text) is is_open
+    assert f"missing topics: {deleted}" in text
+
+
+def test_preview_of_an_applied_plan_proposes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "prod.txt"
+    path.write_text(DESCRIBE)
+    call("plan", "prod.txt", "--goal", "leaders", "--out", "plan", folder=tmp_path)
+    plan = read_plan(tmp_path / "plan")
+    for (_, partition), change in plan.changes.items():
+        before, after = (",".join(map(str, ids)) for ids in (change.before, change.after))
+        old = f"Partition: {partition}\tLeader: 1\tReplicas: {before}"
+        assert old in path.read_text()
+        new = f"Partition: {partition}\tLeader: {change.after[0]}\tReplicas: {after}"
+        path.write_text(path.read_text().replace(old, new))
+    snapshot = load_snapshot(Source("prod", (path,)))
+    progress = check_plan(plan, build_snapshot_model(snapshot, KAFKA_DEFAULTS), snapshot.partitions)
+    preview = PlanPreview(progress, [], [], (), EarlierConfigs(), False)
+    assert list(_render_preview(preview, ExecutionOptions()))[-1] == "Nothing was changed: nothing is left to do."
+    preview = preview._replace(left=EarlierConfigs({1: {}, 2: {}}))
+    lines = list(_render_preview(preview, ExecutionOptions()))
+    assert "  throttles of this plan are left on brokers 1, 2: they are removed" in lines
+    assert lines[-1] == "Nothing was changed. Add --execute to carry out the rest."
 
 
 def test_tables_are_only_written_if_named() -> None:

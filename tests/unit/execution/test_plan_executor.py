@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from pipelines.execution.journal import CANCEL, END, Journal
-from pipelines.execution.plan_executor import ExecutionOptions, ExecutionStopped, PlanExecutor
-from pipelines.execution.plan_verification import verify_plan
+from pipelines.errors import SourceError
+from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions, ExecutionStopped
+from pipelines.execution.cluster_view import ClusterView
+from pipelines.execution.journal import CANCEL, END, EarlierConfigs, Journal
+from pipelines.execution.plan_cancellation import PlanCancellation
+from pipelines.execution.plan_executor import PlanExecutor
+from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
 from pipelines.execution.plan_waves import Direction, PartitionSteps, PlanWaves
-from pipelines.execution.preflight import find_problems
+from pipelines.execution.preflight import check_answers, find_problems
+from pipelines.execution.set_throttles import read_throttles
+from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
 from tests.unit.execution.test_plan_waves import _STEPS
 
+_E = TypeVar("_E", bound=ClusterExecution)
 _KEY = ("t", 0)
 _RATE = 1_000
 
@@ -28,8 +38,10 @@ class _Cluster:
 
     def __init__(self, brokers: Sequence[int] = (1, 2, 3, 4), steps: int = 2) -> None:
         self.lists: dict[Key, tuple[int, ...]] = {_KEY: (1, 2)}
+        self.leaders: dict[Key, int] = {}  # where another replica than the first leads
         self.moves: dict[Key, tuple[tuple[int, ...], int]] = {}  # target, looks until it is done
         self.brokers, self.steps = list(brokers), steps
+        self.silent: set[int] = set()  # brokers that are live, and answer no client
         self.rates: dict[int, dict[str, str | None]] = {}
         self.topic_configs: dict[str, dict[str, str | None]] = {}
         self.faults: dict[str, list[KafkaFault]] = {}
@@ -38,6 +50,8 @@ class _Cluster:
         self.calls: list[str] = []
         self.elected: list[Key] = []
         self.log_dirs: ReplicaLogDirs = {}
+        self.log_dir_errors: dict[Key, str] = {}
+        self.rejections: dict[Key, str] = {}  # Kafka's answer to every reassignment of these partitions
 
     def close(self) -> None:
         pass
@@ -48,6 +62,7 @@ class _Cluster:
             raise self.faults[name].pop(0)
 
     def list_reassignments(self) -> dict[Key, OngoingReassignment]:
+        self._call("list")
         for key, (target, looks) in list(self.moves.items()):
             if looks:
                 self.moves[key] = (target, looks - 1)
@@ -74,15 +89,18 @@ class _Cluster:
             listed = self._get_move(key).replicas if key in self.moves else ids
             if self.stale_lists:
                 listed = self.stale_lists.pop()
-            partitions.append(LivePartition(key[1], ids[0], listed, ids, ()))
+            partitions.append(LivePartition(key[1], self.leaders.get(key, ids[0]), listed, ids, ()))
         return (LiveTopic("t", "id", tuple(partitions)),), ()
 
-    def choose_log_dirs(self, log_dirs: ReplicaLogDirs) -> None:
+    def choose_log_dirs(self, log_dirs: ReplicaLogDirs) -> dict[Key, str]:
         self.log_dirs |= log_dirs
+        return self.log_dir_errors
 
     def alter_reassignments(self, targets: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
         self._call("alter")
         for key, ids in targets.items():
+            if key in self.rejections:
+                continue
             if ids is None:
                 self.moves.pop(key, None)
                 self.lists[key] = tuple(sorted(self.lists[key]))  # as Kafka loses the order
@@ -90,7 +108,10 @@ class _Cluster:
                 self.lists[key] = tuple(ids)
             else:
                 self.moves[key] = (tuple(ids), self.steps)
-        return {}
+        return self.rejections
+
+    def make_rejection(self, what: str, text: str) -> KafkaFault:
+        return KafkaAdmin(self.servers, ClientProperties()).make_rejection(what, text)
 
     def describe_log_dirs(self, broker: int) -> list[dict[str, object]]:
         raise _fault()
@@ -104,6 +125,12 @@ class _Cluster:
         found = {name: self.topic_configs.get(name, {}) for name in topics}
         return {name: {k: v for k, v in configs.items() if v is not None} for name, configs in found.items()}
 
+    @contextmanager
+    def connect_to(self, broker: LiveBroker) -> Iterator[_Cluster]:
+        if broker.id in self.silent:
+            raise _fault()
+        yield self
+
     def describe_own_broker_configs(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
         return {key: value for key, value in self.rates.get(broker, {}).items() if value is not None}
 
@@ -115,7 +142,7 @@ class _Cluster:
 
     def alter_broker_configs(self, broker: int, changes: Mapping[str, str | None]) -> None:
         self._call("broker configs")
-        if broker not in self.brokers:
+        if broker not in self.brokers or broker in self.silent:
             raise KafkaFault(self.servers, f"no answer about the configs of broker {broker}", "")
         self.rates.setdefault(broker, {}).update(changes)
 
@@ -129,11 +156,20 @@ def _fault() -> KafkaFault:
 
 
 def _make_executor(cluster: _Cluster, folder: Path, say: Callable[[str], None] = lambda _: None) -> PlanExecutor:
-    options = ExecutionOptions(_RATE, max_pause_s=50, interval_s=1)
+    return _make(PlanExecutor, cluster, folder, say)
+
+
+def _make_cancellation(cluster: _Cluster, folder: Path) -> PlanCancellation:
+    return _make(PlanCancellation, cluster, folder, lambda _: None)
+
+
+def _make(kind: type[_E], cluster: _Cluster, folder: Path, say: Callable[[str], None]) -> _E:
+    options = ExecutionOptions(_RATE, max_pause_s=50, interval_s=1, progress_s=5)
     seconds = iter(range(100_000))
+    folder.mkdir(exist_ok=True)
     journal = Journal.open(folder)
     journal.write("begin", direction="apply", kafka_cluster_id="c", throttle_bytes_per_s=_RATE)
-    return PlanExecutor(
+    return kind(
         cluster,  # type: ignore[arg-type]
         _STEPS,
         [_KEY],
@@ -144,6 +180,16 @@ def _make_executor(cluster: _Cluster, folder: Path, say: Callable[[str], None] =
         pause=lambda _: None,
         clock=lambda: float(next(seconds)),
     )
+
+
+def _verify(
+    cluster: _Cluster,
+    view: ClusterView,
+    restored: EarlierConfigs | None = None,
+    outstanding: EarlierConfigs | None = None,
+) -> Verification:
+    none = EarlierConfigs()
+    return verify_plan(cluster, _STEPS, [_KEY], view, restored or none, outstanding or none)  # type: ignore[arg-type]
 
 
 def test_plan_is_applied_and_rolled_back(tmp_path: Path) -> None:
@@ -232,13 +278,14 @@ def test_earlier_rate_is_back_after_a_crash_and_a_resume(tmp_path: Path) -> None
     assert cluster.rates[1] == {LEADER_RATE: "77", FOLLOWER_RATE: None}
     restored = Journal.open(tmp_path).find_restored_configs()
     view = _make_executor(cluster, tmp_path)._look()
-    assert verify_plan(cluster, _STEPS, view, restored).throttled_brokers == ()  # type: ignore[arg-type]
-    assert verify_plan(cluster, _STEPS, view, restored).restored_brokers == (1,)  # type: ignore[arg-type]
+    assert _verify(cluster, view, restored).throttled.brokers == {}
+    assert _verify(cluster, view, restored).restored.brokers == {1: {LEADER_RATE: "77"}}
     cluster.rates[2] = {LEADER_RATE: "5"}
-    assert verify_plan(cluster, _STEPS, view, restored).throttled_brokers == (2,)  # type: ignore[arg-type]
+    assert _verify(cluster, view, restored).throttled.brokers == {2: {LEADER_RATE: None}}
     cluster.rates = {}  # whoever set the earlier throttle has removed it
-    verification = verify_plan(cluster, _STEPS, view, restored)  # type: ignore[arg-type]
-    assert verification.throttled_brokers == verification.restored_brokers == ()
+    verification = _verify(cluster, view, restored)
+    assert not verification.throttled
+    assert not verification.restored
 
 
 def test_interrupted_cancellation_is_finished_before_the_plan_goes_on(tmp_path: Path) -> None:
@@ -255,7 +302,7 @@ def test_ended_cancellations_restore_no_order(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
     journal.write(CANCEL, partitions=[["t", 0]], origins=[["t", 0, [1, 2]]])
     journal.write(END, outcome="cancelled")
-    _make_executor(cluster, tmp_path).cancel()
+    _make_cancellation(cluster, tmp_path).cancel()
     assert cluster.lists[_KEY] == (2, 1)
 
 
@@ -286,11 +333,14 @@ def test_rollback_leaves_out_what_was_on_failed_brokers(tmp_path: Path) -> None:
     assert lines == []
 
 
-def test_fault_says_what_is_left(tmp_path: Path) -> None:
+def test_fault_before_anything_is_submitted_leaves_no_throttle(tmp_path: Path) -> None:
     cluster = _Cluster()
     cluster.faults["alter"] = [KafkaFault("b1:9092", "the user may not change the reassignment", "", is_denied=True)]
-    with pytest.raises(ExecutionStopped, match=r"Throttles are still set.*Repeat the command to continue"):
+    with pytest.raises(
+        ExecutionStopped, match=r"No reassignment of the plan was submitted. No throttle of the plan is left"
+    ):
         _make_executor(cluster, tmp_path).execute(Direction.APPLY)
+    assert not cluster.throttled_brokers
 
 
 def test_repair_may_begin_with_replicas_on_a_failed_broker() -> None:
@@ -301,3 +351,222 @@ def test_repair_may_begin_with_replicas_on_a_failed_broker() -> None:
     assert find_problems(steps, view, {}, []) == []
     without = view._replace(state=ClusterDescription("c", view.state.brokers[:1]))
     assert "brokers that the rest of the plan needs are down: 3" in find_problems(steps, without, {}, [])[0]
+
+
+def test_broker_that_does_not_take_its_throttle_ends_the_execution(tmp_path: Path) -> None:
+    """It answers the other brokers, and no client; after --max-pause, nothing is left but what it may have."""
+    cluster, lines = _Cluster(), list[str]()
+    cluster.silent = {3}
+    with pytest.raises(ExecutionStopped) as stopped:
+        _make_executor(cluster, tmp_path, lines.append).execute(Direction.APPLY)
+    text = str(stopped.value)
+    assert "paused for 50 s: the throttle is not set: no answer about the configs of broker 3." in text
+    assert "No reassignment of the plan was submitted. Throttles stay set on broker 3." in text
+    assert text.splitlines()[-1] == (
+        "kafka-configs --bootstrap-server b1:9092 --alter --entity-type brokers --entity-name=3 "
+        f"--delete-config {LEADER_RATE},{FOLLOWER_RATE}"
+    )
+    assert not cluster.throttled_brokers
+    assert not cluster.moves
+    assert sum("paused" in line for line in lines) == 1
+    assert sum(entry["event"] == "throttle" for entry in Journal.open(tmp_path).entries) == 1
+
+
+def test_answers_that_stay_away_end_the_execution(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.faults["alter"] = [_fault() for _ in range(1_000)]
+    with pytest.raises(ExecutionStopped, match=r"paused for 50 s: no answer: looking at the cluster"):
+        _make_executor(cluster, tmp_path).execute(Direction.APPLY)
+    assert not cluster.throttled_brokers
+
+
+def test_rejected_partition_ends_the_execution_with_kafkas_message(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.rejections = {_KEY: "InvalidReplicationAssignment: broker 3 is not registered"}
+    with pytest.raises(ExecutionStopped) as stopped:
+        _make_executor(cluster, tmp_path).execute(Direction.APPLY)
+    assert str(stopped.value).splitlines() == [
+        "Kafka rejects the reassignment of 1 partition: "
+        "t-0 (InvalidReplicationAssignment: broker 3 is not registered).",
+        "No reassignment of the plan was submitted. No throttle of the plan is left.",
+        "Repeat the command to continue, or use --cancel or --rollback.",
+    ]
+    assert not cluster.throttled_brokers
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lasting"),
+    [
+        ("[Error 44] PolicyViolationError: no throttles here", True),
+        ("[Error 29] TopicAuthorizationFailedError: None", True),
+        ("[Error 41] NotControllerError: None", False),
+    ],
+)
+def test_rejected_throttle_ends_the_execution(tmp_path: Path, error: str, is_lasting: bool) -> None:
+    cluster = _Cluster()
+    alter = cluster.alter_topic_configs
+
+    def reject(changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+        if any(None not in configs.values() for configs in changes.values()):
+            return dict.fromkeys(changes, error)
+        return alter(changes)
+
+    cluster.alter_topic_configs = reject  # type: ignore[method-assign]
+    with pytest.raises(ExecutionStopped) as stopped:
+        _make_executor(cluster, tmp_path).execute(Direction.APPLY)
+    assert f"Kafka rejects the throttle of topic t: {error}" in str(stopped.value)
+    assert ("paused for 50 s" in str(stopped.value)) is not is_lasting
+    assert not cluster.throttled_brokers
+    assert "alter" not in cluster.calls
+
+
+def test_log_dir_that_a_broker_does_not_have_ends_the_execution(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.log_dir_errors = {_KEY: "LogDirNotFound: /data-9 on broker 3"}
+    with pytest.raises(ExecutionStopped, match=r"t-0 \(LogDirNotFound: /data-9 on broker 3\)"):
+        _make_executor(cluster, tmp_path).execute(Direction.APPLY)
+    assert "alter" not in cluster.calls
+    assert not cluster.throttled_brokers
+
+
+def test_reassignment_that_copies_nothing_ends_the_execution_and_stays_throttled(tmp_path: Path) -> None:
+    cluster = _Cluster(steps=100_000)
+    with pytest.raises(ExecutionStopped) as stopped:
+        _make_executor(cluster, tmp_path).execute(Direction.APPLY)
+    lines = str(stopped.value).splitlines()
+    assert lines[0] == "nothing was copied for 50 s: t-0."
+    assert lines[1].startswith(
+        "1 reassignment of the plan is under way: t-0. Throttles stay set on brokers 1, 2, 3 and"
+    )
+    assert lines[3] == "To remove the throttles without this program, once the reassignments are over:"
+    assert len(lines) == 4 + 3 + 1
+    assert cluster.throttled_brokers == {1, 2, 3}
+
+
+def test_cancellation_without_an_answer_is_repeated(tmp_path: Path) -> None:
+    cluster = _Cluster(steps=100_000)
+    cluster.alter_reassignments({_KEY: (1, 3)})
+    cluster.faults["alter"] = [_fault(), _fault()]
+    _make_cancellation(cluster, tmp_path).cancel()
+    assert not cluster.moves
+    cluster.alter_reassignments({_KEY: (1, 3)})
+    cluster.faults["alter"] = [_fault() for _ in range(1_000)]
+    with pytest.raises(ExecutionStopped, match=r"no answer, for 50 s.\n1 reassignment of the plan is under way: t-0"):
+        _make_cancellation(cluster, tmp_path).cancel()
+
+
+@pytest.mark.parametrize("direction", [Direction.APPLY, Direction.ROLLBACK, None])
+def test_throttles_are_removed_though_the_journal_is_lost(tmp_path: Path, direction: Direction | None) -> None:
+    """The rate is one that neither the plan nor an option names; broker 4 has a throttle of another tool."""
+    cluster, lines = _Cluster(), list[str]()
+    killed = _make_executor(cluster, tmp_path / "killed")
+    killed._throttle.apply(1, 123, {_KEY: (1, 2)}, {_KEY: (1, 3)}, {1, 2, 3})
+    cluster.alter_reassignments({_KEY: (1, 3)})
+    cluster.rates[4] = {LEADER_RATE: "77"}
+    if direction is None:
+        _make(PlanCancellation, cluster, tmp_path / "copy", lines.append).cancel()
+    else:
+        _make_executor(cluster, tmp_path / "copy", lines.append).execute(direction)
+    assert any("left throttles on brokers 1, 2, 3 and topic t: they will be removed" in line for line in lines)
+    assert {id_: rates[LEADER_RATE] for id_, rates in cluster.rates.items()} == {1: None, 2: None, 3: None, 4: "77"}
+    assert not any(value for configs in cluster.topic_configs.values() for value in configs.values())
+
+
+def test_states_of_a_plan(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    executor = _make_executor(cluster, tmp_path)
+
+    def get_state() -> PlanState:
+        return _verify(cluster, executor._look()).state
+
+    assert get_state() is PlanState.NOT_APPLIED
+    cluster.rates[1] = {LEADER_RATE: "5"}
+    assert get_state() is PlanState.THROTTLED
+    cluster.lists[_KEY] = (1, 3)
+    assert get_state() is PlanState.PARTLY_APPLIED
+    cluster.lists[_KEY] = (7, 8)
+    assert get_state() is PlanState.PARTLY_APPLIED
+    cluster.lists[_KEY] = (4, 3)
+    assert get_state() is PlanState.THROTTLED
+    cluster.rates.clear()
+    assert get_state() is PlanState.APPLIED
+    cluster.moves[_KEY] = ((1, 2), 100)
+    assert get_state() is PlanState.PARTLY_APPLIED
+    cluster.moves.clear()
+    cluster.leaders[_KEY] = 3
+    assert get_state() is PlanState.PARTLY_APPLIED  # its planned election is missing
+    cluster.lists.clear()
+    assert get_state() is PlanState.NOT_APPLIED  # its topic was deleted
+
+
+def test_state_of_a_plan_that_only_elects(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    view = _make_executor(cluster, tmp_path)._look()
+    steps, none = PlanWaves({}, 0), EarlierConfigs()
+    assert verify_plan(cluster, steps, [_KEY], view, none, none).state is PlanState.APPLIED  # type: ignore[arg-type]
+    cluster.leaders[_KEY] = 2
+    view = _make_executor(cluster, tmp_path)._look()
+    assert verify_plan(cluster, steps, [_KEY], view, none, none).state is PlanState.NOT_APPLIED  # type: ignore[arg-type]
+
+
+def test_silent_broker_leaves_the_state_unknown(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    view = _make_executor(cluster, tmp_path)._look()
+    cluster.silent = {2}
+    assert _verify(cluster, view).state is PlanState.UNKNOWN
+    assert _verify(cluster, view).unanswered_brokers == (2,)
+
+
+def test_throttle_of_a_broker_that_is_down_is_left(tmp_path: Path) -> None:
+    """It returns with the broker."""
+    cluster = _Cluster((1, 2, 3))
+    cluster.lists[_KEY] = (4, 3)
+    outstanding = EarlierConfigs({3: {LEADER_RATE: None}, 4: {LEADER_RATE: "77"}})
+    verification = _verify(cluster, _make_executor(cluster, tmp_path)._look(), None, outstanding)
+    assert verification.state is PlanState.THROTTLED
+    assert verification.throttled.brokers == {4: {LEADER_RATE: "77"}}
+
+
+def test_every_live_broker_has_to_answer(tmp_path: Path) -> None:
+    """Also those that the plan does not need: requests to the controller may go to any of them."""
+    cluster = _Cluster((1, 2, 3, 4, 5, 6))
+    view = _make_executor(cluster, tmp_path)._look()
+    check_answers({}, "b1:9092")
+    cluster.silent = {2, 6}
+    silent = read_throttles(cluster, _STEPS, view, view.live_brokers).unanswered  # type: ignore[arg-type]
+    with pytest.raises(SourceError) as error:
+        check_answers(silent, "b1:9092")
+    assert str(error.value).startswith(
+        "b1:9092: brokers 2, 6 are live, but do not answer (broker 2 at h:1: no answer; broker 6 at h:1: no answer). "
+        "Nothing was changed. Make the listeners that they advertise reachable from here"
+    )
+
+
+def test_cluster_that_does_not_answer_names_its_silent_brokers(tmp_path: Path) -> None:
+    """As where the broker that passes requests on to the controller is one of them."""
+    cluster = _Cluster()
+    executor = _make_executor(cluster, tmp_path)
+    cluster.faults["list"] = [_fault() for _ in range(1_000)]
+    cluster.silent = {3}
+    with pytest.raises(
+        ExecutionStopped, match=r"b1:9092: no answer; broker 3 is live, but does not answer \(broker 3 at"
+    ):
+        executor.execute(Direction.APPLY)
+
+
+def test_order_that_kafka_does_not_restore_names_its_error(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.lists[_KEY] = (2, 1)
+    cluster.rejections = {_KEY: "InvalidReplicationAssignment: not now"}
+    Journal.open(tmp_path).write(CANCEL, partitions=[["t", 0]], origins=[["t", 0, [1, 2]]])
+    with pytest.raises(ExecutionStopped, match=r"could not be restored: t-0 \(InvalidReplicationAssignment: not now\)"):
+        _make_cancellation(cluster, tmp_path).cancel()
+
+
+def test_reassignment_of_another_tool_is_not_the_plans(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.moves[_KEY] = ((8, 9), 100_000)
+    with pytest.raises(
+        ExecutionStopped, match=r"t-0: changed by another tool .*\nNo reassignment of the plan was submitted"
+    ):
+        _make_executor(cluster, tmp_path).execute(Direction.APPLY)

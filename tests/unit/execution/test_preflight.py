@@ -10,7 +10,7 @@ import pytest
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.plan_waves import PartitionSteps, PlanWaves
 from pipelines.execution.preflight import DiskRoom, find_problems, find_unchecked_disks, measure_disk
-from pipelines.live.kafka_connection import ClusterDescription, LiveBroker, LivePartition
+from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
 
 GB = 10**9
 

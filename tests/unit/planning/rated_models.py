@@ -41,6 +41,6 @@ def make_rated_model(
         "rate_out": rate_in * rng.uniform(0, 4, p),
         "known": (True, True, True),
         "frozen": np.zeros(p, dtype=np.int8),
-        "min_isr": np.ones(p, dtype=np.int32),
+        "topic_min_isr": np.ones(p, dtype=np.int32),
     }
     return ClusterModel(**fields | changes)
