@@ -16,7 +16,7 @@ from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.naming import name_brokers, name_topics
-from pipelines.verdict.statements import fill_forms
+from pipelines.verdict.verdict_points import fill_forms
 from pipelines.whole_files import replace_text
 from udfs.plurals import count_of
 

@@ -148,7 +148,7 @@ def plan(
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.plan_writer import REASSIGNMENT
     from pipelines.setup.compile_on_demand import announce_compilation
-    from pipelines.verdict.statements import DEFAULT_SERVER
+    from pipelines.verdict.verdict_points import DEFAULT_SERVER
 
     settings = common_options.read_settings(conf, options, ignored=ignored)
     defaults, state = settings.topics.defaults, StateOptions(returned, after)

@@ -45,7 +45,7 @@ def format_start_order(outage: Outage) -> Iterator[str]:
     """Yield in which order to start the brokers that are down, and which offline partitions need more than that."""
     from pipelines.verdict.cluster_evidence import MAX_BROKERS
     from pipelines.verdict.naming import name_some, name_with_noun
-    from pipelines.verdict.statements import fill_forms
+    from pipelines.verdict.verdict_points import fill_forms
 
     starts = outage.start_order
     if not outage.offline or not outage.down_brokers:

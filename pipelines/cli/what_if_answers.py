@@ -14,7 +14,8 @@ from pipelines.cli.failure_effects import count_in_sync, find_effects
 from pipelines.cli.hypothetical_options import Hypothesis
 from pipelines.cli.outage import Outage, find_outage
 from pipelines.cli.prediction_check import PredictionCheck
-from pipelines.cli.survivor_capacity import RATES, SurvivorCapacities, SurvivorLoad, list_survivor_loads
+from pipelines.cli.source_gaps import SourceGaps, find_gaps
+from pipelines.cli.survivor_capacity import SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
@@ -23,12 +24,9 @@ from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
-from pipelines.verdict.naming import name_some
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
-from pipelines.verdict.statements import VerdictPoint
-from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
-from udfs.arrow.ragged import any_true
+from pipelines.verdict.verdict_points import VerdictPoint
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -48,35 +46,6 @@ from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import json_inline, json_key, json_object
 
 _DIGITS = 4  # of ratios in JSON
-
-
-@json_object
-class SourceGaps:
-    """What the sources lack: data that an answer leaves out or infers."""
-
-    failed_already_down: tuple[int, ...] = json_key("failed_already_dead")
-    unknown_brokers: tuple[int, ...]  # unknown whether they are live: they count as live
-    conflicting_listings: tuple[str, ...]
-    partitions_with_observers: int
-    partitions_with_unknown_elr: int  # their ELR has brokers of unknown state: these are not elected
-    warnings: tuple[str, ...]  # of records that show that something is missing
-    incomplete_topics: tuple[str, ...]  # the sources do not show, or may not show, all of their partitions
-    missing_partitions: int  # of topics that declare more partitions than the sources show
-    topics_without_min_isr: int
-    assumed_min_isr: int  # min.insync.replicas of these topics
-    unplaced_partitions: int
-    unplaced_partitions_losing_leader: int
-    state_inferred_partitions: int = json_key("state_assumed_partitions")
-    quarantined_records: int
-    conflicts: int = json_key("contradictions")
-    unused_files: int = json_key("unrecognised_files")
-    skipped_entries: int
-    topics_without_rates: tuple[str, ...]  # of some led partition, where rates of others are known
-
-    @property
-    def names_without_rates(self) -> str:
-        """The first of the topics without rates."""
-        return name_some(self.topics_without_rates)
 
 
 @json_object
@@ -359,46 +328,3 @@ def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:
 
 def _rounded(ratio: float | None) -> float | None:
     return None if ratio is None else round(ratio, _DIGITS)
-
-
-def find_gaps(
-    snapshot: Snapshot, findings: ClusterFindings, defaults: TopicDefaults, failed: Sequence[int] = ()
-) -> SourceGaps:
-    """Count what an answer on the failure of these brokers leaves out or infers. findings: those on the snapshot."""
-    partitions = snapshot.partitions
-    is_unplaced = ~is_valid(partitions["replicas"])
-    loses_leader = np.isin(to_numpy(partitions["leader"], NO_BROKER), np.asarray(failed, dtype=np.int32))
-    return SourceGaps(
-        failed_already_down=tuple(sorted(set(failed) & set(findings.down_brokers))),
-        unknown_brokers=tuple(findings.unknown_brokers),
-        conflicting_listings=tuple(snapshot.conflicting_listings),
-        partitions_with_observers=int((to_lists(partitions["observers"]).lengths > 0).sum()),
-        partitions_with_unknown_elr=_count_unknown_elr(partitions, findings.unknown_brokers),
-        warnings=tuple(findings.warnings),
-        incomplete_topics=tuple(findings.incomplete_topic_names),
-        missing_partitions=findings.missing_partitions,
-        topics_without_min_isr=snapshot.topics["min_insync_replicas"].null_count,
-        assumed_min_isr=defaults.min_insync_replicas,
-        unplaced_partitions=int(is_unplaced.sum()),
-        unplaced_partitions_losing_leader=int((is_unplaced & loses_leader).sum()),
-        state_inferred_partitions=findings.inferred_partitions,
-        quarantined_records=findings.quarantined_records,
-        conflicts=snapshot.conflicts.num_rows,
-        unused_files=len(findings.unused_files),
-        skipped_entries=len(snapshot.skipped),
-        topics_without_rates=_list_topics_without_rates(partitions),
-    )
-
-
-def _list_topics_without_rates(partitions: pa.Table) -> tuple[str, ...]:
-    is_unknown = np.zeros(partitions.num_rows, dtype=np.bool_)
-    for name in RATES:
-        is_known = is_valid(partitions[name])
-        is_unknown |= ~is_known & is_known.any()
-    is_unknown &= to_numpy(partitions["leader"], NO_BROKER) != NO_BROKER
-    return tuple(sorted(pc.unique(select_rows(partitions, pa.array(is_unknown))["topic"]).to_pylist()))
-
-
-def _count_unknown_elr(partitions: pa.Table, unknown: Sequence[int]) -> int:
-    elr, offsets, _ = to_lists(partitions["elr"])
-    return int(any_true(np.isin(elr, unknown), offsets).sum())

@@ -30,14 +30,8 @@ from pipelines.cli.verdict_rendering import format_findings
 from udfs.plurals import count_live_brokers, is_or_are
 
 if TYPE_CHECKING:
-    from pipelines.cli.what_if_answers import (
-        BrokerFailure,
-        ClusterAnswer,
-        FailureAnswer,
-        PartitionChange,
-        RackFailure,
-        SourceGaps,
-    )
+    from pipelines.cli.source_gaps import SourceGaps
+    from pipelines.cli.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, PartitionChange, RackFailure
     from pipelines.ingest.snapshot_reader import Snapshot
     from udfs.failures.topic_defaults import TopicDefaults
 

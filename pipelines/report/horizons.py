@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from pipelines.verdict.levels import Level
 from pipelines.verdict.naming import name_with_noun
-from pipelines.verdict.statements import VerdictPoint
+from pipelines.verdict.verdict_points import VerdictPoint
 from udfs.plurals import count_of
 
 _Kinds = dict[str, tuple[str, ...]]

@@ -8,7 +8,7 @@ from pipelines.quantities import format_bytes
 from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, RANKED_ISSUES
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.naming import name_with_noun
-from pipelines.verdict.statements import VerdictPoint
+from pipelines.verdict.verdict_points import VerdictPoint
 from udfs.plurals import count_of
 
 _MAX_SHOWN, MAX_LISTED = 30, 1_000  # topics in the table, and those that its search finds

@@ -10,7 +10,7 @@ from pipelines.verdict.levels import Level
 from pipelines.verdict.lost_replicas import LostBrokers, can_repair, repair_first
 from pipelines.verdict.naming import name_brokers, name_some, name_with_noun
 from pipelines.verdict.small_racks import RackSizes
-from pipelines.verdict.statements import Statement, Step, VerdictPoint
+from pipelines.verdict.verdict_points import Statement, Step, VerdictPoint
 from udfs.plurals import count_of
 
 ONE_BY_ONE = Step(

@@ -28,7 +28,7 @@ from pipelines.verdict.naming import name_affected_topics, name_brokers, name_so
 from pipelines.verdict.reassignment_findings import describe_extra_replicas, describe_stuck
 from pipelines.verdict.replica_shortage import add_missing_replicas
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
-from pipelines.verdict.statements import Statement, VerdictPoint
+from pipelines.verdict.verdict_points import Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are, it_or_them
 

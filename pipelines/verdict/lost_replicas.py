@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.naming import name_brokers, name_with_noun
-from pipelines.verdict.statements import VerdictPoint
+from pipelines.verdict.verdict_points import VerdictPoint, fill_forms
 from udfs.plurals import count_of, is_or_are, it_or_them
 
 _LACKING = PartitionIssue.UNDER_REPLICATED
@@ -78,9 +78,9 @@ def repair_first(lost: LostBrokers, partitions: str, needed: Sequence[int] = ())
     options = "--under-min-isr-partitions"
     options = f"--at-min-isr-partitions {options} --brokers {','.join(ids)}" if ids else options
     part = f"for-{'-'.join(ids)}" if ids else "first"  # a folder of its own: the whole repair comes later
-    condition = statements.fill_forms(lost.condition, len(lost.ids), brokers=name_brokers(lost.ids))
+    condition = fill_forms(lost.condition, len(lost.ids), brokers=name_brokers(lost.ids))
     values = {"condition": condition, "partitions": partitions, "options": options, "part": part}
-    return statements.fill_forms(statements.REPAIR_FIRST, len(lost.ids), **values)
+    return fill_forms(statements.REPAIR_FIRST, len(lost.ids), **values)
 
 
 def describe_restart(

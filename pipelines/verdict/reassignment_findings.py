@@ -5,7 +5,7 @@ import json
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import MAX_NAMED, MAX_TOPICS, AffectedPartitions, ClusterFindings
 from pipelines.verdict.naming import name_affected_topics, name_some, name_with_noun
-from pipelines.verdict.statements import VerdictPoint
+from pipelines.verdict.verdict_points import VerdictPoint
 from udfs.plurals import count_of
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import MAX_BROKERS
-from pipelines.verdict.statements import Step
+from pipelines.verdict.verdict_points import Step
 from udfs.plurals import count_of
 
 _CROWDED_RATIO = 1.25  # replicas of a broker over the mean

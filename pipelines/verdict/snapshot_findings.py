@@ -336,13 +336,13 @@ def _find_extra_replicas(partitions: pa.Table, topics: pa.Table) -> dict[str, An
         to_lists(partitions[name]).lengths for name in ("replicas", "adding_replicas", "removing_replicas")
     )
     has_more = (adding == 0) & (removing == 0) & (factor > 0) & (replicas > factor)
-    found = pa.table({"topic": partitions["topic"], "factor": factor}).filter(pa.array(has_more))
+    extra = pa.table({"topic": partitions["topic"], "factor": factor}).filter(pa.array(has_more))
     counted = (
-        found.group_by(["topic", "factor"]).aggregate([([], "count_all")]).rename_columns({"count_all": "partitions"})
+        extra.group_by(["topic", "factor"]).aggregate([([], "count_all")]).rename_columns({"count_all": "partitions"})
     )
     counted = counted.sort_by([("partitions", "descending"), ("topic", "ascending")])
     return {
-        "extra_replica_partitions": found.num_rows,
+        "extra_replica_partitions": extra.num_rows,
         "extra_replica_topics": counted.num_rows,
         "extra_replica_first_topics": tuple(counted.slice(0, MAX_COMMAND_TOPICS).to_pylist()),
     }

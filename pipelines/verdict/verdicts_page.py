@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from pipelines.verdict.failure_causes import CAUSES
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import STATEMENTS, Statement
+from pipelines.verdict.statements import STATEMENTS
+from pipelines.verdict.verdict_points import Statement
 
 _INTRODUCTION = """# Verdicts
 

@@ -14,7 +14,7 @@ from pipelines.report.report_data import select_plans
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import VerdictPoint
+from pipelines.verdict.verdict_points import VerdictPoint
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened, unfold
 

@@ -8,7 +8,8 @@ from pipelines.report.horizons import group_by_horizon
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import STATEMENTS, VerdictPoint
+from pipelines.verdict.statements import STATEMENTS
+from pipelines.verdict.verdict_points import VerdictPoint
 
 
 def cluster(name: str, *kinds: str, **more: Any) -> dict[str, Any]:

@@ -14,7 +14,8 @@ import pytest
 from pipelines.cli.verdict_rendering import format_in_summary
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import STATEMENTS, VerdictPoint
+from pipelines.verdict.statements import STATEMENTS
+from pipelines.verdict.verdict_points import VerdictPoint
 from tests.commands import call
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"

@@ -8,7 +8,7 @@ from pipelines.report.planned_work import list_planned_work
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import VerdictPoint
+from pipelines.verdict.verdict_points import VerdictPoint
 from tests.report.made_up import cluster_of
 
 GB = 10**9

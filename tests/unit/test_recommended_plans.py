@@ -18,7 +18,7 @@ from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEviden
 from pipelines.verdict.judgement import Verdict, judge_cluster
 from pipelines.verdict.levels import Level
 from pipelines.verdict.recommended_plans import RECOMMENDABLE_GOALS, list_all_plans, list_recommended_plans
-from pipelines.verdict.statements import VerdictPoint
+from pipelines.verdict.verdict_points import VerdictPoint
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.goal_registry import GOALS
 

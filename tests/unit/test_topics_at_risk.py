@@ -9,7 +9,7 @@ import pytest
 from pipelines.report.topics_at_risk import MAX_LISTED, find_topics_at_risk
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
-from pipelines.verdict.statements import VerdictPoint
+from pipelines.verdict.verdict_points import VerdictPoint
 from tests.report.made_up import topic_at_risk
 
 POINTS = (

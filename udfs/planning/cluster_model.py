@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.columns import to_flags
-from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, position_of, row_of
+from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.replica_logs import list_known_sizes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
@@ -29,9 +29,6 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 __all__ = ["FREE", "FreezeReason"]  # for those that also need the model
-
-# Reasons of a proposal are numbered with int16. Above this number, all partitions share a general reason.
-MAX_REASONS = 30_000
 
 
 class ReplicaLists(Protocol):
@@ -397,29 +394,3 @@ def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 def _array(column: pa.ChunkedArray | pa.Array, missing: int | float | bool) -> npt.NDArray[Any]:
     array = _combine(column)
     return np.asarray(pc.fill_null(array, pa.scalar(missing, array.type)).to_numpy(zero_copy_only=False))
-
-
-def promote_replicas(offsets: Ints, replicas: Int32s, chosen: Ints, position: int) -> Int32s:
-    """Move chosen replicas (indices, at most one per list) forward to `position`, 0 for the leader: int32 (r)."""
-    row, old = row_of(offsets), position_of(offsets)
-    until = np.full(len(offsets) - 1, -1, dtype=np.int64)
-    until[row[chosen]] = old[chosen]
-    new = old + ((old >= position) & (old < until[row]))
-    new[chosen] = position
-    out = np.empty_like(replicas)
-    out[offsets[:-1][row] + new] = replicas
-    return out
-
-
-def encode_reasons(
-    codes: Ints, describe: Callable[[int], str], general: str
-) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
-    """Number the distinct reasons of `codes` (int64, p, -1 = unchanged): int16 (p), -1 = unchanged, and the texts."""
-    reason = np.full(len(codes), -1, dtype=np.int16)
-    rows = np.flatnonzero(codes >= 0)
-    distinct, which = np.unique(codes[rows], return_inverse=True)
-    if len(distinct) > MAX_REASONS:
-        reason[rows] = 0
-        return reason, (general,)
-    reason[rows] = which
-    return reason, tuple(describe(code) for code in distinct.tolist())

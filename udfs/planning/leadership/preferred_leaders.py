@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from udfs.arrow.ragged import offsets_of
-from udfs.planning import cluster_model
+from udfs.planning import list_changes
 from udfs.planning.bounds.cost_bounds import FlowNetwork, MinCostFlow, find_cheapest_flow
 from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
 from udfs.planning.certificates import Certificate, ForcedLeaders, LeaderCertificate, TopicPrice, TopicSpread
@@ -200,7 +200,7 @@ def propose_leaders(
 ) -> ProposedAssignment:
     """Propose the lists in which each partition begins with its chosen leader."""
     replica = choices.replica[assignment.chosen][choices.cost[assignment.chosen] > 0]
-    replicas = cluster_model.promote_replicas(model.offsets, model.replicas, replica, 0)
+    replicas = list_changes.promote_replicas(model.offsets, model.replicas, replica, 0)
     before, after = model.preferred_leaders, model.with_lists(model.offsets, replicas).preferred_leaders
     leaders = np.bincount(before[before >= 0], minlength=model.brokers)
     codes = np.where(before != after, before * model.brokers + after, -1)
@@ -213,7 +213,7 @@ def propose_leaders(
         return f"{change}: they lead {leaders[old]} and {leaders[new]} partitions (mean: {choices.mean:.1f})"
 
     general = f"preferred leader: to even out leaders (mean: {choices.mean:.1f} per broker)"
-    reason, reasons = cluster_model.encode_reasons(codes, describe, general)
+    reason, reasons = list_changes.encode_reasons(codes, describe, general)
     return ProposedAssignment(model.offsets, replicas, reason, reasons, certificate or Certificate())
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import any_true, offsets_of, row_of
-from udfs.planning import certificates, cluster_model
+from udfs.planning import certificates, list_changes
 from udfs.planning.bounds.cost_bounds import FlowNetwork, find_cheapest_flow
 from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
@@ -118,7 +118,7 @@ def plan_takeover_order(
         allowed = np.maximum(lowest.limit, np.floor(ratio * mean + 1e-9).astype(np.int64))
     chosen, cost, cost_bound = _choose_fewest_changes(choices, allowed, settled)
     change = chosen[~choices.current[chosen]]
-    replicas = cluster_model.promote_replicas(model.offsets, model.replicas, choices.replica[change], 1)
+    replicas = list_changes.promote_replicas(model.offsets, model.replicas, choices.replica[change], 1)
     before, before_mean = measure_takeovers(model)
     after, _ = measure_takeovers(model.with_lists(model.offsets, replicas))
     row = model.row[choices.replica[change]]
@@ -152,7 +152,7 @@ def plan_takeover_order(
         forced=forced,
         relaxed=[entry.text for entry in forced],
     )
-    reason, reasons = cluster_model.encode_reasons(
+    reason, reasons = list_changes.encode_reasons(
         codes, describe, "next leader: the worst survivor of a failure leads fewer"
     )
     return ProposedAssignment(model.offsets, replicas, reason, reasons, certificate)
@@ -330,7 +330,7 @@ def _join_reasons(
     width = len(second.reasons) + 1
     codes = (first.reason.astype(np.int64) + 1) * width + second.reason + 1
     distinct, which = np.unique(codes, return_inverse=True)
-    if len(distinct) > cluster_model.MAX_REASONS:
+    if len(distinct) > list_changes.MAX_REASONS:
         codes = np.where(first.reason >= 0, codes - codes % width, codes)
         distinct, which = np.unique(codes, return_inverse=True)
     texts, others = ("", *first.reasons), ("", *second.reasons)
