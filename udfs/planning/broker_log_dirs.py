@@ -145,7 +145,8 @@ def find_dir_moves(model: ClusterModel, proposal: ProposedAssignment) -> Ints:
 
     Only for a proposal that leaves all replica lists as they are; for others, none moves between log dirs.
     """
-    if model.log_dirs is None or proposal.log_dirs is None or len(proposal.log_dirs) != len(model.replicas):
+    # One list may be longer and another one shorter by as much.
+    if model.log_dirs is None or proposal.log_dirs is None or not np.array_equal(proposal.offsets, model.offsets):
         return np.empty(0, dtype=np.int64)
     now, planned = model.log_dirs.of_replica, proposal.log_dirs
     same_broker = proposal.replicas == model.replicas

@@ -18,7 +18,7 @@ from udfs.planning.bottleneck import count_forced_copies, find_bottleneck, measu
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules, find_rack_violations
 from udfs.planning.faster_plans import find_faster_plans
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_execution import prepare_execution
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
 from udfs.planning.waves import WaveLimits
@@ -274,7 +274,7 @@ def test_loads_equal_an_independent_count(case: tuple[ClusterModel, ProposedAssi
 @given(models_and_proposals())
 @settings(max_examples=60)
 def test_no_legal_plan_copies_less_into_a_rack(case: tuple[ClusterModel, ProposedAssignment]) -> None:
-    model, _ = case
+    model = freeze_partitions_on_down_brokers(case[0], PlanRequest("repair"))
     rules = build_rules(model, PlanRequest("repair"))
     try:
         proposal = make_plan(model, PlanRequest("repair", objective=MIN_BYTES))

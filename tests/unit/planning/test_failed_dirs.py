@@ -42,7 +42,12 @@ def model_of(
         row = {"topic": "t", "partition": partition, "leader": isr[0] if isr else -1, **lists}
         partitions.append({**row, "adding_replicas": [], "removing_replicas": [], "size_bytes": 10})
     topics = pa.table(
-        {"topic": ["t"], "marked_for_deletion": [False], "min_insync_replicas": pa.array([1], pa.int32())}
+        {
+            "topic": ["t"],
+            "marked_for_deletion": [False],
+            "min_insync_replicas": pa.array([1], pa.int32()),
+            "replication_factor": pa.nulls(1, pa.int32()),
+        }
     )
     return build_model("c", pa.table(table), pa.Table.from_pylist(partitions, pa.schema(_COLUMNS)), topics)
 

@@ -332,6 +332,6 @@ def test_brokers_that_the_metrics_are_over(tmp_path: Path, capsys: pytest.Captur
     """A broker that is emptied is in no mean; where all go on, nothing is result of it."""
     source = write_model(tmp_path)
     drained = CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "1", "--out", tmp_path / "drain")
-    assert "count only 17 of 18 live brokers: those that stay" in drained.out
+    assert "count only 17 of 18 brokers that are not down: those that stay" in drained.out
     led = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "leaders")
     assert "those that stay" not in led.out

@@ -276,7 +276,7 @@ def test_repair_changes_only_broken_partitions() -> None:
     lists = {("t", p): [p % 4, 4 + p % 4] for p in range(16)}
     lists[("t", 3)] = [0, 1]  # both in one rack
     lists[("t", 5)] = [6]  # one too few
-    model = model_with(lists, range(8), ["a"] * 4 + ["b"] * 4, down=[7])
+    model = model_with(lists, range(8), ["a"] * 4 + ["b"] * 4, down=[7], factors={"t": 2})
     rules = build_rules(model, PlanRequest("repair"))
     proposal = plan_replica_counts(model, rules)
     assert_legal(model, rules, proposal)

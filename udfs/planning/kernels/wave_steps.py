@@ -48,10 +48,10 @@ def _count_in_rack(brokers: Int32s, rack: Int32s, which: int) -> int:
 
 @part
 def _contains(brokers: Int32s, which: int) -> bool:
-    found = False
+    contains = False
     for broker in brokers:
-        found |= broker == which
-    return found
+        contains |= broker == which
+    return contains
 
 
 @copying_part
