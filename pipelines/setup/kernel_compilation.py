@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -95,31 +96,22 @@ def compile_failures() -> None:
 
 def compile_plan(goal: str) -> None:
     """Plan for a goal, in a cluster of seven brokers on three racks, one broker being empty."""
-    ids = {
-        "broker_id": range(7),
-        "rack": [f"r{b % 3}" for b in range(7)],
-        "live": [True] * 7,
-        "draining": [False] * 7,
-        "caps_min_isr": [None] * 7,
-        "follower_fetching": [None] * 7,
-    }
-    rows = [
+    brokers = [{"broker_id": b, "rack": f"r{b % 3}", "live": True, "draining": False} for b in range(7)]
+    partitions = [
         {"topic": "t", "partition": p, "leader": p % 3, "replicas": [p % 3, 3 + p % 2], "size_bytes": p + 1}
         | {
             "isr": [p % 3, 3 + p % 2],
             "adding_replicas": [],
             "removing_replicas": [],
+            "offline_replicas": [],
+            "replica_sizes": [p + 1, p + 1],
             "bytes_in_per_s": 1.0 + p,
             "bytes_out_per_s": 2.0 + p,
         }
         for p in range(24)
     ]
-    tables = {
-        "brokers": pa.table(ids),
-        "topics": pa.table({name: ["t" if name == "topic" else None] for name in INPUT_SCHEMAS["topics"].names}),
-        "partitions": pa.Table.from_pylist(rows),
-    }
-    ipc_batches = [pack_table(tables[kind].select(schema.names).cast(schema)) for kind, schema in INPUT_SCHEMAS.items()]
+    rows: dict[str, list[dict[str, Any]]] = {"brokers": brokers, "topics": [{"topic": "t"}], "partitions": partitions}
+    ipc_batches = [pack_table(pa.Table.from_pylist(rows[kind], schema)) for kind, schema in INPUT_SCHEMAS.items()]
     inputs = pa.table({"kind": list(INPUT_SCHEMAS), "ipc_batch": pa.array(ipc_batches, pa.binary())})
     options = {"drain": {"brokers": (5,)}, "replace": {"replacements": ((5, 6),)}, "rf": {"factor": 3}}
     plan_request = PlanRequest(goal, priorities=PRIORITIES, **options.get(goal, {}))  # type: ignore[arg-type]
