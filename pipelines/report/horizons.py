@@ -16,6 +16,7 @@ _TODAY: _Kinds = {
     "Producers with acks=all are blocked": ("under_min_isr",),
     "Log dirs of live brokers failed": ("failed_log_dir", "failed_log_dir_without_effect"),
     "Brokers are down": ("down", "down_without_effect"),
+    "Reassignments wait for a broker that is down": ("stuck",),
 }
 _THIS_WEEK: _Kinds = {
     "The failure of one broker takes partitions offline": ("broker_offline",),
@@ -23,6 +24,7 @@ _THIS_WEEK: _Kinds = {
     "The failure of one broker blocks producers with acks=all": ("broker_under_min_isr",),
     "The failure of one rack blocks producers with acks=all": ("rack_under_min_isr",),
     "Log dirs are nearly full": ("full_log_dir",),
+    "Partitions have more replicas than their topic's replication factor": ("extra_replicas",),
     "The failure of one broker could lose messages by unclean elections": ("broker_unclean",),
 }
 _WATCH: _Kinds = {

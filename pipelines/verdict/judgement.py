@@ -28,7 +28,7 @@ from pipelines.verdict.naming import name_affected_topics, name_brokers, name_so
 from pipelines.verdict.reassignment_findings import describe_extra_replicas, describe_stuck
 from pipelines.verdict.replica_shortage import add_missing_replicas
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
-from pipelines.verdict.verdict_points import Statement, VerdictPoint
+from pipelines.verdict.verdict_points import Statement, VerdictPoint, fill_forms
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are, it_or_them
 
@@ -103,7 +103,10 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     yield from judge_log_dirs(findings)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
-        repair = statements.MOVE_REPLICAS.text if can_repair(findings.live_brokers, findings.replication_factor) else ""
+        step = statements.DO_WITH_FEWER if findings.replication_factor else None
+        if can_repair(findings.live_brokers, findings.replication_factor):
+            step = statements.MOVE_REPLICAS
+        repair = fill_forms(step.text, len(down)) if step else ""
         yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text, repair=repair)
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))

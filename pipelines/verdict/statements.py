@@ -52,6 +52,10 @@ MOVE_REPLICAS = Step(
     "partitions have several replicas, and as many brokers are live as they have replicas (median)",
     ", or move replicas to other brokers: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
 )
+DO_WITH_FEWER = Step(
+    "partitions have several replicas, and fewer brokers are live than they have replicas (median)",
+    "; if [it does|they do] not return, add [a broker|brokers], or lower the replication factor with plan --goal rf",
+)
 SPREAD_OVER_RACKS = Step(
     "", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
 )
@@ -124,7 +128,7 @@ DOWN = Statement(
     "added do not count.",
     "[Broker|Brokers] {brokers} [is|are] down; {under_replicated} under-replicated.",
     "restart [it|them]{repair}",
-    repairs=(MOVE_REPLICAS, Step("", "")),
+    repairs=(MOVE_REPLICAS, DO_WITH_FEWER, Step("", "")),
 )
 DOWN_WITHOUT_EFFECT = Statement(
     Level.WARNING,
