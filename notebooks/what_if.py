@@ -38,7 +38,8 @@ spark.createDataFrame(ids, "broker_id int").createOrReplaceTempView("failed_brok
 default = load_settings().topics.unclean_leader_election  # for topics whose sources do not show it
 led_by_failed = spark.sql(
     f"""
-    SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr, p.elr, b.live, b.unknown, f.failed,
+    SELECT p.cluster_id, p.topic, p.partition, p.leader, p.replicas, p.isr, p.elr, p.failed_dir_replicas, b.live,
+           b.unknown, f.failed,
            coalesce(t.unclean_leader_election, {default}) AS unclean
     FROM silver.partitions p
     JOIN silver.topics t ON p.cluster_id = t.cluster_id AND p.snapshot_id = t.snapshot_id AND p.topic = t.topic
