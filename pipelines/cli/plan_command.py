@@ -204,7 +204,7 @@ def plan(
             model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
             raise Infeasible(*error.args, *list_remedies(model, request, command)) from error
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
-    for warning in list_warnings(created, snapshot, named):
+    for warning in list_warnings(created, snapshot, source, named):
         print_warning(warning)
     unknown = len(get_unknown_brokers(snapshot.brokers))
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command, unknown)

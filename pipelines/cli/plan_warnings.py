@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pipelines.cli.plan_remedies import explain_few_brokers
 from pipelines.cli.text_format import format_count
 from pipelines.ingest.merge.live_brokers import get_down_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
@@ -21,8 +22,8 @@ from udfs.planning.plan_metrics import count_frozen_partitions
 from udfs.plurals import is_or_are, it_or_them
 
 
-def list_warnings(plan: CreatedPlan, snapshot: Snapshot, server: str) -> Iterator[str]:
-    """List what a person should know before trusting the plan. server: bootstrap server for Kafka's commands."""
+def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: str) -> Iterator[str]:
+    """List what a person should know before trusting the plan. source, server: for commands of ours and of Kafka."""
     model = plan.summary.model
     stuck = ClusterFindings(**find_stuck_reassignments(snapshot.partitions, get_down_brokers(snapshot.brokers)))
     yield from _warn_of_only_copies(plan)
@@ -32,6 +33,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, server: str) -> Iterato
         stay = "stays as it is" if count == 1 else "stay as they are"
         waits = reason == FreezeReason.IN_FLIGHT and count > stuck.stuck_partitions
         wait = ". Wait until the reassignment is complete, then make a new plan" if waits else ""
+        wait = f". {explain_few_brokers(model, source)}" if reason == FreezeReason.FEW_BROKERS else wait
         yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
     if stuck.stuck_partitions:
         point = describe_stuck(stuck).name_server(server)

@@ -56,8 +56,8 @@ def _render_restarts(execution: PlanExecution, health: WaveHealth) -> Iterator[s
         yield from _list_restarts(model, waiting, later)
     blocked, is_incomplete = caught_up.blocked_by_restart[-1], caught_up.incomplete_at_end > 0
     rest = rest[later[rest] == NEVER]
-    down = model.describe_brokers(np.flatnonzero(~model.live))
-    reasons = {f"which leaves replicas on {down}": is_incomplete, "as min.insync.replicas needs all": ~is_incomplete}
+    lost = model.describe_brokers(np.unique(model.replicas[~model.is_usable]))
+    reasons = {f"which leaves replicas on {lost}": is_incomplete, "as min.insync.replicas needs all": ~is_incomplete}
     for reason, has_reason in reasons.items():
         names = [
             f"{model.broker_ids[broker]} ({format_count(int(blocked[broker]), 'partition')})"

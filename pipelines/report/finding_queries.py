@@ -94,7 +94,8 @@ LEFT JOIN (
   SELECT cluster_id, snapshot_id, collect_list(struct(issue, partitions, topics, topic_names, topic_partitions,
            single_replica_partitions, single_replica_topics, single_replica_topic_names, on_down_brokers,
            min_factor, min_factor_topics, min_factor_topic_names, on_failed_dirs,
-           few_replicas, few_replica_topics, few_replica_topic_names, few_min_isr, few_factor)) AS issues
+           few_replicas, few_replica_topics, few_replica_topic_names, few_min_isr, few_factor,
+           unreachable_min_isr)) AS issues
   FROM (
     SELECT cluster_id, snapshot_id, issue, sum(n) AS partitions, count(*) AS topics,
            transform(slice(array_sort(collect_list(struct(-n, topic))), 1, {max_topics}), t -> t.topic) AS topic_names,
@@ -111,14 +112,15 @@ LEFT JOIN (
            transform(slice(array_sort(collect_list(CASE WHEN few > 0 THEN struct(-few, topic) END)),
              1, {max_command_topics}), t -> t.topic) AS few_replica_topic_names,
            coalesce(max(few_min_isr), 0) AS few_min_isr, coalesce(min(few_factor), 0) AS few_factor,
-           sum(on_failed) AS on_failed_dirs
+           sum(on_failed) AS on_failed_dirs, sum(unreachable) AS unreachable_min_isr
     FROM (
       SELECT cluster_id, snapshot_id, topic, issue, count(*) AS n, count_if(size(replicas) = 1) AS single,
              count_if(arrays_overlap({expected}, down_brokers)) AS on_down,
              count_if(size(failed_dir_replicas) > 0) AS on_failed, max(size(replicas)) AS factor,
              min(max(size(replicas))) OVER (PARTITION BY cluster_id, snapshot_id, issue) AS least_factor,
              count_if({few}) AS few, max(CASE WHEN {few} THEN {min_isr} END) AS few_min_isr,
-             min(CASE WHEN {few} THEN size(replicas) END) AS few_factor
+             min(CASE WHEN {few} THEN size(replicas) END) AS few_factor,
+             count_if(size(replicas) < effective_min_isr) AS unreachable
       FROM (
         {issues}
       )

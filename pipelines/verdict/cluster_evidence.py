@@ -70,6 +70,9 @@ class AffectedPartitions:
     few_replica_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of these first
     few_min_isr: int = 0  # the highest min.insync.replicas of these
     few_factor: int = 0  # the lowest number of replicas of these
+    unreachable_min_isr: int = (
+        0  # those of these for which Kafka does not lower min.insync.replicas: waiting is in vain
+    )
     on_failed_dirs: int = 0  # those with a replica in a failed log dir of a live broker
 
 

@@ -104,7 +104,9 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
         step = statements.DO_WITH_FEWER if findings.replication_factor else None
-        if can_repair(findings.live_brokers, findings.replication_factor):
+        if offline.on_down_brokers - offline.single_replica_partitions >= count:
+            step = None  # nothing is left to copy from
+        elif can_repair(findings.live_brokers, findings.replication_factor):
             step = statements.MOVE_REPLICAS
         repair = fill_forms(step.text, len(down)) if step else ""
         yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text, repair=repair)
@@ -132,8 +134,8 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
 
 def _unblock(findings: ClusterFindings, blocked: AffectedPartitions) -> str:
     """Return how partitions below min.insync.replicas take acks=all again: first those with too few replicas."""
-    steps = [add_missing_replicas(blocked, findings.live_brokers)] if blocked.few_replicas else []
-    if blocked.few_replicas < blocked.partitions:
+    steps = [add_missing_replicas(blocked, findings.live_brokers)] if blocked.unreachable_min_isr else []
+    if blocked.unreachable_min_isr < blocked.partitions:
         repair = ""
         if count := blocked.on_down_brokers or blocked.on_failed_dirs:
             some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"

@@ -73,6 +73,7 @@ class PartitionFlags(NamedTuple):
     is_on_down_broker: Bools  # (p), whether a replica that should be in sync is on a down broker
     is_on_failed_dir: Bools  # (p), whether a replica is in a failed log dir of a live broker
     min_isr: Ids  # (p), min.insync.replicas as it is set, also above the number of replicas
+    effective_min_isr: Ids  # (p), as it counts
 
 
 def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) -> ClusterFindings:
@@ -97,11 +98,13 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
     is_on_down_broker = any_true(replicas.is_expected & replicas.is_down, replicas.offsets)
     lagging, failed = _find_lagging(counted, replicas), to_lists(counted["failed_dir_replicas"])
     failed_dir_brokers, failed_dir_replicas = _rank_brokers(failed.values)
+    effective = to_numpy(counted["effective_min_isr"], 0).astype(np.int32)
     flags = PartitionFlags(
         to_lists(counted["replicas"]).lengths.astype(np.int32),
         is_on_down_broker,
         failed.lengths > 0,
-        find_min_isr(counted["topic"], topics, to_numpy(counted["effective_min_isr"], 0).astype(np.int32)),
+        find_min_isr(counted["topic"], topics, effective),
+        effective,
     )
     is_few = to_flags(counted["online"]) & (flags.factor < flags.min_isr)
     if any(caps is not None for caps in get_caps(snapshot.brokers)):
@@ -218,6 +221,7 @@ def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -
         few_replica_topic_names=few_names,
         few_min_isr=int(flags.min_isr[is_few].max(initial=0)),
         few_factor=int(flags.factor[is_few].min()) if few else 0,
+        unreachable_min_isr=int((is_affected & (flags.factor < flags.effective_min_isr)).sum()),
         on_failed_dirs=int((is_affected & flags.is_on_failed_dir).sum()),
     )
 

@@ -211,6 +211,7 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
         leader=None if leader is None else leader.astype(np.int32),
         in_sync=take(model.in_sync),
         failed=take(model.failed),
+        adding=take(model.adding),
         barred=None if barred is None else np.where(barred >= 0, place[barred], -1).astype(np.int32),
         replica_size=take(model.replica_size),
         unrated=None if model.unrated is None else model.unrated[rows],

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import to_flags
+from udfs.arrow.columns import to_flags, to_lists
 from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.replica_logs import list_known_sizes
@@ -74,6 +74,7 @@ class ClusterModel:
     # int64 (p), the replication factor of the partition's topic; None = as many replicas as each partition has
     topic_factor: Ints | None = None
     caps_min_isr: bool = True  # Whether min.insync.replicas counts only up to the number of replicas
+    adding: Flags | None = None  # bool (r), replicas that a running reassignment adds; None = none
     failed: Flags | None = None  # bool (r), replicas in failed log dirs of live brokers; None = none
     barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
     replica_size: Floats | None = None  # float64 (r), bytes of each replica, see measure_replicas; None = as `size`
@@ -254,7 +255,7 @@ class ClusterModel:
             lost = self.replicas[failed], offsets_of(count_true(failed, self.offsets))
             failed = is_in_segment(replicas, offsets, *lost)
         moved = replace(self, offsets=offsets, replicas=replicas, replica_size=size, failed=failed)
-        return replace(moved, log_dirs=None, source_replicas=None, leader=None, in_sync=None, barred=None)
+        return replace(moved, log_dirs=None, source_replicas=None, leader=None, in_sync=None, barred=None, adding=None)
 
     def with_broker(self, id_: int, rack: int) -> ClusterModel:
         """Return the cluster with one more live, empty broker, whose id is the largest."""
@@ -346,6 +347,7 @@ def build_model(
     source_replicas, replicas = replicas, replicas[order]
     in_sync = None if in_sync is None else in_sync[order]
     is_usable, failed = is_usable[order], failed[order]
+    adding = is_in_segment(ids, offsets, *to_lists(placed["adding_replicas"])[:2])[order]
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
     if "caps_min_isr" in brokers.column_names:
@@ -383,7 +385,7 @@ def build_model(
     state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, unrated, fetching)
     model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
     own_sizes = None if replica_size is None else replica_size[order]
-    model = replace(model, failed=failed if failed.any() else None, replica_size=own_sizes)
+    model = replace(model, failed=failed if failed.any() else None, adding=adding, replica_size=own_sizes)
     return replace(model, topic_factor=topic_factor, caps_min_isr=defaults.cap_min_insync_replicas)
 
 

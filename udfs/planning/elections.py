@@ -92,7 +92,7 @@ def lead_lists(model: ClusterModel, leader: Ints) -> ClusterModel:
         failed=None if failed is None else failed[order],
         replica_size=None if size is None else size[order],
     )
-    return replace(ordered, source_replicas=None, leader=None, in_sync=None)
+    return replace(ordered, source_replicas=None, leader=None, in_sync=None, adding=None)
 
 
 def _in_sync_lists(model: ClusterModel) -> tuple[Int32s, Ints]:

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, count_true, row_of
+from udfs.arrow.ragged import count_true, row_of
+from udfs.failures.partition_health import is_under_replicated
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.plan_execution import PlanExecution
@@ -59,6 +60,7 @@ class _Health(NamedTuple):
 def find_lagging_brokers(model: ClusterModel) -> Ints:
     """Find the live brokers (int64) with a replica that is not in sync, but may catch up, of partitions that count."""
     lags = model.is_usable & ~find_in_sync_replicas(model, model) & model.counted[model.row]
+    lags &= True if model.adding is None else ~model.adding
     brokers: Ints = np.unique(model.replicas[lags]).astype(np.int64)
     return brokers
 
@@ -128,9 +130,13 @@ def _find_health(model: ClusterModel, states: _States) -> _Health:
     in_sync, factor = count_true(is_in_sync, states.offsets), np.diff(states.offsets)
     is_online = model.counted[states.row] & (in_sync > 0)
     min_isr = model.find_min_isr(states.row, factor)
+    # Replicas that a running reassignment adds are not missed: Kafka's replication factor is without them.
+    added = (
+        np.zeros(model.partitions, dtype=np.int64) if model.adding is None else count_true(model.adding, model.offsets)
+    )
     return _Health(
         is_in_sync=is_in_sync,
-        under_replicated=is_online & any_true(~is_in_sync, states.offsets),
+        under_replicated=is_online & is_under_replicated(in_sync, factor - added[states.row]),
         under_min_isr=is_online & (in_sync < min_isr),
         at_min_isr=is_online & (in_sync == min_isr) & (factor > 1),
         one_in_sync=is_online & (in_sync == 1) & (factor > 1),

@@ -94,7 +94,7 @@ TOPICS = pa.schema(
         column("topic_id", TEXT, "topic id (Kafka 2.8 and later)"),
         column("partitions", INT, "declared partitions, or the highest shown id + 1 if that is more", required=True),
         column("listed_partitions", INT, "partitions that the sources show", required=True),
-        column("replication_factor", INT, "declared, else the most frequent number of replicas"),
+        column("replication_factor", INT, "declared, else that of partition 0, as it will be once reassigned"),
         column(
             "min_insync_replicas",
             INT,

@@ -47,7 +47,6 @@ _NO_MIN_ISR: Mapping[str, tuple[int, bool]] = MappingProxyType({})
 _MIN_ISR = "min.insync.replicas"
 
 Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
-Ints = npt.NDArray[np.int64]
 
 
 def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
@@ -195,7 +194,9 @@ def describe_topics(
     loads = partitions.select(["partition", *LOAD_FIELDS])
     highest_factors = np.maximum.reduceat(factor, begins).tolist() if len(begins) else []
     is_changing = np.logical_or.reduceat(adding > 0, begins).tolist() if len(begins) else []
-    usual_factors = find_usual_factors(topic_code, factor, adding, removing)
+    # For Kafka, the replication factor of a topic is that of partition 0: as it will be where that is being reassigned.
+    settled_factors = (factor - removing)[begins] if len(begins) else factor
+    is_settling = ((adding > 0) | (removing > 0))[begins] if len(begins) else adding > 0
     has_load = np.logical_or.reduceat(loaded, begins).tolist() if len(begins) else []
     at = {text[code]: i for i, code in enumerate(codes.tolist())}
 
@@ -225,6 +226,9 @@ def describe_topics(
             warnings.append(_WITHOUT_LINE)
         highest_factor = highest_factors[at[topic]] if begin < end else 0
         declared_factor = fields.get("replication_factor")
+        replication_factor = declared_factor or highest_factor
+        if begin < end and visible[0] == 0 and highest_factor and (is_settling[at[topic]] or not declared_factor):
+            replication_factor = int(settled_factors[at[topic]])
         lacks_replicas = 0 < highest_factor < (declared_factor or 0)
         if lacks_replicas:
             most = count_of(highest_factor, "replica")
@@ -250,11 +254,7 @@ def describe_topics(
                 "topic_id": fields.get("topic_id"),
                 "partitions": effective,
                 "listed_partitions": end - begin,
-                "replication_factor": _choose_factor(
-                    declared_factor, *(int(values[begin]) for values in (number, factor, adding, usual_factors))
-                )
-                if begin < end
-                else declared_factor or None,
+                "replication_factor": replication_factor or None,
                 "configs": list(configs.items()),
                 "marked_for_deletion": bool(fields.get("marked_for_deletion")),
                 "incomplete": any((missing > 0, begin == end, topic in without_line, lacks_replicas, exceeds)),
@@ -264,40 +264,6 @@ def describe_topics(
             }
         )
     return pa.Table.from_pylist(rows, schema=TOPICS)
-
-
-def find_usual_factors(topic: Ints, factor: Ints, adding: Ints, removing: Ints) -> Ints:
-    """Find the usual replication factor of each partition's topic: int64 (p), 0 = no partition shows replicas.
-
-    It is the most frequent one, the larger of two, of the partitions that are not being reassigned. Where all are, they
-    count with the replicas that they will have.
-
-    Args:
-        topic: int64 (p), a code of the topic.
-        factor: int64 (p), replicas, among them those that are being added and removed.
-        adding: int64 (p), replicas that are being added.
-        removing: int64 (p), replicas that are being removed.
-    """
-    is_settled = (adding == 0) & (removing == 0) & (factor > 0)
-    topics = int(topic.max(initial=-1)) + 1
-    has_settled = np.bincount(topic, is_settled, topics) > 0
-    counts = is_settled | (~has_settled[topic] & (factor > 0))
-    pairs = np.stack([topic, factor - np.where(is_settled, 0, removing)])[:, counts].astype(np.int64)
-    pairs, times = np.unique(pairs, axis=1, return_counts=True)
-    order = np.lexsort((pairs[1], times, pairs[0]))
-    usual = np.zeros(topics, dtype=np.int64)
-    usual[pairs[0][order]] = pairs[1][order]  # the last of a topic remains
-    return usual[topic]
-
-
-def _choose_factor(declared: int | None, first: int, factor: int, adding: int, usual: int) -> int | None:
-    """Return the replication factor of a topic: as declared, else the usual one of its partitions.
-
-    Kafka declares the replicas of partition 0, and old tools count those that are being added. first, factor, adding:
-    the first partition that is shown, its replicas, and how many of them are being added.
-    """
-    counts_added = first == 0 and adding > 0 and declared == factor
-    return (None if counts_added else declared) or usual or None
 
 
 def _parse_configs(configs: dict[str, str], warnings: list[str]) -> dict[str, Any]:

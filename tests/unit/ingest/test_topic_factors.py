@@ -1,4 +1,4 @@
-"""The replication factor of topics: as declared, else what their partitions that are not being reassigned have."""
+"""The replication factor of topics: as declared, else that of partition 0, as it will be after its reassignment."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ MOVED = "\tAdding Replicas: {}\tRemoving Replicas: {}"
     ("declared", "replicas", "expected"),
     [
         (2, ["1,2", "1,2,3"], 2),
-        (None, ["1,2", "1,2,3", "1,2"], 2),
-        (None, ["1,2", "1,2,3"], 3),  # the larger of two that are equally frequent
-        (None, ["1,2,3 + 3", "1,2"], 2),
-        (None, ["1,2,3 + 3", "1,2,3 + 3"], 3),
-        (None, ["3,1,2 + 3 - 2", "1,2,3 + 3 - 1"], 2),
+        (3, ["1,2", "1,2,3"], 3),
+        (None, ["1,2", "1,2,3", "1,2,3"], 2),  # as kafka-topics would declare
+        (None, ["1,2,3 + 3", "1,2"], 3),
+        (2, ["1,2,3 + 3", "1,2,3"], 3),  # from 2 to 3 replicas
+        (3, ["6,1,2,3 + 6 - 2,3", "2,1", "3,6"], 2),  # from 3 to 2
         (3, ["3,1,2 + 3 - 2", "1,2"], 2),  # a tool that counts replicas being added
-        (2, ["3,1,2 + 3 - 2", "1,2,3"], 2),
+        (3, ["65,62,63,64 + 65 - 64", "63,64,61"], 3),
     ],
 )
 def test_factors(tmp_path: Path, declared: int | None, replicas: list[str], expected: int) -> None:

@@ -92,7 +92,47 @@ def test_a_repair_does_what_it_can(capsys: pytest.CaptureFixture[str], tmp_path:
     source = write_describe(tmp_path, *GRAIN, *describe("t", 2, "1,3 1", "2,1 2,1"))
     lists, warnings = plan(capsys, source, "--goal", "repair")
     assert lists == {"t-0": [1, 2]}
-    assert f"3 partitions stay as they are: {FreezeReason.FEW_BROKERS.explain(3)}" in warnings
+    assert f"3 partitions stay as they are: {FreezeReason.FEW_BROKERS.explain(3)}. Restart or add brokers" in warnings
+    assert f"or do with fewer replicas: kafka-placement plan {source} --goal rf --rf 2 --topics grain" in warnings
+
+
+def test_a_drain_beside_brokers_that_are_lost_leads_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Of four brokers two are gone: the drain of one of them sends to the repair, and that to fewer replicas."""
+    source = write_describe(tmp_path, *describe("a", 4, "1,2,3,4 1,2"), *describe("b", 2, "1,3 1", "2,4 2"))
+    drain = CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "3")
+    assert drain.code == 3
+    assert f"first: kafka-placement plan {source} --goal repair" in drain.err
+    assert "--goal rf --rf 2 --topics a" in plan(capsys, source, "--goal", "repair")[1]
+    few = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "3", "--topics", "a")
+    assert "--goal rf --rf 2 --topics a" in few.err
+    assert plan(capsys, source, "--goal", "rf", "--rf", "2", "--topics", "a")[0] == {"a-0": [1, 2]}
+
+
+def test_replicas_on_their_way_are_not_missed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """As Kafka, which counts the replication factor without them: of four partitions, two lack a replica."""
+    moving = describe("x", 3, "4,1,2,3 1,2,3 4 3")
+    source = write_describe(tmp_path, *moving, *describe("y", 2, "1,4 1,4"), *describe("z", 2, "2,9 2", "3,9 3"))
+    assert "under-replicated (now 2)" in CommandResult(capsys, "plan", source, "--goal", "repair").out
+
+
+def test_only_offline_partitions_are_not_repaired(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    source = write_describe(tmp_path, *describe("b", 2, "3,4 3,4", "2,4 2,4"), *describe("a", 2, "1,2 1"))
+    text = source.read_text().replace("Partition: 0\tLeader: 1", "Partition: 0\tLeader: none")
+    source.write_text(text)
+    assert "--goal repair" not in CommandResult(capsys, "what-if", source).out
+
+
+def test_waiting_helps_where_kafka_lowers_min_insync_replicas(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """An ELR shows Kafka 3.8 or later: two of two replicas are enough for min.insync.replicas 3."""
+    lines = describe("t", 2, "1,2 1", "2,1 1", min_isr=3)
+    source = write_describe(
+        tmp_path, *(f"{line}\tElr: 2\tLastKnownElr: " if "Leader" in line else line for line in lines)
+    )
+    verdict = CommandResult(capsys, "what-if", source).out
+    assert "below min.insync.replicas now" in verdict
+    assert "waiting does not help" not in verdict
 
 
 def test_racks_with_few_live_brokers_do_not_prevent_a_repair(
