@@ -22,6 +22,7 @@ _SIGNS = tuple(
         *("received log directory", "querying brokers for log dir", "zkcli", "zookeeper-shell", r"\(id: "),
         *(", internal=", r"\(partition=", r"partition\(topic", r"partitionmetadata\("),
         *("partition [0-9]", 'topic ["&]', "broker -?[0-9]", "metadata for ", "(?:broker|topic)s:"),
+        " with [0-9]{1,9} partition",
         "leader[_ ]?not[_ ]?available",
         *("kafka-", "kcat", "kafkacat", "rpk "),
         rf'[,;][ "_.-]*+(?:{_CELLS})[ "_.-]*+[,;\n]',
