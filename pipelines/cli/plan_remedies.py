@@ -43,7 +43,7 @@ def _find_more_brokers(
     model: ClusterModel, request: PlanRequest, rules: Rules, command: PlanCommandLine
 ) -> Iterator[str]:
     """List what to do where partitions should have more replicas than brokers can hold: more brokers, or fewer."""
-    places = count_places(model, rules.receives, rules.must_leave).sum(axis=1)
+    places = count_places(model, rules.receives, rules.must_leave | ~model.live).sum(axis=1)
     short = np.flatnonzero(~rules.fixed & (places < rules.factor))
     if not len(short):
         return

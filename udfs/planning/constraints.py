@@ -109,11 +109,11 @@ def find_staying_brokers(model: ClusterModel, rules: Rules) -> Flags:
 def count_places(model: ClusterModel, receives: Flags, must_leave: Flags) -> Ints:
     """Count the brokers of each rack that can hold a replica of each partition: int64 (p, racks).
 
-    These are the ones that receive replicas, and live ones that hold one already and may keep it. Both: bool (n).
+    These are the ones that receive replicas, and those that hold one already and may keep it. Both: bool (n).
     """
     in_rack = np.bincount(model.rack[receives], minlength=int(model.rack.max(initial=0)) + 1)
     places = np.tile(in_rack, (model.partitions, 1))
-    remaining = (~must_leave & ~receives & model.live)[model.replicas]
+    remaining = (~must_leave & ~receives)[model.replicas]
     np.add.at(places, (model.row[remaining], model.rack[model.replicas[remaining]]), 1)
     return places
 
