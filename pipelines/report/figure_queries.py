@@ -50,10 +50,6 @@ RANKED_ISSUES = tuple(map(str, _WORST_ISSUES))
 _TOPICS, _TOPICS_PER_CLUSTER, _LEAST_TOPICS = 20_000, 1_000, 50
 # `{condition}` stands for the condition on cluster_id and snapshot_id.
 _QUERIES = """
--- sources: Sources, and rejected records
-SELECT cluster_id, source, format, records, accepted_records, quarantined_records, ignored_records
-FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
-
 -- topics_at_risk: Topics at risk
 SELECT cluster_id, issue, topic, partitions, replicas_min, replicas_max, single_replica_partitions,
        under_replicated_partitions, size_bytes, sized_partitions, leader_racks, failed_brokers, effective_min_isr, rows,

@@ -1,7 +1,11 @@
-"""The query of what is wrong with clusters already, and of what their sources lack; see figure_queries.py."""
+"""The figures on sources, on what is wrong with clusters already, and on what sources lack; see figure_queries.py."""
 
 # Names in braces stand for what figure_queries.py fills in.
 FINDING_QUERIES = """
+-- sources: Sources, and rejected records
+SELECT cluster_id, source, format, records, accepted_records, quarantined_records, ignored_records
+FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
+
 -- findings: What is wrong already, and what the sources lack
 SELECT cluster_id, issues, placed_partitions AS partitions, counted_partitions, live_brokers, racks, replication_factor,
        down_brokers, down_critical_brokers, failed_log_dirs, failed_dir_brokers, failed_dir_replicas, full_log_dirs,

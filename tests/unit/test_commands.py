@@ -183,7 +183,9 @@ def test_inspect_and_what_if_show_the_brokers_of_racks(tmp_path: Path) -> None:
     racks = "\n".join(f"{n},r{n:02}" for n in range(1, 15))
     (tmp_path / "brokers.csv").write_text(f"broker_id,rack\n{racks}\n")
     (line,) = (x for x in render_snapshot(load_snapshot(find_source(str(tmp_path)))) if "  brokers:" in x)
-    assert line.endswith("14 racks (brokers that are not down: " + ", ".join(f"r{n:02} 1" for n in range(1, 13)) + ", and 2 more)")
+    assert line.endswith(
+        "14 racks (brokers that are not down: " + ", ".join(f"r{n:02} 1" for n in range(1, 13)) + ", and 2 more)"
+    )
 
 
 def test_inspect_names_a_file_that_gives_nothing(tmp_path: Path) -> None:
