@@ -198,7 +198,7 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
         | {"caps_min_isr": None, "follower_fetching": None}
         for id_ in (1, 2)
     ]
-    topics = [key | {"topic": "t", "marked_for_deletion": False, "min_insync_replicas": 1}]
+    topics = [key | {"topic": "t", "marked_for_deletion": False, "min_insync_replicas": 1, "replication_factor": 2}]
     loads = {"size_bytes": None, "bytes_in_per_s": None, "bytes_out_per_s": None}
     partitions = [
         key

@@ -43,7 +43,7 @@ def two_brokers(spark_application: SparkSession) -> Frames:
         ),
         **{
             name: input_frame(spark, name, "", [])
-            for name in ("silver.quarantine", "silver.conflicts", "silver.warnings")
+            for name in ("silver.quarantine", "silver.conflicts", "silver.warnings", "silver.log_dirs")
         },
         "silver.brokers": input_frame(
             spark, "silver.brokers", "broker_id live draining", [(1, True, False), (2, True, False)]
