@@ -23,7 +23,7 @@ from udfs.failures.kernels.election import (
     PartitionGroup,
     elect_leaders,
 )
-from udfs.failures.replica_logs import list_replica_bytes
+from udfs.failures.replica_logs import align_lists, list_replica_bytes
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.placement.kernels.java_util import scramble_seeds
@@ -152,23 +152,13 @@ def group_observed(shard: TopicShard) -> Placement:
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(shard.topics["topic"]))
     replicas, offsets, _ = to_lists(partitions["replicas"])
     in_isr, in_elr = find_electable(partitions, replicas, offsets, shard.cluster.unknown)
-    lag, sizes = (_align(partitions[name], offsets) for name in ("lags", "replica_sizes"))
+    lag, sizes = (align_lists(partitions[name], offsets) for name in ("lags", "replica_sizes"))
     ids = np.array(shard.cluster.ids, dtype=np.int32)
     leader = find_indices(ids, to_numpy(partitions["leader"], NO_BROKER))
     failed = find_failed_dir_replicas(partitions, np.setdiff1d(ids, shard.cluster.unknown))
     broker = np.where(failed, NO_BROKER, find_indices(ids, replicas)).astype(np.int32)
     by_replica, topic = (offsets, broker, in_isr, in_elr, lag), to_numpy(at_topic).astype(np.int64)
     return _make_placement(shard, topic, by_replica, leader, _read_loads(partitions), sizes)
-
-
-def _align(column: pa.ChunkedArray, offsets: Ints) -> Ints:
-    """Return the values of lists by replica: int64 (r), UNKNOWN where null, or where a list is of another length."""
-    lists = to_array(column)
-    list_offsets = offsets_of(to_numpy(pc.list_value_length(lists)))
-    values = np.full(int(offsets[-1]), UNKNOWN, dtype=np.int64)
-    is_full = np.diff(list_offsets) == np.diff(offsets)
-    values[is_full[row_of(offsets)]] = to_numpy(lists.flatten(), UNKNOWN)[is_full[row_of(list_offsets)]]
-    return values
 
 
 def truncate_replicas(group: PartitionGroup) -> PartitionGroup:

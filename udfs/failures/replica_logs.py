@@ -66,10 +66,22 @@ def list_replica_bytes(partitions: pa.Table) -> dict[str, pa.Array]:
     return {field.name: values for field, values in zip(REPLICA_BYTES_COLUMNS, lists, strict=True)}
 
 
+def align_lists(column: pa.ChunkedArray, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the values of lists by replica: int64 (r), UNKNOWN where null, or where a list is of another length."""
+    lists = to_array(column)
+    list_offsets = offsets_of(to_numpy(pc.list_value_length(lists)))
+    values = np.full(int(offsets[-1]), UNKNOWN, dtype=np.int64)
+    is_full = np.diff(list_offsets) == np.diff(offsets)
+    values[is_full[row_of(offsets)]] = to_numpy(lists.flatten(), UNKNOWN)[is_full[row_of(list_offsets)]]
+    return values
+
+
 def list_known_sizes(partitions: pa.Table) -> npt.NDArray[np.float64] | None:
     """Return the bytes of each replica: float64 (r), 0 where not known; None if no column shows them."""
     if "replica_sizes" in partitions.column_names:
-        return to_numpy(to_array(partitions["replica_sizes"]).flatten()).astype(np.float64)
+        offsets = to_lists(partitions["replicas"]).offsets
+        sizes, of_leader = align_lists(partitions["replica_sizes"], offsets), to_numpy(partitions["size_bytes"], 0)
+        return np.where(sizes == UNKNOWN, of_leader[row_of(offsets)], sizes).astype(np.float64)
     if "logs" in partitions.column_names:
         return measure_replicas(partitions).size.clip(0).astype(np.float64)
     return None
