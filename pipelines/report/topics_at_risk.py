@@ -28,7 +28,7 @@ ISSUES: dict[str, IssueAtRisk] = {
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: IssueAtRisk("go offline if one broker fails", ("broker_offline",)),
     PartitionIssue.OFFLINE_IF_RACK_FAILS: IssueAtRisk("go offline if one rack fails", ("rack_offline",)),
     BLOCKED_IF_BROKER_FAILS: IssueAtRisk("block acks=all producers if one broker fails", ("broker_under_min_isr",)),
-    PartitionIssue.UNDER_REPLICATED: IssueAtRisk("under-replicated", ("down", "under_replicated")),
+    PartitionIssue.UNDER_REPLICATED: IssueAtRisk("under-replicated", ("down", "under_replicated", "failed_log_dir")),
 }
 
 

@@ -107,6 +107,7 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession, tmp_path:
         "silver.brokers": brokers,
         "silver.topics": topics,
         "silver.partitions": silver_stages.partitions(merged, brokers, DEFAULTS).localCheckpoint(),
+        "silver.log_dirs": silver_stages.log_dirs(merged, silver_stages.replicas(merged, brokers)),
         "silver.quarantine": silver_stages.quarantine(merged, raw),
         "silver.warnings": silver_stages.warnings(merged),
         "silver.conflicts": silver_stages.conflicts(merged, brokers),
