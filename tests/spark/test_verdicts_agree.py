@@ -180,7 +180,7 @@ FROM verdict_gold_failure_summary WHERE scheme = 'observed' AND scenario_kind = 
 """
 # As in notebooks/what_if.py: the partitions that the first live broker leads.
 LED_BY_FIRST = """
-SELECT cluster_id, topic, partition, leader, replicas, isr, elr, live, unknown, failed,
+SELECT cluster_id, topic, partition, leader, replicas, isr, elr, failed_dir_replicas, live, unknown, failed,
        coalesce(unclean_leader_election, false) AS unclean
 FROM verdict_silver_partitions
 JOIN (SELECT cluster_id, topic, unclean_leader_election FROM verdict_silver_topics) USING (cluster_id, topic)
