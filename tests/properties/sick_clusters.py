@@ -115,21 +115,23 @@ def draw_cluster(rng: Random) -> SickCluster:
     topics = []
     for number in range(rng.randrange(1, 6)):
         factor = min(rng.choice([1, 2, 2, 3, 3, 3, 4]), len(holders))
-        partitions = [_draw_partition(rng, holders, down, factor) for _ in range(rng.randrange(1, _MAX_PARTITIONS + 1))]
+        count = rng.randrange(1, _MAX_PARTITIONS + 1)
+        # Kafka declares the replicas of partition 0, so only other ones differ from that.
+        partitions = [_draw_partition(rng, holders, down, factor, differs=i > 0) for i in range(count)]
         topics.append(Topic(f"t{number}", factor, rng.choice([1, 1, 2, 2, 3]), partitions))
     return SickCluster(racks, down, topics)
 
 
-def _draw_partition(rng: Random, holders: Sequence[int], down: set[int], factor: int) -> Partition:
+def _draw_partition(rng: Random, holders: Sequence[int], down: set[int], factor: int, *, differs: bool) -> Partition:
     size = factor
-    if rng.random() < 0.2:  # patched by hand, or left over
+    if differs and rng.random() < 0.2:  # patched by hand, or left over
         size = min(max(factor + rng.choice([-1, 1, 1, 2]), 1), len(holders))
     replicas = rng.sample(list(holders), size)
     adding, removing = [], []
     others = [broker for broker in holders if broker not in replicas]
     if others and rng.random() < 0.15:
-        adding = rng.sample(others, rng.randrange(1, min(2, len(others)) + 1))
-        if rng.random() < 0.8:
+        adding = rng.sample(others, rng.randrange(1, min(2, len(others), len(replicas)) + 1))
+        if rng.random() < 0.8 or not differs:
             removing = rng.sample(replicas, min(len(adding), len(replicas)))
         replicas = [*adding, *replicas]
     lagging = {broker for broker in replicas if rng.random() < 0.15} | set(adding)

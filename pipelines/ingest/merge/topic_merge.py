@@ -194,9 +194,7 @@ def describe_topics(
     loads = partitions.select(["partition", *LOAD_FIELDS])
     highest_factors = np.maximum.reduceat(factor, begins).tolist() if len(begins) else []
     is_changing = np.logical_or.reduceat(adding > 0, begins).tolist() if len(begins) else []
-    # For Kafka, the replication factor of a topic is that of partition 0: as it will be where that is being reassigned.
-    settled_factors = (factor - removing)[begins] if len(begins) else factor
-    is_settling = ((adding > 0) | (removing > 0))[begins] if len(begins) else adding > 0
+    is_settling = (adding > 0) | (removing > 0)
     has_load = np.logical_or.reduceat(loaded, begins).tolist() if len(begins) else []
     at = {text[code]: i for i, code in enumerate(codes.tolist())}
 
@@ -226,9 +224,15 @@ def describe_topics(
             warnings.append(_WITHOUT_LINE)
         highest_factor = highest_factors[at[topic]] if begin < end else 0
         declared_factor = fields.get("replication_factor")
+        # For Kafka, it is the number of replicas of partition 0. While that is being reassigned, kafka-topics declares
+        # the number of before, or counts what is added: partitions that are finished already show which one.
         replication_factor = declared_factor or highest_factor
-        if begin < end and visible[0] == 0 and highest_factor and (is_settling[at[topic]] or not declared_factor):
-            replication_factor = int(settled_factors[at[topic]])
+        if begin < end and visible[0] == 0 and highest_factor:
+            target, settled = int(factor[begin] - removing[begin]), factor[begin:end][~is_settling[begin:end]]
+            counts_added = adding[begin] > 0 and declared_factor == factor[begin]
+            is_changed = is_settling[begin] and 2 * (settled == target).sum() > len(settled)
+            if not declared_factor or counts_added or is_changed:
+                replication_factor = target
         lacks_replicas = 0 < highest_factor < (declared_factor or 0)
         if lacks_replicas:
             most = count_of(highest_factor, "replica")
