@@ -79,8 +79,9 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     rack_cap = -(-factor // max(racks, 1))
     # In-sync replicas stay before racks are spread.
     loses_copies = (factor < model.factor) & any_true(~model.is_in_sync, model.offsets)
-    kept_in_sync = np.minimum(_count_most_in_rack(model, model.is_in_sync), factor)
-    rack_cap = np.where(loses_copies, np.maximum(rack_cap, kept_in_sync), rack_cap)
+    if loses_copies.any():
+        kept_in_sync = np.minimum(_count_most_in_rack(model, model.is_in_sync), factor)
+        rack_cap = np.where(loses_copies, np.maximum(rack_cap, kept_in_sync), rack_cap)
     if goal == "repair":
         rack_cap = _fit_rack_cap(rack_cap, factor, count_places(model, receives, must_leave))
     if request.keep_rack_violations:
