@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 _PATH = re.compile(r"`\w+`\.`[^`]*/[^`]*`(?= cannot be found)")
 # What an error of Spark, Java or Python says, and what to do.
 _REMEDIES = (
-    (r"StackOverflowError", "The statement is nested too deeply. Use fewer brackets and operators within each other."),
+    # Within a thread of Spark's own, it is only a "Boxed Exception".
+    (
+        r"StackOverflowError|Boxed Exception",
+        "The statement is nested too deeply. Use fewer brackets and operators within each other.",
+    ),
     (
         r"DELTA_MISSING_CHANGE_DATA",
         "The tables record no changes. Compare versions: SELECT ... FROM t VERSION AS OF 1.",

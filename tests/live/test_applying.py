@@ -402,7 +402,10 @@ def test_throttle_of_a_failed_broker_is_removed_later(
     plan = _make_plan(filled, tmp_path)
     _kill_while_moving(filled, admin, plan, "--execute")
     filled.nodes[5].kill()
-    wait_until(lambda: 5 not in view_cluster(admin).live_brokers, "broker 5 is still live")
+    wait_until(
+        lambda: all(broker.is_fenced for broker in admin.describe_cluster().brokers if broker.id == 5),
+        "broker 5 is still live",
+    )
     assert "5 (fenced)" in _apply(filled, plan, code=1)
     text = _apply(filled, plan, "--cancel", code=1)
     assert "throttles remain on broker 5." in text

@@ -38,7 +38,7 @@ spark = open_session("a cluster with a metastore", warehouse=str(folder / "manag
     "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
     "spark.driver.extraJavaOptions":
         f"-Dderby.system.home={folder} -Dderby.system.durability=test "
-        "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+        "-Xss4m -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
 })
 for schema in ("bronze", "internal", "silver", "gold", "ops"):
     spark.sql(f"CREATE SCHEMA {schema}")

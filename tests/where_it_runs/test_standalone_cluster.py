@@ -16,7 +16,7 @@ from tests.where_it_runs.tables import read_tables
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
 # Settings for two cores and little work.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+JAVA_OPTIONS = "-Xss4m -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 DEFAULTS = f"""
 spark.app.name placement-on-a-cluster
 spark.driver.extraJavaOptions {JAVA_OPTIONS}
