@@ -135,7 +135,7 @@ def plan(
     from pipelines.cli.plan_warnings import list_warnings
     from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
-    from pipelines.ingest.merge.live_brokers import get_bootstrap_server, get_unknown_brokers
+    from pipelines.ingest.merge.live_brokers import get_bootstrap_server
     from pipelines.plan_files.new_brokers import (
         add_new_brokers,
         explain_assumption,
@@ -206,8 +206,7 @@ def plan(
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created, snapshot, source, named):
         print_warning(warning)
-    unknown = len(get_unknown_brokers(snapshot.brokers))
-    lines = reassignment.splitlines() if printed else render_plan(created, out, named, command, unknown)
+    lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
     if is_live(source) and out is not None and not printed and not created.moves_log_dirs:
         lines = chain(lines, [f"  or: {_name_apply_command(source, command_config, out)}"])
     common_options.write_answer(json_file, build_answer(created), lines)

@@ -125,15 +125,11 @@ def _list(title: str, items: Iterable[object]) -> Iterator[str]:
         yield f"  {title}: {join_names(texts, _LISTED_ITEMS)}"
 
 
-def render_plan(
-    plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine, unknown_brokers: int = 0
-) -> Iterator[str]:
-    """Render a plan written to the folder `out` (None = to none). server: for Kafka's commands.
-
-    unknown_brokers: how many that count as live are of unknown state.
-    """
+def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine) -> Iterator[str]:
+    """Render a plan written to the folder `out` (None = to none). server: for Kafka's commands."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
+    unknown_brokers = 0 if model.unknown is None else int(model.unknown.sum())
     counts = f"{count_live_brokers(int(model.live.sum()), unknown_brokers)}, {count_of(model.partitions, 'partition')}"
     yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.cli.plan_remedies import explain_few_brokers
 from pipelines.cli.text_format import format_count
-from pipelines.ingest.merge.live_brokers import get_down_brokers
+from pipelines.ingest.merge.live_brokers import get_caps, get_down_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_creation import CreatedPlan
@@ -39,7 +39,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
         point = describe_stuck(stuck).name_server(server)
         yield f"{point.text.rstrip('.')}. Next: {point.step}"
     yield from _warn_of_kept_lagging(plan)
-    yield from _warn_of_high_min_isr(plan)
+    yield from _warn_of_high_min_isr(plan, any(caps is not None for caps in get_caps(snapshot.brokers)))
     out_of_sync = plan_writer.list_not_elected(plan.summary)
     if count := out_of_sync.partitions:
         names = name_some(out_of_sync.first_partitions, count)
@@ -77,16 +77,17 @@ def _warn_of_kept_lagging(plan: CreatedPlan) -> Iterator[str]:
     )
 
 
-def _warn_of_high_min_isr(plan: CreatedPlan) -> Iterator[str]:
-    """Warn of partitions that would have fewer replicas than min.insync.replicas, where Kafka does not lower it."""
+def _warn_of_high_min_isr(plan: CreatedPlan, is_version_known: bool) -> Iterator[str]:
+    """Warn of partitions that would have fewer replicas than min.insync.replicas, where Kafka may not lower it."""
     model, factor = plan.summary.model, np.diff(plan.summary.proposal.offsets)
-    min_isr = model.find_min_isr(np.arange(model.partitions), factor)
+    min_isr = model.find_min_isr(np.arange(model.partitions), factor) if is_version_known else model.topic_min_isr
     rows = np.flatnonzero((factor < model.factor) & (factor < min_isr))
     if len(rows):
         have = "1 partition has" if len(rows) == 1 else f"{len(rows):,} partitions have"
         names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
         yield (
-            f"then {have} fewer replicas than min.insync.replicas, which blocks acks=all producers: {names}. "
+            f"then {have} fewer replicas than min.insync.replicas, which blocks acks=all producers"
+            f"{'' if is_version_known else ' before Kafka 3.7'}: {names}. "
             "Lower min.insync.replicas of their topics first"
         )
 

@@ -16,18 +16,21 @@ if TYPE_CHECKING:
 # Which offline partitions need more than a start, and what to say of them.
 _EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
     (
-        lambda one: one.needs_all,
+        lambda one: one.needs_all and not one.allows_unclean,
         "[needs|need] all eligible brokers back, as one that crashed may not lead; one is enough if it was shut down "
         "cleanly",
     ),
-    (lambda one: one.needs_clean_stop, "[comes|come] online only if an eligible broker was shut down cleanly"),
+    (
+        lambda one: one.needs_clean_stop and not one.allows_unclean,
+        "[comes|come] online only if an eligible broker was shut down cleanly",
+    ),
     (
         lambda one: one.allows_unclean and bool(one.eligible_brokers),
         "[allows|allow] unclean elections: messages may be lost if another broker starts before an eligible one",
     ),
     (
         lambda one: one.elected_from == "unknown",
-        "[has|have] an empty ISR, and no source shows the ELR: start all brokers that have a replica",
+        "[has|have] no in-sync replica and no ELR that a source shows: start all brokers that have a replica",
     ),
     (
         lambda one: one.elected_from == "unclean",

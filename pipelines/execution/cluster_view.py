@@ -41,13 +41,13 @@ class ClusterView(NamedTuple):
         return {broker.id for broker in self.state.brokers if not broker.is_fenced}
 
     def list_under_replicated(self) -> list[Key]:
-        """List partitions with fewer replicas in sync than their replication factor, without those that are added."""
+        """List partitions with fewer replicas in sync than their replication factor, which is without added ones."""
         in_sync, replicas = [], []
         for key, partition in self.partitions.items():
             move = self.reassignments.get(key)
             adding = set(move.adding) if move else set()
             replicas.append(sum(replica not in adding for replica in partition.replicas))
-            in_sync.append(len(set(partition.isr) - adding))
+            in_sync.append(len(partition.isr))
         is_listed = is_under_replicated(np.array(in_sync), np.array(replicas))
         return list(compress(self.partitions, is_listed))
 

@@ -243,13 +243,13 @@ def _find_median_factor(partitions: pa.Table) -> float | None:
 
 
 def _find_lagging(partitions: pa.Table, replicas: _Replicas) -> _LaggingReplicas:
-    """Find the replicas of online partitions that are out of sync although neither broker nor log dir failed."""
+    """Find replicas of under-replicated online partitions that lag although neither broker nor log dir failed."""
     broker, offsets, is_expected, is_down = replicas
     in_isr, is_failed = (
         is_in_segment(broker, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "failed_dir_replicas")
     )
     lags = is_expected & ~in_isr & ~is_down & ~is_failed
-    lags &= to_flags(partitions["online"])[row_of(offsets)]
+    lags &= (to_flags(partitions["online"]) & to_flags(partitions["under_replicated"]))[row_of(offsets)]
     return _LaggingReplicas(int(any_true(lags, offsets).sum()), *_rank_brokers(broker[lags]))
 
 

@@ -134,6 +134,8 @@ def order_starts(recovery: LeaderRecovery, down: Sequence[int], stops: KnownStop
     started: list[BrokerStart] = []
     online = np.zeros(len(recovery.last), dtype=np.bool_)
     row, is_unclean = row_of(recovery.offsets), recovery.recovered_from == RecoveredFrom.UNCLEAN
+    # An eligible broker may have crashed, but where unclean elections are allowed, it leads all the same.
+    is_uncertain = recovery.unclean & ~is_unclean & ~any_true(recovery.alone | recovery.together, recovery.offsets)
     stopped = {broker: place for place, broker in enumerate(stops.order)}
     is_down = np.isin(recovery.broker, down)
     for phase in (~is_unclean, is_unclean):
@@ -142,7 +144,7 @@ def order_starts(recovery: LeaderRecovery, down: Sequence[int], stops: KnownStop
             waits = is_down & (phase & ~online)[row] & ~np.isin(recovery.broker, ids)
             missing = waits & recovery.together
             size = count_true(missing, recovery.offsets)[row]
-            helps = waits & (recovery.alone | is_unclean[row])
+            helps = waits & (recovery.alone | is_unclean[row] | (recovery.eligible & is_uncertain[row]))
             # A broker that is not enough counts in part, so that those that help together come one after another.
             weight = np.where(helps, 1.0, missing / np.maximum(size, 1))
             candidates, index = np.unique(recovery.broker, return_inverse=True)
@@ -153,7 +155,7 @@ def order_starts(recovery: LeaderRecovery, down: Sequence[int], stops: KnownStop
             last = np.array([stopped.get(broker, -1) for broker in candidates.tolist()])
             broker = int(candidates[np.lexsort((-candidates, last, sums.round(6), whole))[-1]])
             is_clean, leader = recovery.find_returned([*ids, broker], stops.live)
-            now = np.where(is_unclean, leader != NO_BROKER, is_clean)
+            now = np.where(is_unclean | is_uncertain, leader != NO_BROKER, is_clean)
             started.append(BrokerStart(broker, int((now & ~online).sum())))
             online = now
     return started

@@ -96,6 +96,8 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
     online = any_true(leads, offsets)
     in_sync = np.bincount(row[is_live & in_isr], minlength=len(leader))
     is_expected = find_expected(partitions, broker, offsets)
+    # Kafka's replication factor is without the replicas that are being added, but its ISR is with them.
+    is_counted = is_expected | is_in_segment(broker, offsets, *to_lists(partitions["adding_replicas"])[:2])
 
     rack = np.full(len(broker), UNKNOWN, dtype=np.int32)
     rack[is_live] = brokers.rack[np.searchsorted(brokers.ids, broker[is_live])]
@@ -113,7 +115,7 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
     return {
         "online": pa.array(online, mask=~is_placed),
         "under_replicated": pa.array(
-            is_under_replicated(count_true(is_expected & in_isr, offsets), count_true(is_expected, offsets)),
+            is_under_replicated(count_true(is_counted & in_isr & is_live, offsets), count_true(is_expected, offsets)),
             mask=~is_placed,
         ),
         "under_min_isr": pa.array(online & (in_sync < rules.min_isr), mask=~is_placed),
@@ -126,7 +128,10 @@ def find_health(partitions: pa.Table, brokers: LiveBrokerRacks, rules: TopicRule
 
 
 def is_under_replicated(in_sync: Ints, replicas: Ints) -> Bools:
-    """Return whether partitions lack in-sync replicas (p). in_sync: of these replicas (p)."""
+    """Return whether partitions lack in-sync replicas (p), as in UnderReplicatedPartitions.
+
+    in_sync: the size of the ISR (p). replicas: without those that are being added, which the ISR may contain (p).
+    """
     # An only replica that is down leaves the ISR if its cluster keeps an ELR, and stays otherwise. Either way its
     # partition is offline, which is counted as such: no leader is left that reports it in UnderReplicatedPartitions.
     return (in_sync < replicas) & (replicas > 1)

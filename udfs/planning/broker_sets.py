@@ -204,6 +204,7 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
         rack=rack[brokers],
         draining=draining[brokers],
         fetching=None if model.fetching is None else model.fetching[brokers],
+        unknown=None if model.unknown is None else model.unknown[brokers],
         offsets=offsets,
         replicas=place[replicas],
         frozen=frozen,

@@ -78,6 +78,7 @@ class ClusterModel:
     failed: Flags | None = None  # bool (r), replicas in failed log dirs of live brokers; None = none
     barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
     replica_size: Floats | None = None  # float64 (r), bytes of each replica, see measure_replicas; None = as `size`
+    unknown: Flags | None = None  # bool (n), brokers of unknown state, which count as live; None = none
 
     @property
     def brokers(self) -> int:
@@ -264,6 +265,7 @@ class ClusterModel:
             broker_ids=np.append(self.broker_ids, np.int32(id_)),
             rack=np.append(self.rack, np.int32(rack)),
             live=np.append(self.live, True),
+            unknown=None if self.unknown is None else np.append(self.unknown, False),
             draining=np.append(self.draining, False),
             fetching=None if self.fetching is None else np.append(self.fetching, self.fetching.all()),
             log_dirs=None,
@@ -377,16 +379,14 @@ def build_model(
     topics_of_rows, partition = (_array(column, 0).astype(np.int32) for column in (topic, placed["partition"]))
     entities = (cluster_id, broker_ids, rack, rack_names, live, draining, tuple(names.to_pylist()), topics_of_rows)
     lists = (*entities, partition, offsets, replicas)
-    fetching = None
-    if "follower_fetching" in brokers.column_names:
-        fetching = to_flags(brokers["follower_fetching"])
+    fetching = to_flags(brokers["follower_fetching"]) if "follower_fetching" in brokers.column_names else None
     is_null = [np.asarray(pc.is_null(column)) for column in loads[1:]]
     unrated = is_null[0] & known[1] | is_null[1] & known[2]
     state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, unrated, fetching)
     model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
-    own_sizes = None if replica_size is None else replica_size[order]
+    own_sizes, unknown = None if replica_size is None else replica_size[order], np.asarray(pc.is_null(brokers["live"]))
     model = replace(model, failed=failed if failed.any() else None, adding=adding, replica_size=own_sizes)
-    return replace(model, topic_factor=topic_factor, caps_min_isr=defaults.cap_min_insync_replicas)
+    return replace(model, topic_factor=topic_factor, caps_min_isr=defaults.cap_min_insync_replicas, unknown=unknown)
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

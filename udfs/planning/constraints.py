@@ -55,6 +55,7 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     if faults:
         raise ValueError("; ".join(faults))
     targets = np.isin(model.broker_ids, select_target_brokers(model, request))
+    named = np.isin(model.broker_ids, request.brokers)  # by the user, who knows them
     receives = model.live & ~model.draining & ~np.isin(model.broker_ids, request.exclude_brokers)
     must_leave = np.zeros(model.brokers, dtype=np.bool_)
     replacement = np.full(model.brokers, -1, dtype=np.int32)
@@ -67,6 +68,7 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
         old, new = np.array(request.replacements, dtype=np.int64).T
         replacement[np.searchsorted(model.broker_ids, old)] = np.searchsorted(model.broker_ids, new)
         must_leave = replacement >= 0
+        named |= np.isin(model.broker_ids, new)
     elif goal == "rf":
         must_leave = ~model.live  # of the partitions that it changes, as Kafka's tools reject lists with a down broker
         chosen = np.isin(model.topic_names, request.topics) if request.topics else np.ones(len(model.topic_names), bool)
@@ -75,6 +77,12 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
         must_leave = ~model.live
         factor = _find_repaired_factors(model)
     receives &= ~must_leave
+    if (
+        model.unknown is not None
+    ):  # they may be down: replicas go to brokers that are known to be live, if these suffice
+        known = receives & ~(model.unknown & ~named)
+        if (count_places(model, known, must_leave).sum(axis=1) >= factor)[model.frozen == FREE].all():
+            receives = known
     racks = len(np.unique(model.rack[model.live & ~must_leave]))
     rack_cap = -(-factor // max(racks, 1))
     # In-sync replicas stay before racks are spread.

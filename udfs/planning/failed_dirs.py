@@ -42,6 +42,7 @@ def split_failed_dirs(model: ClusterModel) -> tuple[ClusterModel, Ints]:
         **{name: getattr(model, name)[stands_for] for name in ("broker_ids", "rack", "draining")},
         live=model.live[stands_for] & ~is_second,
         fetching=None if model.fetching is None else model.fetching[stands_for],
+        unknown=None if model.unknown is None else model.unknown[stands_for],
         replicas=renumber(model.replicas, model.in_failed_dir),
         source_replicas=source,
         leader=leader,

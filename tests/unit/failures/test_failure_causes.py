@@ -57,9 +57,9 @@ def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
         "--out plan-prod-repair-for-1",
         "  - 1 of these 5 partitions has replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): kafka-placement plan prod.txt --goal rf "
-        "--rf 3 --topics single --out plan-prod-rf; then, for each topic, raise min.insync.replicas to 2 (acks=all "
-        "waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics "
-        "--entity-name single --add-config min.insync.replicas=2",
+        "--rf 3 --topics single --out plan-prod-rf; then set min.insync.replicas to 2 for each topic that has less "
+        "(acks=all waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type "
+        "topics --entity-name single --add-config min.insync.replicas=2",
         "  - 1 of these 5 partitions has a replica that is out of sync on broker 4: lagging-0.",
         "    next: look at broker 4 (log of the replica fetchers, disk, network)",
         "  - 1 of these 5 partitions has too few replicas for min.insync.replicas after this failure.",

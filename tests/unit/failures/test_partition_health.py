@@ -51,10 +51,10 @@ CASES: dict[str, tuple[dict[str, object], Health, tuple[int | None, int | None]]
     ),
     "down replica in the ISR": (
         {"replicas": [1, 9], "isr": [1, 9], "leader": 1},
-        Health(True, False, True, -1, -1),
+        Health(True, True, True, -1, -1),
         (-1, -1),
     ),
-    "down leader": ({"replicas": [9, 1], "isr": [9, 1], "leader": 9}, Health(online=False), (None, None)),
+    "down leader": ({"replicas": [9, 1], "isr": [9, 1], "leader": 9}, DOWN, (None, None)),
     "offline": ({"replicas": [1, 2], "isr": [2], "leader": -1}, DOWN, (None, None)),
     "only replica down": (
         {"replicas": [9], "isr": [9], "leader": -1},

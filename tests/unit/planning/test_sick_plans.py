@@ -183,6 +183,21 @@ def test_fewer_replicas_than_min_insync_replicas(capsys: pytest.CaptureFixture[s
     """Kafka before 3.7 does not lower min.insync.replicas to the number of replicas."""
     source = write_describe(tmp_path, *describe("t", 2, "1,2 1,2", "2,1 2,1", min_isr=2))
     rf = ("--goal", "rf", "--rf", "1")
-    assert "min.insync.replicas" not in plan(capsys, source, *rf)[1]
+    assert "producers before Kafka 3.7: t-0, t-1" in plan(capsys, source, *rf)[1]
     warnings = plan(capsys, source, *rf, "--set", "topics.cap_min_insync_replicas=false")[1]
     assert "2 partitions have fewer replicas than min.insync.replicas" in warnings
+    of_kafka_4 = Path("data_samples/kafka-4.1.1-kraft")
+    assert "min.insync.replicas" not in plan(capsys, of_kafka_4, *rf)[1]
+
+
+def test_brokers_of_unknown_state_get_copies_only_where_others_do_not_suffice(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Broker 9 is only in Adding Replicas, so nobody knows whether it is live; 3 is in no ISR."""
+    short = describe("t", 3, *["1,2,3 1,2", "2,1,3 2,1"] * 4)
+    moving = describe("m", 3, "9,1,2,4 1,2,4 9 4")
+    source = write_describe(tmp_path, *short, *moving, *describe("u", 3, "4,1,2 4,1,2"))
+    lists, _ = plan(capsys, source, "--goal", "repair")
+    assert {broker for replicas in lists.values() for broker in replicas} == {1, 2, 4}
+    lists, _ = plan(capsys, source, "--goal", "rf", "--rf", "4", "--topics", "u")
+    assert set(lists["u-0"]) == {1, 2, 4, 9}
