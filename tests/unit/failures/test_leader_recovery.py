@@ -101,3 +101,14 @@ def test_the_broker_that_brings_most_online_starts_first() -> None:
     assert pairs == [(2, 2), (1, 1), (3, 0), (5, 1), (7, 1)]
     assert recovery.stopped_last.tolist() == [-1, -1, -1, -1, 7]
     assert order_starts(recovery, (1, 6), stops) == [BrokerStart(1, 1), BrokerStart(6, 1)]
+
+
+def test_an_eligible_broker_brings_a_topic_with_unclean_elections_back_however_it_stopped() -> None:
+    """1 is eligible, and 2 would lead too, with fewer messages: 1 comes first."""
+    one = InitialPartition(("t", 0), (2, 1), (), None, elr=(1,), unclean=True)
+    state = InitialState((1, 2), frozenset(), (one,), None, 1, ClusterSettings(kraft=True, elr=True))
+    recovery, stops = recover(state)
+    assert simulate_returns(state, (1,)) == [1]
+    assert order_starts(recovery, state.brokers, stops) == [BrokerStart(1, 1)]
+    recovery, stops = recover(replace(state, partitions=(replace(one, unclean=False),)))
+    assert order_starts(recovery, state.brokers, stops) == []
