@@ -250,7 +250,8 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
     if not any(work.partitions for work in preview.work):
         yield "  no partition has to be reassigned"
     if preview.left:
-        yield f"  throttles of this plan are left on {name_throttled(preview.left)}: they are removed"
+        end = "--cancel removes them" if preview.problems else "they are removed"
+        yield f"  throttles of this plan are left on {name_throttled(preview.left)}: {end}"
     if preview.throttled_brokers:
         have = "has" if len(preview.throttled_brokers) == 1 else "have"
         yield f"  warning: {name_with_noun(preview.throttled_brokers)} {have} a throttle of another tool"
@@ -287,7 +288,7 @@ def _render_verification(
     lists = {
         "being reassigned": verification.moving,
         "with replicas that the plan does not know": verification.differing,
-        "deleted": verification.gone,
+        "deleted, or deleted and created again": verification.gone,
         "under-replicated": verification.under_replicated,
         "not led by their preferred leader": verification.not_preferred,
     }
@@ -302,7 +303,10 @@ def _render_verification(
         yield f"  whether throttles are left is not known: no answer from {brokers}"
     if verification.throttled:
         where = name_throttled(verification.throttled)
-        yield f"  throttles are set on {where}. If no other tool needs them, remove them:"
+        if verification.moving:
+            yield f"  throttles are set on {where}. Once no partition is being reassigned, remove them:"
+        else:
+            yield f"  throttles are set on {where}. If no other tool needs them, remove them:"
         servers = application.connection.servers
         for command in list_restore_commands(verification.throttled, servers, options.command_config):
             yield f"    {command}"

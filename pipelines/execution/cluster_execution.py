@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from pipelines.errors import KafkaPlacementError
 from pipelines.execution import journal as log
@@ -49,6 +49,8 @@ class ClusterExecution:
 
     say: prints a line. clock, pause: the time in seconds, and how to wait.
     """
+
+    next_step: ClassVar[str] = "Repeat the command to continue, or use --cancel or --rollback."
 
     connection: KafkaAdmin
     steps: PlanWaves
@@ -183,11 +185,7 @@ class ClusterExecution:
             if outstanding
             else "No throttle of the plan is left."
         )
-        return [
-            f"{text} {left}",
-            "Repeat the command to continue, or use --cancel or --rollback.",
-            *self._list_commands(),
-        ]
+        return [f"{text} {left}", self.next_step, *self._list_commands()]
 
     def _list_commands(self) -> list[str]:
         """List the commands that remove the throttles that are left, after a line that introduces them."""

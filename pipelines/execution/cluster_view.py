@@ -40,6 +40,12 @@ class ClusterView(NamedTuple):
         """Ids of the brokers that the cluster has live, whether or not they answer this client."""
         return {broker.id for broker in self.state.brokers if not broker.is_fenced}
 
+    def without_recreated(self, topic_ids: Mapping[str, str]) -> ClusterView:
+        """Return the view without the topics that were deleted and created again since they had these ids."""
+        again = {topic for topic, id_ in topic_ids.items() if self.topic_ids.get(topic) not in (None, id_)}
+        kept = {key: one for key, one in self.partitions.items() if key[0] not in again}
+        return self._replace(partitions=kept)
+
     def list_under_replicated(self) -> list[Key]:
         """List partitions with fewer replicas in sync than their replication factor, which is without added ones."""
         in_sync, replicas = [], []

@@ -26,6 +26,7 @@ from pipelines.execution.preflight import (
     check_answers,
     check_identity,
     check_topics,
+    find_lost_places,
     find_problems,
     find_unchecked_disks,
     list_work,
@@ -112,7 +113,7 @@ class PlanApplication:
         if begun is not None and self._is_open and begun["direction"] == Direction.ROLLBACK:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
         if not self._is_open and progress.status is PlanStatus.CHANGED:
-            problems.append("the cluster has changed since the plan was made; apply without --execute shows how")
+            problems.append("the cluster has changed since the plan was made")
         elif foreign := self._find_foreign(progress):
             count = count_of(len(foreign), "partition")
             names, verb = name_partitions(foreign), "has" if len(foreign) == 1 else "have"
@@ -149,7 +150,13 @@ class PlanApplication:
         """
         preview = self.preview(options, defaults)
         if preview.problems:
-            raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in preview.problems))
+            problems = [f"{self.connection.servers}: {problem}" for problem in preview.problems]
+            if preview.fits_no_longer or preview.progress.status is PlanStatus.CHANGED:
+                problems.append("apply without --execute shows what has changed")
+            if preview.left:
+                names = name_throttled(preview.left)
+                problems.append(f"throttles of this plan are left on {names}: --cancel removes them")
+            raise SettingsError(*problems)
         if preview.is_done:
             return False
         with self._locked():
@@ -170,6 +177,8 @@ class PlanApplication:
         """Return to the assignment before the plan. Raises: ExecutionStopped if that cannot be finished."""
         view = self._view()
         self._read_throttles(view)
+        if problem := find_lost_places(self.steps, view, self.connection):
+            raise SettingsError(f"{self.connection.servers}: {problem}")
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
         throttles = options.throttle_bytes_per_s is not None
         if missing := self.connection.list_missing_permissions(topics, configs=throttles):
@@ -188,7 +197,8 @@ class PlanApplication:
         journal = Journal.open(self.folder)
         configs = (journal.find_restored_configs(), journal.find_earlier_configs())
         for pause_s in (*_PAUSES_S, None):
-            verification = verify_plan(self.connection, self.steps, self.plan.election, self._view(), *configs)
+            view = self._view().without_recreated(self.plan.topic_ids)
+            verification = verify_plan(self.connection, self.steps, self.plan.election, view, *configs)
             if pause_s is None or not verification.not_elected:
                 break
             self.pause(pause_s)

@@ -17,6 +17,8 @@ from udfs.plurals import count_of
 class PlanCancellation(ClusterExecution):
     """Cancels what is under way of one plan on one cluster."""
 
+    next_step = "Repeat the command once nothing stands in its way."
+
     def cancel(self) -> None:
         """Cancel the reassignments that are under way, and restore the order of the replicas that they began with."""
         with self._explain_faults():

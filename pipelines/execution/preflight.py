@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
-from pipelines.live.kafka_connection import Key
+from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.plan_reader import StoredPlan
 from udfs.failures.volumes import choose_emptiest, number_row_volumes
 from udfs.plurals import count_of, join_names
@@ -86,6 +87,28 @@ def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permis
         text = f"the plan leaves replicas of {count} in failed log dirs ({name_partitions(stuck)}), so that Kafka "
         problems.append(f"{text}would not end their reassignments. Make a plan with --goal repair first")
     return problems + _find_full_disks(steps, view, log_dirs)
+
+
+def find_lost_places(steps: PlanWaves, view: ClusterView, connection: KafkaConnection) -> str | None:
+    """Say which failed log dirs forbid to roll a plan back; None without any.
+
+    Which of the replicas that a rollback copies back to a broker were in its failed log dir is no longer shown, and
+    Kafka would never finish these.
+    """
+    keys: dict[int, list[Key]] = {}
+    for key, one in steps.partitions.items():
+        if (partition := view.partitions.get(key)) is not None:
+            for broker in set(one.lists[0]) - set(partition.replicas):
+                keys.setdefault(broker, []).append(key)
+    for broker in sorted(keys.keys() & view.live_brokers):
+        with suppress(KafkaFault):  # whoever may not see log dirs is told so elsewhere
+            if failed := [one["log_dir"] for one in connection.describe_log_dirs(broker) if one.get("error")]:
+                count = count_of(len(keys[broker]), "partition")
+                return (
+                    f"log dir {failed[0]} of broker {broker} failed, and the rollback would copy {count} back to that "
+                    f"broker ({name_partitions(keys[broker])}), which Kafka may never finish. Replace the disk first"
+                )
+    return None
 
 
 def list_work(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[WaveWork]:

@@ -71,6 +71,7 @@ def return_brokers(snapshot: Snapshot, ids: Sequence[int], defaults: TopicDefaul
     A partition without a leader stays as it is unless these brokers bring it online, see `LeaderRecovery`.
     """
     brokers, partitions = snapshot.brokers, snapshot.partitions
+    restarted = np.intersect1d(ids, get_down_brokers(brokers))
     is_back = pc.is_in(brokers["broker_id"], pa.array(ids, pa.int32()))
     brokers = replace_columns(brokers, {"live": pc.or_kleene(is_back, brokers["live"])})
     replicas, isr = (to_lists(partitions[name]) for name in ("replicas", "isr"))
@@ -91,5 +92,9 @@ def return_brokers(snapshot: Snapshot, ids: Sequence[int], defaults: TopicDefaul
     nothing = {name: pa.nulls(len(leads), partitions.schema.field(name).type) for name in ("elr", "last_known_elr")}
     columns = {"isr": to_list_array(new_isr), **nothing}
     changes = {name: pc.if_else(affected, new, partitions[name]) for name, new in columns.items()}
+    offline = to_lists(partitions["offline_replicas"])
+    stays = ~np.isin(offline.values, restarted)  # also those that wait for another broker: their log dirs are well
+    still_offline = RaggedLists(offline.values[stays], offsets_of(count_true(stays, offline.offsets)), offline.valid)
+    changes["offline_replicas"] = to_list_array(still_offline)
     changes["leader"] = pc.if_else(pa.array(leads), pa.array(leader), partitions["leader"])
     return replace(snapshot, brokers=brokers, partitions=replace_columns(partitions, changes))

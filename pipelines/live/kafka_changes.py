@@ -35,7 +35,9 @@ class KafkaAdmin(KafkaConnection):
 
     def connect_to(self, broker: LiveBroker) -> Self:
         """Return a connection that begins with this broker, so that no other one is the reason if it fails."""
-        return type(self)(f"{broker.host}:{broker.port}", self.properties)
+        direct = type(self)(f"{broker.host}:{broker.port}", self.properties)
+        direct._patience = self._patience  # it does not wait again for others that do not answer
+        return direct
 
     def list_missing_permissions(self, topics: Sequence[str], *, configs: bool) -> list[str]:
         """List what the user lacks to apply a plan, as in "Alter on the cluster"; nothing where Kafka does not say it.

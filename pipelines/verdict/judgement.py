@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
+from pipelines.ingest.formats.live_requests import NO_TOPICS
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import (
     MAX_BROKERS,
@@ -320,7 +321,7 @@ def _describe_health(evidence: ClusterEvidence) -> VerdictPoint:
 
 def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint]:
     """Say what the sources lack, so that any answer on the cluster may be wrong."""
-    warnings = [] if findings.is_empty else findings.warnings
+    warnings = [text for text in findings.warnings if not (findings.is_empty and text.endswith(f": {NO_TOPICS}"))]
     for warning in warnings[:MAX_NAMED]:
         yield statements.SOURCE_WARNING.fill(warning=warning)
     if (more := len(warnings) - MAX_NAMED) > 0:

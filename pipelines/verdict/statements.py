@@ -96,11 +96,16 @@ UNDER_MIN_ISR = Statement(
     "{repair}",
     repairs=(ADD_FOR_MIN_ISR, LOWER_FOR_MIN_ISR, WATCH_REPLICAS),
 )
+# With KRaft, a broker does not start with an empty log dir.
+_REPLACE_DISK = (
+    "replace the disk, format its log dir (KRaft: kafka-storage format --ignore-formatted with the cluster's id and "
+    "the broker's configuration) and restart the broker"
+)
 FAILED_LOG_DIR = Statement(
     Level.AT_RISK,
     "Replicas of partitions that count are offline on a live broker: its log dir failed (JBOD).",
     "{log_dirs} failed: {n} [replica|replicas] on {brokers} [is|are] offline{effect}.",
-    "replace the disk and restart the broker (Kafka uses the log dir again only then){repair}",
+    f"{_REPLACE_DISK} (Kafka uses the log dir again only then){{repair}}",
     repairs=(
         Step(
             "partitions have several replicas, and as many brokers without a failed log dir are live (median)",
@@ -114,7 +119,7 @@ FAILED_LOG_DIR_WITHOUT_EFFECT = Statement(
     Level.WARNING,
     "A source shows that a log dir of a broker failed, and no replica of a partition that counts is known to be in it.",
     "{log_dirs} failed.",
-    "replace the disk and restart the broker",
+    _REPLACE_DISK,
 )
 FULL_LOG_DIR = Statement(
     Level.WARNING,

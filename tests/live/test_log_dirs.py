@@ -158,6 +158,7 @@ def test_a_repair_moves_what_a_failed_log_dir_has_lost(tmp_path: Path) -> None:
         fail_log_dir(cluster, 1, "data-3")
         source, plan = f"jbod=kafka://{cluster.bootstrap}", tmp_path / "plan"
         verdict = call("what-if", source).stdout
+        count = f"{len(lost)} partition{'s' if len(lost) > 1 else ''}"
         replicas = f"{len(lost)} replica{'s' if len(lost) > 1 else ''} on broker 1"
         assert f"AT RISK: log dir {last['log_dir']} of broker 1 failed: {replicas}" in verdict
         assert "look at these brokers" not in verdict
@@ -171,5 +172,9 @@ def test_a_repair_moves_what_a_failed_log_dir_has_lost(tmp_path: Path) -> None:
         after = call("what-if", source).stdout
         assert f"log dir {last['log_dir']} of broker 1 failed." in after.lower()
         assert "are offline" not in after
+        back = call("apply", str(plan), "--bootstrap-server", cluster.bootstrap, "--rollback", code=1).stderr
+        assert f"log dir {last['log_dir']} of broker 1 failed, and the rollback would copy {count} back to that" in back
+        with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
+            assert admin.list_reassignments() == {}
     finally:
         cluster.stop()

@@ -106,6 +106,23 @@ def find_recovery(partitions: pa.Table, unclean: Bools, stops: KnownStops) -> Le
     )
 
 
+def find_last_in_sync(partitions: pa.Table, is_usable: Bools) -> Bools | None:
+    """Find the replicas in the ISR (bool, r), and where that is empty, those on down brokers that may lead.
+
+    partitions: column isr, and elr and last_known_elr, if they are known. is_usable (r): not down, nor in a failed log
+    dir. None = no source shows an ISR.
+    """
+    if "isr" not in partitions.column_names:
+        return None
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    in_isr = is_in_segment(broker, offsets, *to_lists(partitions["isr"])[:2])
+    if "last_known_elr" not in partitions.column_names:
+        return in_isr
+    unclean = np.zeros(len(offsets) - 1, dtype=np.bool_)
+    eligible = find_recovery(partitions, unclean, KnownStops(np.zeros(0, dtype=np.int32))).eligible
+    return in_isr | (eligible & ~is_usable)
+
+
 def _find_stopped_last(broker: Ids, offsets: Ints, order: Sequence[int]) -> Ids:
     """Find the broker of each partition that stopped last; NO_BROKER where no source shows when one of them did."""
     ids, row = np.array(order, dtype=np.int32), row_of(offsets)

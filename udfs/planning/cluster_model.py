@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from udfs.arrow.columns import to_flags, to_lists
 from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
+from udfs.failures.leader_recovery import find_last_in_sync
 from udfs.failures.replica_logs import list_known_sizes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.certificates import Certificate
@@ -65,7 +66,7 @@ class ClusterModel:
     # int32 (r), brokers in the source's order, which may begin with a down one; None = as replicas
     source_replicas: Int32s | None = None
     leader: Int32s | None = None  # int32 (p), the current leader, -1 = none or not known; None = the first of replicas
-    in_sync: Flags | None = None  # bool (r), replicas in the ISR; None = all that are live
+    in_sync: Flags | None = None  # bool (r), see find_last_in_sync; None = all that are live
     counted_topics: Flags | None = None  # bool (t), whether the problems of a topic count; None = of all
     unsized_partitions: int = 0  # Partitions of unknown size, which count as 0 bytes
     unrated: Flags | None = None  # bool (p), partitions whose rates, which count as 0, are not all known; None = none
@@ -339,11 +340,7 @@ def build_model(
         has_replicas = offsets[1:] > offsets[:-1]
         down_first[has_replicas] = ~is_usable[offsets[:-1][has_replicas]]
         not_leader = down_first[row] & (replicas != leader[row])
-    in_sync = None
-    if "isr" in placed.column_names:
-        isr = _combine(placed["isr"])
-        isr_offsets = offsets_of(_array(pc.list_value_length(isr), 0).astype(np.int64))
-        in_sync = is_in_segment(ids, offsets, _array(isr.flatten(), 0).astype(np.int32), isr_offsets)
+    in_sync = find_last_in_sync(placed, is_usable)
     # Stable: live replicas keep their order among themselves, and so do those that cannot be in sync.
     order = np.lexsort((np.arange(len(ids)), not_leader, ~is_usable, row))
     source_replicas, replicas = replicas, replicas[order]

@@ -10,8 +10,8 @@ from udfs.planning.elections import find_in_sync_replicas
 def find_last_copies(model: ClusterModel, lists: ReplicaLists) -> Flags:
     """Find the replicas (bool, r) of the lists on down brokers without which an acknowledged message may be lost.
 
-    These are the replicas of partitions without a live in-sync replica: those in the last known ISR, or all of them if
-    it is empty or not known.
+    These are the replicas of partitions without a live in-sync replica: those in the last known ISR, else those that
+    may lead (find_last_in_sync), else all of them.
     """
     row = row_of(lists.offsets)
     old = ~model.live[lists.replicas] & ~model.find_copied(lists)

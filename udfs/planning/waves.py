@@ -193,9 +193,10 @@ def _list_steps(model: ClusterModel, proposal: ProposedAssignment) -> _Partition
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal))
     old, old_offsets = _take_lists(model.replicas, model.offsets, rows)
     new, new_offsets = _take_lists(proposal.replicas, proposal.offsets, rows)
-    # No step may name a down broker, unless the plan keeps it.
-    keeps_down = any_true(~model.live[new], new_offsets)
-    keep = model.live[old] | keeps_down[row_of(old_offsets)]
+    # No step may name a down broker, or a replica in a failed log dir, unless the plan keeps it.
+    is_usable = _take_lists(model.is_usable.astype(np.int32), model.offsets, rows)[0].astype(np.bool_)
+    keeps_lost = any_true(~is_usable & is_in_segment(old, old_offsets, new, new_offsets), old_offsets)
+    keep = is_usable | keeps_lost[row_of(old_offsets)]
     in_sync = _take_lists(model.is_in_sync.astype(np.int32), model.offsets, rows)[0].astype(np.bool_)[keep]
     old, old_offsets = old[keep], offsets_of(count_true(keep, old_offsets))
     adds = count_true(~is_in_segment(new, new_offsets, old, old_offsets), new_offsets)

@@ -155,6 +155,8 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
         return [(FactKind.BROKER, {"broker_id": broker_id, "registered": True}), *filter(None, log_dirs)]
     if context == _FAILED_DIR:
         failed = check.parse_object(raw, "the log dir")
+        if isinstance(failed.get("logDir"), str):  # silver.log_dirs has its error
+            return ignore("failed log dir, whose replicas are not shown")
         where = f"log dir {check.quote(failed.get('logDir'))} of broker {check.quote(failed.get('broker'))}"
         raise check.BadValueError(f"{where} failed: {check.quote(failed.get('error'))}; its replicas are not shown")
     if context == _ODD_VALUE:

@@ -11,6 +11,7 @@ from pipelines.ingest.merge.broker_stops import BrokerStops
 from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.verdict.snapshot_findings import find_findings
 from tests.commands import call
 from udfs.failures.topic_defaults import TopicDefaults
 
@@ -146,6 +147,19 @@ def test_observers_and_new_replicas_stay_out_of_sync(tmp_path: Path) -> None:
         )
         returned = return_brokers(read(tmp_path, text), [9])
         assert returned.partitions["isr"].to_pylist() == [[1, 2], [1, 9]]
+
+
+def test_no_log_dir_of_a_returned_broker_has_failed(tmp_path: Path) -> None:
+    """Its replicas wait for another broker, or are being added: its disks are well."""
+    text = (
+        HEADER.format("a", 3, 2, 1)
+        + "\tTopic: a\tPartition: 0\tLeader: none\tReplicas: 9,8\tIsr: 8\tOffline: 9,8\n"
+        + "\tTopic: a\tPartition: 1\tLeader: 1\tReplicas: 1,2,9\tIsr: 1,2\tAdding Replicas: 9\tRemoving Replicas: 2"
+        "\tOffline: 9\n" + "\tTopic: a\tPartition: 2\tLeader: 1\tReplicas: 1,9\tIsr: 1\tOffline: 9\n"
+    )
+    returned = return_brokers(read(tmp_path, text), [9])
+    assert returned.partitions["offline_replicas"].to_pylist() == [[8], [], []]
+    assert find_findings(returned, TopicDefaults()).failed_dir_brokers == ()
 
 
 def test_what_remains_is_printed_beside_the_verdict(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def test_the_batch_parser_and_the_element_parser_of_log_dirs_agree(rows: list[tu
 
 
 def test_the_lines_around_the_document_are_ignored_by_name() -> None:
-    assert reasons("log-dirs.txt") == {"prompt": 1, "tool message": 2}
+    failed = {"failed log dir, whose replicas are not shown": 1}
+    assert reasons("log-dirs.txt") == {"prompt": 1, "tool message": 2, **failed}
 
 
 def test_elements_keep_the_line_on_which_they_begin() -> None:
@@ -86,9 +87,10 @@ def test_elements_keep_the_line_on_which_they_begin() -> None:
 
 
 @pytest.mark.parametrize("name", ["log-dirs.txt", "log-dirs-pretty.json"])
-def test_a_failed_log_dir_is_reported_with_its_error(name: str) -> None:
-    (row,) = facts(name, FactKind.REJECTED)
-    assert row["reasons"] == ['log dir "/d2" of broker 1 failed: "KAFKA_STORAGE_ERROR"; its replicas are not shown']
+def test_a_failed_log_dir_is_a_fact_with_its_error(name: str) -> None:
+    assert not facts(name, FactKind.REJECTED)
+    (row,) = [row for row in facts(name, FactKind.LOG_DIR) if row.get("log_dir_error")]
+    assert (row["broker_id"], row["log_dir"], row["log_dir_error"]) == (1, "/d2", "KAFKA_STORAGE_ERROR")
 
 
 @pytest.mark.parametrize("topic", ["bad name!", ".", "..", "t" * 250])

@@ -15,6 +15,7 @@ from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.failed_dirs import REASON
 from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.waves import WaveLimits, split_into_waves
 
 _INTS = pa.list_(pa.int32())
 _LISTS = ("replicas", "isr", "offline_replicas", "adding_replicas", "removing_replicas")
@@ -84,6 +85,18 @@ def test_down_brokers_and_failed_log_dirs_together() -> None:
     assert {1, 6}.isdisjoint(after[0])
     assert {2, 1} < set(after[1])
     assert 6 not in after[1]
+
+
+def test_no_step_names_a_lost_replica() -> None:
+    """Kafka ends no reassignment to a list with a replica in a failed log dir."""
+    model = model_of(7, [([1, 2, 3], [1]), ([1, 2, 6], [1]), ([2, 6, 1], [])], down=[2])
+    proposal = make_plan(model, REPAIR)
+    waves = split_into_waves(model, proposal, WaveLimits())
+    lost = {0: {1, 2}, 1: {1, 2}, 2: {2}}
+    steps = np.split(waves.replicas, waves.offsets[1:-1])
+    assert {int(row) for row in waves.row} == {0, 1, 2}
+    for row, replicas in zip(waves.row.tolist(), steps, strict=True):
+        assert lost[row].isdisjoint(model.ids(replicas))
 
 
 def test_what_only_the_failed_disk_has_stays() -> None:

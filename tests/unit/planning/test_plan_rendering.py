@@ -335,3 +335,15 @@ def test_brokers_that_the_metrics_are_over(tmp_path: Path, capsys: pytest.Captur
     assert "count only 17 of 18 brokers that are not down: those that stay" in drained.out
     led = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "leaders")
     assert "those that stay" not in led.out
+
+
+def test_the_only_copy_is_that_of_the_eligible_leader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Brokers 5 and 6 are down; 5 was the last in sync, as the ELR and the last known leader show."""
+    offline = describe_line(0, "5,6").replace("Leader: 5", "Leader: none").replace("Isr: 5,6", "Isr: ")
+    for number, extra in enumerate(("\tElr: 5\tLastKnownElr: ", "\tElr: \tLastKnownElr: 5")):
+        lines = [offline + extra, describe_line(1, "1,5").replace("Isr: 1,5", "Isr: 1") + "\tElr: \tLastKnownElr: "]
+        lines.append(describe_line(2, "2,3") + "\tElr: \tLastKnownElr: ")
+        source, out = write_describe(tmp_path, *lines), tmp_path / f"plan-{number}"
+        warnings = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", out).err
+        assert "broker 5, which is down: it holds the only in-sync copy of 1 partition: t-0" in warnings
+        assert "broker 6, which is down" not in warnings
