@@ -43,8 +43,8 @@ class ClusterView(NamedTuple):
     def without_recreated(self, topic_ids: Mapping[str, str]) -> ClusterView:
         """Return the view without the topics that were deleted and created again since they had these ids."""
         again = {topic for topic, id_ in topic_ids.items() if self.topic_ids.get(topic) not in (None, id_)}
-        kept = {key: one for key, one in self.partitions.items() if key[0] not in again}
-        return self._replace(partitions=kept)
+        others = {key: one for key, one in self.partitions.items() if key[0] not in again}
+        return self._replace(partitions=others)
 
     def list_under_replicated(self) -> list[Key]:
         """List partitions with fewer replicas in sync than their replication factor, which is without added ones."""

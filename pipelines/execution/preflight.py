@@ -101,7 +101,7 @@ def find_lost_places(steps: PlanWaves, view: ClusterView, connection: KafkaConne
             for broker in set(one.lists[0]) - set(partition.replicas):
                 keys.setdefault(broker, []).append(key)
     for broker in sorted(keys.keys() & view.live_brokers):
-        with suppress(KafkaFault):  # whoever may not see log dirs is told so elsewhere
+        with suppress(KafkaFault):  # the user may not see log dirs
             if failed := [one["log_dir"] for one in connection.describe_log_dirs(broker) if one.get("error")]:
                 count = count_of(len(keys[broker]), "partition")
                 return (

@@ -147,7 +147,7 @@ def test_objects_inside_of_a_log_dir_are_rejected() -> None:
 
 def test_complete_elements_of_a_document_that_breaks_off_are_used() -> None:
     rows = load_facts(FORMATS_DIR.parent / "bad" / "log-dirs-cut.txt").to_pylist()
-    kinds = ["broker", "log_dir", "log_dir", "rejected", "replica", "replica", "rejected", "rejected"]
+    kinds = ["broker", "log_dir", "log_dir", "ignored", "replica", "replica", "rejected", "rejected"]
     assert [row["kind"] for row in rows[3:]] == kinds
     assert "the JSON breaks off" in rows[-1]["reasons"][0]
 
