@@ -211,7 +211,9 @@ class PlanExecutor(ClusterExecution):
         if foreign := self.steps.list_foreign(view.reassignments):
             return f"another tool reassigns {name_partitions(foreign)}"
         if down := sorted(self.steps.brokers & self._seen_live - view.live_brokers):
-            return f"{name_with_noun(down)} failed"
+            silent = view.unfenced_brokers.issuperset(down)
+            verb = ("does not answer" if len(down) == 1 else "do not answer") if silent else "failed"
+            return f"{name_with_noun(down)} {verb}"
         under = len(view.list_under_replicated())
         if under > self._max_under_replicated:
             return f"{count_of(under, 'partition')} under-replicated, more than {self._max_under_replicated}"

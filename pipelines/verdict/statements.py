@@ -24,8 +24,7 @@ _ADD_REPLICAS = (
 )
 ADD_REPLICAS = Step(
     "some of them have replication factor 1, and three brokers or more are live",
-    f"{_ADD_REPLICAS}; then set min.insync.replicas to 2 for each topic that has less (acks=all waits for two "
-    "replicas): "
+    f"{_ADD_REPLICAS}; then raise min.insync.replicas to 2 where it is 1 (acks=all waits for two replicas): "
     f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {{first}} "
     "--add-config min.insync.replicas=2",
 )

@@ -172,7 +172,7 @@ def test_at_risk_if_a_broker_fails(failures: list[dict[str, Any]], sentence: str
 
 
 RAISE_MIN_ISR = (
-    "; then set min.insync.replicas to 2 for each topic that has less (acks=all waits for two replicas): kafka-configs "
+    "; then raise min.insync.replicas to 2 where it is 1 (acks=all waits for two replicas): kafka-configs "
     "--bootstrap-server localhost:9092 --alter --entity-type topics --entity-name {} --add-config min.insync.replicas=2"
 )
 

@@ -45,6 +45,8 @@ def test_interrupted_command_says_what_is_left(
 
     monkeypatch.setattr(PlanApplication, "execute", interrupt)
     arguments = _make_plan(tmp_path)
+    if signal.getsignal(number) is signal.SIG_IGN:  # as nohup has it
+        signal.signal(number, signal.SIG_DFL)
     handler = signal.getsignal(number)
     text = call(*arguments, "--execute", code=128 + number, folder=tmp_path).stdout
     if has_begun:

@@ -57,7 +57,7 @@ def test_causes_have_counts_and_next_steps(tmp_path: Path) -> None:
         "--out plan-prod-repair-for-1",
         "  - 1 of these 5 partitions has replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): kafka-placement plan prod.txt --goal rf "
-        "--rf 3 --topics single --out plan-prod-rf; then set min.insync.replicas to 2 for each topic that has less "
+        "--rf 3 --topics single --out plan-prod-rf; then raise min.insync.replicas to 2 where it is 1 "
         "(acks=all waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type "
         "topics --entity-name single --add-config min.insync.replicas=2",
         "  - 1 of these 5 partitions has a replica that is out of sync on broker 4: lagging-0.",

@@ -95,8 +95,8 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "cluster small, 3 live brokers, 2 partitions",
         "  AT RISK: losing broker 20 takes 1 partition offline: a (1), with replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): "
-        "kafka-placement plan SOURCE --goal rf --rf 3 --topics a --out plan-CLUSTER-rf; then set min.insync.replicas "
-        "to 2 for each topic that has less (acks=all waits for two replicas): kafka-configs --bootstrap-server "
+        "kafka-placement plan SOURCE --goal rf --rf 3 --topics a --out plan-CLUSTER-rf; then raise "
+        "min.insync.replicas to 2 where it is 1 (acks=all waits for two replicas): kafka-configs --bootstrap-server "
         "localhost:9092 --alter --entity-type topics --entity-name a --add-config min.insync.replicas=2",
         "  - 1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
         "Restart in this order (as far as the sources show): 2, 1, 20",
@@ -152,7 +152,7 @@ def test_text_of_a_failure(tmp_path: Path) -> None:
         "NO: 1 partition would go offline: a-1",
         "  - It has replication factor 1.",
         "    next: add replicas (a failed disk would lose the only copy): kafka-placement plan SOURCE --goal rf --rf 3 "
-        "--topics a --out plan-CLUSTER-rf; then set min.insync.replicas to 2 for each topic that has less (acks=all "
+        "--topics a --out plan-CLUSTER-rf; then raise min.insync.replicas to 2 where it is 1 (acks=all "
         "waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics "
         "--entity-name a --add-config min.insync.replicas=2",
         "cluster small, 2 partitions: brokers 1, 20 fail",

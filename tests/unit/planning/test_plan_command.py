@@ -188,7 +188,7 @@ def test_next_step_of_what_if_adds_replicas_to_all_topics_with_one(
     source, out = write_describe(tmp_path, *single, describe_line(0, "1,2,3")), tmp_path / "plan"
     shown = CommandResult(capsys, "what-if", source).out
     (step,) = [line.partition("the only copy): ")[2] for line in shown.splitlines() if "the only copy): " in line]
-    command, _, _ = step.partition("; then set ")
+    command, _, _ = step.partition("; then raise ")
     arguments = [str(out) if part.startswith("plan-") else part for part in shlex.split(command)[2:]]
     assert CommandResult(capsys, "plan", *arguments).code == 0
     changes = json.loads((out / "reassignment.json").read_text())["partitions"]
