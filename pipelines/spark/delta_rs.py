@@ -13,6 +13,7 @@ from pyarrow import dataset
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.storage_faults import make_damage_error
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 _PLAIN_PATH = re.compile(r"[\w/ .-]+")
 
@@ -47,6 +48,44 @@ def read_rows(
             if count > max_rows:
                 return None
         return source.to_table(columns=list(columns), filter=condition)
+
+
+def create_table(folder: Path, table: Table) -> None:
+    """Create a table by its contract, if there is none; raise StoreError if its log is damaged."""
+    from deltalake import DeltaTable, Schema
+
+    properties = {"delta.dataSkippingStatsColumns": ",".join(table.skip_by)} if table.skip_by else {}
+    with _explain_damage(folder):
+        DeltaTable.create(
+            str(folder),
+            schema=Schema.from_json(table.schema.json()),
+            mode="ignore",
+            partition_by=list(table.partition_by),
+            description=table.comment,
+            configuration=properties,
+        )
+
+
+def write_rows(folder: Path, rows: pa.Table, replaced: Sequence[SnapshotKey], *, whole_clusters: bool = False) -> None:
+    """Append rows to a table in one commit, which also removes the rows of some snapshots, or of their clusters.
+
+    Raises: StoreError if the log of the table is damaged.
+    """
+    from deltalake import write_deltalake
+
+    columns = SNAPSHOT_KEY[:1] if whole_clusters else SNAPSHOT_KEY
+    matches = [
+        " AND ".join(f"{column} = {_quote(getattr(key, column))}" for column in columns) for key in sorted(replaced)
+    ]
+    with _explain_damage(folder):
+        if not matches:
+            write_deltalake(str(folder), rows, mode="append")
+        else:
+            write_deltalake(str(folder), rows, mode="overwrite", predicate=" OR ".join(dict.fromkeys(matches)))
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def overwrite_table(folder: Path, rows: pa.Table, comment: str, metadata: str) -> None:

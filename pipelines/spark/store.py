@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pipelines.errors import StoreError
@@ -40,8 +40,20 @@ _PARALLEL_LOADS = 3  # Spark uses little of a processor while it opens a table
 _log = logging.getLogger(__name__)
 
 
+class _Written(NamedTuple):
+    """Rows that this process has written, so that later stages need no file."""
+
+    version: int
+    snapshots: frozenset[SnapshotKey]
+    rows: DataFrame
+
+
 class Store(ViewTables):
     """The tables of one warehouse, by snapshot; small tables in a local folder are read without Delta."""
+
+    def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
+        super().__init__(spark, warehouse, catalog)
+        self._written: dict[str, _Written] = {}
 
     def can_have_rows(self, name: str, rows: int) -> bool:
         """Tell whether a table may have a number of rows: it exists, and if rows > 0, something was written to it."""
@@ -49,6 +61,9 @@ class Store(ViewTables):
 
     def read(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
         """Read the rows of a table or of snapshots; raise StoreError if it does not exist or has other columns."""
+        own = self._written.get(name)
+        if own and snapshots is not None and own.snapshots == {*snapshots} and own.version == self.last_version(name):
+            return own.rows
         try:
             frame = self._load(name, snapshots)
         except AnalysisException as error:
@@ -73,7 +88,6 @@ class Store(ViewTables):
 
         Of a table that keeps only the newest snapshot, all rows of their clusters.
         """
-        writer = rows.select(*table.column_names).write
         with self._lock(table.name):
             self._create(table)
             existing: Sized | None
@@ -83,7 +97,13 @@ class Store(ViewTables):
             else:
                 existing = self._read_local(table.name, snapshots, ())
                 replaced = match_snapshots(snapshots)
-            if existing is not None and len(existing) == 0:  # appending takes a third of the time
+            is_new = existing is not None and len(existing) == 0  # appending takes a third of the time
+            writer = rows.select(*table.column_names).write
+            if self._is_small:
+                written = self._write_few(table, rows, () if is_new else snapshots)
+                frame = copy_table(self.spark, written, table.schema)
+                self._written[table.name] = _Written(self.last_version(table.name), frozenset(snapshots), frame)
+            elif is_new:
                 self._save(table, writer.mode("append"))
             else:
                 self._save(table, writer.mode("overwrite").option("replaceWhere", replaced))
