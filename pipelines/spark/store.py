@@ -46,6 +46,7 @@ class _Written(NamedTuple):
     version: int
     snapshots: frozenset[SnapshotKey]
     rows: DataFrame
+    count: int
 
 
 class Store(ViewTables):
@@ -102,7 +103,9 @@ class Store(ViewTables):
             if self._is_small:
                 written = self._write_few(table, rows, () if is_new else snapshots)
                 frame = copy_table(self.spark, written, table.schema)
-                self._written[table.name] = _Written(self.last_version(table.name), frozenset(snapshots), frame)
+                self._written[table.name] = _Written(
+                    self.last_version(table.name), frozenset(snapshots), frame, written.num_rows
+                )
             elif is_new:
                 self._save(table, writer.mode("append"))
             else:
@@ -225,6 +228,9 @@ class Store(ViewTables):
     ) -> DataFrame:
         """Open a table. copies_small: copy one of few rows in many files, which costs Spark less than the files."""
         files = self._list_local_files(name, snapshots)
+        own = self._written.get(name)
+        if own and files and own.version == self.last_version(name) and own.count == delta_log.count_rows(files):
+            return own.rows  # which are all rows
         is_in_many_files = copies_small and files is not None and len(files) > _FEW_FILES
         if files is not None and is_in_many_files and (delta_log.count_rows(files) or _MANY_ROWS) < _MANY_ROWS:
             return self._copy(name, files)
