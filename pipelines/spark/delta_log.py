@@ -14,6 +14,7 @@ from pyarrow import parquet
 from pipelines.errors import StoreError
 from pipelines.spark.storage_faults import make_access_error, make_damage_error
 
+_LAST_COMMIT = "_last_commit"  # a file of the log that other programs ignore
 _MAX_COMMITS = 30
 _MAX_BYTES = 4_000_000
 _LOG_FILE = re.compile(r"(\d{20})(?:\.(json|crc)|\.(checkpoint)(?:\.[\w-]+)*\.(?:parquet|json))")
@@ -52,6 +53,19 @@ def read_user_metadata(folder: Path, commits: int) -> str:
     return ""
 
 
+def note_last_commit(folder: Path) -> None:
+    """Note the number of a table's last commit, so that its loss is seen: Spark writes a checksum for each."""
+    (folder / "_delta_log" / _LAST_COMMIT).write_text(str(last_version(folder)), encoding="ascii")
+
+
+def _read_last_commit(folder: Path) -> int:
+    """Return the number that note_last_commit has written; -1 without any."""
+    try:
+        return int((folder / "_delta_log" / _LAST_COMMIT).read_text(encoding="ascii"))
+    except (FileNotFoundError, ValueError):
+        return -1
+
+
 def check_log(folder: Path) -> bool:
     """Tell whether there is a table; raise StoreError if commits of its log are lost.
 
@@ -74,7 +88,7 @@ def check_log(folder: Path) -> bool:
         return False
     # Delta reads the newest checkpoint and the commits after it, and writes a checksum (.crc) after each commit.
     first = max(checkpoints) if checkpoints else 0
-    last = max(commits | checkpoints | versions["crc"])
+    last = max(commits | checkpoints | versions["crc"] | {_read_last_commit(folder)})
     needed = [log / f"{version:020}.json" for version in range(first, last + 1)]
     # A commit that was not listed may be one that another run has written in the meantime.
     lost = [file for file in needed if int(file.stem) not in commits and not file.exists()]

@@ -12,7 +12,8 @@ import pyarrow as pa
 from pyarrow import dataset
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.storage_faults import make_damage_error
+from pipelines.spark.delta_log import note_last_commit
+from pipelines.spark.storage_faults import explain_storage_fault, make_damage_error
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 _PLAIN_PATH = re.compile(r"[\w/ .-]+")
@@ -54,8 +55,10 @@ def create_table(folder: Path, table: Table) -> None:
     """Create a table by its contract, if there is none; raise StoreError if its log is damaged."""
     from deltalake import DeltaTable, Schema
 
-    properties = {"delta.dataSkippingStatsColumns": ",".join(table.skip_by)} if table.skip_by else {}
-    with _explain_damage(folder):
+    properties = {"delta.checkpointInterval": "10"}  # that of Spark
+    if table.skip_by:
+        properties["delta.dataSkippingStatsColumns"] = ",".join(table.skip_by)
+    with _explain_damage(folder, is_written=True):
         DeltaTable.create(
             str(folder),
             schema=Schema.from_json(table.schema.json()),
@@ -69,7 +72,7 @@ def create_table(folder: Path, table: Table) -> None:
 def write_rows(folder: Path, rows: pa.Table, replaced: Sequence[SnapshotKey], *, whole_clusters: bool = False) -> None:
     """Append rows to a table in one commit, which also removes the rows of some snapshots, or of their clusters.
 
-    Raises: StoreError if the log of the table is damaged.
+    Raises: StoreError if the log of the table is damaged, or if the disk is full or not writable.
     """
     from deltalake import write_deltalake
 
@@ -77,11 +80,12 @@ def write_rows(folder: Path, rows: pa.Table, replaced: Sequence[SnapshotKey], *,
     matches = [
         " AND ".join(f"{column} = {_quote(getattr(key, column))}" for column in columns) for key in sorted(replaced)
     ]
-    with _explain_damage(folder):
+    with _explain_damage(folder, is_written=True):
         if not matches:
             write_deltalake(str(folder), rows, mode="append")
         else:
             write_deltalake(str(folder), rows, mode="overwrite", predicate=" OR ".join(dict.fromkeys(matches)))
+        note_last_commit(folder)
 
 
 def _quote(text: str) -> str:
@@ -116,10 +120,13 @@ def vacuum_table(folder: Path) -> None:
 
 
 @contextmanager
-def _explain_damage(folder: Path) -> Iterator[None]:
+def _explain_damage(folder: Path, *, is_written: bool = False) -> Iterator[None]:
     from deltalake.exceptions import DeltaError
 
     try:
         yield
-    except (DeltaError, pa.ArrowException, FileNotFoundError) as error:
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        place = f"table {'.'.join(folder.parts[-2:])} at {folder}"
+        if (fault := explain_storage_fault(error, place if is_written else None, [str(folder)])) is not None:
+            raise fault from error
         raise make_damage_error(folder, str(error).partition("\n")[0]) from error

@@ -46,7 +46,7 @@ class _Written(NamedTuple):
     version: int
     snapshots: frozenset[SnapshotKey]
     rows: DataFrame
-    count: int
+    row_count: int
 
 
 class Store(ViewTables):
@@ -229,7 +229,7 @@ class Store(ViewTables):
         """Open a table. copies_small: copy one of few rows in many files, which costs Spark less than the files."""
         files = self._list_local_files(name, snapshots)
         own = self._written.get(name)
-        if own and files and own.version == self.last_version(name) and own.count == delta_log.count_rows(files):
+        if own and files and own.version == self.last_version(name) and own.row_count == delta_log.count_rows(files):
             return own.rows  # which are all rows
         is_in_many_files = copies_small and files is not None and len(files) > _FEW_FILES
         if files is not None and is_in_many_files and (delta_log.count_rows(files) or _MANY_ROWS) < _MANY_ROWS:

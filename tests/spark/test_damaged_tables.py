@@ -31,9 +31,14 @@ ROW = ("prod", "1", "run", "gold.scheme_comparison", "gold.scheme_comparison", 1
 COMPARISON = TABLES["gold.scheme_comparison"]
 
 
-def fill(spark: SparkSession, warehouse: Path, commits: int = 1) -> Store:
-    """Write the two tables that a report needs; `commits` is how often rows are added to ops.runs."""
+def fill(spark: SparkSession, warehouse: Path, commits: int = 1, *, is_small: bool = True) -> Store:
+    """Write the two tables that a report needs; `commits` is how often rows are added to ops.runs.
+
+    is_small: without Spark.
+    """
     store = Store(spark, str(warehouse))
+    if not is_small:
+        store._is_small = False
     store.create(COMPARISON)
     for _ in range(commits):
         store.append(RUNS, create_frame(spark, [ROW], RUNS.schema))
@@ -44,7 +49,7 @@ def fill(spark: SparkSession, warehouse: Path, commits: int = 1) -> Store:
 def filled(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of which one has more commits than are read without Delta, and a checkpoint; copy them."""
     warehouse = tmp_path_factory.mktemp("filled") / "warehouse"
-    fill(spark_application, warehouse, 12)
+    fill(spark_application, warehouse, 12, is_small=False)
     return warehouse
 
 
@@ -129,15 +134,25 @@ def test_a_name_that_is_not_text_is_rejected(spark: SparkSession) -> None:
         Store(spark, "warehouse\udcff")
 
 
+def test_the_loss_of_a_last_commit_is_seen_without_the_checksums_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    store = fill(spark, tmp_path / "warehouse", 2)
+    (tmp_path / "warehouse" / "ops" / "runs" / "_delta_log" / f"{2:020}.json").unlink()
+    with pytest.raises(StoreError, match=r"ops\.runs at .* is damaged: a commit of its log is lost: .*2\.json"):
+        store.read_rows("ops.runs", [KEY], ["stage"])
+
+
 def test_a_full_disk_names_the_table(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = fill(spark, tmp_path / "warehouse")
 
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("pyspark.sql.readwriter.DataFrameWriter.save", fail)
-    with pytest.raises(StoreError, match=r"disk is full, while writing table ops\.runs at .*skips finished stages"):
-        store.append(RUNS, create_frame(spark, [ROW], RUNS.schema))
+    monkeypatch.setattr("deltalake.write_deltalake", fail)
+    for is_small in (True, False):
+        store._is_small = is_small
+        with pytest.raises(StoreError, match=r"disk is full, while writing table ops\.runs at .*skips finished stages"):
+            store.append(RUNS, create_frame(spark, [ROW], RUNS.schema))
 
 
 def test_a_folder_that_disappears_is_named(spark: SparkSession, tmp_path: Path) -> None:
