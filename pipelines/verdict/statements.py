@@ -97,8 +97,8 @@ UNDER_MIN_ISR = Statement(
 )
 # With KRaft, a broker does not start with an empty log dir.
 _REPLACE_DISK = (
-    "replace the disk, format its log dir (KRaft: kafka-storage format --ignore-formatted with the cluster's id and "
-    "the broker's configuration) and restart the broker"
+    "replace the disk; with KRaft, format its log dir: kafka-storage format --ignore-formatted --cluster-id ID "
+    "--config FILE; then restart the broker"
 )
 FAILED_LOG_DIR = Statement(
     Level.AT_RISK,

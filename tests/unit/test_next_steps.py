@@ -56,7 +56,7 @@ def test_a_command_runs_as_printed(tmp_path: Path, command: str) -> None:
     program, *arguments = shlex.split(step)
     if program == "kafka-placement":
         call(*arguments, folder=tmp_path)
-    else:
+    elif program != "kafka-storage":  # which runs on the broker
         assert "--bootstrap-server localhost:9092" in step
 
 

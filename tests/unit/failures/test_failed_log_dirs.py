@@ -70,8 +70,8 @@ def test_the_verdict_names_the_log_dir_and_what_to_do(tmp_path: Path) -> None:
         "under-replicated."
     )
     assert lines[2] == (
-        "    next: replace the disk, format its log dir (KRaft: kafka-storage format --ignore-formatted with the "
-        "cluster's id and the broker's configuration) and restart the broker (Kafka uses the log dir again only then), "
+        "    next: replace the disk; with KRaft, format its log dir: kafka-storage format --ignore-formatted "
+        "--cluster-id ID --config FILE; then restart the broker (Kafka uses the log dir again only then), "
         f"or move exactly these replicas to other brokers: kafka-placement plan {folder} --goal repair "
         "--out plan-prod-repair"
     )
@@ -113,7 +113,7 @@ def test_a_failed_log_dir_that_held_nothing(tmp_path: Path) -> None:
     write_log_dirs(folder)
     lines = call("what-if", str(folder)).stdout
     assert "WARNING: log dir /b of broker 1 failed." in lines
-    assert "next: replace the disk, format its log dir" in lines
+    assert "next: replace the disk; with KRaft, format its log dir" in lines
     assert "--goal repair" not in lines
 
 
