@@ -203,10 +203,10 @@ class DeltaTables:
 
     def _write_few(self, table: Table, rows: DataFrame, replaced: Sequence[SnapshotKey] = ()) -> pa.Table:
         """Write rows through this process, in place of those of snapshots, or of their clusters if only_newest."""
-        collected = rows.select(*table.column_names).toArrow().cast(to_arrow_schema(table.schema))
-        # Copied, as Spark's empty columns lack the buffers that delta-rs reads.
-        collected = collected.take(np.arange(collected.num_rows))
         with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
+            collected = rows.select(*table.column_names).toArrow().cast(to_arrow_schema(table.schema))
+            # Copied, as Spark's empty columns lack the buffers that delta-rs reads.
+            collected = collected.take(np.arange(collected.num_rows))
             delta_rs.write_rows(Path(self.location(table.name)), collected, replaced, whole_clusters=table.only_newest)
         return collected
 
