@@ -303,10 +303,8 @@ def _render_verification(
         yield f"  whether throttles are left is not known: no answer from {brokers}"
     if verification.throttled:
         where = name_throttled(verification.throttled)
-        if verification.moving:
-            yield f"  throttles are set on {where}. Once no partition is being reassigned, remove them:"
-        else:
-            yield f"  throttles are set on {where}. If no other tool needs them, remove them:"
+        when = "Once no partition is being reassigned" if verification.moving else "If no other tool needs them"
+        yield f"  throttles are set on {where}. {when}, remove them:"
         servers = application.connection.servers
         for command in list_restore_commands(verification.throttled, servers, options.command_config):
             yield f"    {command}"

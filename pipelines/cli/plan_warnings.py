@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.cli.plan_remedies import explain_few_brokers
 from pipelines.cli.text_format import format_count
-from pipelines.ingest.merge.live_brokers import get_caps, get_down_brokers
+from pipelines.ingest.merge.live_brokers import get_down_brokers, is_version_known
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_creation import CreatedPlan
@@ -39,7 +39,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
         point = describe_stuck(stuck).name_server(server)
         yield f"{point.text.rstrip('.')}. Next: {point.step}"
     yield from _warn_of_kept_lagging(plan)
-    yield from _warn_of_high_min_isr(plan, any(caps is not None for caps in get_caps(snapshot.brokers)))
+    yield from _warn_of_high_min_isr(plan, is_version_known(snapshot.brokers))
     out_of_sync = plan_writer.list_not_elected(plan.summary)
     if count := out_of_sync.partitions:
         names = name_some(out_of_sync.first_partitions, count)

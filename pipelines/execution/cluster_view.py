@@ -40,10 +40,13 @@ class ClusterView(NamedTuple):
         """Ids of the brokers that the cluster has live, whether or not they answer this client."""
         return {broker.id for broker in self.state.brokers if not broker.is_fenced}
 
+    def is_recreated(self, topic: str, topic_ids: Mapping[str, str]) -> bool:
+        """Return whether a topic was deleted and created again since topics had these ids."""
+        return topic in topic_ids and self.topic_ids.get(topic) not in (None, topic_ids[topic])
+
     def without_recreated(self, topic_ids: Mapping[str, str]) -> ClusterView:
         """Return the view without the topics that were deleted and created again since they had these ids."""
-        again = {topic for topic, id_ in topic_ids.items() if self.topic_ids.get(topic) not in (None, id_)}
-        others = {key: one for key, one in self.partitions.items() if key[0] not in again}
+        others = {key: one for key, one in self.partitions.items() if not self.is_recreated(key[0], topic_ids)}
         return self._replace(partitions=others)
 
     def list_under_replicated(self) -> list[Key]:

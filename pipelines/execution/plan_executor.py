@@ -179,11 +179,11 @@ class PlanExecutor(ClusterExecution):
     def _read_places(self, view: ClusterView, targets: Mapping[Key, WaveTarget]) -> dict[Key, Place]:
         places = {}
         for key, target in targets.items():
-            partition, known = view.partitions.get(key), self.topic_ids.get(key[0])
+            partition = view.partitions.get(key)
             if key[0] in view.unreadable_topics or (partition is None and key in view.reassignments):
                 places[key] = Place.MOVING  # it exists, so a later look will show it
                 continue
-            if partition is not None and known and view.topic_ids.get(key[0]) not in (None, known):
+            if view.is_recreated(key[0], self.topic_ids):
                 partition = None  # another topic of the same name
             places[key] = self.steps.find_place(key, target, partition, view.reassignments.get(key))
         return places

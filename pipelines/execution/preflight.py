@@ -45,7 +45,7 @@ def check_identity(plan: StoredPlan, view: ClusterView, servers: str) -> None:
 def check_topics(plan: StoredPlan, view: ClusterView, servers: str) -> None:
     """Check that the topics are those that the plan was made for. Raises: SourceError."""
     for topic, topic_id in plan.topic_ids.items():
-        if view.topic_ids.get(topic) not in (None, topic_id):
+        if view.is_recreated(topic, plan.topic_ids):
             problem = (
                 f"topic {topic} has id {view.topic_ids[topic]}, but had {topic_id}: it was deleted and created again"
             )

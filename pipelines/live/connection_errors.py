@@ -130,7 +130,7 @@ def describe_error(error: BaseException) -> str:
     """Describe an error of the client in a few words, without what was sent."""
     text = str(error).partition("\n")[0]
     if isinstance(error, errors.KafkaConnectionError):
-        number = re.match(r"([0-9]+) E[A-Z]+$", _strip_names(text))
-        return f"no connection ({os.strerror(int(number[1])) if number else _strip_names(text)})"
+        code = _ERRNO.search(text)
+        return f"no connection ({os.strerror(int(code[1])) if code else _strip_names(text)})"
     name = type(error).__name__.removesuffix("Error")
     return f"{name}: {text[:200]}" if text and "Request" not in text else name

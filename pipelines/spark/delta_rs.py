@@ -72,7 +72,7 @@ def create_table(folder: Path, table: Table) -> None:
 def write_rows(folder: Path, rows: pa.Table, replaced: Sequence[SnapshotKey], *, whole_clusters: bool = False) -> None:
     """Append rows to a table in one commit, which also removes the rows of some snapshots, or of their clusters.
 
-    Raises: StoreError if the log of the table is damaged, or if the disk is full or not writable.
+    Raises: StoreError if the log of the table is damaged.
     """
     from deltalake import write_deltalake
 
@@ -126,7 +126,6 @@ def _explain_damage(folder: Path, *, is_written: bool = False) -> Iterator[None]
     try:
         yield
     except (DeltaError, pa.ArrowException, OSError) as error:
-        place = f"table {'.'.join(folder.parts[-2:])} at {folder}"
-        if (fault := explain_storage_fault(error, place if is_written else None, [str(folder)])) is not None:
-            raise fault from error
+        if is_written and explain_storage_fault(error, "files") is not None:  # a full disk: the caller explains it
+            raise
         raise make_damage_error(folder, str(error).partition("\n")[0]) from error

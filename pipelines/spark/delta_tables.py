@@ -183,7 +183,8 @@ class DeltaTables:
             schema = table.name.split(".")[0]
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_name(self._catalog)}.{schema}")
         if self._is_small:
-            delta_rs.create_table(Path(self.location(table.name)), table)
+            with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
+                delta_rs.create_table(Path(self.location(table.name)), table)
             self._existing.add(table.name)
             return
         columns = (

@@ -62,8 +62,8 @@ class Store(ViewTables):
 
     def read(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
         """Read the rows of a table or of snapshots; raise StoreError if it does not exist or has other columns."""
-        own = self._written.get(name)
-        if own and snapshots is not None and own.snapshots == {*snapshots} and own.version == self.last_version(name):
+        own = self._find_written(name)
+        if own and snapshots is not None and own.snapshots == {*snapshots}:
             return own.rows
         try:
             frame = self._load(name, snapshots)
@@ -228,8 +228,8 @@ class Store(ViewTables):
     ) -> DataFrame:
         """Open a table. copies_small: copy one of few rows in many files, which costs Spark less than the files."""
         files = self._list_local_files(name, snapshots)
-        own = self._written.get(name)
-        if own and files and own.version == self.last_version(name) and own.row_count == delta_log.count_rows(files):
+        own = self._find_written(name)
+        if own and files and own.row_count == delta_log.count_rows(files):
             return own.rows  # which are all rows
         is_in_many_files = copies_small and files is not None and len(files) > _FEW_FILES
         if files is not None and is_in_many_files and (delta_log.count_rows(files) or _MANY_ROWS) < _MANY_ROWS:
@@ -242,6 +242,11 @@ class Store(ViewTables):
         delta_log.check_files(Path(location), files)
         reader = self.spark.read.schema(table.schema).option("basePath", location)
         return reader.parquet(*(file.path for file in files)).select(*table.column_names)
+
+    def _find_written(self, name: str) -> _Written | None:
+        """Return what this process has written to a table, unless another commit came after it."""
+        own = self._written.get(name)
+        return own if own and own.version == self.last_version(name) else None
 
     def _read_local(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> pa.Table | None:
         """Read keys and columns of the rows of snapshots from the files of a small table; None = ask Spark."""

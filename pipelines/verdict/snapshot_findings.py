@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.merge.live_brokers import (
     get_bootstrap_server,
-    get_caps,
     get_down_brokers,
     get_live_brokers,
     get_unknown_brokers,
+    is_version_known,
 )
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
@@ -107,7 +107,7 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         effective,
     )
     is_few = to_flags(counted["online"]) & (flags.factor < flags.min_isr)
-    if any(caps is not None for caps in get_caps(snapshot.brokers)):
+    if is_version_known(snapshot.brokers):
         is_few[:] = False  # their version decides
     few = count_by_topic(to_array(counted["topic"]), is_few, flags)
     return ClusterFindings(

@@ -383,7 +383,8 @@ def build_model(
     model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
     own_sizes, unknown = None if replica_size is None else replica_size[order], np.asarray(pc.is_null(brokers["live"]))
     model = replace(model, failed=failed if failed.any() else None, adding=adding, replica_size=own_sizes)
-    return replace(model, topic_factor=topic_factor, caps_min_isr=defaults.cap_min_insync_replicas, unknown=unknown)
+    model = replace(model, unknown=unknown if unknown.any() else None)
+    return replace(model, topic_factor=topic_factor, caps_min_isr=defaults.cap_min_insync_replicas)
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -77,10 +77,9 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
         must_leave = ~model.live
         factor = _find_repaired_factors(model)
     receives &= ~must_leave
-    if (
-        model.unknown is not None
-    ):  # they may be down: replicas go to brokers that are known to be live, if these suffice
-        known = receives & ~(model.unknown & ~named)
+    if model.unknown is not None:
+        # They may be down: replicas go to brokers that are known to be live, if these suffice.
+        known = receives & (named | ~model.unknown)
         if (count_places(model, known, must_leave).sum(axis=1) >= factor)[model.frozen == FREE].all():
             receives = known
     racks = len(np.unique(model.rack[model.live & ~must_leave]))

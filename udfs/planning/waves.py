@@ -194,10 +194,10 @@ def _list_steps(model: ClusterModel, proposal: ProposedAssignment) -> _Partition
     old, old_offsets = _take_lists(model.replicas, model.offsets, rows)
     new, new_offsets = _take_lists(proposal.replicas, proposal.offsets, rows)
     # No step may name a down broker, or a replica in a failed log dir, unless the plan keeps it.
-    is_usable = _take_lists(model.is_usable.astype(np.int32), model.offsets, rows)[0].astype(np.bool_)
+    is_usable, is_in_sync = (_take_flags(flags, model.offsets, rows) for flags in (model.is_usable, model.is_in_sync))
     keeps_lost = any_true(~is_usable & is_in_segment(old, old_offsets, new, new_offsets), old_offsets)
     keep = is_usable | keeps_lost[row_of(old_offsets)]
-    in_sync = _take_lists(model.is_in_sync.astype(np.int32), model.offsets, rows)[0].astype(np.bool_)[keep]
+    in_sync = is_in_sync[keep]
     old, old_offsets = old[keep], offsets_of(count_true(keep, old_offsets))
     adds = count_true(~is_in_segment(new, new_offsets, old, old_offsets), new_offsets)
     first = offsets_of(np.maximum(adds, 1))
@@ -245,6 +245,10 @@ def _rank_urgency(model: ClusterModel) -> Ints:
 def _take_lists(flat: Int32s, offsets: Ints, rows: Ints) -> tuple[Int32s, Ints]:
     used, taken_offsets = take_segments(flat, offsets, rows)
     return used.astype(np.int32, copy=False), taken_offsets
+
+
+def _take_flags(flat: Flags, offsets: Ints, rows: Ints) -> Flags:
+    return _take_lists(flat.astype(np.int32), offsets, rows)[0].astype(np.bool_)
 
 
 def report_waves(model: ClusterModel, waves: Waves) -> list[WaveReport]:

@@ -147,6 +147,11 @@ def get_caps(brokers: pa.Table) -> list[bool | None]:
     return caps
 
 
+def is_version_known(brokers: pa.Table) -> bool:
+    """Return whether a broker that may be live shows its version, as far as min.insync.replicas depends on it."""
+    return any(caps is not None for caps in get_caps(brokers))
+
+
 def find_leading_down_brokers(brokers: pa.Table) -> pa.Table:
     """Return a conflict (schema CONFLICTS) for each down broker (schema BROKERS) that leads partitions all the same."""
     rows = brokers.filter(pc.and_(pa.array(_is_down(brokers)), pc.greater(brokers["leaders"], 0)))
