@@ -75,7 +75,7 @@ def read_findings(store: Store, snapshots: Sequence[SnapshotKey]) -> list[AlertF
     issue_sql = ISSUES_SQL.format(partitions=f"(SELECT * FROM silver.partitions WHERE {condition})")
     sql = _QUERY.format(issues=issue_sql, broker_down=BROKER_DOWN, condition=condition)
     with store.explain_faults():
-        rows = store.prepare_sql(_TABLES)(sql).collect()
+        rows = store.prepare_sql(_TABLES, snapshots)(sql).collect()
     issues, findings = list(ISSUE_LEVELS), [AlertFinding(*row) for row in rows]
     return sorted(findings, key=lambda one: (one.cluster_id, issues.index(one.issue), -(one.partitions or 0), one.key))
 

@@ -47,7 +47,7 @@ _PARALLEL_QUERIES = 3
 
 def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
     """Read what the verdicts of these snapshots need, and return the verdict of each cluster."""
-    run_sql = store.prepare_sql(VERDICT_TABLES)
+    run_sql = store.prepare_sql(VERDICT_TABLES, snapshots)
     with store.explain_faults():
         return judge_snapshots(run_sql, snapshots)
 
@@ -59,7 +59,7 @@ def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows
 
 def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[str, pa.Table]:
     figures = [figure for figure in FIGURES if figure.name in names]
-    run_sql = store.prepare_sql([name for figure in figures for name in figure.dependencies])
+    run_sql = store.prepare_sql([name for figure in figures for name in figure.dependencies], snapshots)
     with store.explain_faults():
         return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
 
@@ -77,14 +77,19 @@ class ReportData(NamedTuple):
 
 
 def read_report_data(
-    run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey], existing: Sequence[str]
+    run_sql: Callable[[str], DataFrame],
+    snapshots: Sequence[SnapshotKey],
+    existing: Sequence[str],
+    trend: Mapping[str, Rows],
 ) -> ReportData:
-    """Run the queries of all figures for one snapshot per cluster; figures of tables that do not exist are empty."""
+    """Run the queries of all figures for one snapshot per cluster; figures of tables that do not exist are empty.
+
+    trend: the rows of TREND by cluster.
+    """
     figures = [figure for figure in FIGURES if set(figure.dependencies) <= set(existing)]
     ordered = sorted(snapshots)
     with ThreadPoolExecutor(_PARALLEL_QUERIES) as pool:
         queries = {f.name: pool.submit(lambda sql: run_sql(sql).toArrow(), f.query(ordered)) for f in figures}
-        trend = _read_trend(run_sql, ordered, existing)
         tables = {name: query.result() for name, query in queries.items()}
     clusters = [
         _describe_cluster(
@@ -112,11 +117,7 @@ def find_worst_failures(failures: Rows, racks: Rows) -> dict[str, int | None]:
     return {name: max((rule.count(row) for row in rows), default=None) for name, (rule, rows) in rules.items()}
 
 
-def _read_trend(
-    run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey], existing: Sequence[str]
-) -> dict[str, Rows]:
-    if "ops.runs" not in existing:
-        return {}
+def _read_trend(run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey]) -> dict[str, Rows]:
     rows_by_cluster: dict[str, Rows] = {}
     for row in run_sql(trend_query([key.cluster_id for key in snapshots])).toArrow().to_pylist():
         row["as_of"] = row["as_of"].isoformat(timespec="seconds")
@@ -240,7 +241,7 @@ def read_report(
     existing = [name for name in names if store.exists(name)]
     if "gold.scheme_comparison" not in existing or "ops.runs" not in existing:
         raise StoreError(f"there is nothing to report at {store.warehouse}. Create it: kafka-placement run SOURCE...")
-    run_sql = store.prepare_sql([*names, "insights.snapshots"])
+    run_sql = store.prepare_sql([*TREND.dependencies, "insights.snapshots"])
     with store.explain_faults():
         newest = [] if only_these else [SnapshotKey(*row) for row in run_sql(_NEWEST).collect()]
     covered = {key.cluster_id for key in snapshots}
@@ -251,4 +252,5 @@ def read_report(
             raise StoreError(f"there is no cluster {cluster!r} at {store.warehouse}. Clusters: {', '.join(known)}.")
     chosen = [key for key in chosen if not clusters or key.cluster_id in clusters]
     with store.explain_faults():
-        return read_report_data(run_sql, chosen, existing)
+        trend = _read_trend(run_sql, chosen)
+        return read_report_data(store.prepare_sql(names, chosen), chosen, existing, trend)

@@ -46,6 +46,7 @@ SMALL = "spark.kafkaPlacement.small"  # likewise: it was started for few rows
 # Each conflict means that another write succeeded, so this many runs can write to one table at the same time.
 _MAX_ATTEMPTS = 12
 _MAX_WAIT_SECONDS = 4.0
+_MAX_LOCAL_ROWS = 1_000_000
 
 _log = logging.getLogger(__name__)
 
@@ -63,9 +64,9 @@ class DeltaTables:
         self._existing: set[str] = set()  # tables known to exist: they are never removed
         # Another Spark may resolve a path on another file system than this machine's.
         self._is_local = not catalog and "://" not in warehouse and spark.conf.get(EMBEDDED, "false") == "true"
+        self._has_delta_rs = self._is_local and delta_rs.is_plain(self.warehouse)
         # Few rows pass through this process: delta-rs commits them in a tenth of the time that Spark takes.
-        is_small = self._is_local and spark.conf.get(SMALL, "false") == "true"
-        self._is_small = is_small and delta_rs.is_plain(self.warehouse)
+        self._is_small = self._has_delta_rs and spark.conf.get(SMALL, "false") == "true"
 
     def _check_catalog(self) -> None:
         """Raise StoreError if the session has no such catalog."""
@@ -124,6 +125,29 @@ class DeltaTables:
             return last_version(Path(self.location(name)))
         history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT 1").select(F.col("version")).first()
         return int(history[0]) if history else -1
+
+    def read_arrow(
+        self,
+        name: str,
+        snapshots: Sequence[SnapshotKey] | None,
+        columns: Sequence[str],
+        max_rows: int = _MAX_LOCAL_ROWS,
+    ) -> pa.Table | None:
+        """Read columns of the rows of snapshots (None = all) without Spark; None if Spark must, or they may be many."""
+        if not self._has_delta_rs:
+            return None
+        return delta_rs.read_rows(Path(self.location(name)), snapshots, columns, max_rows)
+
+    def read_history(self, name: str, commits: int) -> list[delta_rs.Commit]:
+        """Read so many of the last commits of a table, the newest first; empty if there is no table."""
+        if self._has_delta_rs:
+            return delta_rs.read_history(Path(self.location(name)), commits)
+        try:
+            history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT {commits}")
+            rows = history.select("operation", "operationParameters", "userMetadata").collect()
+        except AnalysisException:
+            return []
+        return [delta_rs.Commit.parse(*row) for row in rows]
 
     def create(self, table: Table) -> None:
         """Create a table by its contract if it does not exist."""

@@ -5,36 +5,33 @@ if another run writes to the table at the same time.
 """
 
 import logging
-import re
-from collections import Counter
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark import delta_log
+from pipelines.spark import delta_rs
 from pipelines.spark import views as sql_views
 from pipelines.spark.arrow_frames import copy_table, create_frame
-from pipelines.spark.delta_log import DataFile
 from pipelines.spark.sql_text import match_clusters, match_snapshots, quote_text
 from pipelines.spark.view_tables import ViewTables
 from pipelines.spark.views import VIEWS, View, find_dependencies
 from pipelines.spark.warehouse_folder import TableListing
 from pipelines.tables import TABLES
+from pipelines.tables.ops_tables import RUNS
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
-_GLOB = re.compile(r"[][{}*?\\^]")  # Spark takes paths with these for patterns
-_MAX_LOCAL_ROWS = 1_000_000
-_FEW_FILES, _MANY_ROWS = 16, 50_000  # of a table that Spark reads itself, as each file costs it milliseconds
+_MANY_ROWS = 50_000  # of a table that Spark reads itself
+# No SQL of this program reads these columns, which are most bytes of their table.
+_UNREAD = {RUNS.name: {"settings"}}
 _PARALLEL_LOADS = 3  # Spark uses little of a processor while it opens a table
 
 _log = logging.getLogger(__name__)
@@ -46,7 +43,7 @@ class _Written(NamedTuple):
     version: int
     snapshots: frozenset[SnapshotKey]
     rows: DataFrame
-    row_count: int
+    counts: Mapping[str, int]  # by cluster
 
 
 class Store(ViewTables):
@@ -77,12 +74,12 @@ class Store(ViewTables):
         return frame if snapshots is None else frame.where(match_snapshots(snapshots))
 
     def read_rows(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Read columns of snapshots as plain values, times in UTC; a small table is read without Spark."""
-        local = self._read_local(name, snapshots, columns)
-        if local is None:
+        """Read columns of snapshots as plain values, times in UTC; a local table is read without Spark."""
+        rows = self.read_arrow(name, snapshots, columns)
+        if rows is None:
             with self.explain_faults():
                 return [row.asDict() for row in self.read(name, snapshots).select(*columns).collect()]
-        return list(local.select(columns).to_pylist())
+        return list(rows.to_pylist())
 
     def replace(self, table: Table, rows: DataFrame, snapshots: Sequence[SnapshotKey]) -> None:
         """Replace all rows of snapshots by `rows`, in one commit.
@@ -91,41 +88,28 @@ class Store(ViewTables):
         """
         with self._lock(table.name):
             self._create(table)
-            existing: Sized | None
-            if table.only_newest:  # of whole partitions, Delta reads no file
-                existing = self._list_local_files(table.name, snapshots)
-                replaced = match_clusters(snapshots)
-            else:
-                existing = self._read_local(table.name, snapshots, ())
-                replaced = match_snapshots(snapshots)
-            is_new = existing is not None and len(existing) == 0  # appending takes a third of the time
+            replaced = match_clusters(snapshots) if table.only_newest else match_snapshots(snapshots)
+            is_new = not table.only_newest and self._has_no_rows(table.name, snapshots)
             writer = rows.select(*table.column_names).write
             if self._is_small:
                 written = self._write_few(table, rows, () if is_new else snapshots)
                 frame = copy_table(self.spark, written, table.schema)
-                self._written[table.name] = _Written(
-                    self.last_version(table.name), frozenset(snapshots), frame, written.num_rows
-                )
+                by_cluster = {r["values"]: r["counts"] for r in written["cluster_id"].value_counts().to_pylist()}
+                version = self.last_version(table.name)
+                self._written[table.name] = _Written(version, frozenset(snapshots), frame, by_cluster)
             elif is_new:
                 self._save(table, writer.mode("append"))
             else:
                 self._save(table, writer.mode("overwrite").option("replaceWhere", replaced))
         if _log.isEnabledFor(logging.INFO):
-            counts = self._count_last_commit(table.name, snapshots)
+            counts = self._count_local(table.name, snapshots)
             _log.info("%s: written%s", table.name, "" if counts is None else f", {sum(counts.values())} rows")
 
     def count_by_cluster(self, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[tuple[str, str], int]:
         """Count the rows of snapshots, which have just been written, by table and cluster."""
-        counts: dict[tuple[str, str], int] = {}
-        uncounted = []
-        for name in names:
-            rows = self._count_last_commit(name, snapshots)
-            if rows is None and (local := self._read_local(name, snapshots, ())) is not None:
-                rows = Counter(local["cluster_id"].to_pylist())
-            if rows is None:
-                uncounted.append(name)
-            else:
-                counts |= {(name, cluster): count for cluster, count in rows.items()}
+        local = {name: self._count_local(name, snapshots) for name in names}
+        counts = {(name, cluster): n for name, by_cluster in local.items() for cluster, n in (by_cluster or {}).items()}
+        uncounted = [name for name in names if local[name] is None]
         parts = [
             self.read(name, snapshots).groupBy("cluster_id").count().select(F.lit(name).alias("name"), "*")
             for name in uncounted
@@ -140,8 +124,9 @@ class Store(ViewTables):
         """List the tables that exist, in the order in which a run fills them."""
         listing = []
         for name, table in TABLES.items():
-            files = self._list_local_files(name)
-            rows = None if files is None else delta_log.count_rows(files)
+            if self._has_delta_rs and not self.exists(name):
+                continue
+            rows = delta_rs.count_rows(Path(self.location(name))) if self._has_delta_rs else None
             try:
                 with self.explain_faults():
                     rows = self._load(name).count() if rows is None else rows
@@ -160,7 +145,8 @@ class Store(ViewTables):
         for schema in sorted({name.split(".")[0] for name in existing}):
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         for name in existing:
-            self._list_local_files(name)  # raises StoreError if the table is damaged
+            if self._has_delta_rs:
+                delta_rs.list_files(Path(self.location(name)), None)  # raises StoreError if the table is damaged
             self.spark.sql(f"DROP TABLE IF EXISTS {name}")
             with self.explain_faults():
                 self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {quote_text(self.location(name))}")
@@ -192,8 +178,13 @@ class Store(ViewTables):
         if views := _select_views(VIEWS, {name for name in tables if self.exists(name)}):
             self.write_view_tables(views)
 
-    def prepare_sql(self, names: Sequence[str]) -> Callable[[str], DataFrame]:
-        """Return a function that runs SQL of this program over these tables and views, if they exist."""
+    def prepare_sql(
+        self, names: Sequence[str], snapshots: Sequence[SnapshotKey] | None = None
+    ) -> Callable[[str], DataFrame]:
+        """Return a function that runs SQL of this program over these tables and views, if they exist.
+
+        snapshots: those whose rows it reads, of all tables but those of schema ops; None = all.
+        """
         tables, views = find_dependencies([*names])
         existing = [name for name in tables if self.exists(name)]
         complete_views = _select_views(views, set(existing))
@@ -201,84 +192,61 @@ class Store(ViewTables):
             self.register(existing)
             self.register_views(complete_views, existing)
             return self.spark.sql
+
+        def load(name: str) -> DataFrame:
+            columns = [column for column in TABLES[name].column_names if column not in _UNREAD.get(name, ())]
+            return self._load(name, None if name.startswith("ops.") else snapshots, columns)
+
         with ThreadPoolExecutor(_PARALLEL_LOADS) as pool:
-            for name, rows in zip(existing, pool.map(partial(self._load, copies_small=True), existing), strict=True):
+            for name, rows in zip(existing, pool.map(load, existing), strict=True):
                 rows.createOrReplaceTempView(sql_views.use_temporary_names(name))
         for view in complete_views:
             name, sql = sql_views.use_temporary_names(view.name), sql_views.use_temporary_names(view.sql)
             self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {sql}")
         return lambda sql: self.spark.sql(sql_views.use_temporary_names(sql))
 
-    def _list_local_files(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> list[DataFile] | None:
-        """List the files of a small table in a local folder that may have rows of snapshots; None = ask Delta."""
-        files = delta_log.list_data_files(Path(self.location(name))) if self._is_local else None
-        if files is None or snapshots is None:
-            return files
-        clusters = {key.cluster_id for key in snapshots}
-        return [file for file in files if file.partition.get("cluster_id") in clusters or not file.partition]
-
-    def _copy(self, name: str, files: Sequence[DataFile]) -> DataFrame:
-        """Copy a table into the session."""
-        schema = TABLES[name].schema
-        rows = delta_log.read_files(Path(self.location(name)), files, TABLES[name].column_names)
-        return copy_table(self.spark, rows, schema)
-
     def _load(
-        self, name: str, snapshots: Sequence[SnapshotKey] | None = None, *, copies_small: bool = False
+        self, name: str, snapshots: Sequence[SnapshotKey] | None = None, columns: Sequence[str] = ()
     ) -> DataFrame:
-        """Open a table. copies_small: copy one of few rows in many files, which costs Spark less than the files."""
-        files = self._list_local_files(name, snapshots)
-        own = self._find_written(name)
-        if own and files and own.row_count == delta_log.count_rows(files):
+        """Open columns (none = all) of a table; in a local folder, without the files of other snapshots.
+
+        Few rows are copied into the session.
+        """
+        own = self._find_written(name) if self._has_delta_rs else None
+        if own and sum(own.counts.values()) == delta_rs.count_rows(Path(self.location(name))):
             return own.rows  # which are all rows
-        is_in_many_files = copies_small and files is not None and len(files) > _FEW_FILES
-        if files is not None and is_in_many_files and (delta_log.count_rows(files) or _MANY_ROWS) < _MANY_ROWS:
-            return self._copy(name, files)
-        if files is None or _GLOB.search(self.warehouse):
+        if not self._has_delta_rs:
             return self._open(name)
-        table, location = TABLES[name], self.location(name)
+        table, location = TABLES[name], Path(self.location(name))
+        wanted = list(columns or table.column_names)
+        if self._is_small and (rows := self.read_arrow(name, snapshots, wanted, _MANY_ROWS)) is not None:
+            return copy_table(self.spark, rows, StructType([field for field in table.schema if field.name in wanted]))
+        files = delta_rs.list_files(location, snapshots)
+        if files is None:
+            return self._open(name)
         if not files:
             return create_frame(self.spark, [], table.schema)
-        delta_log.check_files(Path(location), files)
-        reader = self.spark.read.schema(table.schema).option("basePath", location)
-        return reader.parquet(*(file.path for file in files)).select(*table.column_names)
+        reader = self.spark.read.schema(table.schema).option("basePath", str(location))
+        return reader.parquet(*files).select(*wanted)
 
     def _find_written(self, name: str) -> _Written | None:
         """Return what this process has written to a table, unless another commit came after it."""
         own = self._written.get(name)
         return own if own and own.version == self.last_version(name) else None
 
-    def _read_local(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> pa.Table | None:
-        """Read keys and columns of the rows of snapshots from the files of a small table; None = ask Spark."""
-        files = self._list_local_files(name, snapshots)
-        count = None if files is None else delta_log.count_rows(files)
-        if files is None or count is None or count > _MAX_LOCAL_ROWS:
-            return None
-        rows = delta_log.read_files(Path(self.location(name)), files, list(dict.fromkeys((*SNAPSHOT_KEY, *columns))))
-        for column in SNAPSHOT_KEY:  # removes most other rows without a Python value for each
-            rows = rows.filter(
-                pc.is_in(rows[column], pa.array([getattr(key, column) for key in snapshots], pa.string()))
-            )
-        keys = {(key.cluster_id, key.snapshot_id) for key in snapshots}
-        matches = [key in keys for key in zip(*(rows[column].to_pylist() for column in SNAPSHOT_KEY), strict=True)]
-        return rows.filter(pa.array(matches, pa.bool_()))
+    def _has_no_rows(self, name: str, snapshots: Sequence[SnapshotKey]) -> bool:
+        """Tell whether a table has no rows of snapshots, so that they can be appended, in a third of the time."""
+        rows = self.read_arrow(name, snapshots, SNAPSHOT_KEY[:1])
+        return rows is not None and rows.num_rows == 0
 
-    def _count_last_commit(self, name: str, snapshots: Sequence[SnapshotKey]) -> dict[str, int] | None:
-        """Count a table's last commit by cluster without Spark; None if that is not all rows of the snapshots."""
-        by_cluster = TABLES[name].partition_by == ("cluster_id",)
-        if self._catalog or not (by_cluster or len(snapshots) == 1):
+    def _count_local(self, name: str, snapshots: Sequence[SnapshotKey]) -> Mapping[str, int] | None:
+        """Count the rows of snapshots by cluster without Spark; None if that is not possible."""
+        if not self._has_delta_rs:
             return None
-        files = delta_log.list_added_files(Path(self.location(name)))
-        if files is None:
-            return None
-        clusters = {key.cluster_id for key in snapshots}
-        counts: Counter[str] = Counter()
-        for file in files:
-            cluster = file.partition.get("cluster_id") if by_cluster else snapshots[0].cluster_id
-            if file.rows is None or cluster not in clusters:  # the commit of another run
-                return None
-            counts[str(cluster)] += file.rows
-        return counts
+        own = self._find_written(name)
+        if own and own.snapshots == {*snapshots}:
+            return own.counts
+        return delta_rs.count_by_cluster(Path(self.location(name)), snapshots)
 
 
 def _select_views(views: Sequence[View], tables: set[str]) -> list[View]:

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.errors import StoreError
-from pipelines.spark.delta_log import check_log, count_rows, has_unnamed_data, last_version, list_data_files
+from pipelines.spark.delta_log import check_log, last_version
+from pipelines.spark.delta_rs import count_rows, has_unnamed_data, is_plain
 from pipelines.tables import TABLES
 from udfs.json_answers import json_key, json_object
 
@@ -46,7 +47,7 @@ def find_lost_rows(warehouse: str) -> Iterator[str]:
     for name in TABLES:
         folder = Path(warehouse).resolve() / name.replace(".", "/")
         try:
-            is_lost = has_unnamed_data(folder)
+            is_lost = is_plain(str(folder)) and has_unnamed_data(folder)
         except StoreError:  # the log is damaged: who reads the table will tell
             continue
         if is_lost:
@@ -83,9 +84,8 @@ def list_tables_without_spark(warehouse: str) -> list[TableListing] | None:
         folder = Path(warehouse).resolve() / name.replace(".", "/")
         if not check_log(folder):
             continue
-        version, files = last_version(folder), list_data_files(folder)
-        rows = None if files is None else count_rows(files)
+        rows = count_rows(folder) if is_plain(str(folder)) else None
         if rows is None:
             return None
-        listing.append(TableListing(name, rows, version, table.comment, str(folder)))
+        listing.append(TableListing(name, rows, last_version(folder), table.comment, str(folder)))
     return listing

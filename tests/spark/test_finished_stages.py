@@ -15,7 +15,7 @@ from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey, find_sources
 from pipelines.runner import make_context
-from pipelines.spark import delta_log
+from pipelines.spark import warehouse_folder
 from pipelines.spark.store import Store
 from pipelines.spark.warehouse_folder import list_tables_without_spark
 from pipelines.stages import finished_steps
@@ -59,10 +59,10 @@ def test_small_tables_are_read_and_listed_as_spark_does(done: FinishedRun, monke
     columns = ("cluster_id", "scheme", "metric", "value")
     local_rows = done.store.read_rows("gold.scheme_comparison", done.snapshots[:1], columns)
     assert list_tables_without_spark(str(done.folder)) == done.store.list_tables()
-    monkeypatch.setattr(done.store, "_list_local_files", lambda *arguments: None)
+    monkeypatch.setattr(done.store, "_has_delta_rs", False)
     spark_rows = done.store.read_rows("gold.scheme_comparison", done.snapshots[:1], columns)
     assert sorted(map(str, local_rows)) == sorted(map(str, spark_rows)) != []
-    monkeypatch.setattr(delta_log, "_MAX_COMMITS", 0)
+    monkeypatch.setattr(warehouse_folder, "is_plain", lambda _: False)
     assert list_tables_without_spark(str(done.folder)) is None
 
 

@@ -1,10 +1,11 @@
-"""Files of a table as its commits list them: the same as delta-rs finds, or none if Delta must be asked."""
+"""Tables read without Spark: by snapshot, by file and by cluster; damaged ones are never read as older or empty."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote
@@ -14,82 +15,87 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pipelines.errors import StoreError
-from pipelines.spark import delta_log
-from pipelines.spark.delta_log import (
-    check_log,
-    count_rows,
-    has_unnamed_data,
-    last_version,
-    list_added_files,
-    list_data_files,
-    read_files,
-)
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.delta_log import check_log, last_version
+from pipelines.spark.delta_rs import count_by_cluster, count_rows, has_unnamed_data, list_files, read_rows
 
 
-def make_rows(cluster: str, count: int) -> pa.Table:
-    return pa.table({"cluster_id": [cluster] * count, "n": list(range(count))})
+def make_rows(cluster: str, count: int, snapshot: str = "s") -> pa.Table:
+    return pa.table({"cluster_id": [cluster] * count, "snapshot_id": [snapshot] * count, "n": list(range(count))})
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """A table partitioned by cluster after appends and an overwrite; one cluster has a name that paths escape."""
+@pytest.fixture(params=[["cluster_id"], None], ids=["partitioned", "not partitioned"])
+def table(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A table after appends and an overwrite; one cluster has a name that paths escape."""
     folder = tmp_path / "a table"
     for cluster in ("one", "two", "a b/[c]%"):
-        write_deltalake(str(folder), make_rows(cluster, 3), partition_by=["cluster_id"], mode="append")
+        write_deltalake(str(folder), make_rows(cluster, 3), partition_by=request.param, mode="append")
     write_deltalake(str(folder), make_rows("two", 5), mode="overwrite", predicate="cluster_id = 'two'")
     return folder
 
 
 def test_files_are_those_of_the_newest_version(table: Path) -> None:
-    files = list_data_files(table)
+    files = list_files(table, None)
     assert files is not None
     expected = {Path(unquote(uri.removeprefix("file://"))).name for uri in DeltaTable(str(table)).file_uris()}
-    assert {Path(file.path).name for file in files} == expected
-    assert all(Path(file.path).is_file() for file in files)
-    assert sorted(str(file.partition["cluster_id"]) for file in files) == ["a b/[c]%", "one", "two"]
-    assert (count_rows(files), last_version(table)) == (3 + 5 + 3, 3)
+    assert {Path(file).name for file in files} == expected
+    assert all(Path(file).is_file() for file in files)
+    assert (count_rows(table), last_version(table)) == (3 + 5 + 3, 3)
 
 
-def test_rows_are_those_of_the_newest_version(table: Path) -> None:
-    """With the partition column, which only folder names contain, in the requested order of columns."""
-    files = list_data_files(table)
+def test_only_files_with_rows_of_the_snapshots_are_read(table: Path) -> None:
+    write_deltalake(str(table), make_rows("two", 4, "later"), mode="append")
+    write_deltalake(str(table), pa.concat_tables([make_rows("one", 1, "x"), make_rows("two", 2, "x")]), mode="append")
+    keys = [SnapshotKey("two", "later")]
+    files = list_files(table, keys)
     assert files is not None
-    rows = read_files(table, files, ["n", "cluster_id"])
-    assert rows.column_names == ["n", "cluster_id"]
-    expected = DeltaTable(str(table)).to_pyarrow_table().select(["n", "cluster_id"])
-    assert sorted(map(str, rows.to_pylist())) == sorted(map(str, expected.to_pylist()))
-    assert read_files(table, [], ["n", "cluster_id"]).num_rows == 0
+    assert len(files) == 1
+    for other in {*(list_files(table, None) or ())} - {*files}:
+        Path(other).unlink()  # so that it cannot be read
+    rows = read_rows(table, keys, ["n", "cluster_id"])
+    assert rows is not None
+    assert rows.to_pydict() == {"n": [0, 1, 2, 3], "cluster_id": ["two"] * 4}
 
 
-def test_the_last_commit_lists_what_it_added_unless_it_removed_rows(table: Path) -> None:
-    assert list_added_files(table) is None
-    write_deltalake(str(table), make_rows("three", 7), mode="append")
-    files = list_added_files(table)
-    assert files is not None
-    assert [(file.partition["cluster_id"], file.rows) for file in files] == [("three", 7)]
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ([SnapshotKey("one", "x")], {"one": 1}),
+        ([SnapshotKey("one", "x"), SnapshotKey("two", "s"), SnapshotKey("two", "x")], {"one": 1, "two": 7}),
+        ([SnapshotKey("a b/[c]%", "s"), SnapshotKey("one", "unknown")], {"a b/[c]%": 3}),
+        ([], {}),
+    ],
+)
+def test_rows_of_snapshots_are_counted_and_read(table: Path, keys: list[SnapshotKey], expected: dict[str, int]) -> None:
+    write_deltalake(str(table), pa.concat_tables([make_rows("one", 1, "x"), make_rows("two", 2, "x")]), mode="append")
+    assert count_by_cluster(table, keys) == expected
+    rows = read_rows(table, keys, ["cluster_id"])
+    assert rows is not None
+    assert Counter(rows["cluster_id"].to_pylist()) == expected
+    assert read_rows(table, None, ["n"], max_rows=5) is None
 
 
 def test_a_missing_table_has_no_version_and_no_files(tmp_path: Path) -> None:
-    assert (last_version(tmp_path), list_data_files(tmp_path), list_added_files(tmp_path)) == (-1, None, None)
+    assert (last_version(tmp_path), list_files(tmp_path, None), read_rows(tmp_path, None, ["n"])) == (-1, None, None)
 
 
 def test_a_missing_file_is_named(table: Path) -> None:
-    files = list_data_files(table)
+    files = list_files(table, None)
     assert files is not None
-    Path(files[0].path).unlink()
-    with pytest.raises(StoreError, match=r"(?s)/a table is damaged.*\.parquet is missing.*move .*/a table away"):
-        read_files(table, files, ["n"])
+    Path(files[0]).unlink()
+    for read in (lambda: read_rows(table, None, ["n"]), lambda: list_files(table, None), lambda: count_rows(table)):
+        with pytest.raises(StoreError, match=r"(?s)/a table is damaged.*\.parquet is missing.*move .*/a table away"):
+            read()
 
 
-def test_an_incomplete_log_needs_delta(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as few:
-        few.setattr(delta_log, "_MAX_COMMITS", 3)
-        assert list_data_files(table) is None
+def test_newer_features_need_spark(table: Path) -> None:
     first = table / "_delta_log" / f"{0:020}.json"
     text = first.read_text()
-    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}}
-    first.write_text(f"{text.rstrip()}\n{json.dumps(protocol)}\n")
-    assert list_data_files(table) is None
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"]}
+    lines = [line for line in text.splitlines() if '"protocol"' not in line]
+    first.write_text("\n".join([*lines, json.dumps({"protocol": {**protocol, "writerFeatures": ["deletionVectors"]}})]))
+    assert list_files(table, None) is None
+    assert read_rows(table, None, ["n"]) is None
 
 
 def test_rows_are_unknown_without_statistics(table: Path) -> None:
@@ -98,9 +104,8 @@ def test_rows_are_unknown_without_statistics(table: Path) -> None:
     for action in actions:
         action.get("add", {}).pop("stats", None)
     last.write_text("".join(json.dumps(action) + "\n" for action in actions))
-    files = list_data_files(table)
-    assert files is not None
-    assert count_rows(files) is None
+    assert count_rows(table) is None
+    assert read_rows(table, None, ["n"], max_rows=20) is not None
 
 
 def test_old_commits_may_be_missing_after_a_checkpoint(table: Path) -> None:
@@ -108,7 +113,7 @@ def test_old_commits_may_be_missing_after_a_checkpoint(table: Path) -> None:
     write_deltalake(str(table), make_rows("three", 7), mode="append")
     (table / "_delta_log" / f"{0:020}.json").unlink()
     assert check_log(table)
-    assert list_data_files(table) is None  # Delta must be asked
+    assert count_rows(table) == 3 + 5 + 3 + 7
     (table / "_delta_log" / f"{3:020}.checkpoint.parquet").unlink()
     with pytest.raises(StoreError, match=r"a commit of its log is lost: .*/0{20}\.json"):
         check_log(table)
@@ -119,7 +124,7 @@ def get_commit(table: Path, version: int) -> Path:
 
 
 def cut_data(table: Path) -> None:
-    file = next(file for file in table.rglob("*.parquet") if "cluster_id=one" in str(file))
+    file = next(file for file in table.rglob("*.parquet") if "checkpoint" not in str(file))
     file.write_bytes(file.read_bytes()[:-5])
 
 
@@ -137,11 +142,11 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "bytes": (lambda table: get_commit(table, 2).write_bytes(b"\xff\xfe\x00"), r"0002\.json is not JSON"),
     "deep JSON": (lambda table: get_commit(table, 2).write_text("[" * 100_000), r"0002\.json is not JSON"),
     "other JSON": (lambda table: get_commit(table, 2).write_text("[1]\n"), r"0002\.json is not an action of Delta"),
-    "other action": (
-        lambda table: get_commit(table, 2).write_text('{"add": {}}\n'),
-        r"describes a file without 'path'",
+    "other action": (lambda table: get_commit(table, 2).write_text('{"add": {}}\n'), r"whilst decoding field 'add'"),
+    "no columns": (
+        lambda table: get_commit(table, 0).write_text('{"commitInfo": {}}\n'),
+        r"No table metadata or protocol",
     ),
-    "no columns": (lambda table: get_commit(table, 0).write_text('{"commitInfo": {}}\n'), r"lacks the columns"),
     "cut data": (cut_data, r"\.parquet has [\d,]+ bytes, but had [\d,]+ when it was written"),
     "no log": (
         lambda table: shutil.rmtree(table / "_delta_log"),
@@ -156,7 +161,7 @@ def test_a_damaged_table_is_never_read_as_an_older_or_empty_one(
 ) -> None:
     damage(table)
     with pytest.raises(StoreError, match=message) as raised:
-        list_data_files(table)
+        list_files(table, None)
     problem, remedy = raised.value.args
     assert f"at {table} is damaged" in problem
     assert f"move {table} away" in remedy
@@ -165,17 +170,17 @@ def test_a_damaged_table_is_never_read_as_an_older_or_empty_one(
 
 
 def test_data_of_the_right_size_that_is_not_parquet_is_named(table: Path) -> None:
-    files = list_data_files(table)
+    files = list_files(table, None)
     assert files is not None
-    Path(files[0].path).write_bytes(os.urandom(files[0].size_bytes))
-    with pytest.raises(StoreError, match=r"\.parquet cannot be read"):
-        read_files(table, files, ["n"])
+    Path(files[0]).write_bytes(os.urandom(Path(files[0]).stat().st_size))
+    with pytest.raises(StoreError, match=r"a table is damaged: .*\.parquet"):
+        read_rows(table, None, ["n"])
 
 
 def test_what_a_killed_run_leaves_is_no_damage(tmp_path: Path) -> None:
     (tmp_path / "_delta_log" / "_staged_commits").mkdir(parents=True)
     assert not check_log(tmp_path)
-    assert list_data_files(tmp_path) is None
+    assert list_files(tmp_path, None) is None
 
 
 def test_data_that_no_commit_names_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,144 @@
+"""A year of nights in one warehouse: what one more night, the report and queries cost, and how many files there are.
+
+    python -m tests.bench.year --nights 1 30 365          a small cluster (743 partitions)
+    python -m tests.bench.year --fleet --nights 1 30      30 clusters with 20,000 partitions
+
+The first night is a run of the program. The nights between are its rows under other snapshot ids and times, written by
+the program's own writer; then comes a night by `run`, of changed sources, and each command is measured in a process of
+its own: processor seconds of Python, Java and Python workers, and peak memory. `make bench-year` also plays the same
+nights with retention.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from time import monotonic
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from pipelines.spark import delta_rs
+from pipelines.tables import TABLES
+from tests.bench.fleet import Shape, make_fleet
+from tests.bench.memory import Watch
+
+SMALL = Shape(partitions=743, clusters=1, brokers=6, topics=40, seed=46)
+FLEET = Shape(partitions=20_000, clusters=30, brokers=120, topics=900, seed=46)
+LAST_NIGHT = datetime(2026, 11, 1, 2, 0, tzinfo=UTC)
+_NEWEST = (
+    "SELECT * FROM gold.failure_summary f JOIN insights.snapshots s USING (cluster_id, snapshot_id) WHERE s.newest"
+)
+_HISTORY = "SELECT cluster_id, count(*), max(seen_at) FROM insights.metric_history GROUP BY cluster_id"
+
+
+def change_sources(folder: Path, turn: int) -> None:
+    """Make another state of each cluster: in turn, one of the first partitions has a smaller ISR."""
+    for file in folder.glob("*/topics-describe.txt"):
+        lines = file.read_text().splitlines()
+        places = [i for i, line in enumerate(lines) if re.search(r"Isr: \d+,\d+", line)]
+        place = places[turn % len(places)]
+        lines[place] = re.sub(r"Isr: (\d+),[\d,]+", r"Isr: \1", lines[place])
+        file.write_text("\n".join(lines) + "\n")
+
+
+def add_nights(warehouse: Path, first: datetime, nights: int) -> None:
+    """Repeat the rows of the only night of a warehouse under other snapshot ids and later times, a commit a table."""
+    for name, table in TABLES.items():
+        folder = warehouse / name.replace(".", "/")
+        if table.only_newest or not (folder / "_delta_log").is_dir():
+            continue
+        rows = DeltaTable(str(folder)).to_pyarrow_table()
+        if not rows.num_rows or "snapshot_id" not in rows.column_names:
+            continue
+        for night in range(1, nights):
+            delta_rs.write_rows(folder, _shift(rows, night), ())
+
+
+def _shift(rows: pa.Table, night: int) -> pa.Table:
+    for i, field in enumerate(rows.schema):
+        column = rows[field.name]
+        if field.name == "snapshot_id":
+            ids = column.unique().to_pylist()
+            others = pa.array([sha256(f"{text} {night}".encode()).hexdigest()[: len(text)] for text in ids])
+            rows = rows.set_column(i, field.name, others.take(pc.index_in(column, pa.array(ids))))
+        elif pa.types.is_timestamp(field.type) and field.name in ("as_of", "finished_at", "ingested_at"):
+            rows = rows.set_column(i, field.name, pc.add(column, pa.scalar(timedelta(days=night), pa.duration("us"))))
+    return rows
+
+
+def run_command(*arguments: str) -> dict[str, float]:
+    """Run a command of the program; return its processor seconds, seconds and peak bytes."""
+    before, began = os.times(), monotonic()
+    process = subprocess.Popen([sys.executable, "-m", "pipelines.cli", *arguments], stdout=subprocess.DEVNULL)
+    watch = Watch(process.pid)
+    status = process.wait()
+    watch.stop()
+    after, ended = os.times(), monotonic()
+    if status:
+        raise SystemExit(f"{' '.join(arguments)} failed, see above")
+    processor = after.children_user + after.children_system - before.children_user - before.children_system
+    return {"cpu_s": processor, "wall_s": ended - began, "peak_gb": watch.peak_between(began, ended) / 1e9}
+
+
+def count_files(warehouse: Path) -> dict[str, float]:
+    """Count the files of a warehouse, and their bytes."""
+    sizes = [file.stat().st_size for file in warehouse.rglob("*") if file.is_file()]
+    return {"files": len(sizes), "mb": sum(sizes) / 1e6}
+
+
+def play(sources: Path, nights: int, place: Path, options: list[str]) -> None:
+    """Make a warehouse of so many nights, and measure one more night and what reads it; print JSON lines."""
+    warehouse = place / "warehouse"
+    common = ["--warehouse", str(warehouse), *(f"--set={option}" for option in options)]
+
+    def say(step: str, **values: float) -> None:
+        line = {"nights": nights, "step": step, **{k: round(v, 2) for k, v in values.items()}}
+        print(json.dumps(line), flush=True)
+
+    first = LAST_NIGHT - timedelta(days=nights)
+    folders = [str(folder) for folder in sorted(sources.iterdir())]
+    run_command("run", *folders, *common, "--as-of", f"{first:%Y-%m-%dT%H:%M:%S}")
+    say("first night", **count_files(warehouse))
+    add_nights(warehouse, first, nights)
+    say("nights written", **count_files(warehouse))
+    change_sources(sources, nights)
+    tonight = ["--as-of", f"{LAST_NIGHT:%Y-%m-%dT%H:%M:%S}"]
+    say("run", **run_command("run", *folders, *common, *tonight))
+    say("after the run", **count_files(warehouse))
+    say("run again", **run_command("run", *folders, *common, *tonight))
+    say("report", **run_command("report", str(place / "report.html"), *common))
+    say("query of the newest", **run_command("query", _NEWEST, *common))
+    say("query of the history", **run_command("query", _HISTORY, *common))
+    say("tables", **run_command("tables", *common))
+
+
+def main() -> None:
+    """Play nights and print what they cost."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fleet", action="store_true", help="30 clusters with 20,000 partitions")
+    parser.add_argument("--nights", type=int, nargs="+", default=[1, 30, 365])
+    parser.add_argument("--set", action="append", default=[], help="section.key=value, a setting")
+    parser.add_argument("--keep", type=Path, help="write the warehouses to this folder, and leave them there")
+    arguments = parser.parse_args()
+    for nights in arguments.nights:
+        with tempfile.TemporaryDirectory() as temporary:
+            place = arguments.keep / str(nights) if arguments.keep else Path(temporary)
+            shutil.rmtree(place, ignore_errors=True)
+            sources = place / "sources"
+            make_fleet(FLEET if arguments.fleet else SMALL, sources)
+            play(sources, nights, place, arguments.set)
+
+
+if __name__ == "__main__":
+    main()
