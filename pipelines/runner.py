@@ -19,10 +19,12 @@ from pyspark.sql import functions as F
 from pipelines.config.capacity_file import read_capacity_rows
 from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
-from pipelines.growth_measurement import LAST_STAGE, SeenSnapshot, measure_growth, read_seen
+from pipelines.growth_measurement import measure_growth
 from pipelines.ingest.format_registry import check_source
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, get_name
+from pipelines.maintenance import LAST_STAGE, RETENTION, read_seen
 from pipelines.quality import quality_gate
+from pipelines.retention import SeenSnapshot
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.delta_tables import EMBEDDED
 from pipelines.spark.session import silence_spark
@@ -112,7 +114,8 @@ class Run:
             raise
         now = clock()
         with self._store.explain_faults():
-            seen = [*read_seen(self._store, [key.cluster_id for key in self.snapshots]), *self._list_seen(now)]
+            clusters = [key.cluster_id for key in self.snapshots]
+            seen = [*read_seen(self._store, clusters, (LAST_STAGE, RETENTION)), *self._list_seen(now)]
             with ThreadPoolExecutor(1) as pool:
                 recorded = pool.submit(self._record, now)
                 self.has_trends = measure_growth(self._store, seen, self._context.settings)

@@ -18,6 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "report": ("kafka-placement report fleet.html", "kafka-placement report prod.html --cluster prod"),
     "tables": ("kafka-placement tables", "kafka-placement tables --json -"),
+    "maintain": ("kafka-placement maintain", "kafka-placement maintain --set retention.all_days=90"),
     "query": (
         'kafka-placement query "SELECT * FROM insights.hottest_brokers"',
         'kafka-placement query "SELECT * FROM gold.failure_summary ORDER BY newly_offline_partitions DESC" --json -',

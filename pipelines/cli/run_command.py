@@ -141,8 +141,8 @@ def run(
             facts = write_report(store, page, sources=context.sources, only_these=report_file is not None)
             work.seconds["report"] = monotonic() - report_began
             known = {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
-        problem = _create_views(store) if is_complete else ""
-    if problem:
+        problems = [*_create_views(store), *_maintain(store, settings)] if is_complete else []
+    for problem in problems:
         print_warning(problem)
     verdicts = print_summary(store, context.sources, steps, page, settings, known)
     if as_of is not None and is_complete:
@@ -210,16 +210,26 @@ def _progress_bar(steps: int) -> Iterator[Progress]:
         )
 
 
-def _create_views(store: Store) -> str:
-    """Publish the views; return why that failed, if it did: the run's tables are complete all the same."""
+def _create_views(store: Store) -> Iterator[str]:
+    """Publish the views; yield why that failed, if it did: the run's tables are complete all the same."""
     from pyspark.errors import PySparkException
 
     try:
         store.publish_views()
     except (PySparkException, StoreError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return f"the views of schema insights were not updated, and other programs see older rows: {lines[0]}"
-    return ""
+        yield f"the views of schema insights were not updated, and other programs see older rows: {lines[0]}"
+
+
+def _maintain(store: Store, settings: Settings) -> Iterator[str]:
+    """Maintain the tables if it is time to; yield why that failed, if it did: no row is lost by that."""
+    from pipelines.maintenance import is_due, maintain_tables
+
+    try:
+        if is_due(store):
+            maintain_tables(store, settings, datetime.now(UTC))
+    except StoreError as error:
+        yield f"the tables were not maintained: {error.args[0]}. To try again: kafka-placement maintain"
 
 
 def _raise_alerts(

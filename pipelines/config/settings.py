@@ -12,6 +12,7 @@ from pipelines.config.alert_settings import AlertSettings
 from pipelines.config.capacity_settings import CapacitySettings, GrowthSettings, NetworkSettings, PriceSettings
 from pipelines.config.metrics_settings import MetricsSettings
 from pipelines.config.plan_settings import PlanSettings
+from pipelines.config.retention_settings import RetentionSettings
 from pipelines.config.setting_types import (
     MAX_BYTES,
     MAX_ENTRIES,
@@ -145,6 +146,7 @@ class Settings(SettingsSection):
     network: NetworkSettings
     prices: PriceSettings
     growth: GrowthSettings
+    retention: RetentionSettings
     plans: PlanSettings
     alerts: AlertSettings
     store: StoreSettings

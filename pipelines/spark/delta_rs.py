@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _PLAIN_PATH = re.compile(r"[\w/ .-]+")
 # Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
 _CHECKPOINT_INTERVAL = 10
+# Of files with the rows of many snapshots: readers of one open only the groups that may have its rows.
+_ROWS_PER_GROUP = 20_000
+_MAX_SORTED_BYTES = 256_000_000  # of a table that is sorted in memory
 
 
 def is_plain(location: str) -> bool:
@@ -113,7 +116,7 @@ def has_unnamed_data(folder: Path) -> bool:
         table = _open(folder)
         if table is None or pa.table(table.get_add_actions()).num_rows:
             return False
-    return any(_has_rows(file) for file in folder.rglob("*.parquet"))
+    return any(map(_has_rows, _list_data(folder)))
 
 
 class Commit(NamedTuple):
@@ -166,16 +169,26 @@ def write_rows(folder: Path, rows: pa.Table, replaced: Sequence[SnapshotKey], *,
     """
     from deltalake import write_deltalake
 
-    columns = SNAPSHOT_KEY[:1] if whole_clusters else SNAPSHOT_KEY
-    matches = [
-        " AND ".join(f"{column} = {quote(getattr(key, column))}" for column in columns) for key in sorted(replaced)
-    ]
+    condition = _match_in_sql(replaced, whole_clusters=whole_clusters)
     with _explain_damage(folder, is_written=True):
-        if not matches:
+        if not replaced:
             write_deltalake(str(folder), rows, mode="append")
         else:
-            write_deltalake(str(folder), rows, mode="overwrite", predicate=" OR ".join(dict.fromkeys(matches)))
+            write_deltalake(str(folder), rows, mode="overwrite", predicate=condition)
         note_last_commit(folder)
+
+
+def _match_in_sql(snapshots: Sequence[SnapshotKey], *, whole_clusters: bool = False) -> str:
+    """Write the condition that a row belongs to one of these snapshots, or of their clusters."""
+    by_cluster: dict[str, set[str]] = {}
+    for key in snapshots:
+        by_cluster.setdefault(key.cluster_id, set()).add(key.snapshot_id)
+    parts = [
+        f"cluster_id = {quote(cluster)}"
+        + ("" if whole_clusters else f" AND snapshot_id IN ({', '.join(map(quote, sorted(ids)))})")
+        for cluster, ids in sorted(by_cluster.items())
+    ]
+    return " OR ".join(f"({part})" for part in parts)
 
 
 def overwrite_table(folder: Path, rows: pa.Table, comment: str, metadata: str, condition: str = "") -> None:
@@ -193,11 +206,60 @@ def overwrite_table(folder: Path, rows: pa.Table, comment: str, metadata: str, c
         )
 
 
-def vacuum_table(folder: Path) -> None:
-    """Remove files that no version within the retention of a table needs; raise StoreError if its log is damaged."""
-    with _explain_damage(folder):
+def delete_snapshots(folder: Path, snapshots: Sequence[SnapshotKey], condition: str = "true") -> None:
+    """Delete the rows of snapshots that meet a condition of SQL, in one commit.
+
+    Raises: StoreError if the log of the table is damaged.
+    """
+    with _explain_damage(folder, is_written=True):
         if table := _open(folder):
-            table.vacuum(dry_run=False)
+            table.delete(f"({_match_in_sql(snapshots)}) AND {condition}")
+            note_last_commit(folder)
+
+
+def count_files(folder: Path) -> int:
+    """Count the files of a table; raise StoreError if its log is damaged."""
+    with _explain_damage(folder):
+        table = _open(folder)
+        return len(table.file_uris()) if table else 0
+
+
+def compact_table(folder: Path) -> None:
+    """Write the rows of a table to few files, in the order of snapshots; raise StoreError if its log is damaged."""
+    from deltalake import WriterProperties
+
+    properties = WriterProperties(compression="SNAPPY", max_row_group_size=_ROWS_PER_GROUP)
+    with _explain_damage(folder, is_written=True):
+        table = _open(folder)
+        if table is None:
+            return
+        if pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() <= _MAX_SORTED_BYTES:
+            table.optimize.z_order(["snapshot_id"], writer_properties=properties)
+        else:
+            table.optimize.compact(writer_properties=properties)
+        table.create_checkpoint()
+        note_last_commit(folder)
+
+
+def vacuum_table(folder: Path, days: float) -> int:
+    """Remove the files that a table has not had for so many days; return their number.
+
+    Raises: StoreError if its log is damaged.
+    """
+    with _explain_damage(folder):
+        table = _open(folder)
+        if table is None or len(table.file_uris()) == sum(1 for _ in _list_data(folder)):
+            return 0
+        hours = round(days * 24)
+        removed = table.vacuum(hours, enforce_retention_duration=False)
+        if removed:
+            table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
+        note_last_commit(folder)
+    return len(removed)
+
+
+def _list_data(folder: Path) -> Iterator[Path]:
+    return (file for file in folder.rglob("*.parquet") if "_delta_log" not in file.parts)
 
 
 def _open(folder: Path) -> "DeltaTable | None":

@@ -27,7 +27,7 @@ from pipelines.errors import KafkaPlacementError, StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_rs
 from pipelines.spark.delta_log import check_log, last_version
-from pipelines.spark.sql_text import quote_name, quote_text
+from pipelines.spark.sql_text import match_snapshots, quote_name, quote_text
 from pipelines.spark.storage_faults import explain_storage_fault, read_message
 from pipelines.spark.warehouse_folder import check_place
 from pipelines.tables import TABLES
@@ -47,6 +47,8 @@ SMALL = "spark.kafkaPlacement.small"  # likewise: it was started for few rows
 _MAX_ATTEMPTS = 12
 _MAX_WAIT_SECONDS = 4.0
 _MAX_LOCAL_ROWS = 1_000_000
+_VACUUM_DAYS = 7.0  # Delta's default
+_INCOMPLETE_LOG = "DELTA_CANNOT_VACUUM_LITE"  # commits since the last VACUUM are gone: runs are weeks apart
 
 _log = logging.getLogger(__name__)
 
@@ -81,6 +83,11 @@ class DeltaTables:
             problem = f"store.catalog={self._catalog}: Spark cannot use this catalog: {reason.rstrip('.')}"
             remedy = "Configure it in Spark (docs/spark-cluster.md), or leave store.catalog empty to use a folder"
             raise StoreError(f"{problem}. {remedy}") from error
+
+    @property
+    def has_local_files(self) -> bool:
+        """Whether this process reads and writes the files of tables without Spark."""
+        return self._has_delta_rs
 
     def location(self, name: str) -> str:
         """Return the path of a table, or its name in the catalog."""
@@ -148,6 +155,58 @@ class DeltaTables:
         except AnalysisException:
             return []
         return [delta_rs.Commit.parse(*row) for row in rows]
+
+    def read_columns(
+        self, name: str, columns: Sequence[str], snapshots: Sequence[SnapshotKey] | None = None
+    ) -> pa.Table:
+        """Read columns of the rows of snapshots (None = all), however many they are."""
+        if self._has_delta_rs:
+            rows = delta_rs.read_rows(Path(self.location(name)), snapshots, columns)
+            if rows is not None:
+                return rows
+        with self.explain_faults():
+            frame = self._open(name).select(*columns)
+            return (frame if snapshots is None else frame.where(match_snapshots(snapshots))).toArrow()
+
+    def delete(self, name: str, snapshots: Sequence[SnapshotKey], condition: str = "true") -> None:
+        """Delete the rows of snapshots that meet a condition, which any SQL reads, in one commit."""
+        place = f"table {name} at {self.location(name)}"
+        with self._lock(name), self.explain_faults(place):
+            if self._has_delta_rs:
+                delta_rs.delete_snapshots(Path(self.location(name)), snapshots, condition)
+            else:
+                rows = f"({match_snapshots(snapshots)}) AND {condition}"
+                self._retry(TABLES[name], lambda: self.spark.sql(f"DELETE FROM {self._sql_name(name)} WHERE {rows}"))
+
+    def count_files(self, name: str) -> int:
+        """Count the files of a table."""
+        if self._has_delta_rs:
+            return delta_rs.count_files(Path(self.location(name)))
+        with self.explain_faults():
+            row = self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").select("numFiles").first()
+        return int(row[0]) if row else 0
+
+    def compact(self, name: str) -> None:
+        """Write the rows of a table to few files."""
+        with self._lock(name), self.explain_faults(f"table {name} at {self.location(name)}"):
+            if self._has_delta_rs:
+                delta_rs.compact_table(Path(self.location(name)))
+            else:
+                self.spark.sql(f"OPTIMIZE {self._sql_name(name)}")
+
+    def vacuum(self, name: str, days: float = _VACUUM_DAYS) -> int:
+        """Remove the files that a table has not had for so many days; return their number, where it is known."""
+        with self.explain_faults(f"table {name} at {self.location(name)}"):
+            if self._has_delta_rs:
+                return delta_rs.vacuum_table(Path(self.location(name)), days)
+            statement = f"VACUUM {self._sql_name(name)}"
+            try:
+                self.spark.sql(f"{statement} LITE")  # reads the log instead of listing files in thousands of tasks
+            except Exception as error:
+                if _INCOMPLETE_LOG not in read_message(error):
+                    raise
+                self.spark.sql(statement)
+            return 0
 
     def create(self, table: Table) -> None:
         """Create a table by its contract if it does not exist."""

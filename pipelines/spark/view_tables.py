@@ -21,7 +21,6 @@ from pipelines.spark.arrow_frames import copy_table
 from pipelines.spark.delta_rs import Commit
 from pipelines.spark.delta_tables import DeltaTables
 from pipelines.spark.sql_text import match_snapshots, quote_text
-from pipelines.spark.storage_faults import read_message
 from pipelines.spark.views import HISTORY_VIEWS, SNAPSHOTS, View, find_dependencies
 from pipelines.spark.views import use_temporary_names as rename
 from pipelines.tables import TABLES
@@ -40,7 +39,6 @@ _ONE_TASK = {
 }
 # VACUUM removes what is older than the table's retention, a week by default, after each so many commits.
 _VACUUM_INTERVAL = 10
-_INCOMPLETE_LOG = "DELTA_CANNOT_VACUUM_LITE"  # commits since the last VACUUM are gone: runs are weeks apart
 
 _log = logging.getLogger(__name__)
 
@@ -194,22 +192,8 @@ class ViewTables(DeltaTables):
                 writer = writer.option(*(("replaceWhere", changed) if numbers else ("overwriteSchema", "true")))
                 writer.option("optimizeWrite", "true").save(location)
             if self.last_version(view.name) % _VACUUM_INTERVAL == 0:
-                self._remove_old_files(view.name)
+                self.vacuum(view.name)
         _log.info("%s: written", view.name)
-
-    def _remove_old_files(self, name: str) -> None:
-        """Remove the files of a table that no version within its retention needs."""
-        location = self.location(name)
-        if self._has_delta_rs:
-            delta_rs.vacuum_table(Path(location))
-            return
-        statement = f"VACUUM {self._sql_name(name)}"
-        try:
-            self.spark.sql(f"{statement} LITE")  # reads the log instead of listing files in thousands of tasks
-        except Exception as error:
-            if _INCOMPLETE_LOG not in read_message(error):
-                raise
-            self.spark.sql(statement)
 
     def _read_state(self, name: str, version: int | None = None) -> str:
         """Read the number and the time of a commit of a table, by default of the last; empty if it is gone."""

@@ -15,7 +15,7 @@ from pipelines.spark.store import Store
 from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 
 # Where tables are, and how fast they are computed, changes no row; growth is measured in every run.
-_IRRELEVANT_SECTIONS = ("store", "ingest", "alerts", "growth")
+_IRRELEVANT_SECTIONS = ("store", "ingest", "alerts", "growth", "retention")
 
 
 _COLUMNS = ("cluster_id", "snapshot_id", "stage", "finished_at", "rows", "version", "settings")

@@ -110,23 +110,24 @@ def _complete(frame: DataFrame) -> DataFrame:
     return frame.select(*(column.alias(f.name) for column, f in zip(columns, fields, strict=True)))
 
 
+def select_history(samples: Sequence[ClusterSample], limits: HistoryLimits) -> list[ClusterSample]:
+    """Select the samples of a cluster that growth uses, in the order of their times, which differ."""
+    at = np.array([_to_us(sample.at) for sample in samples], dtype=np.int64)
+    return [samples[i] for i in select_samples(at, limits).tolist()]
+
+
 def growth(totals: DataFrame, samples: Mapping[str, Sequence[ClusterSample]], limits: HistoryLimits) -> DataFrame:
     """Compute gold.growth for the newest snapshots of clusters.
 
-    totals: gold.load_totals of all snapshots. samples: by cluster, in the order of their times, which differ.
+    totals: gold.load_totals of all samples. samples: from select_history, by cluster.
     """
-    times, rows = {}, []
-    for cluster, all_samples in samples.items():
-        at = np.array([_to_us(sample.at) for sample in all_samples], dtype=np.int64)
-        selected = select_samples(at, limits)
-        times[cluster] = at[selected]
-        snapshots = [all_samples[i].snapshot_id for i in selected.tolist()]
-        rows += [(cluster, snapshot, index) for index, snapshot in enumerate(snapshots)]
+    times = {name: np.array([_to_us(one.at) for one in own], dtype=np.int64) for name, own in samples.items()}
+    rows = [(name, one.snapshot_id, index) for name, own in samples.items() for index, one in enumerate(own)]
     schema = from_arrow_schema(
         pa.schema([("cluster_id", pa.string()), ("snapshot_id", pa.string()), ("sample", pa.int32())])
     )
     chosen = F.broadcast(create_frame(totals.sparkSession, rows, schema))
-    newest = {cluster: all_samples[-1].snapshot_id for cluster, all_samples in samples.items()}
+    newest = {cluster: own[-1].snapshot_id for cluster, own in samples.items()}
 
     def measure(key: tuple[pa.Scalar, ...], loads: pa.Table) -> pa.Table:
         cluster = key[0].as_py()

@@ -1,0 +1,43 @@
+"""`maintain`: delete snapshots that no longer stay, write tables of many files to few, and remove unused files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pipelines.cli import common_options as common
+from pipelines.cli.app import app, examples
+from pipelines.cli.text_format import format_count, print_line
+
+if TYPE_CHECKING:
+    from pipelines.maintenance import MaintenanceResult
+
+
+@app.command(rich_help_panel="Tables, with Spark", epilog=examples("maintain"))
+def maintain(
+    warehouse: common.WarehouseOption = None,
+    json_file: common.JsonOption = None,
+    conf: common.ConfOption = None,
+    options: common.SetOption = None,
+) -> None:
+    """Delete old snapshots, as [retention] says, and tidy up the files of all tables. `run` does so now and then."""
+    from pipelines.maintenance import maintain_tables
+
+    settings = common.read_settings(conf, options, warehouse)
+    result = maintain_tables(common.open_store_to_read(settings), settings, datetime.now(UTC))
+    if json_file is not None:
+        common.write_json(json_file, result)
+    if str(json_file) != "-":
+        print_maintenance(result)
+
+
+def print_maintenance(result: MaintenanceResult) -> None:
+    """Print what was done."""
+    for one in result.deleted:
+        print_line(f"{one.cluster_id}: snapshot {one.snapshot_id} deleted, {format_count(one.rows, 'row')}")
+    for table in result.compacted:
+        print_line(f"{table.name}: {format_count(table.files_before, 'file')} written to {table.files_after}")
+    print_line(
+        f"{format_count(len(result.deleted), 'snapshot')} deleted, {format_count(len(result.compacted), 'table')} "
+        f"written to fewer files, {format_count(result.removed_files, 'unused file')} removed."
+    )

@@ -1,0 +1,148 @@
+"""Maintain the tables of a warehouse: delete snapshots that no longer stay, write few files, remove unused ones."""
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from pipelines.config.settings import Settings
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.retention import SeenSnapshot, choose_expired
+from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.store import Store
+from pipelines.spark.views import VIEWS
+from pipelines.stages.finished_steps import get_program_version
+from pipelines.tables import TABLES
+from pipelines.tables.ops_tables import RUNS
+from pipelines.warehouse_urls import redact_urls
+
+LAST_STAGE = "gold.scheme_comparison"  # a run that finished it has seen the cluster, as in insights.snapshots
+RETENTION = "retention"  # the stage of ops.runs that tells of a deletion
+# Rows that stay: what growth needs, and what people have done. ops.runs loses those of stages.
+_LASTING = ("gold.load_totals", "ops.alerts", "gold.plan_executions", RUNS.name)
+_RUNS_BETWEEN = 8
+_LAST_DELETED = "silver.source_summary"  # every snapshot has rows of it: while it has, a deletion is not finished
+
+
+@dataclass(frozen=True)
+class DeletedSnapshot:
+    """A snapshot that no longer stays."""
+
+    cluster_id: str
+    snapshot_id: str
+    rows: int  # of all tables
+
+
+@dataclass(frozen=True)
+class CompactedTable:
+    """A table whose rows were written to fewer files."""
+
+    name: str
+    files_before: int
+    files_after: int
+
+
+@dataclass(frozen=True)
+class MaintenanceResult:
+    """What was done."""
+
+    deleted: Sequence[DeletedSnapshot]
+    compacted: Sequence[CompactedTable]
+    removed_files: int  # that tables no longer had
+
+
+def read_seen(store: Store, clusters: Sequence[str] = (), stages: Sequence[str] = (LAST_STAGE,)) -> list[SeenSnapshot]:
+    """Read when runs saw clusters (none = all) whose snapshots are there, or with RETENTION, which were deleted."""
+    columns = (*SeenSnapshot._fields, "stage")
+    if not store.exists(RUNS.name):
+        return []
+    rows = store.read_columns(RUNS.name, columns)
+    last: dict[tuple[str, str, datetime], datetime] = {}
+    for cluster, snapshot, as_of, finished_at, stage in zip(*(rows[name].to_pylist() for name in columns), strict=True):
+        if stage in stages and (not clusters or cluster in clusters):
+            key = cluster, snapshot, as_of.astimezone(UTC)
+            last[key] = max(last.get(key, finished_at), finished_at)
+    return [SeenSnapshot(*key, at.astimezone(UTC)) for key, at in last.items()]
+
+
+def is_due(store: Store) -> bool:
+    """Tell whether a run that has ended should maintain the tables: every few runs, in a folder of this machine.
+
+    Elsewhere other programs may write at the same time, and the platform may do it.
+    """
+    return store.has_local_files and store.last_version(RUNS.name) % _RUNS_BETWEEN == 0
+
+
+def maintain_tables(store: Store, settings: Settings, now: datetime) -> MaintenanceResult:
+    """Delete what no longer stays, and write tables of many files to few; each step may be repeated if it is killed."""
+    deleted = _delete_expired(store, settings, now)
+    names = [name for name in (*TABLES, *(view.name for view in VIEWS)) if store.exists(name)]
+    compacted, removed = [], 0
+    for name in names:
+        before = store.count_files(name)
+        if before > settings.retention.max_files:
+            store.compact(name)
+            compacted.append(CompactedTable(name, before, store.count_files(name)))
+        removed += store.vacuum(name, settings.retention.unused_file_days)
+    return MaintenanceResult(deleted, compacted, removed)
+
+
+def _delete_expired(store: Store, settings: Settings, now: datetime) -> list[DeletedSnapshot]:
+    seen = read_seen(store)
+    expired = choose_expired(seen, settings.retention)
+    present = {one.key for one in seen} - expired
+    unfinished = {one.key for one in read_seen(store, stages=(RETENTION,))} - present
+    keys = sorted(expired | (unfinished & _list_snapshots(store)))
+    if not keys:
+        return []
+    names = [
+        name for name, table in TABLES.items() if not (name in _LASTING or table.only_newest or not store.exists(name))
+    ]
+    counts: Counter[SnapshotKey] = Counter()
+    for name in names:
+        counts.update(_count_rows(store.read_columns(name, ("cluster_id", "snapshot_id"), keys)))
+    _record(store, settings, [one for one in seen if one.key in expired], counts, now)
+    # First the snapshots disappear, then their rows: nobody sees half a snapshot.
+    store.delete(RUNS.name, keys, f"stage <> '{RETENTION}'")
+    for name in sorted(names, key=lambda name: name == _LAST_DELETED):
+        store.delete(name, keys)
+    return [DeletedSnapshot(key.cluster_id, key.snapshot_id, counts[key]) for key in keys]
+
+
+def _list_snapshots(store: Store) -> set[SnapshotKey]:
+    if not store.exists(_LAST_DELETED):
+        return set()
+    return set(_count_rows(store.read_columns(_LAST_DELETED, ("cluster_id", "snapshot_id"))))
+
+
+def _count_rows(rows: pa.Table) -> dict[SnapshotKey, int]:
+    counts = rows.group_by(["cluster_id", "snapshot_id"]).aggregate([([], "count_all")]).to_pylist()
+    return {SnapshotKey(row["cluster_id"], row["snapshot_id"]): row["count_all"] for row in counts}
+
+
+def _record(
+    store: Store, settings: Settings, seen: Iterable[SeenSnapshot], counts: Counter[SnapshotKey], now: datetime
+) -> None:
+    """Record in ops.runs that snapshots are deleted: their rows, and when they were seen."""
+    run_id, text = uuid.uuid4().hex[:12], redact_urls(settings.retention.model_dump_json())
+    rows = [
+        (
+            one.cluster_id,
+            one.snapshot_id,
+            run_id,
+            RETENTION,
+            "",
+            counts[one.key],
+            0.0,
+            now,
+            one.as_of,
+            get_program_version(),
+            text,
+        )
+        for one in seen
+    ]
+    if rows:
+        store.append(RUNS, create_frame(store.spark, rows, RUNS.schema))
