@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from pipelines.stages.ingest_stages import entities
 from pipelines.stages.plan_requests import build_run_requests
 from pipelines.tables import gold_tables
 from pipelines.tables.table_contract import Table
+from pipelines.verdict.judgement import Verdict
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import arrow_functions
@@ -52,7 +54,8 @@ Frames = Mapping[str, DataFrame]
 QUALITY = "quality"
 
 
-class Context(NamedTuple):
+@dataclass(frozen=True)
+class Context:
     """What a run knows beside its tables."""
 
     run_id: str
@@ -60,6 +63,7 @@ class Context(NamedTuple):
     settings: Settings
     sources: Mapping[SnapshotKey, Source]
     format_name: str | None = None
+    verdicts: dict[str, Verdict] = field(default_factory=dict)  # by cluster, once the plans needed them
 
     @property
     def snapshots(self) -> list[SnapshotKey]:
@@ -190,8 +194,10 @@ def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
 
 def _pack_plans(t: Frames, context: Context) -> DataFrame:
     settings = context.settings
-    verdicts = judge_frames(t, context.snapshots) if RECOMMENDED in settings.plans.goals else {}
-    requests = {key.cluster_id: build_run_requests(settings, verdicts.get(key.cluster_id)) for key in context.snapshots}
+    if RECOMMENDED in settings.plans.goals:
+        context.verdicts.update(judge_frames(t, context.snapshots))
+    clusters = [key.cluster_id for key in context.snapshots]
+    requests = {cluster: build_run_requests(settings, context.verdicts.get(cluster)) for cluster in clusters}
     limits, options = build_wave_limits(settings), build_metric_options(settings)
     defaults = settings.topics.defaults
     parameters = plan_stage.PlanParameters(requests, limits, options, defaults, select_plan_settings(settings))
