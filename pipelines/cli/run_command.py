@@ -134,7 +134,7 @@ def run(
             plan_groups = map(plan_group, list_possible_goals(settings.plans.goals))
             compile_missing(list(dict.fromkeys((*SETUP, *plan_groups))), print_message)
         work.go(unfinished, clock=lambda: datetime.now(UTC))
-        known: Mapping[str, Verdict] | None = None
+        known: Mapping[str, Verdict] = context.verdicts
         if page is not None and (unfinished or work.has_trends or not page.is_file()):
             progress.began("report")
             report_began = monotonic()
@@ -144,7 +144,7 @@ def run(
         problems = [*_create_views(store), *_maintain(store, settings)] if is_complete else []
     for problem in problems:
         print_warning(problem)
-    verdicts = print_summary(store, context.sources, steps, page, settings, known)
+    verdicts = print_summary(store, context.sources, steps, page, settings, known or None)
     if as_of is not None and is_complete:
         for note in describe_older_snapshots(store, context.snapshots, as_of):
             print_line(note)

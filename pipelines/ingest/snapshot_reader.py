@@ -24,23 +24,30 @@ from udfs.plurals import count_of
 _CLUSTER_ID = re.compile(r"[\s>|#`]*+Cluster ID: ([A-Za-z0-9_-]{16,36})[\s`]*+$")  # kafka-cluster cluster-id
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """A cluster as its sources describe it; schemas are those of pipelines.ingest.merge.entities."""
+@dataclass(frozen=True, kw_only=True)
+class ClusterTables:
+    """What a verdict needs of a cluster's sources; schemas are those of pipelines.ingest.merge.entities."""
+
+    brokers: pa.Table  # BROKERS
+    topics: pa.Table  # TOPICS
+    partitions: pa.Table  # INFERRED_PARTITIONS; no verdict needs `logs`
+    log_dirs: pa.Table  # LOG_DIRS
+    quarantined: list[dict[str, Any]]  # rows with source, line_number and reasons
+    conflicts: pa.Table  # CONFLICTS
+    warnings: pa.Table  # WARNINGS
+    unused_files: tuple[str, ...]  # names of files of which nothing is used
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot(ClusterTables):
+    """A cluster as its sources describe it. Rows of `quarantined` also have `raw`."""
 
     cluster_id: str
     files: tuple[FileRecords, ...]
     skipped: tuple[str, ...]  # names of what was not read of the source's folder
-    brokers: pa.Table  # BROKERS
-    topics: pa.Table  # TOPICS
-    partitions: pa.Table  # INFERRED_PARTITIONS
     stray_logs: pa.Table  # STRAY_LOGS
-    log_dirs: pa.Table  # LOG_DIRS
-    quarantined: list[dict[str, Any]]  # rows with source, line_number, reasons and raw
-    conflicts: pa.Table  # CONFLICTS
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
-    warnings: pa.Table  # WARNINGS
     stops: BrokerStops  # how and in which order brokers stopped, as far as it is known
 
     @property
@@ -106,6 +113,7 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
     return Snapshot(
         cluster_id=source.cluster_id,
         files=tuple(files),
+        unused_files=tuple(file.name for file in files if file.problem is not None),
         skipped=source.skipped,
         brokers=brokers,
         topics=entities.topics,

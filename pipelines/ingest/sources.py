@@ -15,8 +15,7 @@ from udfs.plurals import join_names
 # Names of what was read from a running cluster, of which the user has no file.
 RUNNING_CLUSTER = "running cluster"
 ANSWER = "answer to "
-ANSWER_REGEX = f"^({RUNNING_CLUSTER}|{ANSWER}[A-Z][A-Za-z]*)$"
-_ANSWER = re.compile(ANSWER_REGEX)
+_ANSWER = re.compile(f"^({RUNNING_CLUSTER}|{ANSWER}[A-Z][A-Za-z]*)$")
 _MAX_SKIPPED = 6  # skipped entries that a warning names
 
 

@@ -4,25 +4,12 @@ from collections.abc import Iterable
 from functools import reduce
 from textwrap import indent
 
-from pipelines.ingest.merge.live_brokers import UNFIT_HOST_REGEX
-from pipelines.ingest.sources import ANSWER_REGEX, SnapshotKey
+from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
-from pipelines.report.finding_queries import FINDING_QUERIES
 from pipelines.report.load_queries import LOAD_QUERIES
 from pipelines.spark.sql_text import match_snapshots
 from pipelines.spark.views import View, parse_queries
-from pipelines.verdict.cluster_evidence import (
-    COUNTED_SQL,
-    EXPECTED_SQL,
-    ISSUE_SQL,
-    ISSUES_SQL,
-    MAX_CANCELLED,
-    MAX_COMMAND_TOPICS,
-    MAX_TOPICS,
-    UNLISTED_REGEX,
-    PartitionIssue,
-)
-from udfs.failures.disk_limits import FULL_RATIO
+from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_SQL, PartitionIssue
 
 
 class Figure(View):
@@ -50,6 +37,13 @@ RANKED_ISSUES = tuple(map(str, _WORST_ISSUES))
 _TOPICS, _TOPICS_PER_CLUSTER, _LEAST_TOPICS = 20_000, 1_000, 50
 # `{condition}` stands for the condition on cluster_id and snapshot_id.
 _QUERIES = """
+-- sources: Sources, and rejected records
+SELECT cluster_id, source, format, records, accepted_records, quarantined_records, ignored_records
+FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
+
+-- findings: What is wrong already, and what the sources lack
+SELECT * FROM gold.cluster_findings WHERE {condition}
+
 -- topics_at_risk: Topics at risk
 SELECT cluster_id, issue, topic, partitions, replicas_min, replicas_max, single_replica_partitions,
        under_replicated_partitions, size_bytes, sized_partitions, leader_racks, failed_brokers, effective_min_isr, rows,
@@ -196,37 +190,15 @@ WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
   AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
 ORDER BY s.cluster_id, r.as_of, r.finished_at
 """
-_WITH_DOWN_BROKERS = """LEFT JOIN (
-  SELECT cluster_id, snapshot_id, collect_list(CASE WHEN live IS FALSE THEN broker_id END) AS down_brokers
-  FROM silver.brokers GROUP BY cluster_id, snapshot_id
-) USING (cluster_id, snapshot_id)"""
-_WITH_MIN_ISR = """LEFT JOIN (SELECT cluster_id, snapshot_id, topic, min_insync_replicas FROM silver.topics)
-USING (cluster_id, snapshot_id, topic)"""
-_MIN_ISR = "greatest(coalesce(min_insync_replicas, 0), effective_min_isr)"
 _CONSTANTS = {
-    "{unlisted}": UNLISTED_REGEX,
-    "{answer}": ANSWER_REGEX,
-    "{expected}": EXPECTED_SQL,
-    "{issues}": indent(ISSUES_SQL.format(partitions="silver.partitions"), " " * 8).strip(),
     "{ranked_issues}": ", ".join(f"'{issue}'" for issue in RANKED_ISSUES),
     "{worst_issue}": " ".join(f"WHEN {condition} THEN '{issue}'" for issue, condition in _WORST_ISSUES.items()),
     "{counted}": indent(COUNTED_SQL, " " * 6).strip(),
-    "{with_down_brokers}": indent(_WITH_DOWN_BROKERS, " " * 6).strip(),
-    "{with_min_isr}": indent(_WITH_MIN_ISR, " " * 6).strip(),
-    "{few}": f"size(replicas) < {_MIN_ISR}",
-    "{min_isr}": _MIN_ISR,
-    "{max_topics}": str(MAX_TOPICS),
-    "{max_command_topics}": str(MAX_COMMAND_TOPICS),
-    "{max_cancelled}": str(MAX_CANCELLED),
     "{max_brokers}": str(MAX_ROWS),
-    "{unfit_host}": UNFIT_HOST_REGEX,
-    "{full_ratio}": f"{FULL_RATIO}D",
 }
 # TREND is over all runs of the clusters in {clusters}.
 *FIGURES, TREND = (
     Figure(*parts)
-    for parts in parse_queries(
-        LOAD_QUERIES + reduce(lambda q, p: q.replace(*p), _CONSTANTS.items(), FINDING_QUERIES + _QUERIES)
-    )
+    for parts in parse_queries(LOAD_QUERIES + reduce(lambda q, p: q.replace(*p), _CONSTANTS.items(), _QUERIES))
 )
 TOPICS_AT_RISK = next(figure for figure in FIGURES if figure.name == "topics_at_risk")

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.figure_queries import FIGURES
 from pipelines.spark.views import use_temporary_names
-from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions, ClusterEvidence, ClusterFindings
+from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.judgement import Verdict, judge_cluster
+from pipelines.verdict.snapshot_findings import read_row
 
 Rows = list[dict[str, Any]]
 VERDICT_FIGURES = ("hotspots", "failures", "racks", "findings")  # figures that a verdict needs
@@ -53,10 +54,9 @@ def judge_figures(hotspots: Rows, failures: Rows, racks: Rows, findings: Cluster
 
 def build_findings(rows: Rows) -> ClusterFindings:
     """Return the findings on a cluster from its row of the figure `findings`."""
-    known = {name: value for row in rows for name, value in row.items() if value is not None}
-    issues = {row.pop("issue"): AffectedPartitions(**row) for row in known.pop("issues", ())}
-    version = [AffectedPartitions(**row) for row in known.pop("unknown_version", ())]
-    return ClusterFindings(issues=issues, unknown_version=version[0] if version else NO_PARTITIONS, **known)
+    if not rows:
+        return ClusterFindings(warnings=("gold.cluster_findings has no row of this snapshot: run the cluster again",))
+    return read_row({name: value for name, value in rows[0].items() if name != "snapshot_id"})
 
 
 def select_cluster(table: pa.Table, cluster_id: str) -> pa.Table:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
-from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, IGNORED, LOG, REPLICAS, USAGE
+from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, IGNORED, LOG, REPLICAS
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
@@ -45,10 +45,7 @@ def brokers(entities: DataFrame) -> DataFrame:
 
     def infer(key: tuple[pa.Scalar, ...], shards: pa.Table) -> pa.Table:
         registrations, usage = (unpack(shards[name].to_pylist(), name) for name in ("registrations", "usage"))
-        counts = [name for name in USAGE.names if name != "broker_id"]
-        used = usage.group_by("broker_id").aggregate([(name, "sum") for name in counts])
-        result, _ = infer_brokers(registrations, used.rename_columns(["broker_id", *counts]).select(USAGE.names))
-        return _add_key(key, result)
+        return _add_key(key, infer_brokers(registrations, usage)[0])
 
     rows = entities.select(*SNAPSHOT_KEY, "registrations", "usage").groupBy(*SNAPSHOT_KEY)
     states = rows.applyInArrow(infer, from_arrow_schema(pa.schema([*_KEY_FIELDS, *BROKERS])))

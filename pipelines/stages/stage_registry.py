@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from pipelines.quoted_values import quote_value
 from pipelines.report.verdict_reader import VERDICT_TABLES, judge_frames
 from pipelines.stages import (
     disk_stage,
+    finding_stage,
     growth_stage,
     hotspot_stage,
     origin_stage,
@@ -34,6 +36,7 @@ from pipelines.stages.ingest_stages import entities
 from pipelines.stages.plan_requests import build_run_requests
 from pipelines.tables import gold_tables
 from pipelines.tables.table_contract import Table
+from pipelines.verdict.judgement import Verdict
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import arrow_functions
@@ -51,7 +54,8 @@ Frames = Mapping[str, DataFrame]
 QUALITY = "quality"
 
 
-class Context(NamedTuple):
+@dataclass(frozen=True)
+class Context:
     """What a run knows beside its tables."""
 
     run_id: str
@@ -59,6 +63,7 @@ class Context(NamedTuple):
     settings: Settings
     sources: Mapping[SnapshotKey, Source]
     format_name: str | None = None
+    verdicts: dict[str, Verdict] = field(default_factory=dict)  # by cluster, once the plans needed them
 
     @property
     def snapshots(self) -> list[SnapshotKey]:
@@ -113,6 +118,10 @@ def select_plan_settings(settings: Settings) -> str:
 
 def _partitions(t: Frames, c: Context) -> DataFrame:
     return silver_stages.partitions(t[_ENTITIES], t[BROKERS], c.settings.topics.defaults)
+
+
+def _cluster_findings(t: Frames, c: Context) -> DataFrame:
+    return finding_stage.cluster_findings(t[_ENTITIES], t[_SOURCE_SUMMARY], c.settings.topics.defaults)
 
 
 def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
@@ -185,8 +194,10 @@ def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
 
 def _pack_plans(t: Frames, context: Context) -> DataFrame:
     settings = context.settings
-    verdicts = judge_frames(t, context.snapshots) if RECOMMENDED in settings.plans.goals else {}
-    requests = {key.cluster_id: build_run_requests(settings, verdicts.get(key.cluster_id)) for key in context.snapshots}
+    if RECOMMENDED in settings.plans.goals:
+        context.verdicts.update(judge_frames(t, context.snapshots))
+    clusters = [key.cluster_id for key in context.snapshots]
+    requests = {cluster: build_run_requests(settings, context.verdicts.get(cluster)) for cluster in clusters}
     limits, options = build_wave_limits(settings), build_metric_options(settings)
     defaults = settings.topics.defaults
     parameters = plan_stage.PlanParameters(requests, limits, options, defaults, select_plan_settings(settings))
@@ -195,12 +206,10 @@ def _pack_plans(t: Frames, context: Context) -> DataFrame:
 
 RAW, _ENTITIES = "bronze.raw_metadata", "internal.entities"
 BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
-_REPLICAS, LOG_DIRS = "silver.replicas", "silver.log_dirs"
+_REPLICAS, LOG_DIRS, _SOURCE_SUMMARY = "silver.replicas", "silver.log_dirs", "silver.source_summary"
 _TOPICS, _PARTITIONS, _PACKED_PLANS = "silver.topics", "silver.partitions", "internal.packed_plans"
 _SILVER_INPUTS = (_TOPICS, _PARTITIONS, BROKERS)
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
-
-_VERDICT_INPUTS = tuple(name for name in VERDICT_TABLES if name not in _SILVER_INPUTS)
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
 STAGES: tuple[Stage, ...] = (
@@ -214,8 +223,9 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
-    _plain_stage("silver.source_summary", (_ENTITIES, RAW), silver_stages.source_summary),
+    _plain_stage(_SOURCE_SUMMARY, (_ENTITIES, RAW), silver_stages.source_summary),
     Stage(SUMS, (_ENTITIES, BROKERS, _TOPICS), _scheme_aggregates),
+    Stage("gold.cluster_findings", (_ENTITIES, _SOURCE_SUMMARY), _cluster_findings),
     _failure_stage(gold_tables.FAILURE_SUMMARY, lambda c: arrow_functions.table_function(summary_rows)),
     _failure_stage(gold_tables.FAILURE_LOAD, lambda c: arrow_functions.table_function(load_rows)),
     _failure_stage(gold_tables.DURABILITY, _durability),
@@ -238,7 +248,7 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),
     _plain_stage("gold.topic_origin", _SILVER_INPUTS, origin_stage.topic_origin),
     _plain_stage("gold.cluster_origin", ("gold.topic_origin",), origin_stage.cluster_origin),
-    Stage(_PACKED_PLANS, (*_SILVER_INPUTS, *_VERDICT_INPUTS), _pack_plans),
+    Stage(_PACKED_PLANS, (*_SILVER_INPUTS, *VERDICT_TABLES), _pack_plans),
     _plain_stage("gold.plans", (_PACKED_PLANS,), plan_stage.unpack_plans),
     _plain_stage("gold.plan_moves", (_PACKED_PLANS,), plan_stage.unpack_plan_moves),
 )

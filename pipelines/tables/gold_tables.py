@@ -2,6 +2,7 @@
 
 from pipelines.ingest.merge.entities import LOADS
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, NoRowWhere, OneOf, Table, columns
+from pipelines.verdict.cluster_evidence import ClusterFindings, list_columns
 from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
 from udfs.durability.durability_rows import DURABILITY_COLUMNS
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO
@@ -26,6 +27,16 @@ _PLAN_KEYS = (*SNAPSHOT_KEY, "goal")
 _ORIGINS = tuple(ORIGIN_NAMES.values())
 _METHODS = OneOf("method", (EXACT, MONTE_CARLO))
 _KINDS = OneOf("scenario_kind", tuple(ScenarioKind))
+
+CLUSTER_FINDINGS = Table(
+    "gold.cluster_findings",
+    "One row per snapshot: what is wrong with the cluster already, and what its sources lack. `run` and "
+    "`report` judge the cluster by it. Partitions of topics that are ignored or marked for deletion do not count.",
+    columns(*list_columns(ClusterFindings)),
+    keys=SNAPSHOT_KEY,
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id",),
+)
 
 PLACEMENTS = Table(
     "gold.placements",

@@ -1,12 +1,15 @@
 """What a verdict is about: the state of a cluster's partitions and brokers, and what its sources lack."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+import pyarrow as pa
+
 from pipelines.ingest.formats.live_requests import NO_TOPICS
-from pipelines.ingest.merge.cluster_merge import UNLISTED
+from pipelines.ingest.merge.entities import PARTITION, TOPIC, to_struct
+from udfs.arrow.column_declarations import DOUBLE, INTS, LONG, TEXT, TEXTS, column, get_comment
 
 
 class PartitionIssue(StrEnum):
@@ -29,9 +32,6 @@ ISSUE_SQL = {
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: "successor = -1",
     PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: "size(min_isr_critical_brokers) > 0",
 }
-# Replicas of silver.partitions that should be in sync: not observers, and none that are being added.
-EXPECTED_SQL = "array_except(replicas, concat(coalesce(observers, array()), coalesce(adding_replicas, array())))"
-UNLISTED_REGEX = f"([0-9]+) {UNLISTED}".replace("'", ".")  # in a reason of a quarantined record; fit for SQL
 # How many of a group of partitions have each issue.
 ISSUE_COUNTS_SQL = ", ".join(f"count_if({condition}) AS {issue}_partitions" for issue, condition in ISSUE_SQL.items())
 _ISSUE_CASES_SQL = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for issue, condition in ISSUE_SQL.items())
@@ -50,83 +50,142 @@ MAX_COMMAND_TOPICS = 20  # topics in the command of a next step
 MAX_CANCELLED = 50  # partitions in a command that cancels reassignments
 
 
+def _declare(data_type: pa.DataType, comment: str, default: object = None) -> Any:
+    """Declare a field, and the column of gold.cluster_findings that has it; default: None = it may be null."""
+    return field(default=default, metadata={"type": data_type, "comment": comment})
+
+
+def _count(comment: str) -> Any:
+    return _declare(LONG, comment, 0)
+
+
+def _numbers(comment: str) -> Any:
+    return _declare(INTS, comment, ())
+
+
+def _names(comment: str) -> Any:
+    return _declare(TEXTS, comment, ())
+
+
+def list_columns(row: type) -> tuple[pa.Field, ...]:
+    """List the columns that the fields of AffectedPartitions or ClusterFindings declare."""
+    return tuple(
+        column(one.name, one.metadata["type"], one.metadata["comment"], required=one.default is not None)
+        for one in fields(row)
+    )
+
+
 @dataclass(frozen=True)
 class AffectedPartitions:
     """The partitions with one issue; topics that are ignored or marked for deletion do not count."""
 
-    partitions: int = 0
-    topics: int = 0
-    topic_names: Sequence[str] = ()  # the first MAX_TOPICS, those with most of the partitions first
-    topic_partitions: Sequence[int] = ()  # how many each of them has
-    single_replica_partitions: int = 0  # those with replication factor 1
-    single_replica_topics: int = 0  # topics that have such partitions
-    single_replica_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of these first
-    on_down_brokers: int = 0  # those with a replica on a down broker, other than observers and replicas being added
-    min_factor: int = 0  # the lowest of the topics' highest replication factors, 0 = not known
-    min_factor_topics: int = 0  # topics that have it
-    min_factor_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of the partitions first
-    few_replicas: int = 0  # those with fewer replicas than min.insync.replicas: before Kafka 3.7 these are blocked
-    few_replica_topics: int = 0  # topics that have such partitions
-    few_replica_topic_names: Sequence[str] = ()  # the first MAX_COMMAND_TOPICS, those with most of these first
-    few_min_isr: int = 0  # the highest min.insync.replicas of these
-    few_factor: int = 0  # the lowest number of replicas of these
-    unreachable_min_isr: int = (
-        0  # those of these for which Kafka does not lower min.insync.replicas: waiting is in vain
-    )
-    on_failed_dirs: int = 0  # those with a replica in a failed log dir of a live broker
+    partitions: int = _count("how many there are")
+    topics: int = _count("topics that have them")
+    topic_names: Sequence[str] = _names(f"the first {MAX_TOPICS} topics, those with most of the partitions first")
+    topic_partitions: Sequence[int] = _numbers("how many each of topic_names has")
+    single_replica_partitions: int = _count("those with replication factor 1")
+    single_replica_topics: int = _count("topics that have such partitions")
+    single_replica_topic_names: Sequence[str] = _names(f"the first {MAX_COMMAND_TOPICS}, those with most first")
+    on_down_brokers: int = _count("those with a replica on a down broker, not an observer or one being added")
+    min_factor: int = _count("the lowest of the topics' highest replication factors; 0 = not known")
+    min_factor_topics: int = _count("topics that have it")
+    min_factor_topic_names: Sequence[str] = _names(f"the first {MAX_COMMAND_TOPICS}, those with most partitions first")
+    few_replicas: int = _count("those with fewer replicas than min.insync.replicas; Kafka before 3.7 blocks these")
+    few_replica_topics: int = _count("topics that have such partitions")
+    few_replica_topic_names: Sequence[str] = _names(f"the first {MAX_COMMAND_TOPICS}, those with most of these first")
+    few_min_isr: int = _count("the highest min.insync.replicas of these")
+    few_factor: int = _count("the lowest number of replicas of these")
+    unreachable_min_isr: int = _count("those of these for which Kafka does not lower min.insync.replicas")
+    on_failed_dirs: int = _count("those with a replica in a failed log dir of a live broker")
 
 
 NO_PARTITIONS = AffectedPartitions()
+_AFFECTED = list_columns(AffectedPartitions)
+_MEANING = "; ".join(f"{one.name}: {get_comment(one)}" for one in _AFFECTED)
+_STUCK = to_struct((TOPIC, PARTITION, column("replicas", INTS, "without those that are being added")))
+_EXTRA = pa.struct([("topic", TEXT), ("factor", LONG), ("partitions", LONG)])
 
 
 @dataclass(frozen=True)
 class ClusterFindings:
     """What is wrong with a cluster already, and what its sources lack. Lists of names may be shortened."""
 
-    issues: Mapping[str, AffectedPartitions] = field(default_factory=dict)  # by PartitionIssue
-    partitions: int = 0  # with known replicas
-    counted_partitions: int = 0  # of these, in topics that are neither ignored nor marked for deletion
-    racks: int = 0  # of live brokers
-    replication_factor: float | None = None  # median of partitions with several replicas
-    live_brokers: int = 0
-    down_brokers: Sequence[int] = ()
-    down_critical_brokers: Sequence[int] = ()  # min_isr_critical_brokers of partitions with a replica on a down broker
-    failed_log_dirs: Sequence[str] = ()  # of brokers that are not down, as in `/data1 of broker 1`
-    failed_dir_brokers: Sequence[int] = ()  # live ones with replicas in failed log dirs, those with most of them first
-    failed_dir_replicas: Sequence[int] = ()  # how many each of them has; of partitions that count
-    full_log_dirs: Sequence[str] = ()  # of brokers that are not down, as in `/data1 of broker 1 (99 %)`
-    lagging_partitions: int = 0  # online, with a replica out of sync on a live broker, which can catch up; that count
-    lagging_brokers: Sequence[int] = ()  # with such replicas, those with most of them first
-    lagging_broker_partitions: Sequence[int] = ()  # how many each of them has
-    bootstrap_server: str | None = None  # host:port of the first live broker
-    electable_partitions: int = 0  # whose preferred leader is in sync, but does not lead
-    elected_ratio: float | None = None  # leaders of the hottest broker over the mean, after an election of these
-    deleted_topics_offline_partitions: int = 0  # of topics that are marked for deletion
-    ignored_topics: int = 0  # by topics.ignored; not those that are marked for deletion
-    ignored_offline_partitions: int = 0  # of these
-    reassigned_partitions: int = 0  # replicas are being added or removed
-    stuck_partitions: int = 0  # of these, with a replica that is being added on a broker that is down
-    stuck_brokers: Sequence[int] = ()  # these brokers
-    stuck_reassignments: Sequence[
-        Mapping[str, Any]
-    ] = ()  # the first MAX_CANCELLED: topic, partition, replicas but these
-    extra_replica_partitions: int = 0  # with more replicas than the replication factor of their topic
-    extra_replica_topics: int = 0
-    # the first MAX_COMMAND_TOPICS of these: topic, factor, partitions; those with most of the partitions first
-    extra_replica_first_topics: Sequence[Mapping[str, Any]] = ()
-    quarantined_records: int = 0
-    unlisted_brokers: Sequence[int] = ()  # not in the broker list, so that records that name them are quarantined
-    unused_files: Sequence[str] = ()  # of which nothing is used
-    incomplete_topics: int = 0  # of which the sources do not show, or may not show, all partitions
-    incomplete_topic_names: Sequence[str] = ()
-    missing_partitions: int = 0  # that topics declare, but no source shows
-    unplaced_partitions: int = 0  # of which no source shows the replicas: no answer covers them
-    inferred_partitions: int = 0  # no source shows their leader or ISR: they count as healthy
-    unknown_version: AffectedPartitions = NO_PARTITIONS  # whether they are blocked depends on a version not shown
-    unknown_brokers: Sequence[int] = ()  # no source shows whether they are live
-    identity_conflicts: int = 0  # two ids of a topic, or two hosts of a broker
-    config_conflicts: int = 0  # two values of a config that decides which failures a topic survives
-    warnings: Sequence[str] = ()  # sentences without full stop: a failed command, a listing of selected partitions
+    issues: Mapping[str, AffectedPartitions] = field(  # by PartitionIssue
+        default_factory=dict,
+        metadata={
+            "type": pa.list_(pa.struct([("issue", TEXT), *to_struct(_AFFECTED)])),
+            "comment": f"the partitions that count with each issue ({', '.join(PartitionIssue)}). {_MEANING}",
+        },
+    )
+    partitions: int = _count("partitions with known replicas")
+    counted_partitions: int = _count("of these, in topics that are neither ignored nor marked for deletion")
+    racks: int = _count("racks of live brokers")
+    replication_factor: float | None = _declare(DOUBLE, "median of partitions with several replicas; null = none has")
+    live_brokers: int = _count("live brokers, and those of unknown state")
+    down_brokers: Sequence[int] = _numbers("ids of brokers that are down")
+    down_critical_brokers: Sequence[int] = _numbers(
+        "min_isr_critical_brokers of partitions that count with a replica on a down broker"
+    )
+    failed_log_dirs: Sequence[str] = _names("of brokers that are not down, as in `/data1 of broker 1`")
+    failed_dir_brokers: Sequence[int] = _numbers(
+        "live brokers with replicas in failed log dirs, those with most of them first"
+    )
+    failed_dir_replicas: Sequence[int] = _numbers(
+        "how many replicas of partitions that count each of failed_dir_brokers has there"
+    )
+    full_log_dirs: Sequence[str] = _names("of brokers that are not down, as in `/data1 of broker 1 (99 %)`")
+    lagging_partitions: int = _count(
+        "online partitions that count with a replica out of sync on a live broker, which can catch up"
+    )
+    lagging_brokers: Sequence[int] = _numbers("brokers with such replicas, those with most of them first")
+    lagging_broker_partitions: Sequence[int] = _numbers("how many each of lagging_brokers has")
+    bootstrap_server: str | None = _declare(TEXT, "host:port of the first live broker; null = not shown")
+    electable_partitions: int = _count("partitions whose preferred leader is in sync, but does not lead")
+    elected_ratio: float | None = _declare(
+        DOUBLE, "leaders of the hottest broker over the mean, after an election of these; null = there are none"
+    )
+    deleted_topics_offline_partitions: int = _count("offline partitions of topics that are marked for deletion")
+    ignored_topics: int = _count("topics that topics.ignored names, and that are not marked for deletion")
+    ignored_offline_partitions: int = _count("offline partitions of these")
+    reassigned_partitions: int = _count("partitions with replicas that are being added or removed")
+    stuck_partitions: int = _count(
+        "of these, those that count with a replica that is being added on a broker that is down"
+    )
+    stuck_brokers: Sequence[int] = _numbers("these brokers")
+    stuck_reassignments: Sequence[Mapping[str, Any]] = _declare(
+        pa.list_(_STUCK), f"the first {MAX_CANCELLED} of stuck_partitions, with the replicas that they have already", ()
+    )
+    extra_replica_partitions: int = _count(
+        "partitions that count with more replicas than the replication factor of their topic"
+    )
+    extra_replica_topics: int = _count("topics that have such partitions")
+    extra_replica_first_topics: Sequence[Mapping[str, Any]] = _declare(
+        pa.list_(_EXTRA), f"the first {MAX_COMMAND_TOPICS} of these, those with most of the partitions first", ()
+    )
+    quarantined_records: int = _count("rejected records")
+    unlisted_brokers: Sequence[int] = _numbers(
+        "brokers that the broker list lacks, so that records that name them are quarantined"
+    )
+    unused_files: Sequence[str] = _names("files of which nothing is used")
+    incomplete_topics: int = _count("topics of which the sources do not show, or may not show, all partitions")
+    incomplete_topic_names: Sequence[str] = _names(f"the first of these; in the table at most {MAX_NAMED}")
+    missing_partitions: int = _count("partitions that topics declare, but no source shows")
+    unplaced_partitions: int = _count("partitions of which no source shows the replicas: no answer covers them")
+    inferred_partitions: int = _count("partitions of which no source shows leader or ISR: they count as healthy")
+    unknown_version: AffectedPartitions = field(
+        default=NO_PARTITIONS,
+        metadata={
+            "type": to_struct(_AFFECTED),
+            "comment": "partitions that count and that Kafka blocks before 3.7, where no source shows the version: the "
+            "same fields, up to single_replica_partitions",
+        },
+    )
+    unknown_brokers: Sequence[int] = _numbers("brokers of which no source shows whether they are live")
+    identity_conflicts: int = _count("conflicts between two ids of a topic, or two hosts of a broker")
+    config_conflicts: int = _count("conflicts between configs that decide which failures a topic survives")
+    warnings: Sequence[str] = _names(
+        "sentences without full stop on what the sources lack: a failed command, a listing of selected partitions"
+    )
 
     @property
     def is_empty(self) -> bool:

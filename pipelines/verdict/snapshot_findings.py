@@ -1,13 +1,15 @@
-"""What is wrong with a snapshot's cluster already, and what its sources lack; the report finds it in SQL."""
+"""What is wrong with a snapshot's cluster already, and what its sources lack: of a snapshot, and a row of a table."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.merge.cluster_merge import UNLISTED
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.merge.live_brokers import (
     get_bootstrap_server,
@@ -16,14 +18,14 @@ from pipelines.ingest.merge.live_brokers import (
     get_unknown_brokers,
     is_version_known,
 )
-from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.ingest.snapshot_reader import ClusterTables
 from pipelines.ingest.sources import name_line
 from pipelines.verdict.cluster_evidence import (
     MAX_CANCELLED,
     MAX_COMMAND_TOPICS,
+    MAX_NAMED,
     MAX_TOPICS,
     NO_PARTITIONS,
-    UNLISTED_REGEX,
     AffectedPartitions,
     ClusterFindings,
     PartitionIssue,
@@ -35,7 +37,7 @@ from udfs.failures.kernels.election import Bools, Ids, Ints
 from udfs.failures.partition_health import find_expected
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
-_UNLISTED = re.compile(UNLISTED_REGEX)
+_UNLISTED = re.compile(f"([0-9]+) {UNLISTED}")  # in a reason of a quarantined record
 # Fields of conflicts between two clusters, rather than between two moments of one.
 IDENTITY_FIELDS = ("topic_id", "host")
 # Those of configs that decide which failures a topic survives.
@@ -76,11 +78,11 @@ class PartitionFlags(NamedTuple):
     effective_min_isr: Ids  # (p), as it counts
 
 
-def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) -> ClusterFindings:
+def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAULTS) -> ClusterFindings:
     """Return what limits the answers on a snapshot, and what is wrong with its cluster now."""
     topics = snapshot.topics
     partitions = add_health(snapshot.partitions, topics, snapshot.brokers, defaults)
-    incomplete = topics.filter(topics["incomplete"])["topic"].to_pylist()
+    incomplete = sorted(topics.filter(topics["incomplete"])["topic"].to_pylist())
     is_marked = to_flags(topics["marked_for_deletion"])
     is_ignored = ~(defaults.find_counted(topics) | is_marked)
     is_deleted, of_ignored = (
@@ -140,7 +142,7 @@ def find_findings(snapshot: Snapshot, defaults: TopicDefaults = KAFKA_DEFAULTS) 
         **_find_extra_replicas(counted, topics),
         quarantined_records=len(snapshot.quarantined),
         unlisted_brokers=_find_unlisted(snapshot.quarantined),
-        unused_files=tuple(file.name for file in snapshot.files if file.problem is not None),
+        unused_files=snapshot.unused_files,
         incomplete_topics=len(incomplete),
         incomplete_topic_names=tuple(incomplete),
         missing_partitions=pc.sum(pc.subtract(topics["partitions"], topics["listed_partitions"])).as_py() or 0,
@@ -260,19 +262,19 @@ def _rank_brokers(of_replicas: Ids) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(ids[order].tolist()), tuple(counts[order].tolist())
 
 
-def _list_log_dirs(snapshot: Snapshot) -> list[dict[str, Any]]:
+def _list_log_dirs(snapshot: ClusterTables) -> list[dict[str, Any]]:
     """List the log dirs of brokers that are not down, by broker and path."""
     down = set(get_down_brokers(snapshot.brokers).tolist())
     return [row for row in snapshot.log_dirs.to_pylist() if row["broker_id"] not in down]
 
 
-def _name_failed_dirs(snapshot: Snapshot) -> Iterator[str]:
+def _name_failed_dirs(snapshot: ClusterTables) -> Iterator[str]:
     for row in _list_log_dirs(snapshot):
         if row["log_dir_error"] is not None:
             yield f"{row['log_dir']} of broker {row['broker_id']}"
 
 
-def _name_full_dirs(snapshot: Snapshot) -> Iterator[str]:
+def _name_full_dirs(snapshot: ClusterTables) -> Iterator[str]:
     for row in _list_log_dirs(snapshot):
         total, usable = row["total_bytes"], row["usable_bytes"]
         if row["log_dir_error"] is None and total and usable is not None and is_full(total, usable):
@@ -303,11 +305,11 @@ def _elect_preferred(partitions: pa.Table, live_count: int) -> _PreferredElectio
     return _PreferredElection(int(changes.sum()), float(most * live_count / len(leaders)))
 
 
-def _count_conflicts(snapshot: Snapshot, fields: Sequence[str]) -> int:
+def _count_conflicts(snapshot: ClusterTables, fields: Sequence[str]) -> int:
     return int(to_flags(pc.is_in(snapshot.conflicts["field"], pa.array(fields))).sum())
 
 
-def list_warnings(snapshot: Snapshot) -> list[str]:
+def list_warnings(snapshot: ClusterTables) -> list[str]:
     """Return what the records of the sources warn of, with file and line."""
     order = [(name, "ascending") for name in ("source", "line_number", "warning")]
     rows = snapshot.warnings.sort_by(order).to_pylist()
@@ -356,3 +358,17 @@ def count_reassigned(partitions: pa.Table) -> int:
     """Count the partitions (schema INFERRED_PARTITIONS) with replicas that are being added or removed."""
     lengths = [to_lists(partitions[name]).lengths for name in ("adding_replicas", "removing_replicas")]
     return int(((lengths[0] > 0) | (lengths[1] > 0)).sum())
+
+
+def make_row(findings: ClusterFindings) -> dict[str, Any]:
+    """Return the row of gold.cluster_findings, without its key."""
+    row = asdict(findings)
+    row["issues"] = [{"issue": issue, **affected} for issue, affected in row["issues"].items()]
+    return row | {"incomplete_topic_names": findings.incomplete_topic_names[:MAX_NAMED]}
+
+
+def read_row(row: Mapping[str, Any]) -> ClusterFindings:
+    """Return the findings of a row that `make_row` made."""
+    known = dict(row)
+    issues = {one.pop("issue"): AffectedPartitions(**one) for one in map(dict, known.pop("issues"))}
+    return ClusterFindings(issues=issues, unknown_version=AffectedPartitions(**known.pop("unknown_version")), **known)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +15,10 @@ from pipelines.ingest.merge.entities import IGNORED
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
-from pipelines.report.figure_queries import FIGURES
-from pipelines.report.verdict_reader import build_findings
 from pipelines.stages import silver_stages
+from pipelines.stages.finding_stage import cluster_findings
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
-from pipelines.verdict.cluster_evidence import ClusterFindings
-from pipelines.verdict.snapshot_findings import find_findings
+from pipelines.verdict.snapshot_findings import find_findings, make_row
 from udfs.failures.replica_logs import list_replica_bytes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
@@ -155,7 +151,8 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         "source_summary": silver_stages.source_summary(merged, raw),
     }
     found = {name: by_cluster(frame) for name, frame in tables.items() if name != "source_summary"}
-    found |= {"summary": by_cluster(tables["source_summary"], by="source"), "findings": query_findings(tables)}
+    found |= {"summary": by_cluster(tables["source_summary"], by="source")}
+    findings = by_cluster(cluster_findings(merged, tables["source_summary"], IGNORING))
     for source in sources:
         cluster = source.cluster_id
         local = load_snapshot(source)
@@ -168,8 +165,8 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         assert_same(found["partitions"], cluster, partitions.to_pylist())
         assert_same(found["quarantine"], cluster, local.quarantined)
         assert_same(found["warnings"], cluster, local.warnings.drop_columns(["record_number"]).to_pylist())
-        queried = build_findings(found["findings"][cluster])
-        assert normalise(queried) == normalise(find_findings(local, IGNORING)), cluster
+        expected = json.loads(json.dumps(make_row(find_findings(local, IGNORING))))
+        assert findings[cluster] == [expected], cluster
         assert_same(found["conflicts"], cluster, local.conflicts.to_pylist())
         counted = sorted(count_records(local), key=lambda counts: counts.source)
         for summary, counts in zip(found["summary"].get(cluster, []), counted, strict=True):
@@ -183,22 +180,6 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
                 "ignored_reasons": counts.ignored_reasons,
             }
             assert counts.accepted + counts.quarantined + counts.ignored == counts.records
-
-
-def query_findings(tables: dict[str, DataFrame]) -> dict[str, list[dict]]:
-    """Run the query of the report's verdicts on these silver tables."""
-    (figure,) = (figure for figure in FIGURES if figure.name == "findings")
-    query = figure.sql.format(condition="snapshot_id = 's'")
-    for name, frame in tables.items():
-        frame.createOrReplaceTempView(f"findings_{name}")
-        query = query.replace(f"silver.{name}", f"findings_{name}")
-    return by_cluster(tables["brokers"].sparkSession.sql(query))
-
-
-def normalise(findings: ClusterFindings) -> dict[str, Any]:
-    """Lists instead of tuples, and no more names than the query gives."""
-    row: dict[str, Any] = json.loads(json.dumps(asdict(findings)))
-    return row | {name: sorted(row[name])[:6] for name in ("incomplete_topic_names", "warnings")}
 
 
 def assert_same(found: dict[str, list[dict]], cluster: str, local: list[dict]) -> None:

@@ -21,7 +21,7 @@ from udfs.plurals import count_of
 # The condition in SQL: a broker of unknown state counts as live.
 COUNTS_AS_LIVE = "live IS NOT FALSE"
 # Hosts that no printed command may name, as a shell could read more into them; fit for SQL.
-UNFIT_HOST_REGEX = "^$|^[._-]|[^A-Za-z0-9._-]"
+_UNFIT_HOST_REGEX = "^$|^[._-]|[^A-Za-z0-9._-]"
 
 _NO_PARTITIONS = PARTITIONS.empty_table()
 
@@ -107,10 +107,12 @@ def _list_brokers(partitions: pa.Table) -> npt.NDArray[np.int64]:
 def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Return (a cluster's brokers, schema BROKERS; conflicts: down brokers that lead partitions all the same).
 
-    Broker ids are unique in registrations (schema REGISTRATIONS) and in usage (schema USAGE).
+    Broker ids are unique in registrations (schema REGISTRATIONS). usage: of every shard (schema USAGE).
     """
     declared = {row["broker_id"]: row for row in registrations.to_pylist()}
-    used = {row["broker_id"]: row for row in usage.to_pylist()}
+    counts = [name for name in USAGE.names if name != "broker_id"]
+    summed = usage.group_by("broker_id").aggregate([(name, "sum") for name in counts])
+    used = {row["broker_id"]: row for row in summed.rename_columns(["broker_id", *counts]).to_pylist()}
     has_full_listing = any(row["from_full_listing"] for row in declared.values())
     # Its output is long: of one broker alone, people have cut off the others.
     has_api_versions = sum(bool(row["has_api_versions"]) for row in declared.values()) > 1
@@ -181,7 +183,7 @@ def get_live_brokers(brokers: pa.Table) -> npt.NDArray[np.int32]:
 def get_bootstrap_server(brokers: pa.Table) -> str | None:
     """Return host:port of the first broker (schema BROKERS) by id that is known to be live; None = not known."""
     brokers = brokers.filter(brokers["live"]).sort_by("broker_id")
-    fit = pc.invert(pc.match_substring_regex(brokers["host"], UNFIT_HOST_REGEX))
+    fit = pc.invert(pc.match_substring_regex(brokers["host"], _UNFIT_HOST_REGEX))
     named = brokers.filter(pc.and_(fit, pc.greater(brokers["port"], 0))).slice(length=1)
     return next((f"{broker['host']}:{broker['port']}" for broker in named.to_pylist()), None)
 

@@ -7,6 +7,8 @@ from chispa import assert_approx_df_equality, assert_df_equality
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
+from pipelines.verdict.snapshot_findings import make_row
 from tests.spark.stages.frames import (
     CLOSE_ROWS,
     SAME_ROWS,
@@ -25,6 +27,9 @@ def two_brokers(spark_application: SparkSession) -> Frames:
     spark = spark_application
     counts = "newly_offline_partitions newly_under_min_isr_partitions under_min_isr_partitions unclean_elections"
     failures = f"scheme scenario_kind scenario failed_brokers {counts}"
+    single = AffectedPartitions(1, 1, ["logs"], [1], 1, 1, ["logs"])
+    issues = {PartitionIssue.OFFLINE_IF_BROKER_FAILS: single}
+    findings = make_row(ClusterFindings(issues, partitions=2, counted_partitions=2, live_brokers=2))
     return {
         "gold.leader_hotspots": input_frame(
             spark,
@@ -38,30 +43,18 @@ def two_brokers(spark_application: SparkSession) -> Frames:
             failures,
             [("observed", "broker", "broker:1", [1], 1, 0, 0, 0), ("observed", "broker", "broker:2", [2], 0, 0, 0, 0)],
         ),
-        "silver.source_summary": input_frame(
-            spark, "silver.source_summary", "source format records", [("a.txt", "describe", 2)]
-        ),
-        **{
-            name: input_frame(spark, name, "", [])
-            for name in ("silver.quarantine", "silver.conflicts", "silver.warnings", "silver.log_dirs")
-        },
+        "gold.cluster_findings": input_frame(spark, "gold.cluster_findings", " ".join(findings), [findings.values()]),
         "silver.brokers": input_frame(
             spark, "silver.brokers", "broker_id live draining", [(1, True, False), (2, True, False)]
         ),
         "silver.topics": input_frame(
-            spark,
-            "silver.topics",
-            "topic marked_for_deletion ignored",
-            [("logs", False, False), ("orders", False, False)],
+            spark, "silver.topics", "topic marked_for_deletion", [("logs", False), ("orders", False)]
         ),
         "silver.partitions": input_frame(
             spark,
             "silver.partitions",
-            "topic partition leader replicas isr size_bytes bytes_in_per_s bytes_out_per_s online successor",
-            [
-                ("logs", 0, 1, [1], [1], 50, 30.0, 20.0, True, -1),
-                ("orders", 0, 1, [1, 2], [1, 2], 100, 10.0, 20.0, True, 2),
-            ],
+            "topic partition leader replicas isr size_bytes bytes_in_per_s bytes_out_per_s",
+            [("logs", 0, 1, [1], [1], 50, 30.0, 20.0), ("orders", 0, 1, [1, 2], [1, 2], 100, 10.0, 20.0)],
         ),
     }
 

@@ -370,3 +370,26 @@ def test_source_summary(spark: SparkSession, silver: Frames) -> None:
         expected_frame(spark, "silver.source_summary", "ignored_reasons", reasons),
         ignore_nullable=True,
     )
+
+
+@pytest.mark.stage("gold.cluster_findings")
+def test_findings(spark: SparkSession, silver: Frames) -> None:
+    """Broker 4 is down. Of the config min.insync.replicas=2 of orders, orders-1 and orders-2 fall short."""
+    summary = {"silver.source_summary": run_stage("silver.source_summary", silver)}
+    issues = F.expr("transform(issues, i -> concat_ws(' ', i.issue, i.partitions, i.topic_names))")
+    actual = run_stage("gold.cluster_findings", silver | summary).withColumn("unused_files", issues)
+    counts = "partitions live_brokers racks lagging_partitions quarantined_records missing_partitions"
+    columns = f"{counts} replication_factor down_brokers failed_log_dirs incomplete_topic_names unused_files"
+    expected_issues = [
+        "under_min_isr 2 orders",
+        "under_replicated 3 orders new",  # orders-1, orders-2, new-0
+        "offline_if_rack_fails 1 orders",  # orders-2
+        "offline_if_broker_fails 2 new orders",  # new-0 without broker 1, orders-1 without broker 2
+        "under_min_isr_if_broker_fails 1 orders",  # orders-0
+    ]
+    log_dirs, incomplete = ["/e of broker 1", "/e of broker 2"], ["gone", "orders", "solo"]
+    # Broker 2 lags with orders-2. Nothing shows orders-3, nor gone-0 beside its log.
+    expected = [(5, 3, 2, 1, 3, 2, 2.0, [4], log_dirs, incomplete, expected_issues)]
+    assert_df_equality(
+        select_columns(actual, columns), expected_frame(spark, "gold.cluster_findings", columns, expected), **SAME_ROWS
+    )

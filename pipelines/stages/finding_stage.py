@@ -1,0 +1,52 @@
+"""gold.cluster_findings: what is wrong with each cluster, and what its sources lack; one task judges one snapshot."""
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from pipelines.ingest.format_registry import UNUSED_FORMATS
+from pipelines.ingest.merge.inferred_state import infer_state
+from pipelines.ingest.merge.live_brokers import infer_brokers
+from pipelines.ingest.snapshot_reader import ClusterTables
+from pipelines.spark.entity_shards import unpack
+from pipelines.tables.gold_tables import CLUSTER_FINDINGS
+from pipelines.tables.table_contract import SNAPSHOT_KEY
+from pipelines.verdict.snapshot_findings import find_findings, make_row
+from udfs.arrow.column_declarations import schema_of
+from udfs.failures.topic_defaults import TopicDefaults
+
+_WHOLE = ("registrations", "usage", "topics", "log_dirs", "quarantine", "conflicts", "warnings")
+
+
+def _merge_shards(shards: pa.Table, sources: pa.Table) -> ClusterTables:
+    whole = {name: unpack(shards[name].to_pylist(), name) for name in _WHOLE}
+    brokers, conflicts = infer_brokers(whole["registrations"], whole["usage"])
+    # Shard by shard: the logs take most of the memory.
+    partitions = [
+        infer_state(unpack([packed.as_py()], "partitions"), brokers).drop_columns(["logs"])
+        for packed in shards["partitions"]
+    ]
+    forms = zip(*(sources[name].to_pylist() for name in ("source", "format")), strict=True)
+    return ClusterTables(
+        brokers=brokers,
+        topics=whole["topics"],
+        partitions=pa.concat_tables(partitions),
+        log_dirs=whole["log_dirs"],
+        quarantined=whole["quarantine"].to_pylist(),
+        conflicts=pa.concat_tables([whole["conflicts"], conflicts]),
+        warnings=whole["warnings"],
+        unused_files=tuple(sorted(name for name, form in forms if UNUSED_FORMATS.issuperset(form.split("+")))),
+    )
+
+
+def cluster_findings(entities: DataFrame, source_summary: DataFrame, defaults: TopicDefaults) -> DataFrame:
+    """Build gold.cluster_findings from all shards of each snapshot."""
+    schema = schema_of(CLUSTER_FINDINGS.columns)
+
+    def find(key: tuple[pa.Scalar, ...], shards: pa.Table, sources: pa.Table) -> pa.Table:
+        keys = dict(zip(SNAPSHOT_KEY, (part.as_py() for part in key), strict=True))
+        row = make_row(find_findings(_merge_shards(shards, sources), defaults))
+        return pa.Table.from_pylist([keys | row], schema)
+
+    packed = entities.select(*SNAPSHOT_KEY, *_WHOLE, "partitions").groupBy(*SNAPSHOT_KEY)
+    sources = source_summary.select(*SNAPSHOT_KEY, "source", "format").groupBy(*SNAPSHOT_KEY)
+    return packed.cogroup(sources).applyInArrow(find, CLUSTER_FINDINGS.schema)
