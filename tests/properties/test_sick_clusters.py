@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import pytest
 
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
@@ -59,6 +60,7 @@ def add_rates(model: ClusterModel, seed: int) -> ClusterModel:
     return replace(model, known=(True, True, True), **rates)
 
 
+@pytest.mark.slow
 def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler) -> None:
     harms: list[str] = []
     plans = infeasible = 0

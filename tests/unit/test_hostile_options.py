@@ -240,6 +240,7 @@ def list_spellings(value: str) -> Iterator[str]:
         yield os.path.realpath(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "parameter"), PARAMETERS, ids=[f"{c} {p.opts[0]}" for c, p in PARAMETERS])
 def test_hostile_values(command: str, parameter: Any, capsys: pytest.CaptureFixture[str]) -> None:
     name = parameter.opts[0]
@@ -265,6 +266,7 @@ READERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_hostile_files(reader: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     for content in sample_cases([*CONTENTS.values()], " ".join(reader)):
@@ -273,6 +275,7 @@ def test_hostile_files(reader: tuple[str, ...], capsys: pytest.CaptureFixture[st
         check([argument.format(file="odd") for argument in reader], ["odd"], capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plan.json", "reassignment.json", "election.json"])
 def test_hostile_plans(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     plan = f"checked {name}"

@@ -109,6 +109,7 @@ def clusters(draw: st.DrawFn) -> tuple[bool, set[int], list[Partition]]:
     return kraft, live, partitions
 
 
+@pytest.mark.slow
 @settings(max_examples=count_cases(200))
 @given(clusters(), st.integers(1, 6))
 def test_the_controller_simulation_elects_the_same_leaders(

@@ -107,6 +107,7 @@ def _line(draw: st.DrawFn) -> str:
     return line[:cut]
 
 
+@pytest.mark.slow
 @settings(max_examples=count_cases(400))
 @given(st.lists(_line(), max_size=8))
 def test_generated_lines(lines: list[str]) -> None:

@@ -24,6 +24,7 @@ def read_lists(model: ClusterModel, proposal: ProposedAssignment) -> list[list[i
     return [model.ids(proposal.replicas[begin:end]) for begin, end in ends]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True), min_size=1, max_size=12),
     st.sets(st.sampled_from([1, 2]), max_size=2),
