@@ -17,12 +17,16 @@ BEGAN := $(VENV)/.began
 SAMPLES := data_samples/kafka-4.1.1-kraft data_samples/kafka-2.8.2-zookeeper
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url
+# Tests start many processes: without compiled bytecode, as in images that set PYTHONDONTWRITEBYTECODE, each compiles it.
+PYTEST = $(BIN)/python -m compileall -q pipelines udfs && PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # The recipe of test must not contain $(MAKE), or `make -n test` would run it.
 LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 # Arguments for pytest: make test PYTEST_ARGS="-k placement"
 PYTEST_ARGS ?=
 # Processes that run test files in parallel. Each starts its own Spark: 2 GB, and at times 2 GB more.
 WORKERS ?= 2
+# One more for tests of Kafka clusters, which mostly wait: up to 2 GB. See make_scheduler in tests/shared_runs.py.
+ALL_WORKERS = $(shell expr $(WORKERS) + 1)
 # Random requests for the oracle, cases for the fuzzer: make oracle N=1000000
 N ?= $(if $(filter soak,$(MAKECMDGOALS)),200000,100000)
 # Total partitions of a fleet; the other sizes follow from it unless they are set.
@@ -42,17 +46,17 @@ run: check-machine $(READY) ## run the whole pipeline on data_samples/ into ./wa
 	@$(BIN)/kafka-placement run $(SAMPLES)
 
 # Lint uses one core; the other compiles the kernels that setup has not compiled.
-test: check-machine $(READY) ## run lint, type checks and every test, with a tenth of the random sequences
+test: check-machine $(READY) ## run lint, type checks and every test, with a part of the random cases
 	@began=$$SECONDS; $(BIN)/python -m pipelines.setup.kernel_compilation & \
 	  $(LINT) || { kill $$!; exit 1; }; wait $$! || exit 1; ended=0; \
-	  $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS) || ended=$$?; \
+	  { $(PYTEST) -n $(ALL_WORKERS) --dist loadfile $(PYTEST_ARGS); } || ended=$$?; \
 	  echo "make test took $$((SECONDS - began)) s, lint included."; exit $$ended
 
-test-soak: check-machine $(READY) ## run every test with all random sequences
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --soak $(PYTEST_ARGS)
+test-soak: check-machine $(READY) ## run every test with all random cases
+	$(PYTEST) -n $(ALL_WORKERS) --dist loadfile --soak $(PYTEST_ARGS)
 
 test-fast: check-machine $(READY) ## run the fast tests, without Spark
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
+	$(PYTEST) -n $(WORKERS) --dist loadfile -m "not slow and not spark and not e2e" $(PYTEST_ARGS)
 
 soak: check-machine $(READY) ## fuzz the reading of sources with N damaged samples (SEED: the same ones again); failures go to /tmp
 	$(BIN)/python -m tests.fuzz $(N) --jobs $(WORKERS) $(if $(SEED),--seed $(SEED))

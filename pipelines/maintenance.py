@@ -20,7 +20,7 @@ from pipelines.tables.ops_tables import RUNS
 from pipelines.warehouse_urls import redact_urls
 
 LAST_STAGE = "gold.scheme_comparison"  # a run that finished it has seen the cluster, as in insights.snapshots
-RETENTION = "retention"  # the stage of ops.runs that tells of a deletion
+RETENTION = "retention"  # the stage of ops.runs that records a deletion
 # Rows that stay: what growth needs, and what people have done. ops.runs loses those of stages.
 _LASTING = ("gold.load_totals", "ops.alerts", "gold.plan_executions", RUNS.name)
 _RUNS_BETWEEN = 8
@@ -77,7 +77,7 @@ def is_due(store: Store) -> bool:
 
 
 def maintain_tables(store: Store, settings: Settings, now: datetime) -> MaintenanceResult:
-    """Delete what no longer stays, and write tables of many files to few; each step may be repeated if it is killed."""
+    """Delete what no longer stays, and write tables of many files to few; each step may be repeated after a crash."""
     deleted = _delete_expired(store, settings, now)
     names = [name for name in (*TABLES, *(view.name for view in VIEWS)) if store.exists(name)]
     compacted, removed = [], 0
@@ -105,7 +105,7 @@ def _delete_expired(store: Store, settings: Settings, now: datetime) -> list[Del
     for name in names:
         counts.update(_count_rows(store.read_columns(name, ("cluster_id", "snapshot_id"), keys)))
     _record(store, settings, [one for one in seen if one.key in expired], counts, now)
-    # First the snapshots disappear, then their rows: nobody sees half a snapshot.
+    # First the snapshots disappear, then their rows, so that no reader sees half a snapshot.
     store.delete(RUNS.name, keys, f"stage <> '{RETENTION}'")
     for name in sorted(names, key=lambda name: name == _LAST_DELETED):
         store.delete(name, keys)

@@ -28,7 +28,7 @@ class SeenSnapshot(NamedTuple):
 def choose_expired(seen: Iterable[SeenSnapshot], settings: RetentionSettings) -> set[SnapshotKey]:
     """Choose the snapshots that no longer stay.
 
-    Ages count back from the time at which a cluster was seen last, so that one that nobody reads any more stays as it
+    Ages count back from the time at which a cluster was seen last, so that one that is no longer read stays as it
     is. A snapshot that was seen several times stays as long as one of these times does.
     """
     by_cluster: dict[str, list[SeenSnapshot]] = {}

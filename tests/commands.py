@@ -11,6 +11,8 @@ from pipelines.cli import main
 
 # Few placements, for tests of something else.
 FEW_SEEDS = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=10", "--set", "failures.random_sets=10")
+# And neither other schemes nor plans, for tests of findings.
+FINDINGS_ONLY = (*FEW_SEEDS, "--set", "run.schemes=observed", "--set", "plans.goals=leaders")
 # Options of a run that only fills its last table.
 LAST_STAGE = ("--from", "gold.scheme_comparison", "--to", "gold.scheme_comparison")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from tests.seed_sampler import SeedSampler
+from tests.seed_sampler import SEED, SOAK, SeedSampler, count_cases
 from tests.shared_runs import SampleRun, SharedFolder, SmallRun, make_scheduler
 
 if TYPE_CHECKING:
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent.parent
-SEED = "TEST_SEED"
-
-# No deadline: a first call may compile a kernel. In CI, hypothesis tries the same cases in every run.
-settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
-settings.load_profile("project")
 
 # Two shuffle partitions, so that a missing ORDER BY shows; the serial collector and little memory, because two workers
 # may run in parallel. The settings of conf/spark.toml for small sources apply too.
@@ -38,19 +33,26 @@ TEST_SETTINGS = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of `make test-soak`."""
-    parser.addoption("--soak", action="store_true", help="run every random sequence, not a tenth of them")
+    parser.addoption("--soak", action="store_true", help="run every random case, not a part of them")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed of this run, which the workers inherit."""
+    """Choose the seed of this run and how many cases it tries, which the workers inherit."""
     os.environ.setdefault(SEED, str(random.randrange(1, 1_000_000)))
+    if config.getoption("soak"):
+        os.environ[SOAK] = "1"
+    # No deadline: a first call may compile a kernel. In CI, hypothesis tries the same cases in every run.
+    settings.register_profile(
+        "project", deadline=None, derandomize="CI" in os.environ, max_examples=count_cases(settings().max_examples)
+    )
+    settings.load_profile("project")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Report which random sequences this run tries."""
     if config.getoption("soak"):
-        return "random sequences: all (--soak)"
-    return f"random sequences: a tenth, {SEED}={os.environ[SEED]} (set it to try the same ones again)"
+        return "random cases: all (--soak)"
+    return f"random cases: a part of them, {SEED}={os.environ[SEED]} (set it to try the same ones again)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -68,7 +70,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture
 def seed_sampler(request: pytest.FixtureRequest) -> SeedSampler:
-    """Seeds of random sequences: a tenth of them, others in every run; all of them in `make test-soak`."""
+    """Seeds of random sequences: a part of them, others in every run; all of them in `make test-soak`."""
     sampler = SeedSampler(int(os.environ[SEED]), all_seeds=request.config.getoption("soak"))
     print(sampler)  # pytest shows it if the test fails
     return sampler

@@ -1,10 +1,26 @@
-"""Seeds of random sequences: a tenth of them in every run, all of them in `make test-soak`."""
+"""Random cases: a part of them in every run, others each time; all of them in `make test-soak`."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
 
-FRACTION = 10
+SEED, SOAK = "TEST_SEED", "TEST_SOAK"  # variables of the environment, which the workers inherit
+# One of so many random cases is tried: more of those that find more faults or take less time.
+THIRTIETH, TENTH, THIRD = 30, 10, 3
+T = TypeVar("T")
+
+
+def count_cases(cases: int) -> int:
+    """Return how many of the cases of a test run: a third of them, or all in `make test-soak`."""
+    return cases if os.environ.get(SOAK) else -(-cases // THIRD)
+
+
+def sample_cases(cases: list[T], test: str) -> list[T]:
+    """Return a third of some cases, others for each test and in every run; all of them in `make test-soak`."""
+    return Random(f"{os.environ[SEED]} {test}").sample(cases, count_cases(len(cases)))
 
 
 @dataclass(frozen=True)
@@ -19,14 +35,10 @@ class SeedSampler:
     first: int
     all_seeds: bool
 
-    def size(self, sequences: int) -> int:
-        """Return how many of some sequences are tried."""
-        return sequences if self.all_seeds else max(sequences // FRACTION, 1)
-
-    def seeds(self, sequences: int) -> range:
-        """Return the seeds of sequences: 0, 1, ... if all are tried, otherwise others in every run."""
+    def seeds(self, sequences: int, fraction: int = THIRTIETH) -> range:
+        """Return the seeds of sequences: 0, 1, ... if all are tried, else one of `fraction`, others in each run."""
         first = 0 if self.all_seeds else 1_000_000 * self.first
-        return range(first, first + self.size(sequences))
+        return range(first, first + (sequences if self.all_seeds else max(sequences // fraction, 1)))
 
     def __str__(self) -> str:
         option = "--soak" if self.all_seeds else f"TEST_SEED={self.first}"

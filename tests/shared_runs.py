@@ -6,7 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,6 +151,7 @@ TOGETHER = ("tests/docs/",)
 FIRST = (
     "tests/docs/",
     "tests/e2e/test_run.py",
+    "tests/where_it_runs/test_standalone_cluster.py",
     "tests/e2e/",
     "tests/where_it_runs/",
     "tests/live/",
@@ -160,6 +161,11 @@ FIRST = (
     "tests/unit/planning/test_plan_command.py",
     "tests/unit/planning/",
 )
+# Tests of Kafka clusters mostly wait: the last of three or more workers runs them beside the others, these first. It
+# starts no Spark, and afterwards takes tests of the folders WITHOUT_SPARK.
+LIVE = ("tests/live/test_applying.py", "tests/live/test_predictions.py", "tests/live/test_loads.py", "tests/live/")
+LIVE_WITH_SPARK = ("tests/live/test_reading.py",)
+WITHOUT_SPARK = ("tests/unit/", "tests/fuzz/", "tests/properties/")
 
 
 def find_scope(nodeid: str) -> str:
@@ -168,9 +174,30 @@ def find_scope(nodeid: str) -> str:
     return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
-def rank_scope(scope: str) -> int:
+def rank_scope(scope: str, first: Sequence[str] = FIRST) -> int:
     """Return the place of a scope in the order of starts."""
-    return next((i for i, prefix in enumerate(FIRST) if scope.startswith(prefix)), len(FIRST))
+    return next((i for i, prefix in enumerate(first) if scope.startswith(prefix)), len(first))
+
+
+def choose_scope(scopes: Iterable[str], runs_live: bool | None) -> str | None:
+    """Choose the scope that a worker runs next.
+
+    Args:
+        scopes: Those that no worker has begun.
+        runs_live: Whether this worker is the one for tests of Kafka clusters; None if there is no such worker.
+
+    Returns:
+        The scope, or None if there is none for this worker.
+    """
+
+    def is_live(scope: str) -> bool:
+        return scope.startswith(LIVE) and scope not in LIVE_WITH_SPARK
+
+    if runs_live:
+        own = [scope for scope in scopes if is_live(scope) or scope.startswith(WITHOUT_SPARK)]
+        return min(own, key=lambda scope: rank_scope(scope, LIVE), default=None)
+    # The other workers help with those tests once nothing else is left.
+    return min(scopes, key=lambda scope: (runs_live is False and is_live(scope), rank_scope(scope)), default=None)
 
 
 def make_scheduler(config: pytest.Config, log: Any) -> Any:
@@ -184,7 +211,13 @@ def make_scheduler(config: pytest.Config, log: Any) -> Any:
             return find_scope(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
-            self.workqueue.move_to_end(min(self.workqueue, key=rank_scope), last=False)
+            workers = len(config.option.tx)
+            runs_live = node.gateway.id == f"gw{workers - 1}" if workers > 2 else None
+            scope = choose_scope(self.workqueue, runs_live)
+            if scope is None:
+                node.shutdown()
+                return
+            self.workqueue.move_to_end(scope, last=False)
             super()._assign_work_unit(node)
 
     return ScopeScheduling(config, log)

@@ -128,7 +128,7 @@ class Commit(NamedTuple):
 
     @classmethod
     def parse(cls, operation: str | None, parameters: Mapping[str, Any] | None, metadata: str | None) -> Self:
-        """Make a commit of what the history of a table tells."""
+        """Make a commit of what the history of a table shows."""
         return cls(operation or "", str((parameters or {}).get("mode", "")), metadata or "")
 
 

@@ -218,16 +218,16 @@ class Store(ViewTables):
         if not self._has_delta_rs:
             return self._open(name)
         table, location = TABLES[name], Path(self.location(name))
-        wanted = list(columns or table.column_names)
-        if self._is_small and (rows := self.read_arrow(name, snapshots, wanted, _MANY_ROWS)) is not None:
-            return copy_table(self.spark, rows, StructType([field for field in table.schema if field.name in wanted]))
+        selected = list(columns or table.column_names)
+        if self._is_small and (rows := self.read_arrow(name, snapshots, selected, _MANY_ROWS)) is not None:
+            return copy_table(self.spark, rows, StructType([field for field in table.schema if field.name in selected]))
         files = delta_rs.list_files(location, snapshots)
         if files is None:
             return self._open(name)
         if not files:
             return create_frame(self.spark, [], table.schema)
         reader = self.spark.read.schema(table.schema).option("basePath", str(location))
-        return reader.parquet(*files).select(*wanted)
+        return reader.parquet(*files).select(*selected)
 
     def _find_written(self, name: str) -> _Written | None:
         """Return what this process has written to a table, unless another commit came after it."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.contracts.source_trees import parse_tree
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,8 +54,9 @@ def list_modules(place: str) -> list[Path]:
     return [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
 
 
+@cache
 def list_imports(file: Path, top_level_only: bool = False) -> set[str]:
-    tree = ast.parse(file.read_text())
+    tree = parse_tree(file)
     nodes = tree.body if top_level_only else ast.walk(tree)
     names: set[str] = set()
     for node in nodes:
@@ -90,7 +94,7 @@ def test_only_the_session_module_reaches_into_the_jvm() -> None:
         f"{file.relative_to(ROOT)}: {name}"
         for file in files
         if file != ROOT / "pipelines" / "spark" / "session.py"
-        for name in sorted(set(list_names(ast.parse(file.read_text(encoding="utf-8")))) & NOT_IN_CONNECT)
+        for name in sorted(set(list_names(parse_tree(file))) & NOT_IN_CONNECT)
     ]
     assert hits == []
 

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.contracts.source_trees import parse_tree
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted(file for package in ("pipelines", "udfs") for file in (ROOT / package).rglob("*.py"))
 MAX_LINES = 400
@@ -16,7 +18,7 @@ MAX_PARAMETERS = 8
 def list_classes() -> Iterator[tuple[str, str]]:
     """Name and file of every class."""
     for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse_tree(file)):
             if isinstance(node, ast.ClassDef):
                 yield node.name, str(file.relative_to(ROOT))
 
@@ -24,7 +26,7 @@ def list_classes() -> Iterator[tuple[str, str]]:
 def list_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
     """Place and definition of every function."""
     for file in FILES:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse_tree(file)):
             if isinstance(node, ast.FunctionDef):
                 yield f"{file.relative_to(ROOT)}:{node.lineno}: {node.name}", node
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.cli import main
-from tests.commands import FEW_SEEDS
+from tests.commands import FINDINGS_ONLY
 from tests.docs.pages import ROOT, Command, blocks, commands
 
 PAGE = ROOT / "docs" / "alerts.md"
@@ -29,7 +29,7 @@ def run(command: Command) -> str:
         return subprocess.run(text, shell=True, capture_output=True, text=True, check=True).stdout
     words = Command(text).words
     with StringIO() as out, redirect_stdout(out), redirect_stderr(out):
-        code = main([*words[1:], *FEW_SEEDS])
+        code = main([*words[1:], *FINDINGS_ONLY])
         assert is_followed
         return f"{out.getvalue()}{code}\n"
 

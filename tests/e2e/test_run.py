@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from pipelines.tables import RUN_TABLES
-from tests.commands import call
+from tests.commands import FEW_SEEDS, call
 from tests.e2e.tables import REPEATABLE_TABLES, read_sorted
 from tests.report.seen import counted, opened, unfold
 from tests.shared_runs import COMMAND, SampleRun, SmallRun
@@ -47,7 +47,7 @@ def twice(
     folder = tmp_path_factory.mktemp("twice")
     shutil.copytree(warehouse, folder / "warehouse")
     later = SAMPLES / "captures" / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt"
-    output = call("run", f"kraft={later}", "--warehouse", str(folder / "warehouse"))
+    output = call("run", f"kraft={later}", "--warehouse", str(folder / "warehouse"), *FEW_SEEDS)
     assert output.stderr == ""
     return folder / "warehouse"
 
@@ -216,7 +216,7 @@ PRINTED_ONCE = {
 
 
 # This one runs as a process, as a person runs it; the others run in the Spark of the tests.
-OWN_PROCESS = "review_a_plan"
+OWN_PROCESS = "compare_schemes"
 
 
 @pytest.mark.usefixtures("spark")

@@ -41,6 +41,7 @@ def case_of(data: bytes, name: str = "x.txt") -> FuzzCase:
     return FuzzCase((InputFile(name, data),), is_folder=False)
 
 
+@pytest.mark.slow
 def test_no_sample_breaks_a_rule(tmp_path: Path) -> None:
     for sample in load_samples():
         result = run_case(case_of(sample.raw[:20_000], sample.name), tmp_path / "case", max_seconds=60)

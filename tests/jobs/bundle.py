@@ -15,10 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from databricks.sdk.service import compute, jobs
 from ruamel.yaml import YAML
 
-_SDK = {"compute": compute, "jobs": jobs}
 # Keys of a bundle outside its jobs, from its reference: those that are used here.
 TOP_KEYS = {"bundle", "include", "sync", "artifacts", "variables", "resources", "targets"}
 SECTION_KEYS = {
@@ -94,7 +92,9 @@ def check_job(name: str, job: Mapping[str, Any]) -> None:
     Raises:
         InvalidBundle: If a key, a value or its type is unknown, or a required key is missing.
     """
-    check_value({key: value for key, value in job.items() if key not in ONLY_IN_BUNDLES}, jobs.JobSettings, name)
+    from databricks.sdk.service.jobs import JobSettings  # takes seconds, and every worker imports this module
+
+    check_value({key: value for key, value in job.items() if key not in ONLY_IN_BUNDLES}, JobSettings, name)
 
 
 def check_value(value: Any, expected_type: Any, place: str) -> None:
@@ -129,8 +129,10 @@ def check_value(value: Any, expected_type: Any, place: str) -> None:
 def _check_fields(value: Any, expected_type: Any, place: str) -> None:
     if not isinstance(value, dict):
         raise InvalidBundle(f"{place}: {value!r} is no mapping")
+    from databricks.sdk.service import compute, jobs
+
     module = vars(__import__(expected_type.__module__, fromlist=["_"]))
-    hints = typing.get_type_hints(expected_type, globalns=dict(module), localns=_SDK)
+    hints = typing.get_type_hints(expected_type, globalns=dict(module), localns={"compute": compute, "jobs": jobs})
     for key, part in value.items():
         if key not in hints:
             raise InvalidBundle(f"{place}: there is no {key}; there are {', '.join(sorted(hints))}")

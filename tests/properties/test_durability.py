@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seed_sampler import count_cases
 from udfs.durability.kernels.loss_probability import (
     EXACT,
     MONTE_CARLO,
@@ -37,7 +38,7 @@ def flat(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.append(0, np.cumsum([len(row) for row in rows])).astype(np.int64), broker
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_cases(150), deadline=None)
 @given(placements())
 def test_probabilities_are_those_of_enumeration(placed: tuple[int, list[list[int]]]) -> None:
     n, rows = placed

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seed_sampler import count_cases
 from udfs.failures.kernels.broker_sums import BrokerCounts, count_brokers
 from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.kernels.failure_totals import (
@@ -144,7 +145,7 @@ def failure_sums(n: int, partitions: int, pairs: bool) -> FailureSums:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=count_cases(300))
 @given(clusters())
 def test_all_single_failures_and_all_pairs(cluster: tuple[int, list[Partition]]) -> None:
     n, rows = cluster
@@ -178,7 +179,7 @@ def test_all_single_failures_and_all_pairs(cluster: tuple[int, list[Partition]])
         assert pairs.worst_broker[i] == (worst[0] if worst else -1)
 
 
-@settings(max_examples=200)
+@settings(max_examples=count_cases(200))
 @given(clusters(), st.lists(st.sets(st.integers(0, 5)), min_size=1, max_size=4))
 def test_sets_of_brokers(cluster: tuple[int, list[Partition]], sets: list[set[int]]) -> None:
     n, rows = cluster
@@ -198,7 +199,7 @@ def test_sets_of_brokers(cluster: tuple[int, list[Partition]], sets: list[set[in
         assert after.tolist() == load
 
 
-@settings(max_examples=300)
+@settings(max_examples=count_cases(300))
 @given(clusters())
 def test_a_rolling_restart(cluster: tuple[int, list[Partition]]) -> None:
     n, rows = cluster

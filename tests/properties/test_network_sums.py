@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.test_failure_sums import Partition, clusters, elect, partition_group
+from tests.seed_sampler import count_cases
 from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.network.client_zones import NetworkAssumptions, locate_clients, name_zones
@@ -78,7 +79,7 @@ def as_counters(traffic: NetworkSums, state: int, zones: list[str | None]) -> tu
     return brokers, between
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=count_cases(150), deadline=None)
 @given(placed_clusters())
 def test_traffic_is_that_of_each_partition(case: tuple[Any, ...]) -> None:
     n, rows, racks, fetching, consumers, custom = case
@@ -100,7 +101,7 @@ def test_traffic_is_that_of_each_partition(case: tuple[Any, ...]) -> None:
             assert found == pytest.approx({key: value for key, value in wanted.items() if value})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=count_cases(50), deadline=None)
 @given(placed_clusters())
 def test_zones_carry_what_brokers_carry(case: tuple[Any, ...]) -> None:
     n, rows, racks, fetching, consumers, custom = case

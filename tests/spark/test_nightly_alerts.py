@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.commands import FEW_SEEDS, call
+from tests.commands import FINDINGS_ONLY, call
 
 ROW = "\tTopic: {}\tPartition: {}\tLeader: {}\tReplicas: {}\tIsr: {}\n"
 BROKERS = "broker_id,host,rack\n1,a,x\n2,b,y\n3,c,x\n"
@@ -24,7 +24,7 @@ def describe(*rows: tuple[str, int, int, str, str]) -> str:
 def test_what_is_new_fires_once(spark: SparkSession, tmp_path: Path) -> None:
     source, files = tmp_path / "prod.txt", (tmp_path / "a.prom", tmp_path / "a.json")
     outputs = [f"alerts.{name}_file={file}" for name, file in zip(("prometheus", "json"), files, strict=True)]
-    arguments = ["run", str(source), *FEW_SEEDS, "--no-report", "--warehouse", str(tmp_path / "warehouse")]
+    arguments = ["run", str(source), *FINDINGS_ONLY, "--no-report", "--warehouse", str(tmp_path / "warehouse")]
     arguments += [part for output in outputs for part in ("--set", output)]
 
     def run(text: str, code: int, *more: str) -> list[str]:
@@ -54,7 +54,7 @@ def test_what_is_new_fires_once(spark: SparkSession, tmp_path: Path) -> None:
 def test_alerts_that_are_not_delivered_are_sent_again(spark: SparkSession, tmp_path: Path) -> None:
     source = tmp_path / "prod.txt"
     source.write_text(describe(*HEALTHY, *SINGLE))
-    arguments = ["run", str(source), *FEW_SEEDS, "--no-report", "--warehouse", str(tmp_path / "warehouse")]
+    arguments = ["run", str(source), *FINDINGS_ONLY, "--no-report", "--warehouse", str(tmp_path / "warehouse")]
     hook = ["--set", "alerts.webhook=http://127.0.0.1:1/services/SECRET"]
     for _ in range(2):
         output = call(*arguments, *hook, code=4)

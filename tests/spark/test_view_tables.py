@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import count
@@ -14,28 +15,20 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.config.settings import load_settings
-from pipelines.ingest.sources import find_source
-from pipelines.runner import Progress, Run, make_context
+from pipelines.runner import Run
 from pipelines.spark import delta_rs, view_tables
 from pipelines.spark.arrow_frames import copy_table
 from pipelines.spark.store import Store
-from pipelines.spark.views import SNAPSHOTS, VIEWS, find_dependencies
+from pipelines.spark.views import SNAPSHOTS, VIEWS
 from pipelines.tables import TABLES
-from tests.spark.test_views import AFTER, BEFORE
+from tests.shared_runs import SharedFolder
+from tests.spark.two_days import BEFORE, create_warehouse, make_run, run_day
 from tests.steps import list_steps_to
 
 AGAIN, LAST = datetime(2026, 11, 30, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
 _NAMES = [view.name for view in VIEWS]
 _DOWN = BEFORE.replace("Leader: 2\tReplicas: 2,3\tIsr: 2,3", "Leader: 3\tReplicas: 2,3\tIsr: 3")
-_DAYS = (BEFORE, AFTER, _DOWN.replace("Isr: 1,2", "Isr: 1"))  # broker 2 fails
-
-
-def make_run(store: Store, day: int, at: datetime) -> Run:
-    """Make a run over the source of a day."""
-    options = [f"store.warehouse={store.warehouse}", "failures.seeds=1", "hotspots.seeds=20"]
-    source = find_source(f"prod={Path(store.warehouse).parent}/day-{day}.txt")
-    return Run(store.spark, store, make_context([source], load_settings(options, environ={}), at), Progress())
+_LAST_DAY = 3
 
 
 def see_again(run: Run, at: datetime) -> None:
@@ -45,16 +38,22 @@ def see_again(run: Run, at: datetime) -> None:
 
 
 @pytest.fixture(scope="module")
-def last_run(tmp_path_factory: pytest.TempPathFactory, spark_application: SparkSession) -> tuple[Store, Run]:
+def last_run(
+    tmp_path_factory: pytest.TempPathFactory, shared_folder: SharedFolder, spark_application: SparkSession
+) -> tuple[Store, Run]:
     """A cluster seen three times, without tables of views; and its last run."""
-    folder = tmp_path_factory.mktemp("view_tables")
+    folder = tmp_path_factory.mktemp("view_tables") / "days"
+    shutil.copytree(create_warehouse(shared_folder, spark_application), folder)
+    shutil.rmtree(folder / "tables" / "insights", ignore_errors=True)
     store = Store(spark_application, f"{folder}/tables")
-    for day, text in enumerate(_DAYS, 1):
-        (folder / f"day-{day}.txt").write_text(text)
-        at = datetime(2026, 11, 20 + day, tzinfo=UTC)
-        run = make_run(store, day, at)
-        run.go(list_steps_to(find_dependencies(_NAMES)[0]), clock=lambda at=at: at)
-    return store, run
+    return store, run_day(store, _LAST_DAY, _DOWN.replace("Isr: 1,2", "Isr: 1"))  # broker 2 fails
+
+
+@pytest.fixture(scope="module")
+def expected(last_run: tuple[Store, Run]) -> dict[str, pa.Table]:
+    """The rows of each view."""
+    run_sql = last_run[0].prepare_sql(_NAMES)
+    return {name: run_sql(f"SELECT * FROM {name}").toArrow() for name in _NAMES}
 
 
 @pytest.fixture
@@ -77,17 +76,17 @@ def list_written(store: Store, before: dict[str, int]) -> set[str]:
 
 
 @pytest.mark.parametrize("max_rows", [200_000, 0], ids=["copied", "by executors"])
-def test_a_table_has_the_rows_of_its_view(store: Store, monkeypatch: pytest.MonkeyPatch, max_rows: int) -> None:
+def test_a_table_has_the_rows_of_its_view(
+    store: Store, expected: dict[str, pa.Table], monkeypatch: pytest.MonkeyPatch, max_rows: int
+) -> None:
     monkeypatch.setattr(view_tables, "_MAX_COPIED_ROWS", max_rows)
     monkeypatch.setattr(view_tables, "_describe_inputs", lambda *_: f"at most {max_rows} rows")
     store.publish_views()
-    run_sql = store.prepare_sql(_NAMES)
     for name in _NAMES:
-        expected = run_sql(f"SELECT * FROM {name}").toArrow()
         table = open_table(store, name)
         rows = table.to_pyarrow_table()
-        assert rows.schema.names == expected.schema.names
-        assert sorted(map(str, rows.to_pylist())) == sorted(map(str, expected.to_pylist())), name
+        assert rows.schema.names == expected[name].schema.names
+        assert sorted(map(str, rows.to_pylist())) == sorted(map(str, expected[name].to_pylist())), name
         engine = str(table.history(1)[0]["engineInfo"])
         assert engine.startswith("Apache-Spark" if not max_rows else "delta-rs"), name
 
@@ -107,7 +106,7 @@ def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, R
     store.replace(TABLES["gold.plans"], store.read("gold.plans", run.snapshots), run.snapshots)
     assert list_written(store, before) == {"insights.plan_metrics", "insights.cross_zone_traffic"}
     before = list_versions(store)
-    see_again(make_run(store, len(_DAYS), AGAIN), AGAIN)  # only times change
+    see_again(make_run(store, _LAST_DAY, AGAIN), AGAIN)  # only times change
     assert list_written(store, before) == {
         SNAPSHOTS,
         *(f"insights.{name}" for name in ("metric_history", "topic_changes", "topic_health_history")),
@@ -132,6 +131,7 @@ def test_old_files_of_a_table_are_removed(
     )
     numbers: Iterator[int] = count()
     monkeypatch.setattr(view_tables, "_describe_inputs", lambda *_: json.dumps(next(numbers)))
+    monkeypatch.setattr(view_tables, "_VACUUM_INTERVAL", 4)
     views = [view for view in VIEWS if view.name in (SNAPSHOTS, name)]
     kept = 0
     for _ in range(view_tables._VACUUM_INTERVAL):

@@ -11,63 +11,22 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
 from pipelines.cli.run_summary import describe_older_snapshots
-from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
-from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, find_source
+from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
 from pipelines.report.html_page import write_report
-from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies, use_temporary_names
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.failure_answers import assess_failure
-from tests.steps import list_steps_to
+from tests.shared_runs import SharedFolder
+from tests.spark.two_days import create_warehouse
 from udfs.arrow.column_declarations import get_comment
-
-BEFORE = """\
-Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: min.insync.replicas=1
-\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
-\tTopic: orders\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3
-\tTopic: orders\tPartition: 2\tLeader: 3\tReplicas: 3,1\tIsr: 3,1
-Topic: lonely\tTopicId: BBBBBBBBBBBBBBBBBBBBBB\tPartitionCount: 2\tReplicationFactor: 1\tConfigs:
-\tTopic: lonely\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1
-\tTopic: lonely\tPartition: 1\tLeader: 1\tReplicas: 1\tIsr: 1
-"""
-_NEW = (
-    ("eligible", "C", "min.insync.replicas=2", "Replicas: 2,1\tIsr: 2\tElr: 1\tLastKnownElr:"),
-    ("rough", "D", "unclean.leader.election.enable=true", "Replicas: 2,3\tIsr: 2"),
-)
-AFTER = (
-    BEFORE.replace("Partition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3", "Partition: 1\tLeader: 3\tReplicas: 2,3\tIsr: 3")
-    .replace("Replicas: 3,1\tIsr: 3,1", "Replicas: 3,2\tIsr: 3,2")
-    .replace("Partition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2", "Partition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 2,1")
-    .replace("lonely", "alone")
-) + "".join(
-    f"Topic: {name}\tTopicId: {letter * 22}\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: {config}\n"
-    f"\tTopic: {name}\tPartition: 0\tLeader: 2\t{rest}\n"
-    for name, letter, config, rest in _NEW
-)
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory, spark_application: SparkSession) -> Path:
+def warehouse(shared_folder: SharedFolder, spark_application: SparkSession) -> Path:
     """A cluster seen twice."""
-    folder = tmp_path_factory.mktemp("views")
-    custom = 'failures.custom=[{"brokers": [1, 2]}]'
-    options = [f"store.warehouse={folder}/tables", "failures.seeds=1", "hotspots.seeds=20", custom]
-    settings = load_settings(options, environ={})
-    for day, text in enumerate((BEFORE, AFTER), 1):
-        file = folder / f"day-{day}.txt"
-        file.write_text(text)
-        source: Source = find_source(f"prod={file}")
-        at = datetime(2026, 11, 20 + day, tzinfo=UTC)
-        run = Run(
-            spark_application,
-            Store(spark_application, settings.store.warehouse),
-            make_context([source], settings, at),
-            Progress(),
-        )
-        run.go(list_steps_to(find_dependencies([view.name for view in VIEWS])[0]), clock=lambda at=at: at)
-    return folder / "tables"
+    return create_warehouse(shared_folder, spark_application) / "tables"
 
 
 @pytest.fixture(scope="module")

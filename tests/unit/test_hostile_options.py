@@ -1,7 +1,8 @@
 """Every option and argument of every command with hostile values, through the entry point: no traceback, ever.
 
 The options come from the commands themselves, so that a new one is covered without a change here. No Spark starts: a
-command that would start it has taken all its options by then, and stops with an error of its own.
+command that would start it has taken all its options by then, and stops with an error of its own. A run tries a third
+of the values for each option, others each time; `make test-soak` tries all.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pipelines.cli.text_format import escape_text
 from pipelines.errors import EXIT_ALERT, EXIT_USAGE, EnvironmentFault
 from pipelines.spark import session  # noqa: F401  (else it would import the check of Java that no_spark replaces)
 from tests.commands import call
+from tests.seed_sampler import sample_cases
 from udfs.planning.goal_registry import GOALS, goals_with_option
 
 DESCRIBE = (
@@ -238,10 +240,11 @@ def list_spellings(value: str) -> Iterator[str]:
         yield os.path.realpath(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "parameter"), PARAMETERS, ids=[f"{c} {p.opts[0]}" for c, p in PARAMETERS])
 def test_hostile_values(command: str, parameter: Any, capsys: pytest.CaptureFixture[str]) -> None:
     name = parameter.opts[0]
-    for value in VALUES.values():
+    for value in sample_cases([*VALUES.values()], f"{command} {name}"):
         err = check([command, *build_arguments(command, parameter, value)], [name, *list_spellings(value)], capsys)
         assert SPARK not in err or name in REACH_SPARK, value[:80]
 
@@ -263,18 +266,20 @@ READERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_hostile_files(reader: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    for content in CONTENTS.values():
+    for content in sample_cases([*CONTENTS.values()], " ".join(reader)):
         for name in ("odd", "odd.jsonl", "odd.yaml"):
             Path(name).write_bytes(content)
         check([argument.format(file="odd") for argument in reader], ["odd"], capsys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plan.json", "reassignment.json", "election.json"])
 def test_hostile_plans(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     plan = f"checked {name}"
     call("plan", "d.txt", "--goal", "leaders", "--out", plan)
-    for content in CONTENTS.values():
+    for content in sample_cases([*CONTENTS.values()], name):
         Path(plan, name).write_bytes(content)
         check(["plan", "d.txt", "--check", plan], [f"{plan}/{name}"], capsys)

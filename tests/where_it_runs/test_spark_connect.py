@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared_runs import CONNECT_PORT, SampleRun, SharedFolder
+from tests.shared_runs import CONNECT_PORT, SMALL_CLUSTERS, SharedFolder, SmallRun
 from tests.where_it_runs.cluster import clean_environment
 from tests.where_it_runs.tables import read_tables
 
@@ -25,8 +25,8 @@ sys.exit(code)
 
 @pytest.mark.slow
 @pytest.mark.e2e
-def test_the_command_runs_over_connect(shared_folder: SharedFolder, sample_run: SampleRun, tmp_path: Path) -> None:
-    command = ("run", sample_run.sources[1], "--warehouse", str(tmp_path / "warehouse"))
+def test_the_command_runs_over_connect(shared_folder: SharedFolder, small_run: SmallRun, tmp_path: Path) -> None:
+    command = ("run", *small_run.arguments, "--warehouse", str(tmp_path / "warehouse"))
     with shared_folder.lock(CONNECT_PORT):
         done = subprocess.run(
             [sys.executable, "-c", OVER_CONNECT, *command],
@@ -39,4 +39,5 @@ def test_the_command_runs_over_connect(shared_folder: SharedFolder, sample_run: 
         )
     assert done.returncode == 0, done.stderr[-5000:]
     assert "session: pyspark.sql.connect.session" in done.stdout
-    assert read_tables(tmp_path / "warehouse", "zk") == read_tables(sample_run.warehouse, "zk")
+    for name in SMALL_CLUSTERS:
+        assert read_tables(tmp_path / "warehouse", name) == read_tables(small_run.warehouse, name)

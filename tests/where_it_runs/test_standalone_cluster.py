@@ -8,20 +8,23 @@ from pathlib import Path
 import pytest
 
 from pipelines.setup.jars import list_jar_files
-from tests.shared_runs import SampleRun
+from tests.shared_runs import SMALL_CLUSTERS, SmallRun
 from tests.where_it_runs.cluster import SPARK_HOME, Cluster, clean_environment
 from tests.where_it_runs.conftest import ROOT
 from tests.where_it_runs.tables import read_tables
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 
-# Settings for two cores and little work.
+# Settings for two cores and little work. Queries are planned as for large sources (spark.sql.adaptive.enabled), but
+# Spark does not compile each of them, which takes longer than the work itself.
 JAVA_OPTIONS = "-Xss4m -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 DEFAULTS = f"""
 spark.app.name placement-on-a-cluster
 spark.driver.extraJavaOptions {JAVA_OPTIONS}
 spark.executor.extraJavaOptions {JAVA_OPTIONS}
 spark.sql.shuffle.partitions 2
+spark.sql.codegen.wholeStage false
+spark.sql.codegen.factoryMode NO_CODEGEN
 spark.databricks.delta.snapshotPartitions 1
 spark.ui.enabled false
 """
@@ -41,12 +44,13 @@ def submit(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 
 def test_the_wheel_runs_on_a_cluster(
-    cluster: Cluster, wheel: Path, bare_python: Path, sample_run: SampleRun, tmp_path: Path
+    cluster: Cluster, wheel: Path, bare_python: Path, small_run: SmallRun, tmp_path: Path
 ) -> None:
+    """All stages, over several clusters."""
     (tmp_path / "defaults.conf").write_text(DEFAULTS)
     done = submit(
         tmp_path,
-        *("run", sample_run.sources[1], "--warehouse", str(tmp_path / "warehouse")),
+        *("run", *small_run.arguments, "--warehouse", str(tmp_path / "warehouse")),
         MASTER=cluster.master,
         WHEEL=str(wheel),
         PYSPARK_PYTHON=str(bare_python),
@@ -55,7 +59,8 @@ def test_the_wheel_runs_on_a_cluster(
         SUBMIT_ARGS=f"--properties-file {tmp_path}/defaults.conf",
     )
     assert done.returncode == 0, done.stderr[-5000:]
-    assert read_tables(tmp_path / "warehouse", "zk") == read_tables(sample_run.warehouse, "zk")
+    for name in SMALL_CLUSTERS:
+        assert read_tables(tmp_path / "warehouse", name) == read_tables(small_run.warehouse, name)
     applications = cluster.status()["completedapps"]
     assert [(app["name"], app["cores"], app["state"]) for app in applications] == [
         ("placement-on-a-cluster", 2, "FINISHED")

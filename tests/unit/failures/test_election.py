@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seed_sampler import count_cases
 from udfs.arrow.ragged import offsets_of
 from udfs.failures.kernels.election import MAX_REPLICAS, ElectedFrom, PartitionGroup
 from udfs.failures.partition_arrays import elect_after, find_indices
@@ -108,7 +109,8 @@ def clusters(draw: st.DrawFn) -> tuple[bool, set[int], list[Partition]]:
     return kraft, live, partitions
 
 
-@settings(max_examples=200)
+@pytest.mark.slow
+@settings(max_examples=count_cases(200))
 @given(clusters(), st.integers(1, 6))
 def test_the_controller_simulation_elects_the_same_leaders(
     cluster: tuple[bool, set[int], list[Partition]], failed: int

@@ -15,11 +15,12 @@ from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
 from tests.fuzz.case_execution import write_case
 from tests.fuzz.cases import build_case
+from tests.seed_sampler import count_cases
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.simulation.result_tables import get_final_state
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
-MUTATIONS = 60
+MUTATIONS = count_cases(60)
 BROKERS = 2  # that fail, of each source
 
 

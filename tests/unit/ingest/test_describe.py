@@ -455,6 +455,7 @@ def test_no_damage_to_a_line_raises(data: st.DataObject) -> None:
     check_facts(records, FORMAT.parse_facts(records))
 
 
+@pytest.mark.slow
 def test_many_lines_keep_their_order_and_numbers() -> None:
     header = "Topic: t\tPartitionCount: 1\tReplicationFactor: 1\tConfigs: a.b={1}\n"
     block = header + "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\n\n"

@@ -227,6 +227,7 @@ _REPEATED = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begin", ["", NAMED, HEADER + "a.b=1", HEADER + 'a.b={"x":', "Topic: t\tPartition: "])
 def test_no_repetition_takes_quadratic_time(begin: str) -> None:
     for fragment in _REPEATED:

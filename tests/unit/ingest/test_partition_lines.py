@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seed_sampler import count_cases
 from udfs.text.kernels.partition_lines import allocate_partition_lines, scan_partition_lines
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
@@ -106,13 +107,14 @@ def _line(draw: st.DrawFn) -> str:
     return line[:cut]
 
 
-@settings(max_examples=400)
+@pytest.mark.slow
+@settings(max_examples=count_cases(400))
 @given(st.lists(_line(), max_size=8))
 def test_generated_lines(lines: list[str]) -> None:
     check(lines)
 
 
-@settings(max_examples=100)
+@settings(max_examples=count_cases(100))
 @given(st.lists(st.text(max_size=40), max_size=8))
 def test_any_text(lines: list[str]) -> None:
     check(lines)

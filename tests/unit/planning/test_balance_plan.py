@@ -100,6 +100,7 @@ def test_balance_meets_every_limit_close_to_the_copy_bound(seed: int) -> None:
     assert certificate.moves == cluster_model.find_copied(proposal).sum() >= certificate.moves_lower_bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "most"), [(1, 1.08), (2, 1.1), (5, 1.03)])
 def test_oversized_partitions_cost_few_bytes_beyond_the_bound(seed: int, most: float) -> None:
     """Where they go decides what else must move: where disk and bytes in differ, the rest hardly fits."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_commands import CommandResult
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.planning.bottleneck import count_forced_copies, find_bottleneck, measure_copy_loads
@@ -91,7 +92,7 @@ def test_copies_that_cannot_leave_a_rack(tmp_path: Path, capsys: pytest.CaptureF
 
 
 @given(models_and_proposals())
-@settings(max_examples=60)
+@settings(max_examples=count_cases(60))
 def test_no_bound_exceeds_the_plan(case: tuple[ClusterModel, ProposedAssignment]) -> None:
     execution = prepare_execution(*case, WaveLimits(throttle_bytes_per_s=0.01))
     model = case[0]
@@ -253,7 +254,7 @@ def test_waves_that_wait_for_each_other() -> None:
 
 
 @given(models_and_proposals())
-@settings(max_examples=60)
+@settings(max_examples=count_cases(60))
 def test_loads_equal_an_independent_count(case: tuple[ClusterModel, ProposedAssignment]) -> None:
     model, proposal = case
     execution = prepare_execution(model, proposal, WaveLimits(100, 2, 10.0))
@@ -272,7 +273,7 @@ def test_loads_equal_an_independent_count(case: tuple[ClusterModel, ProposedAssi
 
 
 @given(models_and_proposals())
-@settings(max_examples=60)
+@settings(max_examples=count_cases(60))
 def test_no_legal_plan_copies_less_into_a_rack(case: tuple[ClusterModel, ProposedAssignment]) -> None:
     model = freeze_partitions_on_down_brokers(case[0], PlanRequest("repair"))
     rules = build_rules(model, PlanRequest("repair"))

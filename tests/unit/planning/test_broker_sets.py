@@ -72,6 +72,7 @@ def _certificate(proposal: ProposedAssignment) -> BrokerSetsCertificate:
     return proposal.certificate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["all", "min-bytes"])
 def test_balance_moves_topics_into_their_set_and_evens_out_each(model: ClusterModel, objective: str) -> None:
     proposal = make_plan(model, PlanRequest("balance", broker_sets=_SETS, objective=objective))
@@ -121,6 +122,7 @@ def test_order_is_changed_within_sets_alone(model: ClusterModel, goal: str) -> N
     assert set(led) <= _GPU
 
 
+@pytest.mark.slow
 def test_drain_of_a_broker_stays_within_its_set(model: ClusterModel) -> None:
     proposal = make_plan(model, PlanRequest("drain", brokers=(7,), broker_sets=_SETS))
     lists = _list_replicas(model, proposal)

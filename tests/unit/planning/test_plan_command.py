@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import call
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, assert_rejected, describe_line, write_describe, write_model
 
@@ -75,13 +75,13 @@ def test_budget_is_kept_and_missed_targets_are_named(tmp_path: Path, capsys: pyt
 
 
 def test_files_are_reproducible(tmp_path: Path) -> None:
-    source, texts = write_model(tmp_path, removed=[3]), []
-    for seed in ("1", "2"):  # of Python's hashes
-        out = tmp_path / f"plan{seed}"
-        command = [sys.executable, "-m", "pipelines.cli", "plan", str(source), "--goal", "drain", "--out", str(out)]
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True)
-        texts.append({path.name: path.read_bytes() for path in sorted(out.iterdir())})
+    """A process with other hashes of texts makes the same files."""
+    source, folders = write_model(tmp_path, removed=[3]), (tmp_path / "here", tmp_path / "there")
+    commands = [["plan", str(source), "--goal", "drain", "--out", str(folder)] for folder in folders]
+    call(*commands[0])
+    probe = f"import sys; from pipelines.cli import main; sys.exit(main(sys.argv[1:]) or hash('a') == {hash('a')})"
+    subprocess.run([sys.executable, "-c", probe, *commands[1]], cwd=ROOT, check=True, capture_output=True)
+    texts = [{path.name: path.read_bytes() for path in sorted(folder.iterdir())} for folder in folders]
     assert texts[0] == texts[1]
 
 

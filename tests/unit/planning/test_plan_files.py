@@ -21,6 +21,7 @@ from pipelines.plan_files.kafka_json import (
     get_wave_lists,
 )
 from pipelines.plan_files.plan_writer import build_files, name_waves, to_plain_json, write_plan
+from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import elect_preferred_leaders
@@ -212,7 +213,7 @@ def test_plain_json() -> None:
 
 
 @given(models_and_proposals())
-@settings(max_examples=40)
+@settings(max_examples=count_cases(40))
 def test_files_are_reproducible_and_waves_end_with_the_plan(case: tuple[ClusterModel, ProposedAssignment]) -> None:
     model, proposal = case
     execution = prepare_execution(model, proposal, LIMITS)

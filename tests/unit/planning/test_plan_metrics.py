@@ -15,6 +15,7 @@ from hypothesis import given, settings
 
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
+from tests.seed_sampler import count_cases
 from tests.unit.planning import judge
 from tests.unit.planning.plan_models import measure, model_with, proposal_with
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
@@ -68,7 +69,7 @@ def worst(leads: list[tuple[int, int, float]], brokers: list[int]) -> float | No
 
 
 @given(clusters(topics=2))
-@settings(max_examples=60)
+@settings(max_examples=count_cases(60))
 def test_balance_equals_an_independent_count(cluster_model: ClusterModel) -> None:
     counted = np.flatnonzero(cluster_model.live & ~cluster_model.draining).tolist()
     held: dict[str, Counter[int]] = defaultdict(Counter)
@@ -95,7 +96,7 @@ def test_balance_equals_an_independent_count(cluster_model: ClusterModel) -> Non
 
 
 @given(clusters())
-@settings(max_examples=30)
+@settings(max_examples=count_cases(30))
 def test_losses_equal_an_enumeration(cluster_model: ClusterModel) -> None:
     found = measure_state(cluster_model, OPTIONS).durability
     draining_and_empty = cluster_model.draining & (

@@ -328,6 +328,7 @@ def test_cluster_without_live_brokers(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "meets the goal" not in result.out
 
 
+@pytest.mark.slow
 def test_brokers_that_the_metrics_are_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A broker that is emptied is in no mean; where all go on, nothing is result of it."""
     source = write_model(tmp_path)

@@ -16,6 +16,7 @@ from pipelines.plan_files.kafka_json import get_key, get_source_lists, get_wave_
 from pipelines.plan_files.plan_check import PlanStatus, check_plan
 from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.plan_writer import format_ranges, hash_partitions, parse_ranges, write_plan
+from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_models import model_with, models_and_proposals, partitions_of, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.plan_execution import prepare_execution
@@ -23,7 +24,7 @@ from udfs.planning.waves import WaveLimits
 
 
 @given(models_and_proposals())
-@settings(max_examples=30)
+@settings(max_examples=count_cases(30))
 def test_plan_fits_first_and_is_done_wave_by_wave(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[ClusterModel, ProposedAssignment]
 ) -> None:

@@ -66,6 +66,7 @@ def test_replicas_share_no_rack_within_a_zone(goal: str) -> None:
         assert max(counts.values()) <= max(np.ceil(1.01 * 20), 21)
 
 
+@pytest.mark.slow
 def test_soft_racks_copy_nothing_more() -> None:
     model = _make_model(_draw(2))
     plain = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator=""))

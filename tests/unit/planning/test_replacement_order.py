@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe
 from tests.unit.planning.plan_models import measure, model_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
@@ -23,11 +24,12 @@ def read_lists(model: ClusterModel, proposal: ProposedAssignment) -> list[list[i
     return [model.ids(proposal.replicas[begin:end]) for begin, end in ends]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True), min_size=1, max_size=12),
     st.sets(st.sampled_from([1, 2]), max_size=2),
 )
-@settings(max_examples=150)
+@settings(max_examples=count_cases(150))
 def test_new_brokers_stand_where_the_old_ones_did(lists: list[list[int]], down: set[int]) -> None:
     rows = {("t", row): replicas for row, replicas in enumerate(lists)}
     model = model_with(rows, [1, 2, 3, 4, 5, 6, *NEW], down=sorted(down))

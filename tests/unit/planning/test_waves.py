@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.arrow.ragged import offsets_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
@@ -39,7 +40,7 @@ def of_row(
 
 
 @given(models_and_proposals(), LIMITS)
-@settings(max_examples=150)
+@settings(max_examples=count_cases(150))
 def test_every_step_is_legal_and_the_last_is_the_proposal(
     case: tuple[ClusterModel, ProposedAssignment], limits: WaveLimits
 ) -> None:
@@ -89,7 +90,7 @@ def is_kept_out(waves: Waves, step: int, size: int, load: Counter[int], moves: C
 
 
 @given(models_and_proposals(), LIMITS)
-@settings(max_examples=150)
+@settings(max_examples=count_cases(150))
 def test_limits_hold_in_every_wave(case: tuple[ClusterModel, ProposedAssignment], limits: WaveLimits) -> None:
     model, proposal = case
     waves = split_into_waves(model, proposal, limits)
@@ -135,7 +136,7 @@ def test_limits_hold_in_every_wave(case: tuple[ClusterModel, ProposedAssignment]
 
 
 @given(models_and_proposals(), LIMITS)
-@settings(max_examples=30)
+@settings(max_examples=count_cases(30))
 def test_waves_are_reproducible(case: tuple[ClusterModel, ProposedAssignment], limits: WaveLimits) -> None:
     first, again = split_into_waves(*case, limits), split_into_waves(*case, limits)
     for name in ("wave", "row", "offsets", "replicas", "added", "source", "oversized"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.seed_sampler import THIRD, SeedSampler
 from tests.unit.simulation.comparison import collect_interpreted_partitions, index_partitions
 from tests.unit.simulation.interpreter import interpret
 from tests.unit.simulation.random_cases import random_case
@@ -15,9 +14,8 @@ from udfs.simulation.simulator import simulate
 SEQUENCES = 1500
 
 
-@pytest.mark.parametrize("part", range(3))
-def test_no_difference_to_the_interpreter(part: int) -> None:
-    for seed in range(part * SEQUENCES // 3, (part + 1) * SEQUENCES // 3):
+def test_no_difference_to_the_interpreter(seed_sampler: SeedSampler) -> None:
+    for seed in seed_sampler.seeds(SEQUENCES, THIRD):
         begin, events = random_case(seed)
         actual = get_final_state(simulate(begin, events))
         expected = interpret(begin, events)
@@ -26,8 +24,8 @@ def test_no_difference_to_the_interpreter(part: int) -> None:
         assert index_partitions(actual.partitions) == collect_interpreted_partitions(expected), seed
 
 
-def test_a_leader_is_in_its_isr_and_epochs_never_go_back() -> None:
-    for seed in range(300):
+def test_a_leader_is_in_its_isr_and_epochs_never_go_back(seed_sampler: SeedSampler) -> None:
+    for seed in seed_sampler.seeds(300, THIRD):
         begin, events = random_case(seed)
         epochs: dict[tuple[str, int], int] = {}
         controllers = begin.controller_epoch

@@ -207,6 +207,7 @@ def test_requests_of_one_part_and_replica_fetches_are_unchanged() -> None:
 # ---- random requests against plain Python
 
 
+@pytest.mark.slow
 def test_no_difference_of_fetches_to_the_interpreter() -> None:
     """Joined rows have the error, time and messages of each part in the interpreter."""
     compared = 0
