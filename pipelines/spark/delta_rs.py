@@ -211,9 +211,14 @@ def delete_snapshots(folder: Path, snapshots: Sequence[SnapshotKey], condition: 
 
     Raises: StoreError if the log of the table is damaged.
     """
+    from deltalake import write_deltalake
+
     with _explain_damage(folder, is_written=True):
         if table := _open(folder):
-            table.delete(f"({_match_in_sql(snapshots)}) AND {condition}")
+            # Not `delete`: it writes the rows that stay as string_view, which Arrow cannot compare.
+            nothing = table.to_pyarrow_dataset().schema.empty_table()
+            predicate = f"({_match_in_sql(snapshots)}) AND {condition}"
+            write_deltalake(str(folder), nothing, mode="overwrite", predicate=predicate)
             note_last_commit(folder)
 
 
@@ -283,7 +288,9 @@ def _match(snapshots: Sequence[SnapshotKey]) -> dataset.Expression:
     for key in snapshots:
         by_cluster.setdefault(key.cluster_id, set()).add(key.snapshot_id)
     conditions = [
-        (dataset.field("cluster_id") == cluster) & dataset.field("snapshot_id").isin(pa.array(sorted(ids), pa.string()))
+        # Not ==, which Arrow lacks for strings that some writers store as string_view.
+        dataset.field("cluster_id").isin(pa.array([cluster], pa.string()))
+        & dataset.field("snapshot_id").isin(pa.array(sorted(ids), pa.string()))
         for cluster, ids in by_cluster.items()
     ]
     return reduce(or_, conditions, dataset.scalar(False)) if len(conditions) != 1 else conditions[0]

@@ -51,16 +51,19 @@ def change_sources(folder: Path, turn: int) -> None:
         file.write_text("\n".join(lines) + "\n")
 
 
-def add_nights(warehouse: Path, first: datetime, nights: int) -> None:
-    """Repeat the rows of the only night of a warehouse under other snapshot ids and later times, a commit a table."""
+def add_nights(warehouse: Path, nights: int, first: int = 1) -> None:
+    """Repeat the rows of the first night of a warehouse under other snapshot ids and later times, a commit a table.
+
+    first: the number of the first of these nights; the one that is there is 0.
+    """
     for name, table in TABLES.items():
         folder = warehouse / name.replace(".", "/")
         if table.only_newest or not (folder / "_delta_log").is_dir():
             continue
-        rows = DeltaTable(str(folder)).to_pyarrow_table()
+        rows = DeltaTable(str(folder), version=1).to_pyarrow_table()
         if not rows.num_rows or "snapshot_id" not in rows.column_names:
             continue
-        for night in range(1, nights):
+        for night in range(first, first + nights):
             delta_rs.write_rows(folder, _shift(rows, night), ())
 
 
@@ -109,7 +112,7 @@ def play(sources: Path, nights: int, place: Path, options: list[str]) -> None:
     folders = [str(folder) for folder in sorted(sources.iterdir())]
     run_command("run", *folders, *common, "--as-of", f"{first:%Y-%m-%dT%H:%M:%S}")
     say("first night", **count_files(warehouse))
-    add_nights(warehouse, first, nights)
+    add_nights(warehouse, nights - 1)
     say("nights written", **count_files(warehouse))
     change_sources(sources, nights)
     tonight = ["--as-of", f"{LAST_NIGHT:%Y-%m-%dT%H:%M:%S}"]

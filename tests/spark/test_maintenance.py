@@ -1,0 +1,149 @@
+"""Maintained tables: snapshots that stay have all their rows, others none; interrupted work is finished later."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from pipelines.config.settings import Settings, load_settings
+from pipelines.errors import StoreError
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.maintenance import RETENTION, maintain_tables, read_seen
+from pipelines.retention import choose_expired
+from pipelines.spark import delta_rs
+from pipelines.spark.store import Store
+from pipelines.spark.views import HISTORY_VIEWS
+from tests.bench.year import add_nights
+from tests.shared_runs import SmallRun
+
+NIGHTS = 70
+NOW = datetime(2027, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def nights(small_run: SmallRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse whose clusters were seen on many nights; copy it."""
+    warehouse = tmp_path_factory.mktemp("nights") / "warehouse"
+    shutil.copytree(small_run.folder / "warehouse", warehouse)
+    add_nights(warehouse, NIGHTS - 1)
+    return warehouse
+
+
+@pytest.fixture
+def store(spark: SparkSession, nights: Path, tmp_path: Path) -> Store:
+    return Store(spark, str(shutil.copytree(nights, tmp_path / "warehouse")))
+
+
+def make_settings(*options: str) -> Settings:
+    return load_settings(["retention.unused_file_days=0", *options], environ={})
+
+
+def read_all(store: Store) -> dict[str, list[str]]:
+    """Read the rows of all tables, as texts."""
+    folder = Path(store.warehouse)
+    names = sorted(f"{log.parent.parent.name}.{log.parent.name}" for log in folder.glob("*/*/_delta_log"))
+    return {n: sorted(map(str, DeltaTable(store.location(n)).to_pyarrow_table().to_pylist())) for n in names}
+
+
+def list_keys(store: Store, name: str) -> set[SnapshotKey]:
+    rows = DeltaTable(store.location(name)).to_pyarrow_table().to_pylist()
+    return {SnapshotKey(row["cluster_id"], row["snapshot_id"]) for row in rows if row.get("stage") != RETENTION}
+
+
+def test_old_snapshots_go_and_others_stay_as_they_were(store: Store) -> None:
+    store.publish_views()
+    seen, before = read_seen(store), read_all(store)
+    expired = choose_expired(seen, make_settings().retention)
+    assert 0 < len(expired) < len({one.key for one in seen})
+    names = ("silver.partitions", "gold.broker_load", "internal.entities", "ops.quality_results")
+    keys = {name: list_keys(store, name) for name in names}
+    result = maintain_tables(store, make_settings(), NOW)
+    assert {SnapshotKey(one.cluster_id, one.snapshot_id) for one in result.deleted} == expired
+    assert all(one.rows > 0 for one in result.deleted)
+    assert {one.name for one in result.compacted} >= {"silver.partitions", "ops.runs", "gold.load_totals"}
+    after = read_all(store)
+    for name in names:
+        assert list_keys(store, name) == keys[name] - expired, name
+        assert set(after[name]) <= set(before[name]), name
+    assert after["gold.load_totals"] == before["gold.load_totals"]  # growth needs it
+    files = [file for file in Path(store.warehouse).rglob("*.parquet") if "_delta_log" not in file.parts]
+    assert len(files) == sum(
+        len(DeltaTable(str(log.parent)).file_uris()) for log in Path(store.warehouse).glob("*/*/_delta_log")
+    )
+    assert {(one.cluster_id, one.as_of) for one in read_seen(store, stages=("gold.scheme_comparison", RETENTION))} == {
+        (one.cluster_id, one.as_of) for one in seen
+    }
+    again = maintain_tables(store, make_settings(), NOW)
+    assert (again.deleted, again.compacted, again.removed_files) == ([], [], 0)
+
+
+def test_views_show_the_snapshots_that_stay(store: Store) -> None:
+    store.publish_views()
+    maintain_tables(store, make_settings(), NOW)
+    left = {one.key for one in read_seen(store)}
+    for _ in range(2):
+        store.publish_views()
+        rows = DeltaTable(store.location("insights.snapshots")).to_pyarrow_table()
+        assert {SnapshotKey(row["cluster_id"], row["snapshot_id"]) for row in rows.to_pylist()} == left
+    history = DeltaTable(store.location("insights.metric_history")).to_pyarrow_table()
+    numbers = {row["number"] for row in history.to_pylist()}
+    assert numbers == set(range(1, max(rows["number"].to_pylist()) + 1))
+
+
+@pytest.mark.parametrize("step", [0, 1, 15, 99])
+def test_maintenance_that_stopped_halfway_is_finished_by_the_next(
+    store: Store, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    calls = iter(range(1000))
+    delete: Callable[..., None] = store.delete
+
+    def stop(*arguments: Any) -> None:
+        if next(calls) == step:
+            raise StoreError("the disk is full")
+        delete(*arguments)
+
+    expired = choose_expired(read_seen(store), make_settings().retention)
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "delete", stop)
+        if step < 99:
+            with pytest.raises(StoreError, match="disk is full"):
+                maintain_tables(store, make_settings(), NOW)
+        else:
+            maintain_tables(store, make_settings("retention.all_days=60"), NOW)
+    maintain_tables(store, make_settings(), NOW + timedelta(days=1))
+    for name in ("silver.partitions", "silver.source_summary", "gold.broker_load", "ops.runs"):
+        assert not list_keys(store, name) & expired, name
+
+
+def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And all rows again if earlier snapshots changed."""
+    store.publish_views()
+    conditions: dict[str, str] = {}
+    overwrite = delta_rs.overwrite_table
+
+    def note(folder: Path, *arguments: str) -> None:
+        conditions[f"insights.{folder.name}"] = arguments[-1]
+        overwrite(folder, *arguments)
+
+    monkeypatch.setattr(delta_rs, "overwrite_table", note)
+    histories = [name for name in HISTORY_VIEWS if name != "insights.snapshots"]
+    add_nights(Path(store.warehouse), 2, first=NIGHTS)
+    store.publish_views()
+    assert all(f"number >= {NIGHTS + 1}" in conditions[name] for name in histories)
+    rows = {name: DeltaTable(store.location(name)).to_pyarrow_table() for name in histories}
+    run_sql = store.prepare_sql(histories)
+    for name in histories:
+        expected = run_sql(f"SELECT * FROM {name}").toArrow().to_pylist()
+        assert sorted(map(str, rows[name].to_pylist())) == sorted(map(str, expected)), name
+    conditions.clear()
+    store.delete("gold.broker_load", [read_seen(store)[0].key])
+    store.publish_views()
+    assert conditions["insights.hottest_broker_history"] == ""
+    assert "insights.topic_changes" not in conditions
