@@ -108,12 +108,18 @@ def play(sources: Path, nights: int, place: Path, options: list[str]) -> None:
         line = {"nights": nights, "step": step, **{k: round(v, 2) for k, v in values.items()}}
         print(json.dumps(line), flush=True)
 
-    first = LAST_NIGHT - timedelta(days=nights)
+    first = LAST_NIGHT - timedelta(days=nights, hours=8)
     folders = [str(folder) for folder in sorted(sources.iterdir())]
     run_command("run", *folders, *common, "--as-of", f"{first:%Y-%m-%dT%H:%M:%S}")
     say("first night", **count_files(warehouse))
     add_nights(warehouse, nights - 1)
     say("nights written", **count_files(warehouse))
+    if nights > 1:  # what the runs of these nights would have done, and the first run that sees them
+        say("maintain", **run_command("maintain", *common))
+        change_sources(sources, nights + 1)
+        evening = LAST_NIGHT - timedelta(hours=8)
+        say("first run", **run_command("run", *folders, *common, "--as-of", f"{evening:%Y-%m-%dT%H:%M:%S}"))
+        say("after the first run", **count_files(warehouse))
     change_sources(sources, nights)
     tonight = ["--as-of", f"{LAST_NIGHT:%Y-%m-%dT%H:%M:%S}"]
     say("run", **run_command("run", *folders, *common, *tonight))
