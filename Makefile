@@ -35,7 +35,7 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-replay fleet bench-fleet bench-cluster bench-live oracle screenshots docs wheel wheel-databricks lock clean check-machine
+.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-replay fleet bench-fleet bench-cluster bench-live bench-year oracle screenshots docs wheel wheel-databricks lock clean check-machine
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
@@ -78,6 +78,10 @@ bench-plans: check-machine $(READY) ## measure plans of every goal on synthetic 
 
 bench-replay: check-machine $(READY) ## measure a replay of a million events over 100,000 partitions against Spark's sort and write of them
 	$(BIN)/python -m tests.bench.replay
+
+bench-year: check-machine $(READY) ## measure a night, the report and queries after 1, 30 and 365 nights of a small cluster, and 30 of a fleet (NIGHTS="1 365")
+	$(BIN)/python -m tests.bench.year $(if $(NIGHTS),--nights $(NIGHTS))
+	$(BIN)/python -m tests.bench.year --fleet --nights 1 30
 
 bench-live: check-machine $(READY) ## measure reading a running cluster of 10,000 partitions (PARTITIONS=n), which takes minutes to create
 	$(BIN)/python -m tests.bench.live_reading $(if $(PARTITIONS),--partitions $(PARTITIONS))

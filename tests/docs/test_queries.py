@@ -16,7 +16,7 @@ from tests.docs.pages import PAGES, Block, Command, blocks
 
 QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 # What healthy clusters have no row of.
-EMPTY = ("silver.quarantine",)
+EMPTY = ("silver.quarantine", "stage = 'retention'")
 # What is about more than the newest snapshots.
 HISTORY = (
     "* FROM insights.snapshots",
