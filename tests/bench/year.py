@@ -4,7 +4,7 @@
     python -m tests.bench.year --fleet --nights 1 30      30 clusters with 20,000 partitions
 
 The first night is a run of the program. The nights between are its rows under other snapshot ids and times, written by
-the program's own writer, and maintained as runs do it; then come two nights by `run`, of changed sources, and each command
+the program's own writer and maintained as runs do it; then come two nights by `run`, of changed sources. Each command
 is measured in a process of its own: processor seconds of Python, Java and Python workers, and peak memory. With
 `--set retention.all_days=0`, all snapshots stay.
 """
