@@ -79,7 +79,8 @@ def is_due(store: Store) -> bool:
 def maintain_tables(store: Store, settings: Settings, now: datetime) -> MaintenanceResult:
     """Delete what no longer stays, and write tables of many files to few; each step may be repeated after a crash."""
     deleted = _delete_expired(store, settings, now)
-    names = [name for name in (*TABLES, *(view.name for view in VIEWS)) if store.exists(name)]
+    views = () if settings.store.catalog else (view.name for view in VIEWS)  # in a folder, they are tables too
+    names = [name for name in (*TABLES, *views) if store.exists(name)]
     compacted, removed = [], 0
     for name in names:
         before = store.count_files(name)

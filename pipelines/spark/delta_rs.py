@@ -238,11 +238,13 @@ def compact_table(folder: Path) -> None:
         table = _open(folder)
         if table is None:
             return
-        if pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() <= _MAX_SORTED_BYTES:
+        size_bytes = pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py()
+        if size_bytes <= _MAX_SORTED_BYTES and "snapshot_id" in table.to_pyarrow_dataset().schema.names:
             table.optimize.z_order(["snapshot_id"], writer_properties=properties)
         else:
             table.optimize.compact(writer_properties=properties)
         table.create_checkpoint()
+        table.cleanup_metadata()  # commits before it that are older than the table's setting, 30 days by default
         note_last_commit(folder)
 
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -56,15 +58,25 @@ def add_nights(warehouse: Path, nights: int, first: int = 1) -> None:
 
     first: the number of the first of these nights; the one that is there is 0.
     """
+    runs = DeltaTable(str(warehouse / "ops" / "runs")).to_pyarrow_table()
+    ids = runs.filter(pc.equal(runs["as_of"], pc.min(runs["as_of"])))["snapshot_id"].unique()
     for name, table in TABLES.items():
         folder = warehouse / name.replace(".", "/")
         if table.only_newest or not (folder / "_delta_log").is_dir():
             continue
-        rows = DeltaTable(str(folder), version=1).to_pyarrow_table()
-        if not rows.num_rows or "snapshot_id" not in rows.column_names:
+        rows = DeltaTable(str(folder)).to_pyarrow_table()
+        rows = rows.filter(pc.is_in(rows["snapshot_id"], ids))
+        if not rows.num_rows:
             continue
         for night in range(first, first + nights):
             delta_rs.write_rows(folder, _shift(rows, night), ())
+
+
+def _set_ages(warehouse: Path, nights: int) -> None:
+    """Let each file of the logs look as old as its night, so that old ones are removed as they would be."""
+    for file in warehouse.glob("*/*/_delta_log/0*"):
+        at = time.time() - max(nights - int(file.name.partition(".")[0]), 0) * 86_400
+        os.utime(file, (at, at))
 
 
 def _shift(rows: pa.Table, night: int) -> pa.Table:
@@ -113,9 +125,11 @@ def play(sources: Path, nights: int, place: Path, options: list[str]) -> None:
     run_command("run", *folders, *common, "--as-of", f"{first:%Y-%m-%dT%H:%M:%S}")
     say("first night", **count_files(warehouse))
     add_nights(warehouse, nights - 1)
+    _set_ages(warehouse, nights)
     say("nights written", **count_files(warehouse))
     if nights > 1:  # what the runs of these nights would have done, and the first run that sees them
-        say("maintain", **run_command("maintain", *common))
+        # Files that no table has any more have not been there for days, had these nights passed one by one.
+        say("maintain", **run_command("maintain", *common, "--set", "retention.unused_file_days=0"))
         change_sources(sources, nights + 1)
         evening = LAST_NIGHT - timedelta(hours=8)
         say("first run", **run_command("run", *folders, *common, "--as-of", f"{evening:%Y-%m-%dT%H:%M:%S}"))

@@ -147,3 +147,35 @@ def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch
     store.publish_views()
     assert conditions["insights.hottest_broker_history"] == ""
     assert "insights.topic_changes" not in conditions
+
+
+def test_histories_of_many_files_are_written_to_few(store: Store) -> None:
+    """Views of the history have no snapshot id by which their rows could be sorted."""
+    store.publish_views()
+    name = "insights.metric_history"
+    for night in range(3):
+        add_nights(Path(store.warehouse), 1, first=NIGHTS + night)
+        store.publish_views()
+    before = read_all(store)[name]
+    assert store.count_files(name) > 3
+    result = maintain_tables(store, make_settings("retention.max_files=3", "retention.all_days=0"), NOW)
+    assert name in {one.name for one in result.compacted}
+    assert store.count_files(name) == 1
+    assert read_all(store)[name] == before
+
+
+def test_spark_maintains_tables_that_delta_rs_cannot(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for log in [*Path(store.warehouse).glob("*/*/_delta_log")]:
+        folder = log.parent
+        if folder.name not in ("brokers", "source_summary", "runs"):
+            shutil.rmtree(folder)
+    expired = choose_expired(read_seen(store), make_settings().retention)
+    rows = read_all(store)
+    monkeypatch.setattr(store, "_has_delta_rs", False)
+    monkeypatch.setattr(store, "_is_small", False)
+    result = maintain_tables(store, make_settings("retention.unused_file_days=7"), NOW)
+    assert {SnapshotKey(one.cluster_id, one.snapshot_id) for one in result.deleted} == expired
+    left = read_all(store)["silver.brokers"]
+    assert 0 < len(left) < len(rows["silver.brokers"])
+    assert set(left) < set(rows["silver.brokers"])
+    assert not list_keys(store, "silver.brokers") & expired
