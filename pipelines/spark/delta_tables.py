@@ -235,6 +235,8 @@ class DeltaTables:
                 return False
 
     def _open(self, name: str) -> DataFrame:
+        if self._is_local:
+            check_log(Path(self.location(name)))  # Spark would read a table without its last commits
         with self.explain_faults():
             if self._catalog:
                 return self.spark.table(self.location(name))
