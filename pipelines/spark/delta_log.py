@@ -1,6 +1,7 @@
 """Look at the log of a Delta table in a folder of this machine: its last commit, and whether commits are lost."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -66,6 +67,8 @@ def check_log(folder: Path) -> bool:
     for file in needed:
         if not file.stat().st_size:
             raise make_damage_error(folder, f"the commit {file} is empty")
+        if not os.access(file, os.R_OK):
+            raise make_access_error(folder, file)
     return True
 
 
