@@ -379,5 +379,5 @@ def test_unknown_brokers_are_reported_as_soon_as_brokers_are_known(finished: Fin
         with pytest.raises(
             SettingsError, match=r"custom failure of broker 77 .*: cluster c0 does not have this broker\. Brokers: c0:"
         ):
-            work.go(steps_between(first, None), clock=lambda: NOW)
+            work.go(steps_between(first, "gold.headroom"), clock=lambda: NOW)
         assert "quality" not in work.seconds
