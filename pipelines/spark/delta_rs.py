@@ -248,16 +248,16 @@ def compact_table(folder: Path) -> None:
         note_last_commit(folder)
 
 
-def vacuum_table(folder: Path, days: float) -> int:
+def vacuum_table(folder: Path, days: float | None) -> int:
     """Remove the files that a table has not had for so many days; return their number.
 
-    Raises: StoreError if its log is damaged.
+    days: None = as the table's properties say, a week by default.   Raises: StoreError if its log is damaged.
     """
     with _explain_damage(folder):
         table = _open(folder)
         if table is None or len(table.file_uris()) == sum(1 for _ in _list_data(folder)):
             return 0
-        hours = round(days * 24)
+        hours = None if days is None else round(days * 24)
         removed = table.vacuum(hours, enforce_retention_duration=False)
         if removed:
             table.vacuum(hours, dry_run=False, enforce_retention_duration=False)

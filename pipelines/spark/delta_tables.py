@@ -47,7 +47,6 @@ SMALL = "spark.kafkaPlacement.small"  # likewise: it was started for few rows
 _MAX_ATTEMPTS = 12
 _MAX_WAIT_SECONDS = 4.0
 _MAX_LOCAL_ROWS = 1_000_000
-_VACUUM_DAYS = 7.0  # Delta's default
 _INCOMPLETE_LOG = "DELTA_CANNOT_VACUUM_LITE"  # commits since the last VACUUM are gone: runs are weeks apart
 
 _log = logging.getLogger(__name__)
@@ -194,8 +193,11 @@ class DeltaTables:
             else:
                 self.spark.sql(f"OPTIMIZE {self._sql_name(name)}")
 
-    def vacuum(self, name: str, days: float = _VACUUM_DAYS) -> int:
-        """Remove the files that a table has not had for so many days; return their number, where it is known."""
+    def vacuum(self, name: str, days: float | None = None) -> int:
+        """Remove the files that a table has not had for so many days; return their number, where it is known.
+
+        days: None, and where Spark does it, as the table's own properties say, which is a week by default.
+        """
         with self.explain_faults(f"table {name} at {self.location(name)}"):
             if self._has_delta_rs:
                 return delta_rs.vacuum_table(Path(self.location(name)), days)

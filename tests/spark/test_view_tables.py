@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.runner import Run
-from pipelines.spark import delta_rs, view_tables
+from pipelines.spark import view_tables
 from pipelines.spark.arrow_frames import copy_table
 from pipelines.spark.store import Store
 from pipelines.spark.views import SNAPSHOTS, VIEWS
@@ -123,7 +123,7 @@ def test_old_files_of_a_table_are_removed(
 ) -> None:
     store = last_run[0]
     store.publish_views()
-    monkeypatch.setattr(delta_rs, "is_plain", lambda _: is_plain)
+    monkeypatch.setattr(store, "_has_delta_rs", is_plain)
     name = "insights.hottest_brokers" if is_plain else "insights.worst_pair"
     folder = Path(store.location(name))
     store.spark.sql(
