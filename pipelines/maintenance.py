@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from pipelines.config.settings import Settings
+from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.retention import SeenSnapshot, choose_expired
 from pipelines.spark.arrow_frames import create_frame
@@ -81,6 +82,9 @@ def maintain_tables(store: Store, settings: Settings, now: datetime) -> Maintena
     deleted = _delete_expired(store, settings, now)
     views = () if settings.store.catalog else (view.name for view in VIEWS)  # in a folder, they are tables too
     names = [name for name in (*TABLES, *views) if store.exists(name)]
+    if not names:
+        problem = f"there are no tables at {redact_urls(settings.store.catalog or store.warehouse)}"
+        raise StoreError(f"{problem}. Create them: kafka-placement run SOURCE...")
     compacted, removed = [], 0
     for name in names:
         before = store.count_files(name)

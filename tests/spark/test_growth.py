@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 
 from pipelines.config.capacity_file import read_disk_capacities
 from pipelines.config.settings import load_settings
-from pipelines.growth_measurement import GROWTH_INPUTS, measure_growth, read_seen
+from pipelines.growth_measurement import GROWTH_INPUTS, measure_growth
 from pipelines.ingest.sources import find_source
+from pipelines.maintenance import read_seen
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.arrow_frames import create_frame
 from pipelines.spark.store import Store

@@ -36,6 +36,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "run": ("d.txt",),
     "report": ("out.html",),
     "tables": (),
+    "maintain": (),
     "query": ("SELECT 1",),
     "sql": (),
     "inspect": ("d.txt",),
