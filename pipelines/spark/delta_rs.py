@@ -180,13 +180,10 @@ def write_rows(folder: Path, rows: pa.Table, replaced: Sequence[SnapshotKey], *,
 
 def _match_in_sql(snapshots: Sequence[SnapshotKey], *, whole_clusters: bool = False) -> str:
     """Write the condition that a row belongs to one of these snapshots, or of their clusters."""
-    by_cluster: dict[str, set[str]] = {}
-    for key in snapshots:
-        by_cluster.setdefault(key.cluster_id, set()).add(key.snapshot_id)
     parts = [
         f"cluster_id = {quote(cluster)}"
-        + ("" if whole_clusters else f" AND snapshot_id IN ({', '.join(map(quote, sorted(ids)))})")
-        for cluster, ids in sorted(by_cluster.items())
+        + ("" if whole_clusters else f" AND snapshot_id IN ({', '.join(map(quote, ids))})")
+        for cluster, ids in _list_ids(snapshots).items()
     ]
     return " OR ".join(f"({part})" for part in parts)
 
@@ -286,16 +283,21 @@ def _open(folder: Path) -> "DeltaTable | None":
 
 def _match(snapshots: Sequence[SnapshotKey]) -> dataset.Expression:
     """Make the condition that a row belongs to one of these snapshots, by which files are left out, too."""
-    by_cluster: dict[str, set[str]] = {}
-    for key in snapshots:
-        by_cluster.setdefault(key.cluster_id, set()).add(key.snapshot_id)
     conditions = [
         # Not ==, which Arrow lacks for strings that some writers store as string_view.
         dataset.field("cluster_id").isin(pa.array([cluster], pa.string()))
-        & dataset.field("snapshot_id").isin(pa.array(sorted(ids), pa.string()))
-        for cluster, ids in by_cluster.items()
+        & dataset.field("snapshot_id").isin(pa.array(ids, pa.string()))
+        for cluster, ids in _list_ids(snapshots).items()
     ]
-    return reduce(or_, conditions, dataset.scalar(False)) if len(conditions) != 1 else conditions[0]
+    return reduce(or_, conditions) if conditions else dataset.scalar(False)
+
+
+def _list_ids(snapshots: Sequence[SnapshotKey]) -> dict[str, list[str]]:
+    """List the ids of snapshots by cluster, both in order."""
+    by_cluster: dict[str, list[str]] = {}
+    for key in sorted(set(snapshots)):
+        by_cluster.setdefault(key.cluster_id, []).append(key.snapshot_id)
+    return by_cluster
 
 
 def _check_files(folder: Path, table: "DeltaTable", names: Sequence[str] | None = None) -> None:

@@ -137,7 +137,7 @@ class DeltaTables:
         name: str,
         snapshots: Sequence[SnapshotKey] | None,
         columns: Sequence[str],
-        max_rows: int = _MAX_LOCAL_ROWS,
+        max_rows: int | None = _MAX_LOCAL_ROWS,
     ) -> pa.Table | None:
         """Read columns of the rows of snapshots (None = all) without Spark; None if Spark must, or they may be many."""
         if not self._has_delta_rs:
@@ -159,10 +159,8 @@ class DeltaTables:
         self, name: str, columns: Sequence[str], snapshots: Sequence[SnapshotKey] | None = None
     ) -> pa.Table:
         """Read columns of the rows of snapshots (None = all), however many they are."""
-        if self._has_delta_rs:
-            rows = delta_rs.read_rows(Path(self.location(name)), snapshots, columns)
-            if rows is not None:
-                return rows
+        if (rows := self.read_arrow(name, snapshots, columns, None)) is not None:
+            return rows
         with self.explain_faults():
             frame = self._open(name).select(*columns)
             return (frame if snapshots is None else frame.where(match_snapshots(snapshots))).toArrow()

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
@@ -219,8 +218,8 @@ class Store(ViewTables):
             return self._open(name)
         table, location = TABLES[name], Path(self.location(name))
         selected = list(columns or table.column_names)
-        if self._is_small and (rows := self.read_arrow(name, snapshots, selected, _MANY_ROWS)) is not None:
-            return copy_table(self.spark, rows, StructType([field for field in table.schema if field.name in selected]))
+        if self._is_small and (rows := self._copy_rows(name, snapshots, selected, _MANY_ROWS)) is not None:
+            return rows
         files = delta_rs.list_files(location, snapshots)
         if files is None:
             return self._open(name)

@@ -150,7 +150,7 @@ class ViewTables(DeltaTables):
             is_history = temporary.endswith(_HISTORY)
             sql = "\n".join(task.view.sql for task in tasks if temporary in _list_inputs(task))
             columns = [c for c in TABLES[name].column_names if c in set(re.findall(r"\w+", sql)) or not is_history]
-            rows = self._copy_rows(name, None if is_history else recent, columns)
+            rows = self._copy_rows(name, None if is_history else recent, columns, _MAX_COPIED_ROWS)
             frame = self._open(name) if rows is None else rows.coalesce(1)
             if rows is None and not is_history:
                 frame = frame.where(match_snapshots(recent))
@@ -162,10 +162,10 @@ class ViewTables(DeltaTables):
         return set(inputs) - {name for name, is_copied in zip(tables, are_copied, strict=True) if not is_copied}
 
     def _copy_rows(
-        self, name: str, snapshots: Sequence[SnapshotKey] | None, columns: Sequence[str]
+        self, name: str, snapshots: Sequence[SnapshotKey] | None, columns: Sequence[str], max_rows: int
     ) -> DataFrame | None:
         """Copy the rows of snapshots into the session; None if they may be many, or are not on this machine."""
-        rows = self.read_arrow(name, snapshots, columns, _MAX_COPIED_ROWS)
+        rows = self.read_arrow(name, snapshots, columns, max_rows)
         if rows is None:
             return None
         schema = StructType([field for field in TABLES[name].schema if field.name in columns])
