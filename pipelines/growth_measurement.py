@@ -10,16 +10,23 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.retention import SeenSnapshot
 from pipelines.spark.store import Store
 from pipelines.stages.growth_stage import (
+    DISKS,
+    FORECAST_INPUTS,
     ClusterSample,
     PartitionLimits,
     disk_limits,
     growth,
     growth_forecasts,
+    growth_of_few,
     select_history,
 )
 from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
+from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.growth.growth_rows import HistoryLimits
+from udfs.growth.load_history import LOAD_SAMPLES
 
+_LOADS = tuple(name for name in LOAD_SAMPLES.names if name != "sample")
+_LOG_DIRS = ("cluster_id", "broker_id", "log_dir", "total_bytes", "usable_bytes", "log_dir_error", "used_bytes")
 GROWTH_INPUTS = ("gold.load_totals", "gold.headroom")
 
 
@@ -36,14 +43,19 @@ def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Setting
     limits = HistoryLimits(options.min_samples, options.min_days, options.window_days, options.max_samples)
     used = {cluster: select_history(seen, limits) for cluster, seen in samples.items()}
     keys = {SnapshotKey(cluster, sample.snapshot_id) for cluster, seen in used.items() for sample in seen}
-    totals = store.read("gold.load_totals", sorted(keys))
-    store.replace(GROWTH, growth(totals, used, limits), newest)
-    measured, headroom = store.read(GROWTH.name, newest), store.read("gold.headroom", newest)
+    few = store.read_arrow("gold.load_totals", sorted(keys), (*SNAPSHOT_KEY, *_LOADS))
+    if few is None:
+        store.replace(GROWTH, growth(store.read("gold.load_totals", sorted(keys)), used, limits), newest)
+    else:
+        store.replace(GROWTH, growth_of_few(few, used, limits), newest)
+    brokers = store.read_columns("silver.brokers", ("cluster_id", "broker_id"), newest)
+    log_dirs = store.read_columns("silver.log_dirs", _LOG_DIRS, newest)
     capacities = read_disk_capacities(settings.capacity.file)
-    brokers, log_dirs = store.read("silver.brokers", newest), store.read("silver.log_dirs", newest)
-    disks = disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)
+    known = {DISKS: disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)}
     partitions = PartitionLimits(options.max_partitions_per_broker, options.max_partitions_per_cluster)
-    store.replace(GROWTH_FORECASTS, growth_forecasts(measured, headroom, disks, partitions), newest)
+    with store.explain_faults():
+        forecasts = growth_forecasts(store.open_sql(FORECAST_INPUTS, newest, known), newest, partitions)
+    store.replace(GROWTH_FORECASTS, forecasts, newest)
     return any(len(of_cluster) >= options.min_samples for of_cluster in samples.values())
 
 

@@ -12,7 +12,7 @@ from pipelines.config.settings import Settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.retention import SeenSnapshot, choose_expired
-from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
 from pipelines.spark.views import VIEWS
 from pipelines.stages.finished_steps import get_program_version
@@ -150,4 +150,4 @@ def _record(
         for one in seen
     ]
     if rows:
-        store.append(RUNS, create_frame(store.spark, rows, RUNS.schema))
+        store.append(RUNS, make_rows(rows, RUNS.schema))

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.config.capacity_file import read_capacity_rows
@@ -25,7 +25,7 @@ from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, g
 from pipelines.maintenance import LAST_STAGE, RETENTION, read_seen
 from pipelines.quality import quality_gate
 from pipelines.retention import SeenSnapshot
-from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.arrow_frames import create_frame, make_rows
 from pipelines.spark.delta_tables import EMBEDDED
 from pipelines.spark.session import silence_spark
 from pipelines.spark.store import Store
@@ -61,8 +61,7 @@ def make_context(
 class Run:
     """A run over some steps. seconds: duration of each finished step."""
 
-    def __init__(self, spark: SparkSession, store: Store, context: Context, progress: Progress) -> None:
-        self._spark = spark
+    def __init__(self, store: Store, context: Context, progress: Progress) -> None:
         self._store = store
         self._context = context
         self._progress = progress
@@ -103,10 +102,10 @@ class Run:
             self._finished.append((step, self.seconds[step], clock()))
             self._progress.ended(step, self.seconds[step])
 
-        if self._spark.conf.get(EMBEDDED, "false") == "true" and not _log.isEnabledFor(logging.INFO):
-            silence_spark(self._spark)
         try:
             with self._store.explain_faults():
+                if steps:
+                    self._silence_spark()
                 run_steps(steps, NEEDS, run_step, self._context.settings.run.parallel_stages)
         except BaseException:
             with suppress(Exception):  # the first error is the cause
@@ -120,6 +119,11 @@ class Run:
                 recorded = pool.submit(self._record, now)
                 self.has_trends = measure_growth(self._store, seen, self._context.settings)
                 recorded.result()
+
+    def _silence_spark(self) -> None:
+        spark = self._store.spark
+        if spark.conf.get(EMBEDDED, "false") == "true" and not _log.isEnabledFor(logging.INFO):
+            silence_spark(spark)
 
     def _list_seen(self, now: datetime) -> list[SeenSnapshot]:
         """List the snapshots of the run, if it finished them or found them finished."""
@@ -179,7 +183,7 @@ class Run:
                 place = get_name(file), form, os.fsencode(file.resolve()), at
                 parts = count_parts(file.stat().st_size)
                 rows += [(key.cluster_id, key.snapshot_id, *place, part, parts) for part in range(parts)]
-        files = create_frame(self._spark, rows, FILES).repartition(len(rows))
+        files = create_frame(self._store.spark, rows, FILES).repartition(len(rows))
         self._write(RAW, raw_metadata(files, context.settings.ingest.max_file_bytes))
 
     def _read_ingestion_times(self) -> dict[SnapshotKey, datetime]:
@@ -202,7 +206,7 @@ class Run:
         snapshots = self._context.snapshots
         checked = quality_gate.count_checked_rows(findings, frames, snapshots)
         rows = quality_gate.make_result_rows(findings, checked, snapshots)
-        self._store.replace(QUALITY_RESULTS, create_frame(self._spark, rows, QUALITY_RESULTS.schema), snapshots)
+        self._store.replace(QUALITY_RESULTS, make_rows(rows, QUALITY_RESULTS.schema), snapshots)
         quality_gate.require_success(findings)
 
     @property
@@ -229,4 +233,4 @@ class Run:
             for key, name, count, seconds, at in finished
         ]
         if rows:
-            self._store.append(RUNS, create_frame(self._spark, rows, RUNS.schema))
+            self._store.append(RUNS, make_rows(rows, RUNS.schema))

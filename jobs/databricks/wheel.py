@@ -13,10 +13,9 @@ from pathlib import Path
 
 from pipelines import __version__
 
-# Spark, Delta, and the libraries that pyspark imports for Spark Connect; deltalake writes only with an embedded Spark.
-PLATFORM = frozenset(
-    {"pyspark", "delta-spark", "deltalake", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"}
-)
+# Spark, Delta, and the libraries that pyspark imports for Spark Connect.
+_SPARK = {"pyspark", "delta-spark", "grpcio", "grpcio-status", "googleapis-common-protos", "zstandard"}
+PLATFORM = frozenset({*_SPARK, "deltalake", "duckdb", "sqlglot"})  # the last three: only beside an embedded Spark
 BUILD = "1databricks"
 DIST = Path(__file__).resolve().parents[2] / "dist"
 

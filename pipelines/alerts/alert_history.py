@@ -5,7 +5,7 @@ from datetime import datetime
 
 from pipelines.alerts.findings import AlertFinding, AlertState, JudgedFinding
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.sql_text import quote_text
 from pipelines.spark.store import Store
 from pipelines.tables.alert_tables import ALERTS
@@ -22,8 +22,9 @@ def read_last_states(store: Store, clusters: Sequence[str]) -> list[tuple[AlertF
         return []
     sql = _LAST_STATES.format(clusters=", ".join(map(quote_text, clusters)))
     with store.explain_faults():
-        rows = store.prepare_sql([ALERTS.name])(sql).collect()
-    return [(AlertFinding(*row[:4]), AlertState(row["state"])) for row in rows]
+        rows = store.open_sql([ALERTS.name]).run(sql).to_pylist()
+    names = AlertFinding._fields
+    return [(AlertFinding(*(row[name] for name in names)), AlertState(row["state"])) for row in rows]
 
 
 def record_changes(
@@ -37,4 +38,4 @@ def record_changes(
         if is_changed
     ]
     if rows:
-        store.append(ALERTS, create_frame(store.spark, rows, ALERTS.schema))
+        store.append(ALERTS, make_rows(rows, ALERTS.schema))

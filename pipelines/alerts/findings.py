@@ -29,7 +29,8 @@ _QUERY = """
 SELECT cluster_id, issue, topic AS subject, count(*) AS partitions
 FROM ({issues}) GROUP BY cluster_id, issue, topic
 UNION ALL
-SELECT cluster_id, '{broker_down}', string(broker_id), NULL FROM silver.brokers WHERE {condition} AND live IS FALSE
+SELECT cluster_id, '{broker_down}', CAST(broker_id AS STRING), NULL FROM silver.brokers
+WHERE {condition} AND live IS FALSE
 """
 
 
@@ -75,8 +76,8 @@ def read_findings(store: Store, snapshots: Sequence[SnapshotKey]) -> list[AlertF
     issue_sql = ISSUES_SQL.format(partitions=f"(SELECT * FROM silver.partitions WHERE {condition})")
     sql = _QUERY.format(issues=issue_sql, broker_down=BROKER_DOWN, condition=condition)
     with store.explain_faults():
-        rows = store.prepare_sql(_TABLES, snapshots)(sql).collect()
-    issues, findings = list(ISSUE_LEVELS), [AlertFinding(*row) for row in rows]
+        rows = store.open_sql(_TABLES, snapshots).run(sql).to_pylist()
+    issues, findings = list(ISSUE_LEVELS), [AlertFinding(**row) for row in rows]
     return sorted(findings, key=lambda one: (one.cluster_id, issues.index(one.issue), -(one.partitions or 0), one.key))
 
 

@@ -159,7 +159,7 @@ def _write_history(application: PlanApplication, warehouse: str) -> None:
     from pipelines.cli.common_options import open_store, read_settings
     from pipelines.execution.execution_history import get_plan_id, get_snapshot, list_wave_executions
     from pipelines.execution.journal import Journal
-    from pipelines.spark.arrow_frames import create_frame
+    from pipelines.spark.arrow_frames import make_rows
     from pipelines.tables.execution_tables import PLAN_EXECUTIONS
 
     plan = application.plan
@@ -168,7 +168,7 @@ def _write_history(application: PlanApplication, warehouse: str) -> None:
     key, names = get_snapshot(plan), PLAN_EXECUTIONS.column_names
     others = store.read_rows(PLAN_EXECUTIONS.name, [key], names) if store.exists(PLAN_EXECUTIONS.name) else []
     all_rows = [tuple(row[name] for name in names) for row in others if row["plan_id"] != get_plan_id(plan)] + rows
-    store.replace(PLAN_EXECUTIONS, create_frame(store.spark, all_rows, PLAN_EXECUTIONS.schema), [key])
+    store.replace(PLAN_EXECUTIONS, make_rows(all_rows, PLAN_EXECUTIONS.schema), [key])
     print_line(f"{PLAN_EXECUTIONS.name}: {format_count(len(rows), 'row')} of this plan")
 
 

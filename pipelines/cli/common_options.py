@@ -141,7 +141,7 @@ def warn_of_unmatched_patterns(ignored: Sequence[str] | None, topics: pa.Table) 
 
 
 def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:
-    """Open the tables, and a Spark session. small: an embedded Spark is configured for little work."""
+    """Open the tables. small: a Spark that starts in this process is configured for little work."""
     from pipelines.spark.session import open_session, starts_embedded_spark
     from pipelines.spark.store import Store
     from pipelines.spark.warehouse_folder import check_folder
@@ -151,8 +151,8 @@ def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:
         check_folder(place.warehouse, writing)
         if not writing:
             warn_of_lost_rows(place.warehouse)
-    spark = open_session("kafka-placement", warehouse=None, small=small)
-    return Store(spark, place.warehouse, place.catalog)
+        return Store(None, place.warehouse, small=small)
+    return Store(open_session("kafka-placement", warehouse=None, small=small), place.warehouse, place.catalog)
 
 
 def warn_of_lost_rows(warehouse: str) -> None:

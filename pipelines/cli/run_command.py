@@ -125,14 +125,14 @@ def run(
             check_source(source, format_name, settings.ingest.max_file_bytes)
     context = make_context(result, settings, as_of or datetime.now(UTC), format_name)
     with _progress_bar(len(steps)) as progress:
-        progress.began("starting Spark")
         embedded = starts_embedded_spark()
         store = common.open_store(settings, small, writing=True)
-        work = Run(store.spark, store, context, progress)
+        work = Run(store, context, progress)
         unfinished = steps if force or first else work.unfinished(steps)
         if unfinished and embedded:  # before Spark's workers do, each for itself and without a message
             plan_groups = map(plan_group, list_possible_goals(settings.plans.goals))
             compile_missing(list(dict.fromkeys((*SETUP, *plan_groups))), print_message)
+            progress.began("starting Spark")
         work.go(unfinished, clock=lambda: datetime.now(UTC))
         known: Mapping[str, Verdict] = context.verdicts
         if page is not None and (unfinished or work.has_trends or not page.is_file()):
@@ -214,8 +214,10 @@ def _create_views(store: Store) -> Iterator[str]:
     """Publish the views; yield why that failed, if it did: the run's tables are complete all the same."""
     from pyspark.errors import PySparkException
 
+    from pipelines.spark.view_tables import publish_views
+
     try:
-        store.publish_views()
+        publish_views(store)
     except (PySparkException, StoreError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         yield f"the views of schema insights were not updated, and other programs see older rows: {lines[0]}"

@@ -73,14 +73,14 @@ def describe_older_snapshots(store: Store, snapshots: Sequence[SnapshotKey], as_
     """
     from pipelines.spark.views import SNAPSHOTS
 
-    newest = store.prepare_sql([SNAPSHOTS])(f"SELECT * FROM {SNAPSHOTS} WHERE newest").collect()
+    newest = store.open_sql([SNAPSHOTS]).run(f"SELECT * FROM {SNAPSHOTS} WHERE newest").to_pylist()
     snapshot_ids = {key.cluster_id: key.snapshot_id for key in snapshots}
     for row in sorted(newest, key=itemgetter("cluster_id")):
-        snapshot_id = snapshot_ids.get(row.cluster_id)
-        if snapshot_id not in (None, row.snapshot_id):
+        snapshot_id = snapshot_ids.get(row["cluster_id"])
+        if snapshot_id not in (None, row["snapshot_id"]):
             yield (
-                f"note: {row.cluster_id}: this snapshot, as of {as_of:{_TIME}}, is older than the newest one, as of "
-                f"{row.seen_at.astimezone(UTC):{_TIME}}, which the views show. Query its tables with "
+                f"note: {row['cluster_id']}: this snapshot, as of {as_of:{_TIME}}, is older than the newest one, as of "
+                f"{row['seen_at'].astimezone(UTC):{_TIME}}, which the views show. Query its tables with "
                 f"WHERE snapshot_id = '{snapshot_id}'; {SNAPSHOTS} lists all snapshots"
             )
 

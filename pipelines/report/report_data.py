@@ -1,13 +1,12 @@
 """What the report shows, read from the tables: a dict per cluster, with few rows of gold tables."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
@@ -34,7 +33,7 @@ from pipelines.report.verdict_reader import (
 )
 from pipelines.report.zone_comparison import compare_zone_traffic
 from pipelines.spark.sql_text import quote_text
-from pipelines.spark.store import Store
+from pipelines.spark.store import SqlSession, Store
 from pipelines.spark.views import find_dependencies
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
 from pipelines.verdict.judgement import Verdict
@@ -47,9 +46,8 @@ _PARALLEL_QUERIES = 3
 
 def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
     """Read what the verdicts of these snapshots need, and return the verdict of each cluster."""
-    run_sql = store.prepare_sql(VERDICT_TABLES, snapshots)
     with store.explain_faults():
-        return judge_snapshots(run_sql, snapshots)
+        return judge_snapshots(store.open_sql(VERDICT_TABLES, snapshots), snapshots)
 
 
 def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows:
@@ -59,9 +57,9 @@ def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows
 
 def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[str, pa.Table]:
     figures = [figure for figure in FIGURES if figure.name in names]
-    run_sql = store.prepare_sql([name for figure in figures for name in figure.dependencies], snapshots)
     with store.explain_faults():
-        return {figure.name: run_sql(figure.query(sorted(snapshots))).toArrow() for figure in figures}
+        session = store.open_sql([name for figure in figures for name in figure.dependencies], snapshots)
+        return {figure.name: session.run(figure.query(sorted(snapshots))) for figure in figures}
 
 
 class ReportData(NamedTuple):
@@ -77,10 +75,7 @@ class ReportData(NamedTuple):
 
 
 def read_report_data(
-    run_sql: Callable[[str], DataFrame],
-    snapshots: Sequence[SnapshotKey],
-    existing: Sequence[str],
-    trend: Mapping[str, Rows],
+    session: SqlSession, snapshots: Sequence[SnapshotKey], existing: Sequence[str], trend: Mapping[str, Rows]
 ) -> ReportData:
     """Run the queries of all figures for one snapshot per cluster; figures of tables that do not exist are empty.
 
@@ -89,7 +84,7 @@ def read_report_data(
     figures = [figure for figure in FIGURES if set(figure.dependencies) <= set(existing)]
     ordered = sorted(snapshots)
     with ThreadPoolExecutor(_PARALLEL_QUERIES) as pool:
-        queries = {f.name: pool.submit(lambda sql: run_sql(sql).toArrow(), f.query(ordered)) for f in figures}
+        queries = {f.name: pool.submit(session.run, f.query(ordered)) for f in figures}
         tables = {name: query.result() for name, query in queries.items()}
     clusters = [
         _describe_cluster(
@@ -117,9 +112,9 @@ def find_worst_failures(failures: Rows, racks: Rows) -> dict[str, int | None]:
     return {name: max((rule.count(row) for row in rows), default=None) for name, (rule, rows) in rules.items()}
 
 
-def _read_trend(run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey]) -> dict[str, Rows]:
+def _read_trend(session: SqlSession, snapshots: Sequence[SnapshotKey]) -> dict[str, Rows]:
     rows_by_cluster: dict[str, Rows] = {}
-    for row in run_sql(trend_query([key.cluster_id for key in snapshots])).toArrow().to_pylist():
+    for row in session.run(trend_query([key.cluster_id for key in snapshots])).to_pylist():
         row["as_of"] = row["as_of"].isoformat(timespec="seconds")
         rows_by_cluster.setdefault(row.pop("cluster_id"), []).append(row)
     return rows_by_cluster
@@ -241,9 +236,9 @@ def read_report(
     existing = [name for name in names if store.exists(name)]
     if "gold.scheme_comparison" not in existing or "ops.runs" not in existing:
         raise StoreError(f"there is nothing to report at {store.warehouse}. Create it: kafka-placement run SOURCE...")
-    run_sql = store.prepare_sql([*TREND.dependencies, "insights.snapshots"])
     with store.explain_faults():
-        newest = [] if only_these else [SnapshotKey(*row) for row in run_sql(_NEWEST).collect()]
+        session = store.open_sql([*TREND.dependencies, "insights.snapshots"])
+        newest = [] if only_these else [SnapshotKey(**row) for row in session.run(_NEWEST).to_pylist()]
     covered = {key.cluster_id for key in snapshots}
     chosen = [*snapshots, *(key for key in newest if key.cluster_id not in covered)]
     known = sorted(key.cluster_id for key in chosen)
@@ -252,5 +247,5 @@ def read_report(
             raise StoreError(f"there is no cluster {cluster!r} at {store.warehouse}. Clusters: {', '.join(known)}.")
     chosen = [key for key in chosen if not clusters or key.cluster_id in clusters]
     with store.explain_faults():
-        trend = _read_trend(run_sql, chosen)
-        return read_report_data(store.prepare_sql(names, chosen), chosen, existing, trend)
+        trend = _read_trend(session, chosen)
+        return read_report_data(store.open_sql(names, chosen), chosen, existing, trend)

@@ -1,6 +1,6 @@
 """Verdicts of snapshots, read from the tables that they need: for the report, the summary of `run`, and its plans."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.figure_queries import FIGURES
+from pipelines.spark.store import SparkSql, SqlSession
 from pipelines.spark.views import use_temporary_names
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.judgement import Verdict, judge_cluster
@@ -26,14 +27,13 @@ def judge_frames(frames: Mapping[str, DataFrame], snapshots: Sequence[SnapshotKe
     """Judge the cluster of each snapshot by frames of VERDICT_TABLES, by name."""
     for name in VERDICT_TABLES:
         frames[name].createOrReplaceTempView(use_temporary_names(name))
-    spark = frames[VERDICT_TABLES[0]].sparkSession
-    return judge_snapshots(lambda sql: spark.sql(use_temporary_names(sql)), snapshots)
+    return judge_snapshots(SparkSql(frames[VERDICT_TABLES[0]].sparkSession, has_catalog=False), snapshots)
 
 
-def judge_snapshots(run_sql: Callable[[str], DataFrame], snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
-    """Judge the cluster of each snapshot by the tables that SQL reads."""
+def judge_snapshots(session: SqlSession, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
+    """Judge the cluster of each snapshot by VERDICT_TABLES, which a session has opened."""
     with ThreadPoolExecutor(_PARALLEL_QUERIES) as pool:
-        results = pool.map(lambda figure: run_sql(figure.query(sorted(snapshots))).toArrow(), _FIGURES)
+        results = pool.map(lambda figure: session.run(figure.query(sorted(snapshots))), _FIGURES)
         tables = {figure.name: rows for figure, rows in zip(_FIGURES, results, strict=True)}
     return {key.cluster_id: judge_rows(tables, key.cluster_id) for key in snapshots}
 

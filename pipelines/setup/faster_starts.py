@@ -11,7 +11,6 @@ from pathlib import Path
 from pipelines.config.settings import load_settings
 from pipelines.errors import KafkaPlacementError
 from pipelines.ingest.sources import find_sources
-from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
 from pipelines.setup.compile_on_demand import SETUP, compile_missing
 from pipelines.setup.java import check_java
@@ -51,8 +50,7 @@ def run_small_cluster(folder: Path, java_options: str) -> int:
     spark = open_session("warm-up", warehouse=None, small=True, extra={"spark.driver.extraJavaOptions": java_options})
     store = Store(spark, settings.store.warehouse)
     context = make_context(find_sources([str(folder / "source.txt")]), settings, datetime.now(UTC))
-    Run(spark, store, context, Progress()).go(steps_between(None, None), clock=lambda: datetime.now(UTC))
-    write_report(store, folder / "report.html", sources=context.sources, only_these=True)
+    Run(store, context, Progress()).go(steps_between(None, None), clock=lambda: datetime.now(UTC))
     return stop_embedded(spark)
 
 

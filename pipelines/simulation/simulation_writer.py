@@ -32,7 +32,7 @@ _GOLD_TABLES: tuple[tuple[Table, Table, Callable[[DataFrame], DataFrame]], ...] 
 
 def write_events(store: Store, events: pa.Table, snapshots: Sequence[SnapshotKey]) -> None:
     """Write events (schema EVENTS) of these snapshots to silver.cluster_events."""
-    store.replace(simulation_tables.CLUSTER_EVENTS, store.spark.createDataFrame(events), snapshots)
+    store.replace(simulation_tables.CLUSTER_EVENTS, events, snapshots)
 
 
 def build_tables_of_groups(groups: GroupSimulation, key: SnapshotKey) -> dict[str, pa.Table]:
@@ -68,7 +68,7 @@ def write_simulation(
     def write(name: str) -> None:
         began = monotonic()
         if name in groups:
-            store.replace(TABLES[name], store.spark.createDataFrame(groups[name]), snapshots)
+            store.replace(TABLES[name], groups[name], snapshots)
         else:
             table, source, build = tables[name]
             store.replace(table, build(store.read(source, snapshots)), snapshots)

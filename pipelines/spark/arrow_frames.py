@@ -1,4 +1,4 @@
-"""Create data frames through Arrow."""
+"""Make Arrow tables and, through them, data frames."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,16 +9,25 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 
-def create_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType) -> DataFrame:
-    """Create a data frame through Arrow: from plain rows, Spark would take two seconds to start Python workers."""
+def make_rows(rows: Sequence[Sequence[Any]], schema: StructType) -> pa.Table:
+    """Make an Arrow table of plain rows."""
     arrow = to_arrow_schema(schema)
     columns = zip(*rows, strict=True) if rows else [()] * len(arrow)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), schema)
+    return pa.Table.from_arrays(arrays, schema=arrow)
+
+
+def create_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: StructType) -> DataFrame:
+    """Create a data frame through Arrow: from plain rows, Spark would take two seconds to start Python workers."""
+    return spark.createDataFrame(make_rows(rows, schema), schema)
 
 
 def copy_table(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """Create a data frame from an Arrow table; Spark fails for columns of lists without any chunk."""
+    return spark.createDataFrame(cast_rows(table, schema), schema)
+
+
+def cast_rows(table: pa.Table, schema: StructType) -> pa.Table:
+    """Return the columns of a schema with its types."""
     arrow = to_arrow_schema(schema)
-    rows = table.select(arrow.names).cast(arrow) if table.num_rows else arrow.empty_table()
-    return spark.createDataFrame(rows, schema)
+    return table.select(arrow.names).cast(arrow) if table.num_rows else arrow.empty_table()

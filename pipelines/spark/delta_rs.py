@@ -63,6 +63,21 @@ def read_rows(
         return source.to_table(columns=list(columns), filter=condition)
 
 
+def open_rows(folder: Path, snapshots: Sequence[SnapshotKey] | None) -> dataset.Dataset | None:
+    """Open the rows of snapshots, or all, to be read later as they are now; None if Spark must read the table.
+
+    Raises: StoreError if the log is damaged, or a file is missing or cut.
+    """
+    with _explain_damage(folder):
+        table = _open(folder)
+        if table is None:
+            return None
+        source = table.to_pyarrow_dataset()
+        condition = None if snapshots is None else _match(snapshots)
+        _check_files(folder, table, [fragment.path for fragment in source.get_fragments(filter=condition)])
+    return source if condition is None else source.filter(condition)
+
+
 def list_files(folder: Path, snapshots: Sequence[SnapshotKey] | None) -> list[str] | None:
     """List the files that may have rows of snapshots, or all; None if Spark must read the table.
 
@@ -188,7 +203,7 @@ def _match_in_sql(snapshots: Sequence[SnapshotKey], *, whole_clusters: bool = Fa
     return " OR ".join(f"({part})" for part in parts)
 
 
-def overwrite_table(folder: Path, rows: pa.Table, comment: str, metadata: str, condition: str = "") -> None:
+def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, metadata: str, condition: str = "") -> None:
     """Replace all rows and columns of a table in one commit, or the rows that meet a condition.
 
     metadata: Delta's user metadata of the commit.   Raises: StoreError if the log of the table is damaged.

@@ -9,8 +9,9 @@ import os
 import random
 import re
 import shutil
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,15 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.readwriter import DataFrameWriter
 
 from pipelines.errors import KafkaPlacementError, StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_rs
-from pipelines.spark.delta_log import check_log, last_version
-from pipelines.spark.sql_text import match_snapshots, quote_name, quote_text
+from pipelines.spark.arrow_frames import cast_rows, copy_table
+from pipelines.spark.delta_log import check_log, last_version, list_commits
+from pipelines.spark.session import open_session
+from pipelines.spark.sql_text import match_numbers, match_snapshots, quote_name, quote_text
 from pipelines.spark.storage_faults import explain_storage_fault, read_message
 from pipelines.spark.warehouse_folder import check_place
 from pipelines.tables import TABLES
@@ -55,19 +57,31 @@ _log = logging.getLogger(__name__)
 class DeltaTables:
     """The Delta tables of one warehouse: a folder or URI, or a catalog of the session, if it is named."""
 
-    def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
+    def __init__(self, spark: SparkSession | None, warehouse: str, catalog: str = "", *, small: bool = False) -> None:
+        """Open a warehouse. spark: None = Spark starts in this process once it is needed. small: for few rows."""
         check_place(warehouse)
-        self.spark = spark
+        self._session = spark
+        self._starting = threading.Lock()
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         self._catalog = catalog
         if catalog:
             self._check_catalog()
         self._existing: set[str] = set()  # tables known to exist: they are never removed
         # Another Spark may resolve a path on another file system than this machine's.
-        self._is_local = not catalog and "://" not in warehouse and spark.conf.get(EMBEDDED, "false") == "true"
+        is_embedded = spark is None or spark.conf.get(EMBEDDED, "false") == "true"
+        self._is_local = not catalog and "://" not in warehouse and is_embedded
         self._has_delta_rs = self._is_local and delta_rs.is_plain(self.warehouse)
         # Few rows pass through this process: delta-rs commits them in a tenth of the time that Spark takes.
-        self._is_small = self._has_delta_rs and spark.conf.get(SMALL, "false") == "true"
+        self._starts_small = small or (spark is not None and spark.conf.get(SMALL, "false") == "true")
+        self._is_small = self._has_delta_rs and self._starts_small
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session, which is started now if it has not been needed before; raise EnvironmentFault if not."""
+        with self._starting:
+            if self._session is None:
+                self._session = open_session("kafka-placement", warehouse=None, small=self._starts_small)
+        return self._session
 
     def _check_catalog(self) -> None:
         """Raise StoreError if the session has no such catalog."""
@@ -82,6 +96,11 @@ class DeltaTables:
             problem = f"store.catalog={self._catalog}: Spark cannot use this catalog: {reason.rstrip('.')}"
             remedy = "Configure it in Spark (docs/spark-cluster.md), or leave store.catalog empty to use a folder"
             raise StoreError(f"{problem}. {remedy}") from error
+
+    @property
+    def has_catalog(self) -> bool:
+        """Whether tables are those of a catalog."""
+        return bool(self._catalog)
 
     @property
     def has_local_files(self) -> bool:
@@ -144,6 +163,17 @@ class DeltaTables:
             return None
         return delta_rs.read_rows(Path(self.location(name)), snapshots, columns, max_rows)
 
+    def read_state(self, name: str, version: int | None = None) -> str:
+        """Read the number and the time of a commit of a table, by default of the last; empty if it is gone."""
+        if self._is_local:
+            commits = reversed(list_commits(Path(self.location(name))))
+            commit = next((file for file in commits if version is None or int(file.stem) == version), None)
+            return f"{int(commit.stem)} {commit.stat().st_mtime_ns}" if commit else ""
+        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} {'LIMIT 1' if version is None else ''}")
+        chosen = history if version is None else history.where(F.col("version") == version)
+        row = chosen.selectExpr("version", "CAST(timestamp AS STRING) AS time").first()
+        return f"{row.version} {row.time}" if row else ""
+
     def read_history(self, name: str, commits: int) -> list[delta_rs.Commit]:
         """Read so many of the last commits of a table, the newest first; empty if there is no table."""
         if self._has_delta_rs:
@@ -174,6 +204,28 @@ class DeltaTables:
             else:
                 rows = f"({match_snapshots(snapshots)}) AND {condition}"
                 self._retry(TABLES[name], lambda: self.spark.sql(f"DELETE FROM {self._sql_name(name)} WHERE {rows}"))
+
+    def overwrite(
+        self,
+        name: str,
+        rows: pa.RecordBatchReader | DataFrame,
+        comment: str,
+        metadata: str,
+        first_numbers: Mapping[str, int] | None = None,
+    ) -> None:
+        """Replace rows in one commit that records metadata; a table without a contract has the columns of its rows.
+
+        first_numbers: of each cluster, the first `number` of the rows that are replaced; None = all rows.
+        """
+        location = self.location(name)
+        with self._lock(name), self.explain_faults(f"table {name} at {location}"):
+            if isinstance(rows, pa.RecordBatchReader):
+                condition = match_numbers(first_numbers, delta_rs.quote) if first_numbers else ""
+                delta_rs.overwrite_table(Path(location), rows, comment, metadata, condition)
+                return
+            writer = rows.write.format("delta").mode("overwrite").option("userMetadata", metadata)
+            changed = ("replaceWhere", match_numbers(first_numbers)) if first_numbers else ("overwriteSchema", "true")
+            writer.option(*changed).option("optimizeWrite", "true").save(location)
 
     def count_files(self, name: str) -> int:
         """Count the files of a table."""
@@ -213,14 +265,15 @@ class DeltaTables:
         with self._lock(table.name):
             self._create(table)
 
-    def append(self, table: Table, rows: DataFrame) -> None:
+    def append(self, table: Table, rows: pa.Table) -> None:
         """Append rows to a table, which is created if it does not exist."""
         with self._lock(table.name):
             self._create(table)
-            if self._is_small:
+            if self._has_delta_rs:
                 self._write_few(table, rows)
             else:
-                self._save(table, rows.select(*table.column_names).write.mode("append"))
+                frame = copy_table(self.spark, rows, table.schema)
+                self._save(table, frame.select(*table.column_names).write.mode("append"))
 
     def _sql_name(self, name: str) -> str:
         return self.location(name) if self._catalog else f"delta.{quote_name(self.location(name))}"
@@ -287,10 +340,11 @@ class DeltaTables:
         self._retry(table, lambda: self.spark.sql(statement))
         self._existing.add(table.name)
 
-    def _write_few(self, table: Table, rows: DataFrame, replaced: Sequence[SnapshotKey] = ()) -> pa.Table:
+    def _write_few(self, table: Table, rows: DataFrame | pa.Table, replaced: Sequence[SnapshotKey] = ()) -> pa.Table:
         """Write rows through this process, in place of those of snapshots, or of their clusters if only_newest."""
         with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
-            collected = rows.select(*table.column_names).toArrow().cast(to_arrow_schema(table.schema))
+            arrow = rows if isinstance(rows, pa.Table) else rows.select(*table.column_names).toArrow()
+            collected = cast_rows(arrow, table.schema)
             # Copied, as Spark's empty columns lack the buffers that delta-rs reads.
             collected = collected.take(np.arange(collected.num_rows))
             delta_rs.write_rows(Path(self.location(table.name)), collected, replaced, whole_clusters=table.only_newest)

@@ -1,6 +1,6 @@
 """Text of Spark SQL: literals, names, and conditions that select snapshots."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pipelines.ingest.sources import SnapshotKey
 
@@ -39,3 +39,9 @@ def match_snapshots(snapshots: Sequence[SnapshotKey]) -> str:
         ],
     }
     return " AND ".join(f"{column} IN ({', '.join(map(quote_text, sorted(set(v))))})" for column, v in values.items())
+
+
+def match_numbers(first_numbers: Mapping[str, int], quote: Callable[[str], str] = quote_text) -> str:
+    """Write the condition that a row of a history is of a cluster's snapshot with this number or a later one."""
+    parts = (f"(cluster_id = {quote(cluster)} AND number >= {n})" for cluster, n in sorted(first_numbers.items()))
+    return " OR ".join(parts)

@@ -6,11 +6,12 @@ if another run writes to the table at the same time.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,36 +21,72 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_rs
 from pipelines.spark import views as sql_views
 from pipelines.spark.arrow_frames import copy_table, create_frame
+from pipelines.spark.delta_tables import DeltaTables
 from pipelines.spark.sql_text import match_clusters, match_snapshots, quote_text
-from pipelines.spark.view_tables import ViewTables
 from pipelines.spark.views import VIEWS, View, find_dependencies
 from pipelines.spark.warehouse_folder import TableListing
 from pipelines.tables import TABLES
-from pipelines.tables.ops_tables import RUNS
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 _MANY_ROWS = 50_000  # of a table that Spark reads itself
-# No SQL of this program reads these columns, which are most bytes of their table.
-_UNREAD = {RUNS.name: {"settings"}}
-_PARALLEL_LOADS = 3  # Spark uses little of a processor while it opens a table
+
+if TYPE_CHECKING:
+    from pipelines.spark.local_sql import LocalSql
 
 _log = logging.getLogger(__name__)
 
 
-class _Written(NamedTuple):
+@dataclass(frozen=True)
+class _Written:
     """Rows that this process has written, so that later stages need no file."""
 
     version: int
     snapshots: frozenset[SnapshotKey]
-    rows: DataFrame
-    counts: Mapping[str, int]  # by cluster
+    rows: pa.Table
+    open_frame: Callable[[], DataFrame]
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The rows in Spark."""
+        return self.open_frame()
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Their number by cluster."""
+        return {r["values"]: r["counts"] for r in self.rows["cluster_id"].value_counts().to_pylist()}
 
 
-class Store(ViewTables):
+class SqlSession(Protocol):
+    """Runs SQL of this program over tables and views, without Spark where it can."""
+
+    def run(self, sql: str) -> pa.Table:
+        """Run a query in Spark's dialect and return its rows."""
+
+    def stream(self, sql: str, columns: Sequence[pa.Field]) -> pa.RecordBatchReader | DataFrame:
+        """Return the rows of a query, which may be many, to be written. columns: their names and types, in order."""
+
+
+class SparkSql(NamedTuple):
+    """Runs SQL with Spark. has_catalog: names are those of tables and views in its catalog."""
+
+    spark: SparkSession
+    has_catalog: bool
+
+    def stream(self, sql: str, columns: Sequence[pa.Field] = ()) -> DataFrame:
+        """Return the rows of a query as a data frame."""
+        return self.spark.sql(sql if self.has_catalog else sql_views.use_temporary_names(sql))
+
+    def run(self, sql: str) -> pa.Table:
+        """Run a query and return its rows."""
+        return self.stream(sql).toArrow()
+
+
+class Store(DeltaTables):
     """The tables of one warehouse, by snapshot; small tables in a local folder are read without Delta."""
 
-    def __init__(self, spark: SparkSession, warehouse: str, catalog: str = "") -> None:
-        super().__init__(spark, warehouse, catalog)
+    def __init__(self, spark: SparkSession | None, warehouse: str, catalog: str = "", *, small: bool = False) -> None:
+        """Open a warehouse. spark: None = Spark starts in this process once it is needed. small: for few rows."""
+        super().__init__(spark, warehouse, catalog, small=small)
         self._written: dict[str, _Written] = {}
 
     def can_have_rows(self, name: str, rows: int) -> bool:
@@ -60,7 +97,7 @@ class Store(ViewTables):
         """Read the rows of a table or of snapshots; raise StoreError if it does not exist or has other columns."""
         own = self._find_written(name)
         if own and snapshots is not None and own.snapshots == {*snapshots}:
-            return own.rows
+            return own.frame
         try:
             frame = self._load(name, snapshots)
         except AnalysisException as error:
@@ -80,26 +117,27 @@ class Store(ViewTables):
                 return [row.asDict() for row in self.read(name, snapshots).select(*columns).collect()]
         return list(rows.to_pylist())
 
-    def replace(self, table: Table, rows: DataFrame, snapshots: Sequence[SnapshotKey]) -> None:
+    def replace(self, table: Table, rows: DataFrame | pa.Table, snapshots: Sequence[SnapshotKey]) -> None:
         """Replace all rows of snapshots by `rows`, in one commit.
 
         Of a table that keeps only the newest snapshot, all rows of their clusters.
         """
         with self._lock(table.name):
             self._create(table)
-            replaced = match_clusters(snapshots) if table.only_newest else match_snapshots(snapshots)
             is_new = not table.only_newest and self._has_no_rows(table.name, snapshots)
-            writer = rows.select(*table.column_names).write
-            if self._is_small:
+            if self._is_small or (self._has_delta_rs and isinstance(rows, pa.Table)):
                 written = self._write_few(table, rows, () if is_new else snapshots)
-                frame = copy_table(self.spark, written, table.schema)
-                by_cluster = {r["values"]: r["counts"] for r in written["cluster_id"].value_counts().to_pylist()}
-                version = self.last_version(table.name)
-                self._written[table.name] = _Written(version, frozenset(snapshots), frame, by_cluster)
-            elif is_new:
-                self._save(table, writer.mode("append"))
+                self._written[table.name] = _Written(
+                    self.last_version(table.name),
+                    frozenset(snapshots),
+                    written,
+                    lambda: copy_table(self.spark, written, table.schema),
+                )
             else:
-                self._save(table, writer.mode("overwrite").option("replaceWhere", replaced))
+                frame = copy_table(self.spark, rows, table.schema) if isinstance(rows, pa.Table) else rows
+                writer = frame.select(*table.column_names).write.mode("append" if is_new else "overwrite")
+                replaced = match_clusters(snapshots) if table.only_newest else match_snapshots(snapshots)
+                self._save(table, writer if is_new else writer.option("replaceWhere", replaced))
         if _log.isEnabledFor(logging.INFO):
             counts = self._count_local(table.name, snapshots)
             _log.info("%s: written%s", table.name, "" if counts is None else f", {sum(counts.values())} rows")
@@ -161,72 +199,83 @@ class Store(ViewTables):
     def list_names(self) -> list[str]:
         """List the tables that exist, then the views whose tables exist."""
         tables = [name for name in TABLES if self.exists(name)]
-        return [*tables, *(view.name for view in _select_views(VIEWS, set(tables)))]
+        return [*tables, *(view.name for view in select_views(VIEWS, set(tables)))]
 
     def register_all(self) -> None:
         """Make every table that exists known to Spark SQL by name, and every view whose tables exist."""
         tables = self.register(list(TABLES))
-        self.register_views(_select_views(VIEWS, set(tables)), tables)
+        self.register_views(select_views(VIEWS, set(tables)), tables)
 
-    def publish_views(self) -> None:
-        """Create every view whose tables exist in the catalog; in a folder, write its rows as a table."""
-        tables, _ = find_dependencies([view.name for view in VIEWS])
-        if self._catalog:
-            sql_views.create_views(self.spark, _select_views(VIEWS, set(self.register(tables))))
-            return
-        if views := _select_views(VIEWS, {name for name in tables if self.exists(name)}):
-            self.write_view_tables(views)
+    def open_sql(
+        self,
+        names: Sequence[str],
+        snapshots: Sequence[SnapshotKey] | None = None,
+        known: Mapping[str, pa.Table] | None = None,
+    ) -> SqlSession:
+        """Open a session for SQL of this program over these tables and views, those that exist, as they are now.
 
-    def prepare_sql(
-        self, names: Sequence[str], snapshots: Sequence[SnapshotKey] | None = None
-    ) -> Callable[[str], DataFrame]:
-        """Return a function that runs SQL of this program over these tables and views, if they exist.
-
-        snapshots: those whose rows it reads, of all tables but those of schema ops; None = all.
+        snapshots: those whose rows it reads, of all tables but those of schema ops; None = all; a catalog has all.
+        known: rows of other names, or, but in a catalog, of views that need not be evaluated.
         """
+        known = known or {}
         tables, views = find_dependencies([*names])
         existing = [name for name in tables if self.exists(name)]
-        complete_views = _select_views(views, set(existing))
-        if not self._is_local:
+        complete_views = [view for view in select_views(views, set(existing)) if view.name not in known]
+        if (local := self._open_local_sql(existing, snapshots, known)) is not None:
+            for view in complete_views:
+                local.create_view(view)
+            return local
+        for name, rows in known.items():
+            self.spark.createDataFrame(rows).createOrReplaceTempView(sql_views.use_temporary_names(name))
+        if self._catalog:
             self.register(existing)
             self.register_views(complete_views, existing)
-            return self.spark.sql
-
-        def load(name: str) -> DataFrame:
-            columns = [column for column in TABLES[name].column_names if column not in _UNREAD.get(name, ())]
-            return self._load(name, None if name.startswith("ops.") else snapshots, columns)
-
-        with ThreadPoolExecutor(_PARALLEL_LOADS) as pool:
-            for name, rows in zip(existing, pool.map(load, existing), strict=True):
-                rows.createOrReplaceTempView(sql_views.use_temporary_names(name))
+            return SparkSql(self.spark, has_catalog=True)
+        for name in existing:
+            frame = self.read(name, None if name.startswith("ops.") else snapshots)
+            frame.createOrReplaceTempView(sql_views.use_temporary_names(name))
         for view in complete_views:
             name, sql = sql_views.use_temporary_names(view.name), sql_views.use_temporary_names(view.sql)
             self.spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {sql}")
-        return lambda sql: self.spark.sql(sql_views.use_temporary_names(sql))
+        return SparkSql(self.spark, has_catalog=False)
 
-    def _load(
-        self, name: str, snapshots: Sequence[SnapshotKey] | None = None, columns: Sequence[str] = ()
-    ) -> DataFrame:
-        """Open columns (none = all) of a table; in a local folder, without the files of other snapshots.
+    def _open_local_sql(
+        self, tables: Sequence[str], snapshots: Sequence[SnapshotKey] | None, known: Mapping[str, pa.Table]
+    ) -> "LocalSql | None":
+        """Open a session without Spark; None if Spark must read one of the tables."""
+        if not self._has_delta_rs:
+            return None
+        from pipelines.spark.local_sql import LocalSql
+
+        rows = {}
+        for name in tables:
+            read = None if name.startswith("ops.") else snapshots
+            rows[name] = delta_rs.open_rows(Path(self.location(name)), read)
+            if rows[name] is None:
+                return None
+        return LocalSql({**rows, **known})
+
+    def _load(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
+        """Open a table; in a local folder, without the files of other snapshots.
 
         Few rows are copied into the session.
         """
-        own = self._find_written(name) if self._has_delta_rs else None
-        if own and sum(own.counts.values()) == delta_rs.count_rows(Path(self.location(name))):
-            return own.rows  # which are all rows
         if not self._has_delta_rs:
             return self._open(name)
+        own = self._find_written(name)
+        if own and own.rows.num_rows == delta_rs.count_rows(Path(self.location(name))):
+            return own.frame  # which are all rows
         table, location = TABLES[name], Path(self.location(name))
-        selected = list(columns or table.column_names)
-        if self._is_small and (rows := self._copy_rows(name, snapshots, selected, _MANY_ROWS)) is not None:
-            return rows
+        if self._is_small:
+            rows = self.read_arrow(name, snapshots, table.column_names, _MANY_ROWS)
+            if rows is not None:
+                return copy_table(self.spark, rows, table.schema)
         files = delta_rs.list_files(location, snapshots)
         if files is None:
             return self._open(name)
         if not files:
             return create_frame(self.spark, [], table.schema)
-        reader = self.spark.read.schema(table.schema).option("basePath", str(location))
-        return reader.parquet(*files).select(*selected)
+        return self.spark.read.schema(table.schema).option("basePath", str(location)).parquet(*files)
 
     def _find_written(self, name: str) -> _Written | None:
         """Return what this process has written to a table, unless another commit came after it."""
@@ -248,5 +297,6 @@ class Store(ViewTables):
         return delta_rs.count_by_cluster(Path(self.location(name)), snapshots)
 
 
-def _select_views(views: Sequence[View], tables: set[str]) -> list[View]:
+def select_views(views: Sequence[View], tables: set[str]) -> list[View]:
+    """Select the views whose tables are all among these."""
     return [view for view in views if set(find_dependencies([view.name])[0]) <= tables]

@@ -1,6 +1,6 @@
 """Make the rows of gold.load_totals, and from those of all snapshots gold.growth and gold.growth_forecasts."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import NamedTuple
@@ -10,12 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pipelines.config.capacity_file import match_disks
-from pipelines.spark.arrow_frames import create_frame
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark.arrow_frames import copy_table, make_rows
+from pipelines.spark.sql_text import match_snapshots
+from pipelines.spark.store import SqlSession
 from pipelines.tables.gold_tables import LOAD_TOTALS
-from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
+from pipelines.tables.growth_tables import GROWTH
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.disk_limits import find_disk_limits
 from udfs.growth.forecast_rows import FORECASTS, LIMITS, Limit, forecast_rows
@@ -33,7 +36,38 @@ _DISK_LIMITS = pa.schema(
         ("limit_source", pa.string()),
     ]
 )
-_MAX_PARTITIONS = "growth.max_partitions_per_{}"
+_SAMPLES = pa.schema([("cluster_id", pa.string()), ("snapshot_id", pa.string()), ("sample", pa.int32())])
+DISKS = "known_disks"
+FORECAST_INPUTS = ("gold.growth", "gold.headroom")
+_GROWTH_COLUMNS = ", ".join(f"g.{name}" for name in LIMITS.names if not name.startswith("limit_"))
+# The load of the worst survivor grows as that of the cluster: it reaches its capacity at this load of the cluster.
+_LIMITS_SQL = f"""
+WITH g AS (SELECT * FROM gold.growth WHERE {{condition}})
+SELECT g.cluster_id, g.snapshot_id, '{Limit.DISK_FULL}' AS limit_name,
+       CAST(coalesce(d.limit_value, g.latest_value + d.free_bytes) AS DOUBLE) AS limit_value, d.limit_source,
+       {_GROWTH_COLUMNS}
+FROM g JOIN {DISKS} d ON g.cluster_id = d.cluster_id AND g.broker_id = d.broker_id AND g.log_dir <=> d.log_dir
+WHERE g.quantity = 'size_bytes'
+UNION ALL
+SELECT g.cluster_id, g.snapshot_id, '{Limit.SURVIVOR_OVER_CAPACITY}',
+       try_divide(coalesce(g.level, g.latest_value), 1 + h.required_headroom_ratio),
+       coalesce('capacity.file, broker ' || h.worst_broker || ' after the failure of ' || h.worst_scenario,
+                'add ' || g.quantity || ' to capacity.file'),
+       {_GROWTH_COLUMNS}
+FROM g LEFT JOIN (
+  SELECT * FROM gold.headroom
+  WHERE {{condition}} AND scheme = 'observed' AND scenario_kind = 'broker' AND capacity_source = 'file'
+) h ON g.cluster_id = h.cluster_id AND g.snapshot_id = h.snapshot_id AND g.quantity = h.resource
+WHERE g.subject_kind = '{SubjectKind.CLUSTER}' AND g.quantity IN ('bytes_in_per_s', 'bytes_out_per_s')
+UNION ALL
+SELECT g.cluster_id, g.snapshot_id, '{Limit.BROKER_PARTITIONS}', CAST({{per_broker}} AS DOUBLE),
+       'growth.max_partitions_per_broker', {_GROWTH_COLUMNS}
+FROM g WHERE g.subject_kind = '{SubjectKind.BROKER}' AND g.quantity = 'replicas'
+UNION ALL
+SELECT g.cluster_id, g.snapshot_id, '{Limit.CLUSTER_PARTITIONS}', CAST({{per_cluster}} AS DOUBLE),
+       'growth.max_partitions_per_cluster', {_GROWTH_COLUMNS}
+FROM g WHERE g.subject_kind = '{SubjectKind.CLUSTER}' AND g.quantity = 'replicas'
+"""
 
 
 class ClusterSample(NamedTuple):
@@ -41,6 +75,9 @@ class ClusterSample(NamedTuple):
 
     snapshot_id: str
     at: datetime  # UTC
+
+
+Samples = Mapping[str, Sequence[ClusterSample]]  # by cluster, in the order of their times
 
 
 class PartitionLimits(NamedTuple):
@@ -116,27 +153,40 @@ def select_history(samples: Sequence[ClusterSample], limits: HistoryLimits) -> l
     return [samples[i] for i in select_samples(at, limits).tolist()]
 
 
-def growth(totals: DataFrame, samples: Mapping[str, Sequence[ClusterSample]], limits: HistoryLimits) -> DataFrame:
+def growth(totals: DataFrame, samples: Samples, limits: HistoryLimits) -> DataFrame:
     """Compute gold.growth for the newest snapshots of clusters.
 
     totals: gold.load_totals of all samples. samples: from select_history, by cluster.
     """
-    times = {name: np.array([_to_us(one.at) for one in own], dtype=np.int64) for name, own in samples.items()}
-    rows = [(name, one.snapshot_id, index) for name, own in samples.items() for index, one in enumerate(own)]
-    schema = from_arrow_schema(
-        pa.schema([("cluster_id", pa.string()), ("snapshot_id", pa.string()), ("sample", pa.int32())])
-    )
-    chosen = F.broadcast(create_frame(totals.sparkSession, rows, schema))
-    newest = {cluster: own[-1].snapshot_id for cluster, own in samples.items()}
+    chosen = F.broadcast(copy_table(totals.sparkSession, _list_samples(samples), from_arrow_schema(_SAMPLES)))
 
     def measure(key: tuple[pa.Scalar, ...], loads: pa.Table) -> pa.Table:
-        cluster = key[0].as_py()
-        trends = growth_rows(loads.select(LOAD_SAMPLES.names).cast(LOAD_SAMPLES), times[cluster], limits)
-        keys = [pa.repeat(value, trends.num_rows) for value in (cluster, newest[cluster])]
-        return pa.Table.from_arrays([*keys, *trends.columns], names=[*SNAPSHOT_KEY, *trends.column_names])
+        return _measure_cluster(key[0].as_py(), loads, samples, limits)
 
     loads = totals.join(chosen, on=list(SNAPSHOT_KEY)).select("cluster_id", *LOAD_SAMPLES.names)
     return loads.groupBy("cluster_id").applyInArrow(measure, GROWTH.schema).select(*GROWTH.column_names)
+
+
+def growth_of_few(totals: pa.Table, samples: Samples, limits: HistoryLimits) -> pa.Table:
+    """Compute the same without Spark."""
+    loads = totals.join(_list_samples(samples), keys=list(SNAPSHOT_KEY), join_type="inner")
+    of_clusters = ((cluster, loads.filter(pc.equal(loads["cluster_id"], cluster))) for cluster in samples)
+    measured = [_measure_cluster(cluster, own, samples, limits) for cluster, own in of_clusters if own.num_rows]
+    return pa.concat_tables(measured) if measured else to_arrow_schema(GROWTH.schema).empty_table()
+
+
+def _list_samples(samples: Samples) -> pa.Table:
+    rows = [(name, one.snapshot_id, index) for name, own in samples.items() for index, one in enumerate(own)]
+    return make_rows(rows, from_arrow_schema(_SAMPLES))
+
+
+def _measure_cluster(cluster: str, loads: pa.Table, samples: Samples, limits: HistoryLimits) -> pa.Table:
+    """Measure the growth of a cluster from loads with the columns of LOAD_SAMPLES."""
+    own = samples[cluster]
+    times = np.array([_to_us(one.at) for one in own], dtype=np.int64)
+    trends = growth_rows(loads.select(LOAD_SAMPLES.names).cast(LOAD_SAMPLES), times, limits)
+    keys = [pa.repeat(value, trends.num_rows) for value in (cluster, own[-1].snapshot_id)]
+    return pa.Table.from_arrays([*keys, *trends.columns], names=[*SNAPSHOT_KEY, *trends.column_names])
 
 
 def _to_us(at: datetime) -> int:
@@ -144,77 +194,36 @@ def _to_us(at: datetime) -> int:
 
 
 def disk_limits(
-    brokers: DataFrame, log_dirs: DataFrame, capacities: Mapping[tuple[str, int, str], float], broker_bytes: int
-) -> DataFrame:
+    brokers: pa.Table, log_dirs: pa.Table, capacities: Mapping[tuple[str, int, str], float], broker_bytes: int
+) -> pa.Table:
     """List what is known of the disks of brokers, and of the log dirs of those with several (schema _DISK_LIMITS).
 
-    capacities: as read_disk_capacities returns them. broker_bytes: plans.broker_bytes, 0 = unknown.
+    brokers, log_dirs: rows of silver tables. capacities: as read_disk_capacities returns them. broker_bytes:
+    plans.broker_bytes, 0 = unknown.
     """
-    names = ("log_dir", "total_bytes", "usable_bytes", "log_dir_error", "used_bytes")
-    dirs = log_dirs.select("cluster_id", "broker_id", *names).toArrow()
     by_cluster: dict[str, list[int]] = {}
-    for cluster, broker in brokers.select("cluster_id", "broker_id").collect():
+    for cluster, broker in zip(brokers["cluster_id"].to_pylist(), brokers["broker_id"].to_pylist(), strict=True):
         by_cluster.setdefault(cluster, []).append(broker)
     rows = []
     for cluster, ids in by_cluster.items():
-        own = dirs.filter(pc.equal(dirs["cluster_id"], cluster))
+        own = log_dirs.filter(pc.equal(log_dirs["cluster_id"], cluster))
         limits = find_disk_limits(ids, own, match_disks(capacities, cluster), broker_bytes)
         rows += [(cluster, *place, *limit) for place, limit in limits.items()]
-    return create_frame(brokers.sparkSession, rows, from_arrow_schema(_DISK_LIMITS))
+    return make_rows(rows, from_arrow_schema(_DISK_LIMITS))
 
 
-def growth_forecasts(
-    growth_of: DataFrame, headroom: DataFrame, disks: DataFrame, partition_limits: PartitionLimits
-) -> DataFrame:
-    """Compute gold.growth_forecasts.
+def growth_forecasts(session: SqlSession, newest: Sequence[SnapshotKey], partition_limits: PartitionLimits) -> pa.Table:
+    """Compute gold.growth_forecasts of the newest snapshots of clusters.
 
-    Args:
-        growth_of: gold.growth of the newest snapshots.
-        headroom: gold.headroom of the same snapshots.
-        disks: From disk_limits, of the same snapshots.
-        partition_limits: How many replicas a broker and a cluster should have at most.
+    session: for SQL over FORECAST_INPUTS, and the table DISKS from disk_limits.
+    partition_limits: How many replicas a broker and a cluster should have at most.
     """
-    of_brokers, of_clusters = (
-        growth_of.where(F.col("subject_kind") == str(k)) for k in (SubjectKind.BROKER, SubjectKind.CLUSTER)
+    sql = _LIMITS_SQL.format(
+        condition=match_snapshots(newest),
+        per_broker=float(partition_limits.per_broker),
+        per_cluster=float(partition_limits.per_cluster),
     )
-    sizes = growth_of.where("quantity = 'size_bytes' AND broker_id IS NOT NULL").alias("g")
-    same_disk = "g.cluster_id = d.cluster_id AND g.broker_id = d.broker_id AND g.log_dir <=> d.log_dir"
-    with_disks = sizes.join(F.broadcast(disks.alias("d")), on=F.expr(same_disk)).select(
-        "g.*", "limit_value", "free_bytes", "limit_source"
-    )
-    at_full = F.coalesce("limit_value", F.col("latest_value") + F.col("free_bytes"))
-    full = _limit(with_disks, Limit.DISK_FULL, at_full, F.col("limit_source"))
-    survivors = headroom.where("scheme = 'observed' AND scenario_kind = 'broker' AND capacity_source = 'file'").select(
-        *SNAPSHOT_KEY, F.col("resource").alias("quantity"), "required_headroom_ratio", "worst_scenario", "worst_broker"
-    )
-    rates = of_clusters.where("quantity IN ('bytes_in_per_s', 'bytes_out_per_s')")
-    with_capacity = rates.join(survivors, on=[*SNAPSHOT_KEY, "quantity"], how="left")
-    worst = F.concat(F.lit("capacity.file, broker "), "worst_broker", F.lit(" after the failure of "), "worst_scenario")
-    missing = F.concat(F.lit("add "), "quantity", F.lit(" to capacity.file"))
-    # The load of the worst survivor grows as that of the cluster: it reaches its capacity at this load of the cluster.
-    at_capacity = F.try_divide(F.coalesce("level", "latest_value"), 1 + F.col("required_headroom_ratio"))
-    over = _limit(with_capacity, Limit.SURVIVOR_OVER_CAPACITY, at_capacity, F.coalesce(worst, missing))
-    replicas = F.col("quantity") == "replicas"
-    counts = [
-        _limit(frame.where(replicas), name, F.lit(float(value)), F.lit(_MAX_PARTITIONS.format(unit)))
-        for frame, name, value, unit in (
-            (of_brokers, Limit.BROKER_PARTITIONS, partition_limits.per_broker, "broker"),
-            (of_clusters, Limit.CLUSTER_PARTITIONS, partition_limits.per_cluster, "cluster"),
-        )
-    ]
-    rows = full.unionByName(over).unionByName(counts[0]).unionByName(counts[1])
-
-    def forecast(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            table = pa.Table.from_batches([batch])
-            forecasts = forecast_rows(table.select(LIMITS.names).cast(LIMITS))
-            columns = [*table.select(list(SNAPSHOT_KEY)).columns, *forecasts.columns]
-            yield from pa.Table.from_arrays(columns, names=[*SNAPSHOT_KEY, *FORECASTS.names]).to_batches()
-
-    return rows.mapInArrow(forecast, GROWTH_FORECASTS.schema).select(*GROWTH_FORECASTS.column_names)
-
-
-def _limit(frame: DataFrame, name: Limit, value: Column, source: Column) -> DataFrame:
-    """Select the growth of quantities with a limit."""
-    added = {"limit_name": F.lit(str(name)), "limit_value": value.cast("double"), "limit_source": source}
-    return frame.withColumns(added).select(*SNAPSHOT_KEY, *LIMITS.names)
+    rows = session.run(sql)
+    forecasts = forecast_rows(rows.select(LIMITS.names).cast(LIMITS))
+    columns = [*rows.select(list(SNAPSHOT_KEY)).columns, *forecasts.columns]
+    return pa.Table.from_arrays(columns, names=[*SNAPSHOT_KEY, *FORECASTS.names])

@@ -37,6 +37,7 @@ def _work(folder: Path, options: list[str], last: str | None) -> None:
     from pipelines.runner import Progress, Run, make_context
     from pipelines.spark.session import open_session
     from pipelines.spark.store import Store
+    from pipelines.spark.view_tables import publish_views
     from pipelines.stages.stage_registry import steps_between
 
     with tempfile.TemporaryDirectory() as place:
@@ -48,11 +49,11 @@ def _work(folder: Path, options: list[str], last: str | None) -> None:
         progress = Progress(ended=lambda step, seconds: _say(step=step, seconds=seconds, at=monotonic()))
         _say(step="begin", at=monotonic())
         context = make_context(sources, settings, datetime.now(UTC))
-        Run(spark, store, context, progress).go(steps_between(None, last), lambda: datetime.now(UTC))
+        Run(store, context, progress).go(steps_between(None, last), lambda: datetime.now(UTC))
         _say(step="end", at=monotonic())
         if last is None:
             began = monotonic()
-            store.publish_views()
+            publish_views(store)
             _say(step="views as tables", seconds=monotonic() - began, at=monotonic())
         copied = []
         for turn in range(_COPIES + 1):

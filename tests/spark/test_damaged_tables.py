@@ -19,7 +19,7 @@ from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
-from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
 from pipelines.spark.warehouse_folder import list_tables_without_spark
 from pipelines.tables import TABLES
@@ -41,7 +41,7 @@ def fill(spark: SparkSession, warehouse: Path, commits: int = 1, *, is_small: bo
         store._is_small = False
     store.create(COMPARISON)
     for _ in range(commits):
-        store.append(RUNS, create_frame(spark, [ROW], RUNS.schema))
+        store.append(RUNS, make_rows([ROW], RUNS.schema))
     return store
 
 
@@ -103,7 +103,7 @@ def test_tables_and_notebooks_name_a_table_without_a_log(spark: SparkSession, fi
     shutil.copytree(filled, warehouse)
     shutil.rmtree(warehouse / "ops" / "runs" / "_delta_log")
     store = Store(spark, str(warehouse))
-    row = create_frame(spark, [ROW], RUNS.schema)
+    row = make_rows([ROW], RUNS.schema)
     for command in (
         lambda: list_tables_without_spark(str(warehouse)),
         store.list_tables,
@@ -150,7 +150,7 @@ def test_a_full_disk_names_the_table(spark: SparkSession, tmp_path: Path, monkey
     for is_small in (True, False):
         store._is_small = is_small
         with pytest.raises(StoreError, match=r"disk is full, while writing table ops\.runs at .*skips finished stages"):
-            store.append(RUNS, create_frame(spark, [ROW], RUNS.schema))
+            store.append(RUNS, make_rows([ROW], RUNS.schema))
 
 
 def test_a_folder_that_disappears_is_named(spark: SparkSession, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_folder_that_disappears_is_named(spark: SparkSession, tmp_path: Path) 
 def test_a_run_records_no_secret_of_its_warehouse(spark: SparkSession, tmp_path: Path) -> None:
     store = Store(spark, str(tmp_path / "warehouse"))
     settings = load_settings(["store.warehouse=s3a://key:secret@bucket/w?sig=secret"], environ={})
-    work = Run(spark, store, make_context([], settings, AT), Progress())
+    work = Run(store, make_context([], settings, AT), Progress())
     work._finished_before = {"silver.topics": {KEY: 3}}
     work.go((), clock=lambda: AT)
     (row,) = store.read_rows("ops.runs", [KEY], ["settings"])

@@ -91,7 +91,7 @@ class FinishedRun:
         self.options, self.sources = options, sources
         self.store = Store(spark, settings.store.warehouse)
         context = make_context(sources, settings, NOW)
-        Run(spark, self.store, context, Progress()).go(list_steps_to(CHECKED), clock=lambda: NOW)
+        Run(self.store, context, Progress()).go(list_steps_to(CHECKED), clock=lambda: NOW)
         self.custom = {"c0": [sorted(some)]}
 
     def rows(self, name: str) -> Rows:
@@ -361,7 +361,7 @@ def test_random_failures_and_headroom(finished: FinishedRun) -> None:
 def test_aggregates_of_other_settings_are_rejected(finished: FinishedRun) -> None:
     def go(*options: str) -> None:
         settings = load_settings([*finished.options, *options], environ={})
-        work = Run(finished.store.spark, finished.store, make_context(finished.sources, settings, NOW), Progress())
+        work = Run(finished.store, make_context(finished.sources, settings, NOW), Progress())
         work.go(steps_between("gold.headroom", "gold.headroom"), clock=lambda: NOW)
 
     go()
@@ -375,7 +375,7 @@ def test_unknown_brokers_are_reported_as_soon_as_brokers_are_known(finished: Fin
     custom = 'failures.custom=[{"brokers": [77], "cluster": "c0"}]'
     settings = load_settings([*finished.options, custom], environ={})
     for first in ("bronze", "gold.headroom"):
-        work = Run(finished.store.spark, finished.store, make_context(finished.sources, settings, NOW), Progress())
+        work = Run(finished.store, make_context(finished.sources, settings, NOW), Progress())
         with pytest.raises(
             SettingsError, match=r"custom failure of broker 77 .*: cluster c0 does not have this broker\. Brokers: c0:"
         ):

@@ -116,12 +116,13 @@ def test_no_step_is_finished_with_other_settings_sources_or_code(
 def test_a_step_is_not_finished_if_its_input_was_written_again(done: FinishedRun) -> None:
     log = done.store.read("ops.runs").where("stage = 'silver.quarantine'")
     later = log.withColumn("finished_at", F.lit(datetime(2100, 1, 1, tzinfo=UTC)))
-    done.store.append(TABLES["ops.runs"], later)
+    done.store.append(TABLES["ops.runs"], later.toArrow())
     # Only the gate reads the table; it is older now, and gold waits for it.
     # The sums do not wait for the quality gate.
     assert done.find_finished() == [*STEPS[: STEPS.index("quality")], "internal.scheme_aggregates"]
     other = log.withColumn("settings", F.regexp_replace("settings", '"seed":0', '"seed":1'))
-    done.store.append(TABLES["ops.runs"], other.withColumn("finished_at", F.lit(datetime(2101, 1, 1, tzinfo=UTC))))
+    latest = other.withColumn("finished_at", F.lit(datetime(2101, 1, 1, tzinfo=UTC)))
+    done.store.append(TABLES["ops.runs"], latest.toArrow())
     assert "silver.quarantine" not in done.find_finished()
 
 

@@ -14,12 +14,14 @@ from pyspark.sql import SparkSession
 from pipelines.config.capacity_file import read_disk_capacities
 from pipelines.config.settings import load_settings
 from pipelines.growth_measurement import GROWTH_INPUTS, measure_growth
-from pipelines.ingest.sources import find_source
+from pipelines.ingest.sources import SnapshotKey, find_source
 from pipelines.maintenance import read_seen
 from pipelines.runner import Progress, Run, make_context
-from pipelines.spark.arrow_frames import create_frame
+from pipelines.spark.arrow_frames import make_rows
+from pipelines.spark.local_sql import LocalSql
 from pipelines.spark.store import Store
-from pipelines.stages.growth_stage import PartitionLimits, disk_limits, growth_forecasts
+from pipelines.spark.view_tables import publish_views
+from pipelines.stages.growth_stage import DISKS, PartitionLimits, disk_limits, growth_forecasts
 from pipelines.tables.gold_tables import HEADROOM
 from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
 from pipelines.tables.silver_tables import LOG_DIRS
@@ -47,7 +49,7 @@ def make_run(store: Store, day: int, at: datetime, *options: str) -> Run:
     common = (f"store.warehouse={store.warehouse}", "failures.seeds=1", "growth.min_samples=4", *options)
     source = find_source(f"prod={Path(store.warehouse).parent}/day-{day}.json")
     context = make_context([source], load_settings(common, environ={}), at)
-    return Run(store.spark, store, context, Progress())
+    return Run(store, context, Progress())
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +113,9 @@ def test_limits_that_growth_reaches(store: Store) -> None:
 
 @pytest.mark.slow
 def test_the_view_begins_with_what_is_soonest(store: Store) -> None:
-    store.publish_views()
-    rows = store.prepare_sql(["insights.growth"])("SELECT * FROM insights.growth").collect()
-    assert [(row.limit_name, row.broker_id, row.answer.partition(" (")[0]) for row in rows[:3]] == [
+    publish_views(store)
+    rows = store.open_sql(["insights.growth"]).run("SELECT * FROM insights.growth").to_pylist()
+    assert [(row["limit_name"], row["broker_id"], row["answer"].partition(" (")[0]) for row in rows[:3]] == [
         ("disk_full", 1, "reached"),
         ("survivor_over_capacity", None, "in 21 days"),
         ("disk_full", 0, "in 35 days"),
@@ -136,26 +138,26 @@ def test_too_little_history_is_reported_as_such(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_days_until_the_disk_of_a_log_dir_is_full(spark_application: SparkSession, tmp_path: Path) -> None:
+def test_days_until_the_disk_of_a_log_dir_is_full(tmp_path: Path) -> None:
     """Logs fill a volume when they have grown by what is usable; a file of capacities replaces volumes."""
     key = ("prod", "s")
     trend = ("size_bytes", 4, 0, START, START)
     subjects = [("broker", 1, None), ("log_dir", 1, "/a"), ("log_dir", 1, "/b"), ("broker", 2, None)]
     subjects += [("log_dir", 2, "/a"), ("log_dir", 2, "/b"), ("broker", 3, None), ("log_dir", 3, "/a")]
     rows = [(*key, *subject[:3], None, *trend, 100.0, 100.0, 10.0, 9.0, 11.0, None) for subject in subjects]
-    growth_of = create_frame(spark_application, rows, GROWTH.schema)
+    growth_of = make_rows(rows, GROWTH.schema)
     # Both volumes of broker 1 are known; one of broker 2's log dirs has a volume only in the file; broker 3 has one.
     volumes = [(1, "/a", 400, 200), (1, "/b", 400, 250), (2, "/a", 400, 200), (2, "/b", None, None), (3, "/a", 90, 50)]
     log_dirs = [(*key, *volume, None, 100, 1) for volume in volumes]
-    ids = pa.table({"cluster_id": ["prod"] * 3, "broker_id": pa.array([1, 2, 3], pa.int32())})
-    brokers = spark_application.createDataFrame(ids)
+    brokers = pa.table({"cluster_id": ["prod"] * 3, "broker_id": pa.array([1, 2, 3], pa.int32())})
     file = tmp_path / "capacities.csv"
     file.write_text("broker_id,log_dir,disk_bytes\n2,/b,160\n")
-    dirs = create_frame(spark_application, log_dirs, LOG_DIRS.schema)
+    dirs = make_rows(log_dirs, LOG_DIRS.schema)
     disks = disk_limits(brokers, dirs, read_disk_capacities(str(file)), 0)
-    headroom = create_frame(spark_application, [], HEADROOM.schema)
-    forecasts = growth_forecasts(growth_of, headroom, disks, PartitionLimits(4000, 200_000))
-    found = {(row.broker_id, row.log_dir): (row.limit_value, row.days, row.limit_source) for row in forecasts.collect()}
+    tables = {"gold.growth": growth_of, "gold.headroom": make_rows([], HEADROOM.schema), DISKS: disks}
+    forecasts = growth_forecasts(LocalSql(tables), [SnapshotKey(*key)], PartitionLimits(4000, 200_000))
+    names = ("broker_id", "log_dir", "limit_value", "days", "limit_source")
+    found = {values[:2]: values[2:] for values in zip(*(forecasts[name].to_pylist() for name in names), strict=True)}
     assert found == {
         (1, None): (550, 45, "silver.log_dirs"),
         (1, "/a"): (300, 20, "silver.log_dirs"),

@@ -19,6 +19,7 @@ from pipelines.maintenance import RETENTION, maintain_tables, read_seen
 from pipelines.retention import choose_expired
 from pipelines.spark import delta_rs
 from pipelines.spark.store import Store
+from pipelines.spark.view_tables import publish_views
 from pipelines.spark.views import HISTORY_VIEWS
 from tests.bench.year import add_nights
 from tests.shared_runs import SmallRun
@@ -58,7 +59,7 @@ def list_keys(store: Store, name: str) -> set[SnapshotKey]:
 
 
 def test_old_snapshots_go_and_others_stay_as_they_were(store: Store) -> None:
-    store.publish_views()
+    publish_views(store)
     seen, before = read_seen(store), read_all(store)
     expired = choose_expired(seen, make_settings().retention)
     assert 0 < len(expired) < len({one.key for one in seen})
@@ -85,11 +86,11 @@ def test_old_snapshots_go_and_others_stay_as_they_were(store: Store) -> None:
 
 
 def test_views_show_the_snapshots_that_stay(store: Store) -> None:
-    store.publish_views()
+    publish_views(store)
     maintain_tables(store, make_settings(), NOW)
     left = {one.key for one in read_seen(store)}
     for _ in range(2):
-        store.publish_views()
+        publish_views(store)
         rows = DeltaTable(store.location("insights.snapshots")).to_pyarrow_table()
         assert {SnapshotKey(row["cluster_id"], row["snapshot_id"]) for row in rows.to_pylist()} == left
     history = DeltaTable(store.location("insights.metric_history")).to_pyarrow_table()
@@ -124,7 +125,7 @@ def test_maintenance_that_stopped_halfway_is_finished_by_the_next(
 
 def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """And all rows again if earlier snapshots changed."""
-    store.publish_views()
+    publish_views(store)
     conditions: dict[str, str] = {}
     overwrite = delta_rs.overwrite_table
 
@@ -135,27 +136,27 @@ def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch
     monkeypatch.setattr(delta_rs, "overwrite_table", note)
     histories = [name for name in HISTORY_VIEWS if name != "insights.snapshots"]
     add_nights(Path(store.warehouse), 2, first=NIGHTS)
-    store.publish_views()
+    publish_views(store)
     assert all(f"number >= {NIGHTS + 1}" in conditions[name] for name in histories)
     rows = {name: DeltaTable(store.location(name)).to_pyarrow_table() for name in histories}
-    run_sql = store.prepare_sql(histories)
+    session = store.open_sql(histories)
     for name in histories:
-        expected = run_sql(f"SELECT * FROM {name}").toArrow().to_pylist()
+        expected = session.run(f"SELECT * FROM {name}").to_pylist()
         assert sorted(map(str, rows[name].to_pylist())) == sorted(map(str, expected)), name
     conditions.clear()
     store.delete("gold.broker_load", [read_seen(store)[0].key])
-    store.publish_views()
+    publish_views(store)
     assert conditions["insights.hottest_broker_history"] == ""
     assert "insights.topic_changes" not in conditions
 
 
 def test_histories_of_many_files_are_written_to_few(store: Store) -> None:
     """Views of the history have no snapshot id by which their rows could be sorted."""
-    store.publish_views()
+    publish_views(store)
     name = "insights.metric_history"
     for night in range(3):
         add_nights(Path(store.warehouse), 1, first=NIGHTS + night)
-        store.publish_views()
+        publish_views(store)
     before = read_all(store)[name]
     assert store.count_files(name) > 3
     result = maintain_tables(store, make_settings("retention.max_files=3", "retention.all_days=0"), NOW)

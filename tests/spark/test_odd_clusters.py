@@ -64,7 +64,7 @@ class Warehouse(SimpleNamespace):
     def run(self, first: str | None = None, sources: Sequence[str] | None = None) -> Run:
         settings = load_settings([f"store.warehouse={self.store.warehouse}"], environ={})
         self.context = make_context(find_sources(list(sources or self.sources)), settings, NOW)
-        work = Run(self.store.spark, self.store, self.context, Progress())
+        work = Run(self.store, self.context, Progress())
         work.go(steps_between(first, None), clock=lambda: NOW)
         return work
 

@@ -97,7 +97,7 @@ def made(
         context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
         store = Store(spark_application, str(folder), "")
         steps = PLAN_TABLES if out else (*BEFORE, *AGGREGATES, *PLAN_TABLES)
-        Run(spark_application, store, context, Progress()).go(steps, clock=lambda: NOW)
+        Run(store, context, Progress()).go(steps, clock=lambda: NOW)
         out[goal] = Plans(store, context)
     return out
 
@@ -175,13 +175,13 @@ def test_plans_of_other_settings_are_rejected(
 ) -> None:
     settings = load_settings([f"store.warehouse={made[''].warehouse}", "plans.goals=expand"], environ={})
     context = make_context(find_sources([f"one={sources['one']}"]), settings, NOW)
-    run = Run(spark, Store(spark, made[""].warehouse, ""), context, Progress())
+    run = Run(Store(spark, made[""].warehouse, ""), context, Progress())
     # Without a goal there are no rows, and so no settings that they depend on.
     run.go(PLAN_TABLES[1:2], clock=lambda: NOW)
     run.go(PLAN_TABLES[:1], clock=lambda: NOW)
     other = make_context(find_sources([f"one={sources['one']}"]), load_settings(environ={}), NOW)
     with pytest.raises(StoreError, match=r"internal\.packed_plans was made with other settings: plans\.goals"):
-        Run(spark, Store(spark, made[""].warehouse, ""), other, Progress()).go(PLAN_TABLES[1:], clock=lambda: NOW)
+        Run(Store(spark, made[""].warehouse, ""), other, Progress()).go(PLAN_TABLES[1:], clock=lambda: NOW)
 
 
 def test_without_a_goal_there_are_no_plans(made: dict[str, Plans]) -> None:
@@ -229,7 +229,7 @@ def test_plans_that_the_verdict_recommends(
     settings = load_settings([f"store.warehouse={made[''].warehouse}"], environ={})
     context = make_context(find_sources([f"{name}={path}" for name, path in sources.items()]), settings, NOW)
     store = Store(spark, made[""].warehouse, "")
-    Run(spark, store, context, Progress()).go(PLAN_TABLES, clock=lambda: NOW)
+    Run(store, context, Progress()).go(PLAN_TABLES, clock=lambda: NOW)
     requests: dict[str, dict[str, Any]] = {name: {} for name in sources}
     for row in _rows(store, context, "gold.plans"):
         requests[row["cluster_id"]][row["goal"]] = json.loads(row["plan_request"])

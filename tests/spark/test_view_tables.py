@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -15,10 +15,13 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pipelines.report.figure_queries import FIGURES
 from pipelines.runner import Run
 from pipelines.spark import view_tables
 from pipelines.spark.arrow_frames import copy_table
-from pipelines.spark.store import Store
+from pipelines.spark.local_sql import LocalSql
+from pipelines.spark.store import SparkSql, Store
+from pipelines.spark.view_tables import publish_views
 from pipelines.spark.views import SNAPSHOTS, VIEWS
 from pipelines.tables import TABLES
 from tests.shared_runs import SharedFolder
@@ -51,9 +54,17 @@ def last_run(
 
 @pytest.fixture(scope="module")
 def expected(last_run: tuple[Store, Run]) -> dict[str, pa.Table]:
-    """The rows of each view."""
-    run_sql = last_run[0].prepare_sql(_NAMES)
-    return {name: run_sql(f"SELECT * FROM {name}").toArrow() for name in _NAMES}
+    """The rows of each view, by Spark."""
+    session = open_spark_sql(last_run[0], _NAMES)
+    return {name: session.run(f"SELECT * FROM {name}") for name in _NAMES}
+
+
+def open_spark_sql(store: Store, names: Sequence[str]) -> SparkSql:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "_has_delta_rs", False)
+        session = store.open_sql(names)
+    assert isinstance(session, SparkSql)
+    return session
 
 
 @pytest.fixture
@@ -71,24 +82,37 @@ def list_versions(store: Store) -> dict[str, int]:
 
 def list_written(store: Store, before: dict[str, int]) -> set[str]:
     """Publish the views; return those whose tables have new commits."""
-    store.publish_views()
+    publish_views(store)
     return {name for name, version in list_versions(store).items() if version > before[name]}
 
 
-@pytest.mark.parametrize("max_rows", [200_000, 0], ids=["copied", "by executors"])
+@pytest.mark.parametrize("is_plain", [True, False], ids=["DuckDB", "Spark"])
 def test_a_table_has_the_rows_of_its_view(
-    store: Store, expected: dict[str, pa.Table], monkeypatch: pytest.MonkeyPatch, max_rows: int
+    store: Store, expected: dict[str, pa.Table], monkeypatch: pytest.MonkeyPatch, is_plain: bool
 ) -> None:
-    monkeypatch.setattr(view_tables, "_MAX_COPIED_ROWS", max_rows)
-    monkeypatch.setattr(view_tables, "_describe_inputs", lambda *_: f"at most {max_rows} rows")
-    store.publish_views()
+    monkeypatch.setattr(store, "_has_delta_rs", is_plain)
+    monkeypatch.setattr(view_tables, "_describe_inputs", lambda *_: f"read by DuckDB: {is_plain}")
+    publish_views(store)
     for name in _NAMES:
         table = open_table(store, name)
         rows = table.to_pyarrow_table()
         assert rows.schema.names == expected[name].schema.names
         assert sorted(map(str, rows.to_pylist())) == sorted(map(str, expected[name].to_pylist())), name
         engine = str(table.history(1)[0]["engineInfo"])
-        assert engine.startswith("Apache-Spark" if not max_rows else "delta-rs"), name
+        assert engine.startswith("delta-rs" if is_plain else "Apache-Spark"), name
+
+
+def test_the_report_has_the_same_rows_from_both_engines(last_run: tuple[Store, Run]) -> None:
+    store, run = last_run
+    figures = [figure for figure in FIGURES if all(map(store.exists, figure.dependencies))]
+    names = list(dict.fromkeys(name for figure in figures for name in figure.dependencies))
+    by_duckdb, by_spark = store.open_sql(names), open_spark_sql(store, names)
+    assert isinstance(by_duckdb, LocalSql)
+    for figure in figures:
+        tables = [session.run(figure.query(run.snapshots)) for session in (by_duckdb, by_spark)]
+        assert tables[0].schema.names == tables[1].schema.names, figure.name
+        rows = [[{name: row[name] for name in sorted(row)} for row in table.to_pylist()] for table in tables]
+        assert sorted(map(str, rows[0])) == sorted(map(str, rows[1])), figure.name
 
 
 def test_views_read_only_tables_and_the_snapshots() -> None:
@@ -100,7 +124,7 @@ def test_views_read_only_tables_and_the_snapshots() -> None:
 
 def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, Run]) -> None:
     store, run = last_run
-    store.publish_views()
+    publish_views(store)
     before = list_versions(store)
     assert list_written(store, before) == set()
     store.replace(TABLES["gold.plans"], store.read("gold.plans", run.snapshots), run.snapshots)
@@ -122,7 +146,7 @@ def test_old_files_of_a_table_are_removed(
     last_run: tuple[Store, Run], monkeypatch: pytest.MonkeyPatch, is_plain: bool
 ) -> None:
     store = last_run[0]
-    store.publish_views()
+    publish_views(store)
     monkeypatch.setattr(store, "_has_delta_rs", is_plain)
     name = "insights.hottest_brokers" if is_plain else "insights.worst_pair"
     folder = Path(store.location(name))
@@ -135,7 +159,7 @@ def test_old_files_of_a_table_are_removed(
     views = [view for view in VIEWS if view.name in (SNAPSHOTS, name)]
     kept = 0
     for _ in range(view_tables._VACUUM_INTERVAL):
-        store.write_view_tables(views)
+        view_tables.write_view_tables(store, views)
         files = len([*folder.glob("*.parquet")])
         assert files <= view_tables._VACUUM_INTERVAL + 2
         if "VACUUM END" in str(open_table(store, name).history(1)):
@@ -147,7 +171,7 @@ def test_old_files_of_a_table_are_removed(
 
 def test_brokers_that_fail_and_return(store: Store) -> None:
     def list_changes() -> dict[int, str]:
-        store.publish_views()
+        publish_views(store)
         rows = open_table(store, "insights.broker_changes").to_pyarrow_table().to_pylist()
         return {row["broker_id"]: row["change"] for row in rows}
 

@@ -49,7 +49,7 @@ def make_run(store: Store, day: int, at: datetime) -> Run:
         'failures.custom=[{"brokers": [1, 2]}]',
     )
     source = find_source(f"prod={Path(store.warehouse).parent}/day-{day}.txt")
-    return Run(store.spark, store, make_context([source], load_settings(options, environ={}), at), Progress())
+    return Run(store, make_context([source], load_settings(options, environ={}), at), Progress())
 
 
 def run_day(store: Store, day: int, text: str) -> Run:
