@@ -78,6 +78,7 @@ class Run:
 
     def go(self, steps: Sequence[str], clock: Callable[[], datetime]) -> None:
         """Run steps in order, recording those that finish; raise StoreError, SettingsError or TableFault."""
+        self._store.check_versions([*steps, QUALITY_RESULTS.name, RUNS.name])
         self._check_inputs(steps)
         # Great Expectations takes seconds to import: it does so while the first stages run.
         import_thread = Thread(target=quality_gate.import_great_expectations, daemon=True)

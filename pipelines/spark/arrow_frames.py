@@ -1,10 +1,11 @@
-"""Make Arrow tables and, through them, data frames."""
+"""Make Arrow tables, and data frames from them, and give frames the columns of a table."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -31,3 +32,9 @@ def cast_rows(table: pa.Table, schema: StructType) -> pa.Table:
     """Return the columns of a schema with its types."""
     arrow = to_arrow_schema(schema)
     return table.select(arrow.names).cast(arrow) if table.num_rows else arrow.empty_table()
+
+
+def complete_frame(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Select the columns of a schema; those that the frame lacks are null."""
+    columns = (F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType) for f in schema)
+    return frame.select(*(column.alias(f.name) for column, f in zip(columns, schema, strict=True)))

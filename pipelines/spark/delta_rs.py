@@ -4,6 +4,7 @@ For few rows it is faster than Spark, and it finds the files of a snapshot witho
 with a Spark of their own lack the package; they call nothing of this module.
 """
 
+import json
 import os
 import re
 from collections import Counter
@@ -17,11 +18,13 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import dataset, parquet
+from pyarrow import dataset
+from pyspark.sql.types import StructField, StructType
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.delta_log import check_log, find_damaged_line, list_commits, note_last_commit
 from pipelines.spark.storage_faults import explain_storage_fault, make_access_error, make_damage_error
+from pipelines.spark.table_upgrades import TABLE_VERSION, VERSION_PROPERTY, TableState, Upgrade
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 if TYPE_CHECKING:
@@ -30,9 +33,6 @@ if TYPE_CHECKING:
 _PLAIN_PATH = re.compile(r"[\w/ .-]+")
 # Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
 _CHECKPOINT_INTERVAL = 10
-# Of files with the rows of many snapshots: readers of one open only the groups that may have its rows.
-_ROWS_PER_GROUP = 20_000
-_MAX_SORTED_BYTES = 256_000_000  # of a table that is sorted in memory
 
 
 def is_plain(location: str) -> bool:
@@ -41,18 +41,18 @@ def is_plain(location: str) -> bool:
 
 
 def read_rows(
-    folder: Path, snapshots: Sequence[SnapshotKey] | None, columns: Sequence[str], max_rows: int | None = None
+    folder: Path, snapshots: Sequence[SnapshotKey] | None, columns: pa.Schema, max_rows: int | None = None
 ) -> pa.Table | None:
     """Read columns of the rows of snapshots; None if they may be more than max_rows, or Spark must read the table.
 
-    snapshots: None = all; only the files that may have rows of them are opened.   Raises: StoreError if the table is
-    damaged.
+    snapshots: None = all; only the files that may have rows of them are opened. columns: null if the table lacks them.
+    Raises: StoreError if the table is damaged.
     """
-    with _explain_damage(folder):
-        table = _open(folder)
+    with explain_damage(folder):
+        table = open_table(folder)
         if table is None:
             return None
-        source = table.to_pyarrow_dataset()
+        source = _add_columns(table.to_pyarrow_dataset(), columns)
         condition = None if snapshots is None else _match(snapshots)
         if max_rows is not None:
             count = 0
@@ -60,19 +60,19 @@ def read_rows(
                 count += fragment.count_rows()
                 if count > max_rows:
                     return None
-        return source.to_table(columns=list(columns), filter=condition)
+        return source.to_table(columns=columns.names, filter=condition)
 
 
-def open_rows(folder: Path, snapshots: Sequence[SnapshotKey] | None) -> dataset.Dataset | None:
+def open_rows(folder: Path, snapshots: Sequence[SnapshotKey] | None, columns: pa.Schema) -> dataset.Dataset | None:
     """Open the rows of snapshots, or all, to be read later as they are now; None if Spark must read the table.
 
-    Raises: StoreError if the log is damaged, or a file is missing or cut.
+    columns: null if the table lacks them.   Raises: StoreError if the log is damaged, or a file is missing or cut.
     """
-    with _explain_damage(folder):
-        table = _open(folder)
+    with explain_damage(folder):
+        table = open_table(folder)
         if table is None:
             return None
-        source = table.to_pyarrow_dataset()
+        source = _add_columns(table.to_pyarrow_dataset(), columns)
         condition = None if snapshots is None else _match(snapshots)
         _check_files(folder, table, [fragment.path for fragment in source.get_fragments(filter=condition)])
     return source if condition is None else source.filter(condition)
@@ -83,8 +83,8 @@ def list_files(folder: Path, snapshots: Sequence[SnapshotKey] | None) -> list[st
 
     Raises: StoreError if the log is damaged, or a file is missing or cut.
     """
-    with _explain_damage(folder):
-        table = _open(folder)
+    with explain_damage(folder):
+        table = open_table(folder)
         if table is None:
             return None
         condition = None if snapshots is None else _match(snapshots)
@@ -98,8 +98,8 @@ def count_rows(folder: Path) -> int | None:
 
     Raises: StoreError if the log is damaged, or a file is missing or cut.
     """
-    with _explain_damage(folder):
-        table = _open(folder)
+    with explain_damage(folder):
+        table = open_table(folder)
         if table is None:
             return None
         _check_files(folder, table)
@@ -110,8 +110,8 @@ def count_rows(folder: Path) -> int | None:
 def count_by_cluster(folder: Path, snapshots: Sequence[SnapshotKey]) -> Counter[str] | None:
     """Count the rows of snapshots by cluster; None if Spark must do so.   Raises: StoreError if it is damaged."""
     counts: Counter[str] = Counter()
-    with _explain_damage(folder):
-        table = _open(folder)
+    with explain_damage(folder):
+        table = open_table(folder)
         if table is None:
             return None
         source = table.to_pyarrow_dataset()
@@ -121,17 +121,6 @@ def count_by_cluster(folder: Path, snapshots: Sequence[SnapshotKey]) -> Counter[
             for row in rows["cluster_id"].value_counts().to_pylist():
                 counts[row["values"]] += row["counts"]
     return counts
-
-
-def has_unnamed_data(folder: Path) -> bool:
-    """Tell whether a table has been created, and data was written for it, but no commit names any."""
-    if [int(file.stem) for file in list_commits(folder)] != [0]:
-        return False
-    with _explain_damage(folder):
-        table = _open(folder)
-        if table is None or pa.table(table.get_add_actions()).num_rows:
-            return False
-    return any(map(_has_rows, _list_data(folder)))
 
 
 class Commit(NamedTuple):
@@ -151,10 +140,44 @@ def read_history(folder: Path, commits: int) -> list[Commit]:
     """Read so many of the last commits of a table, the newest first; empty if there is no table."""
     if not list_commits(folder):
         return []
-    with _explain_damage(folder):
-        table = _open(folder)
+    with explain_damage(folder):
+        table = open_table(folder)
         rows = table.history(commits) if table else []
     return [Commit.parse(*(row.get(k) for k in ("operation", "operationParameters", "userMetadata"))) for row in rows]
+
+
+def _add_columns(rows: dataset.Dataset, columns: pa.Schema) -> dataset.Dataset:
+    """Add columns that an earlier version of this program did not write, with nulls."""
+    missing = [field for field in columns if field.name not in rows.schema.names]
+    return rows.replace_schema(pa.schema([*rows.schema, *missing])) if missing else rows
+
+
+def read_state(folder: Path) -> TableState | None:
+    """Read the columns and the version of a table; None if Spark must.   Raises: StoreError if its log is damaged."""
+    with explain_damage(folder):
+        table = open_table(folder)
+        if table is None:
+            return None
+        schema = StructType.fromJson(json.loads(table.schema().to_json()))
+        return TableState.of_properties(schema, table.metadata().configuration)
+
+
+def upgrade_table(folder: Path, upgrade: Upgrade) -> None:
+    """Add to a table what it lacks; raise StoreError if its log is damaged."""
+    from deltalake import Field
+
+    with explain_damage(folder, is_written=True):
+        table = open_table(folder)
+        if table is None:
+            return
+        if upgrade.new_columns:
+            nullable = StructType([StructField(c.name, c.dataType, True, c.metadata) for c in upgrade.new_columns])
+            table.alter.add_columns([Field.from_json(json.dumps(f)) for f in nullable.jsonValue()["fields"]])
+        for name, comment in upgrade.new_comments.items():
+            table.alter.set_column_metadata(name, {"comment": comment})
+        if upgrade.sets_version:
+            table.alter.set_table_properties({VERSION_PROPERTY: str(TABLE_VERSION)}, raise_if_not_exists=False)
+        note_last_commit(folder)
 
 
 def create_table(folder: Path, table: Table) -> None:
@@ -164,16 +187,17 @@ def create_table(folder: Path, table: Table) -> None:
     """
     from deltalake import DeltaTable, Schema
 
-    properties = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
+    properties = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL), VERSION_PROPERTY: str(TABLE_VERSION)}
     if table.skip_by:
         properties["delta.dataSkippingStatsColumns"] = ",".join(dict.fromkeys((*SNAPSHOT_KEY, *table.skip_by)))
-    with _explain_damage(folder, is_written=True):
+    with explain_damage(folder, is_written=True):
         DeltaTable.create(
             str(folder),
             schema=Schema.from_json(table.schema.json()),
             mode="ignore",
             description=table.comment,
             configuration=properties,
+            raise_if_key_not_exists=False,
         )
 
 
@@ -185,7 +209,7 @@ def write_rows(folder: Path, rows: pa.Table, replaced: Sequence[SnapshotKey], *,
     from deltalake import write_deltalake
 
     condition = _match_in_sql(replaced, whole_clusters=whole_clusters)
-    with _explain_damage(folder, is_written=True):
+    with explain_damage(folder, is_written=True):
         if not replaced:
             write_deltalake(str(folder), rows, mode="append")
         else:
@@ -212,7 +236,7 @@ def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, meta
 
     replaced: dict[str, Any] = {"predicate": condition} if condition else {"schema_mode": "overwrite"}
     properties = CommitProperties(custom_metadata={"userMetadata": metadata})
-    with _explain_damage(folder):
+    with explain_damage(folder):
         write_deltalake(
             str(folder), rows, mode="overwrite", description=comment, commit_properties=properties, **replaced
         )
@@ -225,8 +249,8 @@ def delete_snapshots(folder: Path, snapshots: Sequence[SnapshotKey], condition: 
     """
     from deltalake import write_deltalake
 
-    with _explain_damage(folder, is_written=True):
-        if table := _open(folder):
+    with explain_damage(folder, is_written=True):
+        if table := open_table(folder):
             # Not `delete`: it writes the rows that stay as string_view, which Arrow cannot compare.
             nothing = table.to_pyarrow_dataset().schema.empty_table()
             predicate = f"({_match_in_sql(snapshots)}) AND {condition}"
@@ -234,54 +258,7 @@ def delete_snapshots(folder: Path, snapshots: Sequence[SnapshotKey], condition: 
             note_last_commit(folder)
 
 
-def count_files(folder: Path) -> int:
-    """Count the files of a table; raise StoreError if its log is damaged."""
-    with _explain_damage(folder):
-        table = _open(folder)
-        return len(table.file_uris()) if table else 0
-
-
-def compact_table(folder: Path) -> None:
-    """Write the rows of a table to few files, in the order of snapshots; raise StoreError if its log is damaged."""
-    from deltalake import WriterProperties
-
-    properties = WriterProperties(compression="SNAPPY", max_row_group_size=_ROWS_PER_GROUP)
-    with _explain_damage(folder, is_written=True):
-        table = _open(folder)
-        if table is None:
-            return
-        size_bytes = pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py()
-        if size_bytes <= _MAX_SORTED_BYTES and "snapshot_id" in table.to_pyarrow_dataset().schema.names:
-            table.optimize.z_order(["snapshot_id"], writer_properties=properties)
-        else:
-            table.optimize.compact(writer_properties=properties)
-        table.create_checkpoint()
-        table.cleanup_metadata()  # commits before it that are older than the table's setting, 30 days by default
-        note_last_commit(folder)
-
-
-def vacuum_table(folder: Path, days: float | None) -> int:
-    """Remove the files that a table has not had for so many days; return their number.
-
-    days: None = as the table's properties say, a week by default.   Raises: StoreError if its log is damaged.
-    """
-    with _explain_damage(folder):
-        table = _open(folder)
-        if table is None or len(table.file_uris()) == sum(1 for _ in _list_data(folder)):
-            return 0
-        hours = None if days is None else round(days * 24)
-        removed = table.vacuum(hours, enforce_retention_duration=False)
-        if removed:
-            table.vacuum(hours, dry_run=False, enforce_retention_duration=False)
-        note_last_commit(folder)
-    return len(removed)
-
-
-def _list_data(folder: Path) -> Iterator[Path]:
-    return (file for file in folder.rglob("*.parquet") if "_delta_log" not in file.parts)
-
-
-def _open(folder: Path) -> "DeltaTable | None":
+def open_table(folder: Path) -> "DeltaTable | None":
     """Open a table; None if there is none, or Spark must read it, as it has newer features than this program uses."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaProtocolError
@@ -333,21 +310,14 @@ def _check_files(folder: Path, table: "DeltaTable", names: Sequence[str] | None 
             raise make_access_error(folder, path)
 
 
-def _has_rows(file: Path) -> bool:
-    """Return whether a Parquet file has rows; Spark also writes files without any, and one may be cut or removed."""
-    try:
-        return bool(parquet.read_metadata(file).num_rows)
-    except (OSError, pa.ArrowException):
-        return False
-
-
 def quote(text: str) -> str:
     """Quote a text as a literal of standard SQL, which delta-rs reads."""
     return "'" + text.replace("'", "''") + "'"
 
 
 @contextmanager
-def _explain_damage(folder: Path, *, is_written: bool = False) -> Iterator[None]:
+def explain_damage(folder: Path, *, is_written: bool = False) -> Iterator[None]:
+    """Raise StoreError instead of an error of the block that a damaged table has caused."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 

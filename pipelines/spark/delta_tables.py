@@ -11,8 +11,10 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,13 @@ from pyspark.sql.readwriter import DataFrameWriter
 
 from pipelines.errors import KafkaPlacementError, StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark import delta_rs
+from pipelines.spark import delta_rs, table_files
 from pipelines.spark.arrow_frames import cast_rows, copy_table
 from pipelines.spark.delta_log import check_log, last_version, list_commits
 from pipelines.spark.session import open_session
-from pipelines.spark.sql_text import match_numbers, match_snapshots, quote_name, quote_text
+from pipelines.spark.sql_text import match_numbers, match_snapshots, quote_name
 from pipelines.spark.storage_faults import explain_storage_fault, read_message
+from pipelines.spark.table_upgrades import TableState, Upgrade, find_upgrade, make_alter_clauses, make_create_statement
 from pipelines.spark.warehouse_folder import check_place
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Table
@@ -48,6 +51,7 @@ SMALL = "spark.kafkaPlacement.small"  # likewise: it was started for few rows
 # Each conflict means that another write succeeded, so this many runs can write to one table at the same time.
 _MAX_ATTEMPTS = 12
 _MAX_WAIT_SECONDS = 4.0
+_PARALLEL_CHECKS = 4
 _MAX_LOCAL_ROWS = 1_000_000
 _INCOMPLETE_LOG = "DELTA_CANNOT_VACUUM_LITE"  # commits since the last VACUUM are gone: runs are weeks apart
 
@@ -67,6 +71,8 @@ class DeltaTables:
         if catalog:
             self._check_catalog()
         self._existing: set[str] = set()  # tables known to exist: they are never removed
+        self._properties: dict[str, dict[str, str]] = {}  # of existing tables, as Spark has found them
+        self._upgraded: set[str] = set()  # of these, those known to have all columns of this version
         # Another Spark may resolve a path on another file system than this machine's.
         is_embedded = spark is None or spark.conf.get(EMBEDDED, "false") == "true"
         self._is_local = not catalog and "://" not in warehouse and is_embedded
@@ -161,7 +167,8 @@ class DeltaTables:
         """Read columns of the rows of snapshots (None = all) without Spark; None if Spark must, or they may be many."""
         if not self._has_delta_rs:
             return None
-        return delta_rs.read_rows(Path(self.location(name)), snapshots, columns, max_rows)
+        schema = TABLES[name].select(columns)
+        return delta_rs.read_rows(Path(self.location(name)), snapshots, schema, max_rows)
 
     def read_state(self, name: str, version: int | None = None) -> str:
         """Read the number and the time of a commit of a table, by default of the last; empty if it is gone."""
@@ -230,7 +237,7 @@ class DeltaTables:
     def count_files(self, name: str) -> int:
         """Count the files of a table."""
         if self._has_delta_rs:
-            return delta_rs.count_files(Path(self.location(name)))
+            return table_files.count_files(Path(self.location(name)))
         with self.explain_faults():
             row = self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").select("numFiles").first()
         return int(row[0]) if row else 0
@@ -239,7 +246,7 @@ class DeltaTables:
         """Write the rows of a table to few files."""
         with self._lock(name), self.explain_faults(f"table {name} at {self.location(name)}"):
             if self._has_delta_rs:
-                delta_rs.compact_table(Path(self.location(name)))
+                table_files.compact_table(Path(self.location(name)))
             else:
                 self.spark.sql(f"OPTIMIZE {self._sql_name(name)}")
 
@@ -250,7 +257,7 @@ class DeltaTables:
         """
         with self.explain_faults(f"table {name} at {self.location(name)}"):
             if self._has_delta_rs:
-                return delta_rs.vacuum_table(Path(self.location(name)), days)
+                return table_files.vacuum_table(Path(self.location(name)), days)
             statement = f"VACUUM {self._sql_name(name)}"
             try:
                 self.spark.sql(f"{statement} LITE")  # reads the log instead of listing files in thousands of tasks
@@ -264,6 +271,12 @@ class DeltaTables:
         """Create a table by its contract if it does not exist."""
         with self._lock(table.name):
             self._create(table)
+
+    def check_versions(self, names: Iterable[str]) -> None:
+        """Raise StoreError if one of these tables cannot be continued, before any of them is written."""
+        existing = [TABLES[name] for name in names if name in TABLES and self.exists(name)]
+        with ThreadPoolExecutor(_PARALLEL_CHECKS) as pool:
+            list(pool.map(self._find_upgrade, existing))
 
     def append(self, table: Table, rows: pa.Table) -> None:
         """Append rows to a table, which is created if it does not exist."""
@@ -279,13 +292,14 @@ class DeltaTables:
         return self.location(name) if self._catalog else f"delta.{quote_name(self.location(name))}"
 
     def _find(self, name: str) -> bool:
-        if self._catalog:
-            return self.spark.catalog.tableExists(self.location(name))
+        """Look for a table with Spark, and note its properties."""
         with self.explain_faults():
             try:
-                return bool(self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").collect())
+                row = self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").select("properties").first()
             except AnalysisException:
                 return False
+        self._properties[name] = dict(row[0] or {}) if row else {}
+        return row is not None
 
     def _open(self, name: str) -> DataFrame:
         if self._is_local:
@@ -312,7 +326,10 @@ class DeltaTables:
             os.close(lock)
 
     def _create(self, table: Table) -> None:
-        if table.name in self._existing or (self._is_local and self.exists(table.name)):
+        if table.name in self._upgraded:
+            return
+        if self.exists(table.name):
+            self._upgrade(table)
             return
         if self._is_local:
             # Left by a run that was killed while it created the table. Delta would see a table without columns.
@@ -323,22 +340,32 @@ class DeltaTables:
         if self._is_small:
             with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
                 delta_rs.create_table(Path(self.location(table.name)), table)
-            self._existing.add(table.name)
+            self._note_existing(table)
             return
-        columns = (
-            f"`{field.name}` {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'} "
-            f"COMMENT {quote_text(field.metadata['comment'])}"
-            for field in table.schema.fields
-        )
-        partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)})" if table.partition_by else ""
-        statistics = ",".join(table.skip_by)
-        properties = f"TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '{statistics}')" if statistics else ""
-        statement = (
-            f"CREATE TABLE IF NOT EXISTS {self._sql_name(table.name)} ({', '.join(columns)}) USING delta "
-            f"{partitioned} COMMENT {quote_text(table.comment)} {properties}"
-        )
+        statement = make_create_statement(table, self._sql_name(table.name))
         self._retry(table, lambda: self.spark.sql(statement))
+        self._note_existing(table)
+
+    def _note_existing(self, table: Table) -> None:
         self._existing.add(table.name)
+        self._upgraded.add(table.name)
+
+    def _upgrade(self, table: Table) -> None:
+        """Add to a table what an earlier version of this program did not write; raise StoreError if that fails."""
+        upgrade = self._find_upgrade(table)
+        if self._has_delta_rs and not upgrade.is_empty:
+            delta_rs.upgrade_table(Path(self.location(table.name)), upgrade)
+        elif not upgrade.is_empty:
+            for clause in make_alter_clauses(upgrade):
+                statement = f"ALTER TABLE {self._sql_name(table.name)} {clause}"
+                self._retry(table, partial(self.spark.sql, statement))
+        self._note_existing(table)
+
+    def _find_upgrade(self, table: Table) -> Upgrade:
+        state = delta_rs.read_state(Path(self.location(table.name))) if self._has_delta_rs else None
+        if state is None:
+            state = TableState.of_properties(self._open(table.name).schema, self._properties.get(table.name, {}))
+        return find_upgrade(table, state, f"table {table.name} at {self.describe_location(table.name)}")
 
     def _write_few(self, table: Table, rows: DataFrame | pa.Table, replaced: Sequence[SnapshotKey] = ()) -> pa.Table:
         """Write rows through this process, in place of those of snapshots, or of their clusters if only_newest."""

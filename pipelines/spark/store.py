@@ -20,7 +20,7 @@ from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_rs
 from pipelines.spark import views as sql_views
-from pipelines.spark.arrow_frames import copy_table, create_frame
+from pipelines.spark.arrow_frames import complete_frame, copy_table, create_frame
 from pipelines.spark.delta_tables import DeltaTables
 from pipelines.spark.sql_text import match_clusters, match_snapshots, quote_text
 from pipelines.spark.views import VIEWS, View, find_dependencies
@@ -103,10 +103,8 @@ class Store(DeltaTables):
         except AnalysisException as error:
             problem = f"there is no table {name} at {self.location(name)}"
             raise StoreError(f"{problem}. Run the earlier stages first: kafka-placement run SOURCE...") from error
-        expected = TABLES[name].column_names
-        if frame.columns != expected:
-            problem = f"{self.location(name)} has columns {frame.columns}, not {expected}: another version created it"
-            raise StoreError(f"{problem}. Use another --warehouse, or remove this one.")
+        if frame.columns != TABLES[name].column_names:  # an earlier version has written it
+            frame = complete_frame(frame, TABLES[name].schema)
         return frame if snapshots is None else frame.where(match_snapshots(snapshots))
 
     def read_rows(self, name: str, snapshots: Sequence[SnapshotKey], columns: Sequence[str]) -> list[dict[str, Any]]:
@@ -250,7 +248,8 @@ class Store(DeltaTables):
         rows = {}
         for name in tables:
             read = None if name.startswith("ops.") else snapshots
-            rows[name] = delta_rs.open_rows(Path(self.location(name)), read)
+            table = TABLES[name]
+            rows[name] = delta_rs.open_rows(Path(self.location(name)), read, table.select(table.column_names))
             if rows[name] is None:
                 return None
         return LocalSql({**rows, **known})

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pipelines.errors import StoreError
 from pipelines.spark.delta_log import check_log, last_version
-from pipelines.spark.delta_rs import count_rows, has_unnamed_data, is_plain
+from pipelines.spark.delta_rs import count_rows, is_plain
+from pipelines.spark.table_files import has_unnamed_data
 from pipelines.tables import TABLES
 from udfs.json_answers import json_key, json_object
 

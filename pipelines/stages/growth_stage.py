@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pipelines.config.capacity_file import match_disks
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.arrow_frames import copy_table, make_rows
+from pipelines.spark.arrow_frames import complete_frame, copy_table, make_rows
 from pipelines.spark.sql_text import match_snapshots
 from pipelines.spark.store import SqlSession
 from pipelines.tables.gold_tables import LOAD_TOTALS
@@ -130,7 +130,8 @@ def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, lo
         SubjectKind.LOG_DIR: of_log_dirs,
         SubjectKind.TOPIC: of_topics,
     }
-    rows = (_complete(frame.withColumn("subject_kind", F.lit(str(kind)))) for kind, frame in frames.items())
+    named = (frame.withColumn("subject_kind", F.lit(str(kind))) for kind, frame in frames.items())
+    rows = (complete_frame(frame, LOAD_TOTALS.schema) for frame in named)
     return reduce(DataFrame.unionByName, rows)
 
 
@@ -138,13 +139,6 @@ def _sum_replicas() -> Column:
     """Sum the bytes of the replicas of a partition; null if its size is unknown."""
     total = F.aggregate("replica_sizes", F.lit(0).cast("long"), lambda total, size: total + F.coalesce(size, F.lit(0)))
     return F.when(F.col("size_bytes").isNotNull(), total)
-
-
-def _complete(frame: DataFrame) -> DataFrame:
-    """Select the columns of gold.load_totals; those that the frame lacks are null."""
-    fields = LOAD_TOTALS.schema.fields
-    columns = (F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType) for f in fields)
-    return frame.select(*(column.alias(f.name) for column, f in zip(columns, fields, strict=True)))
 
 
 def select_history(samples: Sequence[ClusterSample], limits: HistoryLimits) -> list[ClusterSample]:

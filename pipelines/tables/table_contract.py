@@ -1,5 +1,6 @@
 """Describe tables: columns with units and comments, keys, partitioning, expectations."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,6 +71,11 @@ class Table:
                 for c in self.columns
             ]
         )
+
+    def select(self, names: Iterable[str]) -> pa.Schema:
+        """Return columns with their types."""
+        by_name = {c.name: c for c in self.columns}
+        return pa.schema([pa.field(name, by_name[name].type) for name in names])
 
     @property
     def column_names(self) -> list[str]:

@@ -17,7 +17,11 @@ from deltalake import DeltaTable, write_deltalake
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.delta_log import check_log, last_version
-from pipelines.spark.delta_rs import count_by_cluster, count_rows, has_unnamed_data, list_files, read_rows
+from pipelines.spark.delta_rs import count_by_cluster, count_rows, list_files, read_rows
+from pipelines.spark.table_files import has_unnamed_data
+
+NUMBER, CLUSTER = pa.schema([("n", pa.int64())]), pa.schema([("cluster_id", pa.string())])
+COLUMNS = pa.schema([*NUMBER, *CLUSTER])
 
 
 def make_rows(cluster: str, count: int, snapshot: str = "s") -> pa.Table:
@@ -43,6 +47,12 @@ def test_files_are_those_of_the_newest_version(table: Path) -> None:
     assert (count_rows(table), last_version(table)) == (3 + 5 + 3, 3)
 
 
+def test_columns_that_an_earlier_version_did_not_write_are_null(table: Path) -> None:
+    rows = read_rows(table, [SnapshotKey("two", "s")], pa.schema([*NUMBER, ("sizes", pa.list_(pa.int64()))]))
+    assert rows is not None
+    assert rows.to_pydict() == {"n": [0, 1, 2, 3, 4], "sizes": [None] * 5}
+
+
 def test_only_files_with_rows_of_the_snapshots_are_read(table: Path) -> None:
     write_deltalake(str(table), make_rows("two", 4, "later"), mode="append")
     write_deltalake(str(table), pa.concat_tables([make_rows("one", 1, "x"), make_rows("two", 2, "x")]), mode="append")
@@ -52,7 +62,7 @@ def test_only_files_with_rows_of_the_snapshots_are_read(table: Path) -> None:
     assert len(files) == 1
     for other in {*(list_files(table, None) or ())} - {*files}:
         Path(other).unlink()  # so that it cannot be read
-    rows = read_rows(table, keys, ["n", "cluster_id"])
+    rows = read_rows(table, keys, COLUMNS)
     assert rows is not None
     assert rows.to_pydict() == {"n": [0, 1, 2, 3], "cluster_id": ["two"] * 4}
 
@@ -69,21 +79,21 @@ def test_only_files_with_rows_of_the_snapshots_are_read(table: Path) -> None:
 def test_rows_of_snapshots_are_counted_and_read(table: Path, keys: list[SnapshotKey], expected: dict[str, int]) -> None:
     write_deltalake(str(table), pa.concat_tables([make_rows("one", 1, "x"), make_rows("two", 2, "x")]), mode="append")
     assert count_by_cluster(table, keys) == expected
-    rows = read_rows(table, keys, ["cluster_id"])
+    rows = read_rows(table, keys, CLUSTER)
     assert rows is not None
     assert Counter(rows["cluster_id"].to_pylist()) == expected
-    assert read_rows(table, None, ["n"], max_rows=5) is None
+    assert read_rows(table, None, NUMBER, max_rows=5) is None
 
 
 def test_a_missing_table_has_no_version_and_no_files(tmp_path: Path) -> None:
-    assert (last_version(tmp_path), list_files(tmp_path, None), read_rows(tmp_path, None, ["n"])) == (-1, None, None)
+    assert (last_version(tmp_path), list_files(tmp_path, None), read_rows(tmp_path, None, NUMBER)) == (-1, None, None)
 
 
 def test_a_missing_file_is_named(table: Path) -> None:
     files = list_files(table, None)
     assert files is not None
     Path(files[0]).unlink()
-    for read in (lambda: read_rows(table, None, ["n"]), lambda: list_files(table, None), lambda: count_rows(table)):
+    for read in (lambda: read_rows(table, None, NUMBER), lambda: list_files(table, None), lambda: count_rows(table)):
         with pytest.raises(StoreError, match=r"(?s)/a table is damaged.*\.parquet is missing.*move .*/a table away"):
             read()
 
@@ -95,7 +105,7 @@ def test_newer_features_need_spark(table: Path) -> None:
     lines = [line for line in text.splitlines() if '"protocol"' not in line]
     first.write_text("\n".join([*lines, json.dumps({"protocol": {**protocol, "writerFeatures": ["deletionVectors"]}})]))
     assert list_files(table, None) is None
-    assert read_rows(table, None, ["n"]) is None
+    assert read_rows(table, None, NUMBER) is None
 
 
 def test_rows_are_unknown_without_statistics(table: Path) -> None:
@@ -105,7 +115,7 @@ def test_rows_are_unknown_without_statistics(table: Path) -> None:
         action.get("add", {}).pop("stats", None)
     last.write_text("".join(json.dumps(action) + "\n" for action in actions))
     assert count_rows(table) is None
-    assert read_rows(table, None, ["n"], max_rows=20) is not None
+    assert read_rows(table, None, NUMBER, max_rows=20) is not None
 
 
 def test_old_commits_may_be_missing_after_a_checkpoint(table: Path) -> None:
@@ -174,7 +184,7 @@ def test_data_of_the_right_size_that_is_not_parquet_is_named(table: Path) -> Non
     assert files is not None
     Path(files[0]).write_bytes(os.urandom(Path(files[0]).stat().st_size))
     with pytest.raises(StoreError, match=r"a table is damaged: .*\.parquet"):
-        read_rows(table, None, ["n"])
+        read_rows(table, None, NUMBER)
 
 
 def test_what_a_killed_run_leaves_is_no_damage(tmp_path: Path) -> None:

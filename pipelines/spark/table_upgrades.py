@@ -1,0 +1,102 @@
+"""Create tables, and find what those that an earlier version of this program has written lack, to continue them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.types import StructField, StructType
+
+from pipelines.errors import StoreError
+from pipelines.spark.sql_text import quote_text
+from pipelines.tables.table_contract import Table
+
+# A property of each table. Raise it when columns that stay get another meaning or type, and add the step to MIGRATIONS.
+VERSION_PROPERTY = "kafkaPlacement.tableVersion"
+TABLE_VERSION = 1
+_REMEDY = "Load its sources into another folder: kafka-placement run SOURCE... --warehouse DIR"
+
+
+@dataclass(frozen=True)
+class TableState:
+    """What a table is."""
+
+    schema: StructType
+    version: int  # 0 = written before versions were recorded
+
+    @classmethod
+    def of_properties(cls, schema: StructType, properties: Mapping[str, str]) -> "TableState":
+        """Return the state of a table with these properties."""
+        version = properties.get(VERSION_PROPERTY, "0")
+        return cls(schema, int(version) if version.isdecimal() else 0)
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """What a table lacks. Rows that it has already are null in new columns."""
+
+    new_columns: tuple[StructField, ...]
+    new_comments: Mapping[str, str]  # by column
+    sets_version: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table lacks nothing."""
+        return not (self.new_columns or self.new_comments or self.sets_version)
+
+
+def find_upgrade(table: Table, state: TableState, place: str) -> Upgrade:
+    """Find what a table lacks; raise StoreError if a newer version has written it, or it cannot be continued."""
+    if state.version > TABLE_VERSION:
+        problem = f"{place} was written by a newer version of kafka-placement: it has tables of version {state.version}"
+        raise StoreError(f"{problem}, and this one knows those up to {TABLE_VERSION}. Install that version again")
+    existing = {field.name: field for field in state.schema}
+    expected = {field.name: field for field in table.schema}
+    if extra := [name for name in existing if name not in expected]:
+        raise _refuse(place, f"has columns that no longer exist: {', '.join(extra)}")
+    for name, field in expected.items():
+        if name in existing and existing[name].dataType != field.dataType:
+            types = existing[name].dataType.simpleString(), field.dataType.simpleString()
+            raise _refuse(place, f"has column {name} with type {types[0]}, not {types[1]}")
+    return Upgrade(
+        tuple(field for name, field in expected.items() if name not in existing),
+        {
+            name: field.metadata["comment"]
+            for name, field in expected.items()
+            if name in existing and existing[name].metadata.get("comment") != field.metadata["comment"]
+        },
+        state.version != TABLE_VERSION,
+    )
+
+
+def make_create_statement(table: Table, sql_name: str) -> str:
+    """Make the statement of Spark that creates a table by its contract."""
+    columns = (_describe_column(field, "" if field.nullable else " NOT NULL") for field in table.schema.fields)
+    partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)}) " if table.partition_by else ""
+    properties = {VERSION_PROPERTY: str(TABLE_VERSION)}
+    if table.skip_by:
+        properties["delta.dataSkippingStatsColumns"] = ",".join(table.skip_by)
+    return (
+        f"CREATE TABLE IF NOT EXISTS {sql_name} ({', '.join(columns)}) USING delta {partitioned}"
+        f"COMMENT {quote_text(table.comment)} {_set_properties(properties)}"
+    )
+
+
+def make_alter_clauses(upgrade: Upgrade) -> list[str]:
+    """Make the clauses of ALTER TABLE that upgrade a table with Spark, the version last."""
+    clauses = [f"ALTER COLUMN `{name}` COMMENT {quote_text(text)}" for name, text in upgrade.new_comments.items()]
+    if upgrade.new_columns:
+        clauses.append(f"ADD COLUMNS ({', '.join(map(_describe_column, upgrade.new_columns))})")
+    return [*clauses, *([f"SET {_set_properties({VERSION_PROPERTY: str(TABLE_VERSION)})}"] * upgrade.sets_version)]
+
+
+def _describe_column(field: StructField, constraint: str = "") -> str:
+    comment = quote_text(field.metadata["comment"])
+    return f"`{field.name}` {field.dataType.simpleString()}{constraint} COMMENT {comment}"
+
+
+def _set_properties(properties: Mapping[str, str]) -> str:
+    pairs = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    return f"TBLPROPERTIES ({pairs})"
+
+
+def _refuse(place: str, problem: str) -> StoreError:
+    return StoreError(f"{place} was written by another version of kafka-placement: it {problem}. {_REMEDY}")
