@@ -142,6 +142,10 @@ def run(
             work.seconds["report"] = monotonic() - report_began
             known = {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
         problems = [*_create_views(store), *_maintain(store, settings)] if is_complete else []
+    if is_complete and unfinished:
+        from pipelines.spark.replaced_clusters import find_replaced_clusters
+
+        problems += find_replaced_clusters(store, context.snapshots)
     for problem in problems:
         print_warning(problem)
     verdicts = print_summary(store, context.sources, steps, page, settings, known or None)

@@ -5,10 +5,13 @@ lack both packages; they call nothing of this module.
 """
 
 import os
+import re
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -16,6 +19,7 @@ import sqlglot
 from pyarrow import dataset
 from sqlglot import exp
 
+from pipelines.spark.storage_faults import make_damage_error
 from pipelines.spark.views import View, use_temporary_names
 
 _ROWS_PER_BATCH = 100_000
@@ -25,7 +29,11 @@ _MEMORY_LIMIT = "4GB"  # what needs more is written to files of the temporary fo
 class LocalSql:
     """Tables and views by name. Threads may share it: DuckDB itself divides the work of a query among threads."""
 
-    def __init__(self, tables: Mapping[str, dataset.Dataset | pa.Table]) -> None:
+    def __init__(
+        self, tables: Mapping[str, dataset.Dataset | pa.Table], folders: Mapping[str, Path] | None = None
+    ) -> None:
+        """Register tables. folders: where those that have files are."""
+        self._folders = {use_temporary_names(name): folder for name, folder in (folders or {}).items()}
         scratch = f"{tempfile.gettempdir()}/kafka-placement-sql-{os.getpid()}"  # created if it is needed
         self._connection = duckdb.connect(config={"memory_limit": _MEMORY_LIMIT, "temp_directory": scratch})
         self._connection.execute("SET TimeZone = 'UTC'")
@@ -39,7 +47,7 @@ class LocalSql:
 
     def run(self, sql: str) -> pa.Table:
         """Run a query in Spark's dialect and return its rows, whole numbers as int32 or int64."""
-        with self._lock:
+        with self._lock, self._explain_damage():
             rows = self._open(sql).read_all()
         return rows.cast(pa.schema([field.with_type(_narrow(field.type)) for field in rows.schema]))
 
@@ -47,8 +55,25 @@ class LocalSql:
         """Return the rows of a query, which may be many. columns: their names and types, in order."""
         schema = pa.schema([pa.field(column.name, column.type) for column in columns])
         reader = self._open(sql)
-        batches = (batch.rename_columns(schema.names).cast(schema) for batch in reader)
-        return pa.RecordBatchReader.from_batches(schema, batches)
+
+        def read() -> Iterator[pa.RecordBatch]:
+            with self._explain_damage():
+                for batch in reader:
+                    yield batch.rename_columns(schema.names).cast(schema)
+
+        return pa.RecordBatchReader.from_batches(schema, read())
+
+    @contextmanager
+    def _explain_damage(self) -> Iterator[None]:
+        """Raise StoreError instead of an error in reading the files of a table."""
+        try:
+            yield
+        except (duckdb.InvalidInputException, duckdb.IOException) as error:
+            for name, folder in self._folders.items():
+                if re.search(rf"\b{name}\b", str(error)):
+                    reason = str(error).partition("failed: ")[2] or str(error)
+                    raise make_damage_error(folder, reason.partition("\n")[0]) from error
+            raise
 
     def _open(self, sql: str) -> pa.RecordBatchReader:
         return self._connection.sql(_translate(sql)).to_arrow_reader(_ROWS_PER_BATCH)

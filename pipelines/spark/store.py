@@ -245,14 +245,14 @@ class Store(DeltaTables):
             return None
         from pipelines.spark.local_sql import LocalSql
 
-        rows = {}
-        for name in tables:
+        rows, folders = {}, {name: Path(self.location(name)) for name in tables}
+        for name, folder in folders.items():
             read = None if name.startswith("ops.") else snapshots
             table = TABLES[name]
-            rows[name] = delta_rs.open_rows(Path(self.location(name)), read, table.select(table.column_names))
+            rows[name] = delta_rs.open_rows(folder, read, table.select(table.column_names))
             if rows[name] is None:
                 return None
-        return LocalSql({**rows, **known})
+        return LocalSql({**rows, **known}, folders)
 
     def _load(self, name: str, snapshots: Sequence[SnapshotKey] | None = None) -> DataFrame:
         """Open a table; in a local folder, without the files of other snapshots.
