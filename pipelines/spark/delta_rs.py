@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
+from itertools import chain
 from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -230,16 +231,28 @@ def _match_in_sql(snapshots: Sequence[SnapshotKey], *, whole_clusters: bool = Fa
 def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, metadata: str, condition: str = "") -> None:
     """Replace all rows and columns of a table in one commit, or the rows that meet a condition.
 
-    metadata: Delta's user metadata of the commit.   Raises: StoreError if the log of the table is damaged.
+    There is no commit if the table had no rows and gets none. metadata: Delta's user metadata of the commit.
+    Raises: StoreError if the log of the table is damaged.
     """
     from deltalake import CommitProperties, write_deltalake
 
+    first = next((batch for batch in rows if batch.num_rows), None)
+    if first is None and not condition and _is_empty(folder, rows.schema):
+        return
+    rows = pa.RecordBatchReader.from_batches(rows.schema, chain(() if first is None else (first,), rows))
     replaced: dict[str, Any] = {"predicate": condition} if condition else {"schema_mode": "overwrite"}
     properties = CommitProperties(custom_metadata={"userMetadata": metadata})
     with explain_damage(folder):
         write_deltalake(
             str(folder), rows, mode="overwrite", description=comment, commit_properties=properties, **replaced
         )
+
+
+def _is_empty(folder: Path, columns: pa.Schema) -> bool:
+    """Tell whether there is a table with these columns and no rows."""
+    with explain_damage(folder):
+        table = open_table(folder)
+        return table is not None and not table.file_uris() and table.to_pyarrow_dataset().schema.names == columns.names
 
 
 def delete_snapshots(folder: Path, snapshots: Sequence[SnapshotKey], condition: str = "true") -> None:

@@ -368,13 +368,18 @@ class DeltaTables:
         return find_upgrade(table, state, f"table {table.name} at {self.describe_location(table.name)}")
 
     def _write_few(self, table: Table, rows: DataFrame | pa.Table, replaced: Sequence[SnapshotKey] = ()) -> pa.Table:
-        """Write rows through this process, in place of those of snapshots, or of their clusters if only_newest."""
+        """Write rows through this process, in place of those of snapshots, or of their clusters if only_newest.
+
+        Without any, there is no commit.
+        """
         with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
             arrow = rows if isinstance(rows, pa.Table) else rows.select(*table.column_names).toArrow()
             collected = cast_rows(arrow, table.schema)
             # Copied, as Spark's empty columns lack the buffers that delta-rs reads.
             collected = collected.take(np.arange(collected.num_rows))
-            delta_rs.write_rows(Path(self.location(table.name)), collected, replaced, whole_clusters=table.only_newest)
+            if collected.num_rows or replaced:
+                folder = Path(self.location(table.name))
+                delta_rs.write_rows(folder, collected, replaced, whole_clusters=table.only_newest)
         return collected
 
     def _save(self, table: Table, writer: DataFrameWriter) -> None:
