@@ -20,10 +20,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +34,7 @@ from deltalake import DeltaTable
 from pipelines.spark import delta_rs
 from pipelines.tables import TABLES
 from tests.bench.fleet import Shape, make_fleet
+from tests.bench.line_chart import draw_lines
 from tests.bench.memory import Watch
 
 SMALL = Shape(partitions=743, clusters=1, brokers=6, topics=40, seed=46)
@@ -111,14 +114,16 @@ def count_files(warehouse: Path) -> dict[str, float]:
     return {"files": len(sizes), "mb": sum(sizes) / 1e6}
 
 
-def play(sources: Path, nights: int, place: Path, options: list[str]) -> None:
+def play(sources: Path, nights: int, place: Path, options: list[str]) -> list[dict[str, Any]]:
     """Make a warehouse of so many nights, and measure one more night and what reads it; print JSON lines."""
+    lines: list[dict[str, Any]] = []
     warehouse = place / "warehouse"
     common = ["--warehouse", str(warehouse), *(f"--set={option}" for option in options)]
 
     def say(step: str, **values: float) -> None:
         line = {"nights": nights, "step": step, **{k: round(v, 2) for k, v in values.items()}}
         print(json.dumps(line), flush=True)
+        lines.append(line)
 
     first = LAST_NIGHT - timedelta(days=nights, hours=8)
     folders = [str(folder) for folder in sorted(sources.iterdir())]
@@ -143,6 +148,16 @@ def play(sources: Path, nights: int, place: Path, options: list[str]) -> None:
     say("query of the newest", **run_command("query", _NEWEST, *common))
     say("query of the history", **run_command("query", _HISTORY, *common))
     say("tables", **run_command("tables", *common))
+    return lines
+
+
+def draw(lines: Sequence[dict[str, Any]], title: str, file: Path) -> None:
+    """Draw the processor seconds of each command over the nights."""
+    commands = ("run", "run again", "report", "query of the newest", "query of the history", "tables")
+    of_commands = {
+        name: [(line["nights"], line["cpu_s"]) for line in lines if line["step"] == name] for name in commands
+    }
+    draw_lines(of_commands, f"Processor seconds, {title}", "nights in the warehouse", file)
 
 
 def main() -> None:
@@ -152,14 +167,18 @@ def main() -> None:
     parser.add_argument("--nights", type=int, nargs="+", default=[1, 30, 365])
     parser.add_argument("--set", action="append", default=[], help="section.key=value, a setting")
     parser.add_argument("--keep", type=Path, help="write the warehouses to this folder, and leave them there")
+    parser.add_argument("--picture", type=Path, help="draw the processor seconds of each command to this SVG file")
     arguments = parser.parse_args()
+    lines = []
     for nights in arguments.nights:
         with tempfile.TemporaryDirectory() as temporary:
             place = arguments.keep / str(nights) if arguments.keep else Path(temporary)
             shutil.rmtree(place, ignore_errors=True)
             sources = place / "sources"
             make_fleet(FLEET if arguments.fleet else SMALL, sources)
-            play(sources, nights, place, arguments.set)
+            lines += play(sources, nights, place, arguments.set)
+    if arguments.picture:
+        draw(lines, "30 clusters, 20,000 partitions" if arguments.fleet else "743 partitions", arguments.picture)
 
 
 if __name__ == "__main__":
