@@ -25,15 +25,20 @@ from pyspark.sql.types import StructField, StructType
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.delta_log import check_log, find_damaged_line, list_commits, note_last_commit
 from pipelines.spark.storage_faults import explain_storage_fault, make_access_error, make_damage_error
-from pipelines.spark.table_upgrades import TABLE_VERSION, VERSION_PROPERTY, TableState, Upgrade
+from pipelines.spark.table_upgrades import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_PROPERTY,
+    TABLE_VERSION,
+    VERSION_PROPERTY,
+    TableState,
+    Upgrade,
+)
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _PLAIN_PATH = re.compile(r"[\w/ .-]+")
-# Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
-_CHECKPOINT_INTERVAL = 10
 
 
 def is_plain(location: str) -> bool:
@@ -188,7 +193,7 @@ def create_table(folder: Path, table: Table) -> None:
     """
     from deltalake import DeltaTable, Schema
 
-    properties = {"delta.checkpointInterval": str(_CHECKPOINT_INTERVAL), VERSION_PROPERTY: str(TABLE_VERSION)}
+    properties = {CHECKPOINT_PROPERTY: str(CHECKPOINT_INTERVAL), VERSION_PROPERTY: str(TABLE_VERSION)}
     if table.skip_by:
         properties["delta.dataSkippingStatsColumns"] = ",".join(dict.fromkeys((*SNAPSHOT_KEY, *table.skip_by)))
     with explain_damage(folder, is_written=True):

@@ -122,7 +122,7 @@ class Store(DeltaTables):
         """
         with self._lock(table.name):
             self._create(table)
-            is_new = not table.only_newest and self._has_no_rows(table.name, snapshots)
+            is_new = not table.only_newest and self._has_no_rows(table, snapshots)
             if self._is_small or (self._has_delta_rs and isinstance(rows, pa.Table)):
                 written = self._write_few(table, rows, () if is_new else snapshots)
                 self._written[table.name] = _Written(
@@ -281,9 +281,11 @@ class Store(DeltaTables):
         own = self._written.get(name)
         return own if own and own.version == self.last_version(name) else None
 
-    def _has_no_rows(self, name: str, snapshots: Sequence[SnapshotKey]) -> bool:
+    def _has_no_rows(self, table: Table, snapshots: Sequence[SnapshotKey]) -> bool:
         """Tell whether a table has no rows of snapshots, so that they can be appended, in a third of the time."""
-        rows = self.read_arrow(name, snapshots, SNAPSHOT_KEY[:1])
+        if not self._has_delta_rs:
+            return False
+        rows = delta_rs.read_rows(Path(self.location(table.name)), snapshots, table.select(SNAPSHOT_KEY[:1]))
         return rows is not None and rows.num_rows == 0
 
     def _count_local(self, name: str, snapshots: Sequence[SnapshotKey]) -> Mapping[str, int] | None:

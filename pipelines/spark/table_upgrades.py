@@ -12,6 +12,8 @@ from pipelines.tables.table_contract import Table
 # A property of each table. Raise it when columns that stay get another meaning or type, and add the step to MIGRATIONS.
 VERSION_PROPERTY = "kafkaPlacement.tableVersion"
 TABLE_VERSION = 1
+# Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
+CHECKPOINT_PROPERTY, CHECKPOINT_INTERVAL = "delta.checkpointInterval", 10
 _REMEDY = "Load its sources into another folder: kafka-placement run SOURCE... --warehouse DIR"
 
 
@@ -71,7 +73,7 @@ def make_create_statement(table: Table, sql_name: str) -> str:
     """Make the statement of Spark that creates a table by its contract."""
     columns = (_describe_column(field, "" if field.nullable else " NOT NULL") for field in table.schema.fields)
     partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)}) " if table.partition_by else ""
-    properties = {VERSION_PROPERTY: str(TABLE_VERSION)}
+    properties = {VERSION_PROPERTY: str(TABLE_VERSION), CHECKPOINT_PROPERTY: str(CHECKPOINT_INTERVAL)}
     if table.skip_by:
         properties["delta.dataSkippingStatsColumns"] = ",".join(table.skip_by)
     return (
