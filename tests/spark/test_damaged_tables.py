@@ -38,7 +38,7 @@ def fill(spark: SparkSession, warehouse: Path, commits: int = 1, *, is_small: bo
     """
     store = Store(spark, str(warehouse))
     if not is_small:
-        store._is_small = False
+        store._is_small = store._has_delta_rs = False
     store.create(COMPARISON)
     for _ in range(commits):
         store.append(RUNS, make_rows([ROW], RUNS.schema))
@@ -65,7 +65,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "middle commit": lambda table: (table / "_delta_log" / f"{11:020}.json").unlink(),
     "last commit": lambda table: (table / "_delta_log" / f"{12:020}.json").unlink(),
     "garbage": lambda table: overwrite(table / "_delta_log" / f"{12:020}.json"),
-    "checkpoint": lambda table: overwrite(next((table / "_delta_log").glob("*.checkpoint.parquet"))),
+    "checkpoint": lambda table: overwrite(table / "_delta_log" / f"{10:020}.checkpoint.parquet"),
     "data": lambda table: overwrite(find_data(table)),
     "missing data": lambda table: find_data(table).unlink(),
     "no log": lambda table: shutil.rmtree(table / "_delta_log"),
