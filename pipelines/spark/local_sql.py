@@ -23,7 +23,10 @@ from pipelines.spark.storage_faults import make_damage_error
 from pipelines.spark.views import View, use_temporary_names
 
 _ROWS_PER_BATCH = 100_000
-_MEMORY_LIMIT = "4GB"  # what needs more is written to files of the temporary folder
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "memory_limit": "4GB",  # what needs more is written to files of the temporary folder
+    "autoinstall_known_extensions": False,  # nothing is downloaded
+}
 
 
 class LocalSql:
@@ -35,7 +38,7 @@ class LocalSql:
         """Register tables. folders: where those that have files are."""
         self._folders = {use_temporary_names(name): folder for name, folder in (folders or {}).items()}
         scratch = f"{tempfile.gettempdir()}/kafka-placement-sql-{os.getpid()}"  # created if it is needed
-        self._connection = duckdb.connect(config={"memory_limit": _MEMORY_LIMIT, "temp_directory": scratch})
+        self._connection = duckdb.connect(config={**_CONFIG, "temp_directory": scratch})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._lock = threading.Lock()
         for name, rows in tables.items():

@@ -32,6 +32,7 @@ AGAIN, LAST = datetime(2026, 11, 30, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=U
 _NAMES = [view.name for view in VIEWS]
 _DOWN = BEFORE.replace("Leader: 2\tReplicas: 2,3\tIsr: 2,3", "Leader: 3\tReplicas: 2,3\tIsr: 3")
 _LAST_DAY = 3
+_WRITTEN_BY_SPARK = (SNAPSHOTS, "insights.hottest_brokers", "insights.metric_history", "insights.growth")
 
 
 def see_again(run: Run, at: datetime) -> None:
@@ -92,8 +93,10 @@ def test_a_table_has_the_rows_of_its_view(
 ) -> None:
     monkeypatch.setattr(store, "_has_delta_rs", is_plain)
     monkeypatch.setattr(view_tables, "_describe_inputs", lambda *_: f"read by DuckDB: {is_plain}")
-    publish_views(store)
-    for name in _NAMES:
+    # Spark takes a second for each; it runs the queries of all for the expected rows.
+    views = [view for view in VIEWS if is_plain or view.name in _WRITTEN_BY_SPARK]
+    view_tables.write_view_tables(store, views)
+    for name in (view.name for view in views):
         table = open_table(store, name)
         rows = table.to_pyarrow_table()
         assert rows.schema.names == expected[name].schema.names
