@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -147,12 +148,13 @@ def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:
     from pipelines.spark.warehouse_folder import check_folder
 
     place = settings.store
+    start_spark = partial(open_session, "kafka-placement", warehouse=None, small=small)
     if place.in_folder and starts_embedded_spark():
         check_folder(place.warehouse, writing)
         if not writing:
             warn_of_lost_rows(place.warehouse)
-        return Store(None, place.warehouse, small=small)
-    return Store(open_session("kafka-placement", warehouse=None, small=small), place.warehouse, place.catalog)
+        return Store(start_spark, place.warehouse, small=small)
+    return Store(start_spark(), place.warehouse, place.catalog)
 
 
 def warn_of_lost_rows(warehouse: str) -> None:

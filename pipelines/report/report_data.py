@@ -32,8 +32,9 @@ from pipelines.report.verdict_reader import (
     select_cluster,
 )
 from pipelines.report.zone_comparison import compare_zone_traffic
+from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.sql_text import quote_text
-from pipelines.spark.store import SqlSession, Store
+from pipelines.spark.store import Store
 from pipelines.spark.views import find_dependencies
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
 from pipelines.verdict.judgement import Verdict

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.figure_queries import FIGURES
-from pipelines.spark.store import SparkSql, SqlSession
+from pipelines.spark.sql_session import SparkSql, SqlSession
 from pipelines.spark.views import use_temporary_names
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.judgement import Verdict, judge_cluster

@@ -6,11 +6,9 @@ Every statement is SQL or a data frame, because Spark Connect serves delta-spark
 import fcntl
 import logging
 import os
-import random
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,27 +28,19 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_rs, table_files
 from pipelines.spark.arrow_frames import cast_rows, copy_table
 from pipelines.spark.delta_log import check_log, last_version, list_commits
-from pipelines.spark.session import open_session
 from pipelines.spark.sql_text import match_numbers, match_snapshots, quote_name
 from pipelines.spark.storage_faults import explain_storage_fault, read_message
 from pipelines.spark.table_upgrades import TableState, Upgrade, find_upgrade, make_alter_clauses, make_create_statement
 from pipelines.spark.warehouse_folder import check_place
+from pipelines.spark.write_conflicts import repeat_after_conflicts
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Table
 from pipelines.warehouse_urls import redact_urls
 
-# Delta's errors where another writer was faster: it wrote to the table, created it, or is about to.
-_CONFLICT = re.compile(
-    r"DELTA_(CONCURRENT_\w+|PROTOCOL_CHANGED|METADATA_CHANGED|CREATE_TABLE_WITH_NON_EMPTY_LOCATION)"
-    r"|\b(Concurrent\w+|ProtocolChanged|MetadataChanged)Exception\b"
-)
 _SPARK_ERROR = re.compile(r"\[[A-Z][A-Z_.]+\] [^\n]*")
 # Set in conf/spark.toml: this Spark runs within the process that started it, on local files.
 EMBEDDED = "spark.kafkaPlacement.embedded"
 SMALL = "spark.kafkaPlacement.small"  # likewise: it was started for few rows
-# Each conflict means that another write succeeded, so this many runs can write to one table at the same time.
-_MAX_ATTEMPTS = 12
-_MAX_WAIT_SECONDS = 4.0
 _PARALLEL_CHECKS = 4
 _MAX_LOCAL_ROWS = 1_000_000
 _INCOMPLETE_LOG = "DELTA_CANNOT_VACUUM_LITE"  # commits since the last VACUUM are gone: runs are weeks apart
@@ -61,10 +51,21 @@ _log = logging.getLogger(__name__)
 class DeltaTables:
     """The Delta tables of one warehouse: a folder or URI, or a catalog of the session, if it is named."""
 
-    def __init__(self, spark: SparkSession | None, warehouse: str, catalog: str = "", *, small: bool = False) -> None:
-        """Open a warehouse. spark: None = Spark starts in this process once it is needed. small: for few rows."""
+    def __init__(
+        self,
+        spark: SparkSession | Callable[[], SparkSession],
+        warehouse: str,
+        catalog: str = "",
+        *,
+        small: bool = False,
+    ) -> None:
+        """Open a warehouse.
+
+        spark: or what starts Spark in this process, once it is needed, for few rows (small) or many.
+        """
         check_place(warehouse)
-        self._session = spark
+        self._session = None if callable(spark) else spark
+        self._start_spark = spark if callable(spark) else lambda: spark
         self._starting = threading.Lock()
         self.warehouse = str(Path(warehouse).resolve()) if "://" not in warehouse else warehouse.rstrip("/")
         self._catalog = catalog
@@ -74,19 +75,19 @@ class DeltaTables:
         self._properties: dict[str, dict[str, str]] = {}  # of existing tables, as Spark has found them
         self._upgraded: set[str] = set()  # of these, those known to have all columns of this version
         # Another Spark may resolve a path on another file system than this machine's.
-        is_embedded = spark is None or spark.conf.get(EMBEDDED, "false") == "true"
+        conf = None if callable(spark) else spark.conf
+        is_embedded = conf is None or conf.get(EMBEDDED, "false") == "true"
         self._is_local = not catalog and "://" not in warehouse and is_embedded
         self._has_delta_rs = self._is_local and delta_rs.is_plain(self.warehouse)
         # Few rows pass through this process: delta-rs commits them in a tenth of the time that Spark takes.
-        self._starts_small = small or (spark is not None and spark.conf.get(SMALL, "false") == "true")
-        self._is_small = self._has_delta_rs and self._starts_small
+        self._is_small = self._has_delta_rs and (small if conf is None else conf.get(SMALL, "false") == "true")
 
     @property
     def spark(self) -> SparkSession:
         """The Spark session, which is started now if it has not been needed before; raise EnvironmentFault if not."""
         with self._starting:
             if self._session is None:
-                self._session = open_session("kafka-placement", warehouse=None, small=self._starts_small)
+                self._session = self._start_spark()
         return self._session
 
     def _check_catalog(self) -> None:
@@ -387,18 +388,10 @@ class DeltaTables:
         self._retry(table, lambda: save(self.location(table.name)))
 
     def _retry(self, table: Table, write: Callable[[], Any]) -> None:
-        """Write, and try again after a short wait while other runs write to the table at the same time."""
-        for attempt in range(_MAX_ATTEMPTS):
-            try:
-                with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
-                    write()
-                return
-            except Exception as error:
-                if not _CONFLICT.search(str(error)):
-                    raise
-                conflict = error
-            _log.info("%s: another run wrote at the same time; attempt %d failed", table.name, attempt + 1)
-            longest = min(0.25 * 2**attempt, _MAX_WAIT_SECONDS)
-            time.sleep(random.uniform(0.1, 1) * longest)  # at random, so that two runs do not meet again
-        problem = f"other runs kept writing to {self.location(table.name)}: {_MAX_ATTEMPTS} attempts to write failed"
-        raise StoreError(f"{problem}. Run again when they have ended.") from conflict
+        """Write, and try again while other runs write to the table at the same time."""
+
+        def explained() -> None:
+            with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
+                write()
+
+        repeat_after_conflicts(explained, table.name, self.location(table.name))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -22,6 +22,7 @@ from pipelines.spark import delta_rs
 from pipelines.spark import views as sql_views
 from pipelines.spark.arrow_frames import complete_frame, copy_table, create_frame
 from pipelines.spark.delta_tables import DeltaTables
+from pipelines.spark.sql_session import SparkSql, SqlSession
 from pipelines.spark.sql_text import match_clusters, match_snapshots, quote_text
 from pipelines.spark.views import VIEWS, View, find_dependencies
 from pipelines.spark.warehouse_folder import TableListing
@@ -56,36 +57,18 @@ class _Written:
         return {r["values"]: r["counts"] for r in self.rows["cluster_id"].value_counts().to_pylist()}
 
 
-class SqlSession(Protocol):
-    """Runs SQL of this program over tables and views, without Spark where it can."""
-
-    def run(self, sql: str) -> pa.Table:
-        """Run a query in Spark's dialect and return its rows."""
-
-    def stream(self, sql: str, columns: Sequence[pa.Field]) -> pa.RecordBatchReader | DataFrame:
-        """Return the rows of a query, which may be many, to be written. columns: their names and types, in order."""
-
-
-class SparkSql(NamedTuple):
-    """Runs SQL with Spark. has_catalog: names are those of tables and views in its catalog."""
-
-    spark: SparkSession
-    has_catalog: bool
-
-    def stream(self, sql: str, columns: Sequence[pa.Field] = ()) -> DataFrame:
-        """Return the rows of a query as a data frame."""
-        return self.spark.sql(sql if self.has_catalog else sql_views.use_temporary_names(sql))
-
-    def run(self, sql: str) -> pa.Table:
-        """Run a query and return its rows."""
-        return self.stream(sql).toArrow()
-
-
 class Store(DeltaTables):
     """The tables of one warehouse, by snapshot; small tables in a local folder are read without Delta."""
 
-    def __init__(self, spark: SparkSession | None, warehouse: str, catalog: str = "", *, small: bool = False) -> None:
-        """Open a warehouse. spark: None = Spark starts in this process once it is needed. small: for few rows."""
+    def __init__(
+        self,
+        spark: SparkSession | Callable[[], SparkSession],
+        warehouse: str,
+        catalog: str = "",
+        *,
+        small: bool = False,
+    ) -> None:
+        """Open a warehouse, as DeltaTables does."""
         super().__init__(spark, warehouse, catalog, small=small)
         self._written: dict[str, _Written] = {}
 

@@ -53,11 +53,11 @@ def find_upgrade(table: Table, state: TableState, place: str) -> Upgrade:
     existing = {field.name: field for field in state.schema}
     expected = {field.name: field for field in table.schema}
     if extra := [name for name in existing if name not in expected]:
-        raise _refuse(place, f"has columns that no longer exist: {', '.join(extra)}")
+        raise _make_version_error(place, f"has columns that no longer exist: {', '.join(extra)}")
     for name, field in expected.items():
         if name in existing and existing[name].dataType != field.dataType:
             types = existing[name].dataType.simpleString(), field.dataType.simpleString()
-            raise _refuse(place, f"has column {name} with type {types[0]}, not {types[1]}")
+            raise _make_version_error(place, f"has column {name} with type {types[0]}, not {types[1]}")
     return Upgrade(
         tuple(field for name, field in expected.items() if name not in existing),
         {
@@ -100,5 +100,5 @@ def _set_properties(properties: Mapping[str, str]) -> str:
     return f"TBLPROPERTIES ({pairs})"
 
 
-def _refuse(place: str, problem: str) -> StoreError:
+def _make_version_error(place: str, problem: str) -> StoreError:
     return StoreError(f"{place} was written by another version of kafka-placement: it {problem}. {_REMEDY}")

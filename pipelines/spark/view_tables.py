@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.delta_rs import Commit
+from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.sql_text import match_numbers
-from pipelines.spark.store import SqlSession, Store, select_views
+from pipelines.spark.store import Store, select_views
 from pipelines.spark.views import HISTORY_VIEWS, SNAPSHOTS, VIEWS, View, create_views, find_dependencies
 from pipelines.tables.ops_tables import RUNS
 

@@ -15,8 +15,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pipelines.config.capacity_file import match_disks
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.arrow_frames import complete_frame, copy_table, make_rows
+from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.sql_text import match_snapshots
-from pipelines.spark.store import SqlSession
 from pipelines.tables.gold_tables import LOAD_TOTALS
 from pipelines.tables.growth_tables import GROWTH
 from pipelines.tables.table_contract import SNAPSHOT_KEY

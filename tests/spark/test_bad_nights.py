@@ -27,6 +27,7 @@ from pipelines.tables import TABLES
 from tests.bench.year import add_nights
 from tests.shared_runs import SharedFolder, SmallRun
 from tests.spark.two_days import AFTER, BEFORE, create_warehouse, run_day
+from tests.stores import open_without_spark
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
 NIGHTS = 8
@@ -94,7 +95,7 @@ def test_another_cluster_under_the_same_name(
 def test_maintenance_that_is_killed_loses_nothing(nights: Path, tmp_path: Path, calls: int) -> None:
     """It is killed right after a commit; the next one leaves the rows that it would have left."""
     options = ["retention.all_days=3", "retention.max_files=3", "retention.unused_file_days=0"]
-    expected = Store(None, str(shutil.copytree(nights, tmp_path / "expected")), small=True)
+    expected = open_without_spark(shutil.copytree(nights, tmp_path / "expected"))
     maintain_tables(expected, load_settings(options, environ={}), NOW)
     warehouse = shutil.copytree(nights, tmp_path / "warehouse")
     code = f"""
@@ -103,7 +104,7 @@ from datetime import UTC, datetime
 from pipelines.spark import delta_rs, table_files
 from pipelines.maintenance import maintain_tables
 from pipelines.config.settings import load_settings
-from pipelines.spark.store import Store
+from tests.stores import open_without_spark
 calls = iter(range(1, 1000))
 def kill_after(function):
     def call(*arguments, **options):
@@ -114,12 +115,12 @@ def kill_after(function):
     return call
 delta_rs.write_rows, delta_rs.delete_snapshots = kill_after(delta_rs.write_rows), kill_after(delta_rs.delete_snapshots)
 table_files.compact_table = kill_after(table_files.compact_table)
-store = Store(None, {str(warehouse)!r}, small=True)
+store = open_without_spark({str(warehouse)!r})
 maintain_tables(store, load_settings({options!r}, environ={{}}), datetime(2027, 3, 1, tzinfo=UTC))
 """
     process = subprocess.run([sys.executable, "-c", code], check=False, env=os.environ)
     assert process.returncode == -signal.SIGKILL
-    store = Store(None, str(warehouse), small=True)
+    store = open_without_spark(warehouse)
     maintain_tables(store, load_settings(options, environ={}), NOW + timedelta(days=1))
     for name in TABLES_OF_NIGHTS[:-1]:
         assert read_tables(store, [name]) == read_tables(expected, [name]), name
@@ -127,7 +128,7 @@ maintain_tables(store, load_settings({options!r}, environ={{}}), datetime(2027, 
 
 def test_readers_during_maintenance(nights: Path, tmp_path: Path) -> None:
     """They read the rows of the version that they have opened, or say that its files are gone."""
-    store = Store(None, str(shutil.copytree(nights, tmp_path / "warehouse")), small=True)
+    store = open_without_spark(shutil.copytree(nights, tmp_path / "warehouse"))
     sql = "SELECT cluster_id, count(*) AS n FROM gold.broker_load GROUP BY ALL ORDER BY ALL"
     expected = store.open_sql(["gold.broker_load"]).run(sql)
     for days, is_readable in ((7, True), (0, False)):
@@ -158,7 +159,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("free_bytes", [5_000, 30_000])
 def test_a_disk_that_fills_during_maintenance(nights: Path, full_disk: Path, free_bytes: int) -> None:
-    store = Store(None, str(shutil.copytree(nights, full_disk / "warehouse")), small=True)
+    store = open_without_spark(shutil.copytree(nights, full_disk / "warehouse"))
     settings = load_settings(["retention.all_days=0", "retention.max_files=3"], environ={})
     before = read_tables(store, list(TABLES_OF_NIGHTS))
     ballast = full_disk / "ballast"

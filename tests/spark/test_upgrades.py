@@ -26,6 +26,7 @@ from pipelines.spark.view_tables import publish_views
 from pipelines.tables import TABLES
 from pipelines.verdict.levels import Level
 from tests.spark.two_days import AFTER, run_day
+from tests.stores import open_without_spark
 
 # Each is a run of two_days.BEFORE by the version of a day, named by its commit.
 REFUSED_ARCHIVE, *ARCHIVES = sorted((Path(__file__).parent / "earlier_warehouses").glob("*.tar.gz"))
@@ -61,7 +62,7 @@ def test_there_are_warehouses_of_three_versions() -> None:
 def test_a_warehouse_is_read_as_it_is(earlier: Path) -> None:
     """Without a run by this version, and without a change to it."""
     before = {file: file.stat().st_mtime_ns for file in earlier.rglob("*") if file.is_file()}
-    store = Store(None, str(earlier), small=True)
+    store = open_without_spark(earlier)
     (cluster,) = read_report(store).clusters
     assert cluster["cluster_id"] == "prod"
     assert len(cluster["brokers"]) == 3
@@ -132,7 +133,7 @@ def test_a_warehouse_of_other_columns_is_refused_before_any_table_changes(tmp_pa
         run_day(Store(spark, str(folder)), 2, AFTER)
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()} == before
     with contextlib.suppress(StoreError):
-        read_report(Store(None, str(folder), small=True))
+        read_report(open_without_spark(folder))
 
 
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -162,7 +163,7 @@ def test_a_column_of_another_type_is_refused() -> None:
 
 
 def test_an_upgrade_that_stopped_halfway_is_finished(newest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Store(None, str(newest), small=True)
+    store = open_without_spark(newest)
     table = TABLES["silver.topics"]
 
     def stop(*_: object, **__: object) -> Iterator[None]:

@@ -20,7 +20,8 @@ from pipelines.runner import Run
 from pipelines.spark import view_tables
 from pipelines.spark.arrow_frames import copy_table
 from pipelines.spark.local_sql import LocalSql
-from pipelines.spark.store import SparkSql, Store
+from pipelines.spark.sql_session import SparkSql
+from pipelines.spark.store import Store
 from pipelines.spark.view_tables import publish_views
 from pipelines.spark.views import SNAPSHOTS, VIEWS
 from pipelines.tables import TABLES
