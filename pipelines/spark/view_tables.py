@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.delta_rs import Commit
-from pipelines.spark.sql_session import SqlSession
+from pipelines.spark.sql_session import SparkSql, SqlSession
 from pipelines.spark.sql_text import match_numbers
 from pipelines.spark.store import Store, select_views
 from pipelines.spark.views import HISTORY_VIEWS, SNAPSHOTS, VIEWS, View, create_views, find_dependencies
@@ -73,8 +74,9 @@ def write_view_tables(store: Store, views: Sequence[View]) -> None:
     ):
         if group:
             session = store.open_sql([task.view.name for task in group], read, {SNAPSHOTS: snapshots})
-            for task in group:
-                _write_view(store, session, task)
+            # Spark uses little of a processor while it plans a query; DuckDB divides each query among all of them.
+            with ThreadPoolExecutor(_THREADS if isinstance(session, SparkSql) else 1) as pool:
+                list(pool.map(partial(_write_view, store, session), group))
 
 
 def _write_view(store: Store, session: SqlSession, task: ViewTask) -> None:

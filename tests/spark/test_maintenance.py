@@ -25,14 +25,20 @@ from tests.bench.year import add_nights
 from tests.shared_runs import SmallRun
 
 NIGHTS = 70
+TABLES_OF_NIGHTS = (
+    *("silver.topics", "silver.brokers", "silver.partitions", "silver.source_summary", "internal.entities"),
+    *("gold.broker_load", "gold.load_totals", "gold.scheme_comparison", "ops.quality_results", "ops.runs"),
+)
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
 def nights(small_run: SmallRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse whose clusters were seen on many nights; copy it."""
+    """Tables of a warehouse whose clusters were seen on many nights, those that histories read among them; copy it."""
     warehouse = tmp_path_factory.mktemp("nights") / "warehouse"
-    shutil.copytree(small_run.folder / "warehouse", warehouse)
+    for name in TABLES_OF_NIGHTS:
+        folder = name.replace(".", "/")
+        shutil.copytree(small_run.folder / "warehouse" / folder, warehouse / folder)
     add_nights(warehouse, NIGHTS - 1)
     return warehouse
 
@@ -98,7 +104,7 @@ def test_views_show_the_snapshots_that_stay(store: Store) -> None:
     assert numbers == set(range(1, max(rows["number"].to_pylist()) + 1))
 
 
-@pytest.mark.parametrize("step", [0, 1, 15, 99])
+@pytest.mark.parametrize("step", [0, 1, 5, 99])
 def test_maintenance_that_stopped_halfway_is_finished_by_the_next(
     store: Store, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -144,10 +150,11 @@ def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch
         expected = session.run(f"SELECT * FROM {name}").to_pylist()
         assert sorted(map(str, rows[name].to_pylist())) == sorted(map(str, expected)), name
     conditions.clear()
+    version = store.last_version("insights.topic_changes")
     store.delete("gold.broker_load", [read_seen(store)[0].key])
     publish_views(store)
     assert conditions["insights.hottest_broker_history"] == ""
-    assert "insights.topic_changes" not in conditions
+    assert store.last_version("insights.topic_changes") == version
 
 
 def test_histories_of_many_files_are_written_to_few(store: Store) -> None:
