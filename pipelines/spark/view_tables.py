@@ -163,7 +163,7 @@ def _describe_inputs(view: View, states: Mapping[str, str], snapshots: pa.Table)
         rows = snapshots.to_pylist()
         numbers = {row["cluster_id"]: row["number"] for row in rows if row["newest"]}
         inputs |= {"numbers": numbers, "history": [_digest_snapshots(rows, numbers, less) for less in (0, 1)]}
-    return json.dumps({**inputs, "query": _digest(view.sql)})
+    return json.dumps({**inputs, "query": _digest(view.sql)}, sort_keys=True)
 
 
 def _digest_snapshots(rows: Sequence[Mapping[str, Any]], numbers: Mapping[str, int], less: int) -> str:
