@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -13,7 +14,7 @@ _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#ff7f0e")
 def draw_lines(lines: Mapping[str, Sequence[tuple[float, float]]], title: str, x_name: str, file: Path) -> None:
     """Draw each line from its points, with its name and last value at its end; both axes begin at 0."""
     x_max = max(x for points in lines.values() for x, _ in points)
-    y_max = max(y for points in lines.values() for _, y in points) * 1.1
+    y_max = 20 * math.ceil(max(y for points in lines.values() for _, y in points) / 20)
     bottom = _HEIGHT - 50
 
     def place(x: float, y: float) -> tuple[float, float]:
