@@ -38,6 +38,7 @@ from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+_MAX_COMPARED_ROWS = 2_000  # of a table that gets new rows; more are written, even if they are the same
 _PLAIN_PATH = re.compile(r"[\w/ .-]+")
 
 
@@ -236,15 +237,17 @@ def _match_in_sql(snapshots: Sequence[SnapshotKey], *, whole_clusters: bool = Fa
 def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, metadata: str, condition: str = "") -> None:
     """Replace all rows and columns of a table in one commit, or the rows that meet a condition.
 
-    There is no commit if the table had no rows and gets none. metadata: Delta's user metadata of the commit.
+    There is no commit if the table has these few rows already. metadata: Delta's user metadata of the commit.
     Raises: StoreError if the log of the table is damaged.
     """
     from deltalake import CommitProperties, write_deltalake
 
-    first = next((batch for batch in rows if batch.num_rows), None)
-    if first is None and not condition and _is_empty(folder, rows.schema):
+    first: list[pa.RecordBatch] = []
+    while sum(batch.num_rows for batch in first) <= _MAX_COMPARED_ROWS and (batch := next(rows, None)) is not None:
+        first.append(batch)
+    if not condition and _has_exactly(folder, pa.Table.from_batches(first, rows.schema)):
         return
-    rows = pa.RecordBatchReader.from_batches(rows.schema, chain(() if first is None else (first,), rows))
+    rows = pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
     replaced: dict[str, Any] = {"predicate": condition} if condition else {"schema_mode": "overwrite"}
     properties = CommitProperties(custom_metadata={"userMetadata": metadata})
     with explain_damage(folder):
@@ -253,11 +256,15 @@ def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, meta
         )
 
 
-def _is_empty(folder: Path, columns: pa.Schema) -> bool:
-    """Tell whether there is a table with these columns and no rows."""
+def _has_exactly(folder: Path, rows: pa.Table) -> bool:
+    """Tell whether there is a table with these rows and columns, if they are few."""
+    if rows.num_rows > _MAX_COMPARED_ROWS or count_rows(folder) != rows.num_rows:
+        return False
     with explain_damage(folder):
         table = open_table(folder)
-        return table is not None and not table.file_uris() and table.to_pyarrow_dataset().schema.names == columns.names
+        if table is None or table.to_pyarrow_dataset().schema.names != rows.schema.names:
+            return False
+        return Counter(map(str, table.to_pyarrow_table().to_pylist())) == Counter(map(str, rows.to_pylist()))
 
 
 def delete_snapshots(folder: Path, snapshots: Sequence[SnapshotKey], condition: str = "true") -> None:
