@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
 
     from pipelines.spark.store import Store
 
+_OLD_VERSION = re.compile(r"\b(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
+_REMOVED_VERSION = (
+    "files of this version are gone: maintenance removes those that a table has not had for "
+    "retention.unused_file_days. DESCRIBE HISTORY lists the versions; choose a later one"
+)
 _PATH = re.compile(r"`\w+`\.`[^`]*/[^`]*`(?= cannot be found)")
 # What an error of Spark, Java or Python says, and what to do.
 _REMEDIES = (
@@ -102,15 +110,33 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
             frame = open_query(store.spark, sql)
             if as_json:
                 _reject_repeated(frame.columns)
-            return frame.columns, _hide_secrets(store, frame.columns, frame.collect())
+            with _in_utc():
+                return frame.columns, _hide_secrets(store, frame.columns, frame.collect())
     except (AnalysisException, ParseException) as error:
         raise _explain_invalid(store, sql, names, error) from error
-    except StoreError:
+    except StoreError as error:
+        if _OLD_VERSION.search(sql):
+            raise StoreError(f"{_REMOVED_VERSION} ({error.args[0]})") from error
         raise
     except Exception as error:  # whatever the query does wrong at run time: a division by zero, a bad cast
         message = remove_setting_advice(read_message(error))
         sentences = (_get_first_line(message).rstrip("."), *_find_remedy(message))
         raise StoreError(f"the query failed: {'. '.join(sentences)}") from error
+
+
+@contextmanager
+def _in_utc() -> Iterator[None]:
+    """Let Spark make local times of its times in UTC, as the tables have them, whatever the zone of this machine is."""
+    before = os.environ.get("TZ")
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    try:
+        yield
+    finally:
+        os.environ.pop("TZ")
+        if before is not None:
+            os.environ["TZ"] = before
+        time.tzset()
 
 
 def _explain_invalid(store: Store, sql: str, names: Sequence[str], error: PySparkException) -> StoreError:

@@ -95,7 +95,7 @@ class Store(DeltaTables):
         rows = self.read_arrow(name, snapshots, columns)
         if rows is None:
             with self.explain_faults():
-                return [row.asDict() for row in self.read(name, snapshots).select(*columns).collect()]
+                rows = self.read(name, snapshots).select(*columns).toArrow()
         return list(rows.to_pylist())
 
     def replace(self, table: Table, rows: DataFrame | pa.Table, snapshots: Sequence[SnapshotKey]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -250,3 +251,18 @@ def test_the_end_of_a_statement_is_found_in_linear_time(end: str, is_removed: bo
     assert remove_end(f"SELECT 1{end}x") == f"SELECT 1{end}x"
     assert remove_end(f"SELECT 1{end}") == ("SELECT 1" if is_removed else f"SELECT 1{end}")
     assert monotonic() - began < 5
+
+
+def test_times_are_in_utc_wherever_the_machine_is(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those within other values, and in the hour that clocks show twice."""
+    sql = """SELECT t, array(t) AS several, CAST(t AS STRING) AS text
+             FROM VALUES (TIMESTAMP '2026-11-01 05:30:00'), (TIMESTAMP '2026-11-01 06:30:00') AS v (t)"""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        _, rows = run_query(store, sql, as_json=False)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [(str(row.t), str(row.several[0])) for row in rows] == [(row.text, row.text) for row in rows]
+    assert rows[0].t != rows[1].t
