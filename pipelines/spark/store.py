@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.errors import StoreError
@@ -60,17 +60,9 @@ class _Written:
 class Store(DeltaTables):
     """The tables of one warehouse, by snapshot; small tables in a local folder are read without Delta."""
 
-    def __init__(
-        self,
-        spark: SparkSession | Callable[[], SparkSession],
-        warehouse: str,
-        catalog: str = "",
-        *,
-        small: bool = False,
-    ) -> None:
-        """Open a warehouse, as DeltaTables does."""
-        super().__init__(spark, warehouse, catalog, small=small)
-        self._written: dict[str, _Written] = {}
+    @cached_property
+    def _written(self) -> dict[str, _Written]:
+        return {}
 
     def can_have_rows(self, name: str, rows: int) -> bool:
         """Tell whether a table may have a number of rows: it exists, and if rows > 0, something was written to it."""
