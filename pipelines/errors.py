@@ -49,6 +49,10 @@ class StoreError(KafkaPlacementError):
         super().__init__(*map(redact_urls, lines))
 
 
+class DamagedTableError(StoreError):
+    """A file of a table, or of its log, is missing or is not what it should be."""
+
+
 class TableFault(KafkaPlacementError):
     """An expectation of a whole table failed: the run stops before gold."""
 

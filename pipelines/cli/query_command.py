@@ -19,7 +19,7 @@ from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.name_suggestions import suggest_names
 from pipelines.cli.text_format import escape_text, print_grid
-from pipelines.errors import StoreError
+from pipelines.errors import DamagedTableError, StoreError
 from pipelines.spark.storage_faults import read_message
 from pipelines.warehouse_urls import redact_urls
 
@@ -114,9 +114,11 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
                 return frame.columns, _hide_secrets(store, frame.columns, frame.collect())
     except (AnalysisException, ParseException) as error:
         raise _explain_invalid(store, sql, names, error) from error
-    except StoreError as error:
+    except DamagedTableError as error:
         if _OLD_VERSION.search(sql):
             raise StoreError(f"{_REMOVED_VERSION} ({error.args[0]})") from error
+        raise
+    except StoreError:
         raise
     except Exception as error:  # whatever the query does wrong at run time: a division by zero, a bad cast
         message = remove_setting_advice(read_message(error))

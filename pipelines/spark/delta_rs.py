@@ -22,17 +22,11 @@ import pyarrow.compute as pc
 from pyarrow import dataset
 from pyspark.sql.types import StructField, StructType
 
+from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.delta_log import check_log, find_damaged_line, list_commits, note_last_commit
 from pipelines.spark.storage_faults import explain_storage_fault, make_access_error, make_damage_error
-from pipelines.spark.table_upgrades import (
-    CHECKPOINT_INTERVAL,
-    CHECKPOINT_PROPERTY,
-    TABLE_VERSION,
-    VERSION_PROPERTY,
-    TableState,
-    Upgrade,
-)
+from pipelines.spark.table_upgrades import TABLE_VERSION, VERSION_PROPERTY, TableState, Upgrade, list_properties
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 if TYPE_CHECKING:
@@ -60,7 +54,7 @@ def read_rows(
         if table is None:
             return None
         source = _add_columns(table.to_pyarrow_dataset(), columns)
-        condition = None if snapshots is None else _match(snapshots)
+        condition = _match(snapshots)
         if max_rows is not None:
             count = 0
             for fragment in source.get_fragments(filter=condition):
@@ -75,13 +69,10 @@ def open_rows(folder: Path, snapshots: Sequence[SnapshotKey] | None, columns: pa
 
     columns: null if the table lacks them.   Raises: StoreError if the log is damaged, or a file is missing or cut.
     """
-    with explain_damage(folder):
-        table = open_table(folder)
-        if table is None:
-            return None
-        source = _add_columns(table.to_pyarrow_dataset(), columns)
-        condition = None if snapshots is None else _match(snapshots)
-        _check_files(folder, table, [fragment.path for fragment in source.get_fragments(filter=condition)])
+    opened = _open_checked(folder, snapshots)
+    if opened is None:
+        return None
+    source, condition = _add_columns(opened[0], columns), _match(snapshots)
     return source if condition is None else source.filter(condition)
 
 
@@ -90,14 +81,20 @@ def list_files(folder: Path, snapshots: Sequence[SnapshotKey] | None) -> list[st
 
     Raises: StoreError if the log is damaged, or a file is missing or cut.
     """
+    opened = _open_checked(folder, snapshots)
+    return None if opened is None else [f"{folder}/{name}" for name in opened[1]]
+
+
+def _open_checked(folder: Path, snapshots: Sequence[SnapshotKey] | None) -> tuple[dataset.Dataset, list[str]] | None:
+    """Open a table, check the files that may have rows of snapshots, or all, and return its rows and their names."""
     with explain_damage(folder):
         table = open_table(folder)
         if table is None:
             return None
-        condition = None if snapshots is None else _match(snapshots)
-        names = [fragment.path for fragment in table.to_pyarrow_dataset().get_fragments(filter=condition)]
+        source = table.to_pyarrow_dataset()
+        names = [fragment.path for fragment in source.get_fragments(filter=_match(snapshots))]
         _check_files(folder, table, names)
-    return [f"{folder}/{name}" for name in names]
+    return source, names
 
 
 def count_rows(folder: Path) -> int | None:
@@ -194,16 +191,13 @@ def create_table(folder: Path, table: Table) -> None:
     """
     from deltalake import DeltaTable, Schema
 
-    properties = {CHECKPOINT_PROPERTY: str(CHECKPOINT_INTERVAL), VERSION_PROPERTY: str(TABLE_VERSION)}
-    if table.skip_by:
-        properties["delta.dataSkippingStatsColumns"] = ",".join(dict.fromkeys((*SNAPSHOT_KEY, *table.skip_by)))
     with explain_damage(folder, is_written=True):
         DeltaTable.create(
             str(folder),
             schema=Schema.from_json(table.schema.json()),
             mode="ignore",
             description=table.comment,
-            configuration=properties,
+            configuration=list_properties(dict.fromkeys((*SNAPSHOT_KEY, *table.skip_by)) if table.skip_by else ()),
             raise_if_key_not_exists=False,
         )
 
@@ -234,10 +228,10 @@ def _match_in_sql(snapshots: Sequence[SnapshotKey], *, whole_clusters: bool = Fa
     return " OR ".join(f"({part})" for part in parts)
 
 
-def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, metadata: str, condition: str = "") -> None:
+def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, metadata: str, condition: str = "") -> bool:
     """Replace all rows and columns of a table in one commit, or the rows that meet a condition.
 
-    There is no commit if the table has these few rows already. metadata: Delta's user metadata of the commit.
+    Return False, without a commit, if the table has these few rows already. metadata: Delta's user metadata.
     Raises: StoreError if the log of the table is damaged.
     """
     from deltalake import CommitProperties, write_deltalake
@@ -246,7 +240,7 @@ def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, meta
     while sum(batch.num_rows for batch in first) <= _MAX_COMPARED_ROWS and (batch := next(rows, None)) is not None:
         first.append(batch)
     if not condition and _has_exactly(folder, pa.Table.from_batches(first, rows.schema)):
-        return
+        return False
     rows = pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
     replaced: dict[str, Any] = {"predicate": condition} if condition else {"schema_mode": "overwrite"}
     properties = CommitProperties(custom_metadata={"userMetadata": metadata})
@@ -254,17 +248,19 @@ def overwrite_table(folder: Path, rows: pa.RecordBatchReader, comment: str, meta
         write_deltalake(
             str(folder), rows, mode="overwrite", description=comment, commit_properties=properties, **replaced
         )
+    return True
 
 
 def _has_exactly(folder: Path, rows: pa.Table) -> bool:
-    """Tell whether there is a table with these rows and columns, if they are few."""
-    if rows.num_rows > _MAX_COMPARED_ROWS or count_rows(folder) != rows.num_rows:
+    """Tell whether there is a table with these rows and columns, if they are few; a damaged one is written anew."""
+    if rows.num_rows > _MAX_COMPARED_ROWS:
         return False
-    with explain_damage(folder):
+    with suppress(StoreError), explain_damage(folder):
         table = open_table(folder)
-        if table is None or table.to_pyarrow_dataset().schema.names != rows.schema.names:
-            return False
-        return Counter(map(str, table.to_pyarrow_table().to_pylist())) == Counter(map(str, rows.to_pylist()))
+        source = table.to_pyarrow_dataset() if table else None
+        if source and source.schema.names == rows.schema.names and source.count_rows() == rows.num_rows:
+            return Counter(map(str, source.to_table().to_pylist())) == Counter(map(str, rows.to_pylist()))
+    return False
 
 
 def delete_snapshots(folder: Path, snapshots: Sequence[SnapshotKey], condition: str = "true") -> None:
@@ -298,8 +294,10 @@ def open_table(folder: Path) -> "DeltaTable | None":
     return None if protocol.min_reader_version > 1 or protocol.reader_features else table
 
 
-def _match(snapshots: Sequence[SnapshotKey]) -> dataset.Expression:
-    """Make the condition that a row belongs to one of these snapshots, by which files are left out, too."""
+def _match(snapshots: Sequence[SnapshotKey] | None) -> dataset.Expression | None:
+    """Make the condition that a row belongs to one of these snapshots (None = all), which leaves out files, too."""
+    if snapshots is None:
+        return None
     conditions = [
         # Not ==, which Arrow lacks for strings that some writers store as string_view.
         dataset.field("cluster_id").isin(pa.array([cluster], pa.string()))

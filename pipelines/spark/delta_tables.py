@@ -220,20 +220,21 @@ class DeltaTables:
         comment: str,
         metadata: str,
         first_numbers: Mapping[str, int] | None = None,
-    ) -> None:
+    ) -> bool:
         """Replace rows in one commit that records metadata; a table without a contract has the columns of its rows.
 
+        Return False, without a commit, if the table has the same few rows already.
         first_numbers: of each cluster, the first `number` of the rows that are replaced; None = all rows.
         """
         location = self.location(name)
         with self._lock(name), self.explain_faults(f"table {name} at {location}"):
             if isinstance(rows, pa.RecordBatchReader):
                 condition = match_numbers(first_numbers, delta_rs.quote) if first_numbers else ""
-                delta_rs.overwrite_table(Path(location), rows, comment, metadata, condition)
-                return
+                return delta_rs.overwrite_table(Path(location), rows, comment, metadata, condition)
             writer = rows.write.format("delta").mode("overwrite").option("userMetadata", metadata)
             changed = ("replaceWhere", match_numbers(first_numbers)) if first_numbers else ("overwriteSchema", "true")
             writer.option(*changed).option("optimizeWrite", "true").save(location)
+            return True
 
     def count_files(self, name: str) -> int:
         """Count the files of a table."""
@@ -277,7 +278,9 @@ class DeltaTables:
         """Raise StoreError if one of these tables cannot be continued, before any of them is written."""
         existing = [TABLES[name] for name in names if name in TABLES and self.exists(name)]
         with ThreadPoolExecutor(_PARALLEL_CHECKS) as pool:
-            list(pool.map(self._find_upgrade, existing))
+            for table, upgrade in zip(existing, pool.map(self._find_upgrade, existing), strict=True):
+                if upgrade.is_empty:
+                    self._note_existing(table)
 
     def append(self, table: Table, rows: pa.Table) -> None:
         """Append rows to a table, which is created if it does not exist."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from pipelines.errors import StoreError
+from pipelines.errors import DamagedTableError, StoreError
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _UNWRITABLE = re.compile(r"Read-only file system|Permission denied|Operation not permitted")
@@ -25,14 +25,14 @@ _UNREACHABLE = re.compile(
 _MAX_CAUSES = 10
 
 
-def make_damage_error(location: Path | str, problem: str) -> StoreError:
+def make_damage_error(location: Path | str, problem: str) -> DamagedTableError:
     """Make the error for a damaged table: what is wrong, what to remove, what to run again, and what is lost."""
     place = str(location)
     name = ".".join(Path(place.replace("`", "")).parts[-2:])
     lost = "Its history is lost; for rows of earlier snapshots, run their sources too."
     if name == "ops.runs":
         lost = "Every stage runs again, and the times of earlier snapshots are lost until you run their sources too."
-    return StoreError(
+    return DamagedTableError(
         f"table {name} at {place} is damaged: {problem}",
         f"To make it again, move {place} away, which holds only this table, and repeat the command that wrote it: "
         f"kafka-placement run SOURCE... (or replay). {lost}",

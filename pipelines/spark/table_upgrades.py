@@ -1,6 +1,6 @@
 """Create tables, and find what those that an earlier version of this program has written lack, to continue them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.types import StructField, StructType
@@ -9,11 +9,11 @@ from pipelines.errors import StoreError
 from pipelines.spark.sql_text import quote_text
 from pipelines.tables.table_contract import Table
 
-# A property of each table. Raise it when columns that stay get another meaning or type, and add the step to MIGRATIONS.
+# A property of each table. Raise it when columns that stay get another meaning.
 VERSION_PROPERTY = "kafkaPlacement.tableVersion"
 TABLE_VERSION = 1
 # Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
-CHECKPOINT_PROPERTY, CHECKPOINT_INTERVAL = "delta.checkpointInterval", 10
+_CHECKPOINT_INTERVAL = 10
 _REMEDY = "Load its sources into another folder: kafka-placement run SOURCE... --warehouse DIR"
 
 
@@ -69,13 +69,19 @@ def find_upgrade(table: Table, state: TableState, place: str) -> Upgrade:
     )
 
 
+def list_properties(skip_by: Iterable[str]) -> dict[str, str]:
+    """List the properties of a new table. skip_by: columns whose ranges each file records; empty = Delta's default."""
+    properties = {VERSION_PROPERTY: str(TABLE_VERSION), "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
+    if columns := ",".join(skip_by):
+        properties["delta.dataSkippingStatsColumns"] = columns
+    return properties
+
+
 def make_create_statement(table: Table, sql_name: str) -> str:
     """Make the statement of Spark that creates a table by its contract."""
     columns = (_describe_column(field, "" if field.nullable else " NOT NULL") for field in table.schema.fields)
     partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)}) " if table.partition_by else ""
-    properties = {VERSION_PROPERTY: str(TABLE_VERSION), CHECKPOINT_PROPERTY: str(CHECKPOINT_INTERVAL)}
-    if table.skip_by:
-        properties["delta.dataSkippingStatsColumns"] = ",".join(table.skip_by)
+    properties = list_properties(table.skip_by)
     return (
         f"CREATE TABLE IF NOT EXISTS {sql_name} ({', '.join(columns)}) USING delta {partitioned}"
         f"COMMENT {quote_text(table.comment)} {_set_properties(properties)}"

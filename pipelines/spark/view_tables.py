@@ -85,7 +85,9 @@ def _write_view(store: Store, session: SqlSession, task: ViewTask) -> None:
     sql = f"SELECT * FROM {SNAPSHOTS}" if view.name == SNAPSHOTS else view.sql
     if task.first_numbers:
         sql = f"SELECT * FROM ({sql}) WHERE {match_numbers(task.first_numbers)}"
-    store.overwrite(view.name, session.stream(sql, view.columns), view.comment, task.inputs, task.first_numbers)
+    rows = session.stream(sql, view.columns)
+    if not store.overwrite(view.name, rows, view.comment, task.inputs, task.first_numbers):
+        return
     if store.last_version(view.name) % _VACUUM_INTERVAL == 0:
         store.vacuum(view.name)
     _log.info("%s: written", view.name)

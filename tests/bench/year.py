@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -73,6 +73,15 @@ def add_nights(warehouse: Path, nights: int, first: int = 1) -> None:
             continue
         for night in range(first, first + nights):
             delta_rs.write_rows(folder, _shift(rows, night), ())
+
+
+def copy_nights(first_night: Path, tables: Iterable[str], nights: int, warehouse: Path) -> Path:
+    """Copy tables of a warehouse of one night, add nights until there are so many, and return the new warehouse."""
+    for name in tables:
+        folder = name.replace(".", "/")
+        shutil.copytree(first_night / folder, warehouse / folder)
+    add_nights(warehouse, nights - 1)
+    return warehouse
 
 
 def _set_ages(warehouse: Path, nights: int) -> None:

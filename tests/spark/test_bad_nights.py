@@ -24,7 +24,7 @@ from pipelines.spark.store import Store
 from pipelines.spark.view_tables import publish_views
 from pipelines.spark.views import VIEWS
 from pipelines.tables import TABLES
-from tests.bench.year import add_nights
+from tests.bench.year import add_nights, copy_nights
 from tests.shared_runs import SharedFolder, SmallRun
 from tests.spark.two_days import AFTER, BEFORE, create_warehouse, run_day
 from tests.stores import open_without_spark
@@ -45,12 +45,7 @@ def read_tables(store: Store, names: Iterator[str] | list[str]) -> dict[str, lis
 @pytest.fixture(scope="module")
 def nights(small_run: SmallRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Some tables of a warehouse after several nights; copy it."""
-    warehouse = tmp_path_factory.mktemp("bad_nights") / "warehouse"
-    for name in TABLES_OF_NIGHTS:
-        folder = name.replace(".", "/")
-        shutil.copytree(small_run.folder / "warehouse" / folder, warehouse / folder)
-    add_nights(warehouse, NIGHTS - 1)
-    return warehouse
+    return copy_nights(small_run.warehouse, TABLES_OF_NIGHTS, NIGHTS, tmp_path_factory.mktemp("bad_nights"))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from pipelines.spark import delta_rs
 from pipelines.spark.store import Store
 from pipelines.spark.view_tables import publish_views
 from pipelines.spark.views import HISTORY_VIEWS
-from tests.bench.year import add_nights
+from tests.bench.year import add_nights, copy_nights
 from tests.shared_runs import SmallRun
 
 NIGHTS = 70
@@ -35,12 +35,7 @@ NOW = datetime(2027, 3, 1, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def nights(small_run: SmallRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of a warehouse whose clusters were seen on many nights, those that histories read among them; copy it."""
-    warehouse = tmp_path_factory.mktemp("nights") / "warehouse"
-    for name in TABLES_OF_NIGHTS:
-        folder = name.replace(".", "/")
-        shutil.copytree(small_run.folder / "warehouse" / folder, warehouse / folder)
-    add_nights(warehouse, NIGHTS - 1)
-    return warehouse
+    return copy_nights(small_run.warehouse, TABLES_OF_NIGHTS, NIGHTS, tmp_path_factory.mktemp("nights"))
 
 
 @pytest.fixture
