@@ -88,7 +88,8 @@ def _write_view(store: Store, session: SqlSession, task: ViewTask) -> None:
     rows = session.stream(sql, view.columns)
     if not store.overwrite(view.name, rows, view.comment, task.inputs, task.first_numbers):
         return
-    if store.last_version(view.name) % _VACUUM_INTERVAL == 0:
+    version = store.last_version(view.name)
+    if version > 0 and version % _VACUUM_INTERVAL == 0:
         store.vacuum(view.name)
     _log.info("%s: written", view.name)
 

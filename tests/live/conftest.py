@@ -1,4 +1,4 @@
-"""Real clusters for the tests of a file."""
+"""The real cluster that tests of several files share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.kafka_cluster import KafkaCluster
+from tests.live.kafka_cluster import KafkaCluster, wait_until
 
 TOPICS = {
     # Kafka's own placement, two racks per partition, one replica only, and a topic name with all kinds of characters.
@@ -20,14 +20,25 @@ TOPICS = {
 PARTITIONS = sum(len(assignments) for assignments, _ in TOPICS.values())
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Six brokers of Kafka 4.1 in three racks, with TOPICS."""
+@pytest.fixture(scope="session")
+def six_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Six brokers of Kafka 4.1 in three racks."""
     running = KafkaCluster(Path(tmp_path_factory.mktemp("kafka")) / "cluster", brokers=6)
     try:
         running.start()
-        running.create_topics(TOPICS)
-        running.wait_until_settled(PARTITIONS)
         yield running
     finally:
         running.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(six_brokers: KafkaCluster) -> KafkaCluster:
+    """The cluster with TOPICS alone, as if they had just been created, whatever tests of another file have left."""
+    for id_, node in six_brokers.nodes.items():
+        if not node.is_running:
+            six_brokers.restart(id_)
+    six_brokers.delete_topics(six_brokers.list_topics())
+    wait_until(lambda: not six_brokers.list_topics(), "the topics are not deleted")
+    six_brokers.create_topics(TOPICS)
+    six_brokers.wait_until_settled(PARTITIONS)
+    return six_brokers

@@ -333,10 +333,17 @@ class KafkaCluster:
         producer.flush()
         producer.close()
 
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic."""
+    def list_topics(self) -> list[str]:
+        """List the topics, without those of Kafka itself."""
         admin = KafkaAdminClient(bootstrap_servers=self.bootstrap.split(","))
-        admin.delete_topics([topic])
+        names = [name for name in admin.list_topics() if not name.startswith("__")]
+        admin.close()
+        return names
+
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Delete topics."""
+        admin = KafkaAdminClient(bootstrap_servers=self.bootstrap.split(","))
+        admin.delete_topics(list(topics))
         admin.close()
 
     def add_partition(self, topic: str, partition: int, replicas: Sequence[int]) -> None:

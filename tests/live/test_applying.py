@@ -267,7 +267,7 @@ def test_topic_that_was_deleted_meanwhile_needs_no_new_plan(
     wait_until(lambda: ("brief", 1) in view_cluster(admin).partitions, "the topic was not created")
     plan = _make_plan(filled, tmp_path)
     _kill_while_moving(filled, admin, plan, "--execute")
-    filled.delete_topic("brief")
+    filled.delete_topics(["brief"])
     wait_until(lambda: ("brief", 1) not in view_cluster(admin).partitions, "the topic was not deleted")
     text = _apply(filled, plan)
     assert "changed: the cluster has changed; what is left of the plan can be carried out" in text
@@ -326,7 +326,7 @@ def test_foreign_reassignment_pauses_the_plan(
     admin.alter_broker_configs(2, {LEADER_RATE: None})
     _finish(process)
     assert _get_lists(view_cluster(admin)) == _get_planned(plan, original) | {("other", 0): (3,)}
-    filled.delete_topic("other")
+    filled.delete_topics(["other"])
     _check_no_throttle(admin)
 
 
@@ -336,7 +336,7 @@ def test_changed_cluster_is_refused(filled: KafkaCluster, admin: KafkaAdmin, ori
     admin.alter_reassignments({key: list(reversed(original[key]))})
     wait_until(lambda: _get_lists(view_cluster(admin))[key] != original[key], "the order has not changed")
     assert "has changed" in _apply(filled, plan, "--execute", code=1)
-    filled.delete_topic(key[0])
+    filled.delete_topics([key[0]])
     wait_until(lambda: key not in view_cluster(admin).partitions, "the topic was not deleted")
     filled.create_topics({key[0]: TOPICS[key[0]]})
     wait_until(lambda: key in view_cluster(admin).partitions, "the topic was not created")
@@ -485,7 +485,7 @@ def test_topic_is_deleted_and_another_grows(
     plan = _make_plan(filled, tmp_path)
     process = _start(filled, plan, "--execute", "--throttle", _SLOW)
     _wait_until_moving(admin)
-    filled.delete_topic("doomed")
+    filled.delete_topics(["doomed"])
     filled.add_partition("orders", 24, [2, 3, 5])
     out = _finish(process)
     assert "deleted meanwhile, and left out: doomed" in out
