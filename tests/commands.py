@@ -1,13 +1,23 @@
-"""Run a command within this process, in the test's Spark session."""
+"""Run a command: within this process, in the test's Spark session, or in a process that has Sail."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from io import StringIO
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pipelines.cli import main
+
+T = TypeVar("T")
+# "spark" in a test process: commands that tests call use the Spark of the tests.
+ENGINE = "KAFKA_PLACEMENT_RUN__ENGINE"
 
 # Few placements, for tests of something else.
 FEW_SEEDS = ("--set", "failures.seeds=2", "--set", "hotspots.seeds=10", "--set", "failures.random_sets=10")
@@ -39,3 +49,22 @@ def call(*arguments: str, code: int = 0, folder: Path | None = None) -> Output:
         exit_code = main(list(arguments))
     assert exit_code == code, out.getvalue() + err.getvalue()
     return Output(out.getvalue(), err.getvalue())
+
+
+def call_run(*arguments: str, code: int = 0, folder: Path | None = None) -> Output:
+    """Run `kafka-placement run` as a user does, without Java: in the process of in_sail. Arguments as for call."""
+    return in_sail(call, "run", *arguments, code=code, folder=folder or Path.cwd())
+
+
+def in_sail(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call a function of a module in a process that has Sail; this one may have Spark, and cannot have both."""
+    return _start_process().submit(function, *arguments, **options).result()
+
+
+@cache
+def _start_process() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, get_context("spawn"), _choose_sail)
+
+
+def _choose_sail() -> None:
+    os.environ[ENGINE] = "auto"

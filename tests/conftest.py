@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.commands import ENGINE
 from tests.seed_sampler import SEED, SOAK, SeedSampler, count_cases
 from tests.shared_runs import SampleRun, SharedFolder, SmallRun, make_scheduler
 
@@ -39,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of this run and how many cases it tries, which the workers inherit."""
     os.environ.setdefault(SEED, str(random.randrange(1, 1_000_000)))
+    os.environ[ENGINE] = "spark"
     if config.getoption("soak"):
         os.environ[SOAK] = "1"
     # No deadline: a first call may compile a kernel. In CI, hypothesis tries the same cases in every run.
@@ -90,8 +92,8 @@ def sample_run(shared_folder: SharedFolder, samples: Path) -> SampleRun:
 
 
 @pytest.fixture(scope="session")
-def small_run(shared_folder: SharedFolder, spark_application: SparkSession) -> SmallRun:
-    """A whole run over tiny clusters, in the Spark of the tests. Read or copy it, but never change it."""
+def small_run(shared_folder: SharedFolder) -> SmallRun:
+    """A whole run over tiny clusters. Read or copy it, but never change it."""
     return SmallRun.create(shared_folder)
 
 

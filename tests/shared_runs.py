@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import FEW_SEEDS, call
+from tests.commands import ENGINE, FEW_SEEDS, call_run
 
 ROOT = Path(__file__).resolve().parent.parent
 # Name of the lock on the only port of a Spark Connect server within a process.
@@ -80,7 +80,7 @@ class SampleRun:
             done = subprocess.run(
                 [*COMMAND, "run", *sources, "--warehouse", "warehouse", "--verbose"],
                 cwd=folder / "work",
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), ENGINE: "auto"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -119,7 +119,7 @@ class SmallRun:
 
     @classmethod
     def create(cls, shared_folder: SharedFolder) -> SmallRun:
-        """Run the command in the Spark of this process, once; a threshold of --alert is crossed."""
+        """Run the command once; a threshold of --alert is crossed."""
         files = {
             name: shared_folder.folder / "shared" / "small-run" / "sources" / f"{name}.txt" for name in SMALL_CLUSTERS
         }
@@ -130,7 +130,7 @@ class SmallRun:
             for name, file in files.items():
                 file.write_text(SMALL_CLUSTERS[name])
             options = ("--warehouse", str(folder / "warehouse"), "--alert", "most_newly_offline_partitions > 0")
-            output = call("run", *arguments, *options, code=4)
+            output = call_run(*arguments, *options, code=4)
             (folder / "stderr.txt").write_text(output.stderr)
 
         return cls(shared_folder.once("small-run", run), arguments)

@@ -141,14 +141,20 @@ def warn_of_unmatched_patterns(ignored: Sequence[str] | None, topics: pa.Table) 
             print_warning(f"--ignore-topics {pattern}: no topic has such a name")
 
 
-def open_store(settings: Settings, small: bool, writing: bool = False) -> Store:
-    """Open the tables. small: a Spark that starts in this process is configured for little work."""
+def open_store(settings: Settings, small: bool, writing: bool = False, without_java: bool = False) -> Store:
+    """Open the tables.
+
+    small: a Spark that starts in this process is configured for little work. without_java: where this process can read
+    the files of tables, Sail will do for Spark.
+    """
+    from pipelines.spark.delta_rs import is_plain
     from pipelines.spark.session import open_session, starts_embedded_spark
     from pipelines.spark.store import Store
     from pipelines.spark.warehouse_folder import check_folder
 
     place = settings.store
-    start_spark = partial(open_session, "kafka-placement", warehouse=None, small=small)
+    without_java = without_java and small and place.in_folder and is_plain(str(Path(place.warehouse).resolve()))
+    start_spark = partial(open_session, "kafka-placement", warehouse=None, small=small, without_java=without_java)
     if place.in_folder and starts_embedded_spark():
         check_folder(place.warehouse, writing)
         if not writing:

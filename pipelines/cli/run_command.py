@@ -126,7 +126,7 @@ def run(
     context = make_context(result, settings, as_of or datetime.now(UTC), format_name)
     with _progress_bar(len(steps)) as progress:
         embedded = starts_embedded_spark()
-        store = common.open_store(settings, small, writing=True)
+        store = common.open_store(settings, small, writing=True, without_java=settings.run.engine == "auto")
         work = Run(store, context, progress)
         unfinished = steps if force or first else work.unfinished(steps)
         if unfinished and embedded:  # before Spark's workers do, each for itself and without a message

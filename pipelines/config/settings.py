@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -57,6 +57,7 @@ class RunSettings(SettingsSection):
         min_length=1
     )
     parallel_stages: Whole = Field(ge=1, le=16)
+    engine: Literal["auto", "spark"]
 
 
 class TopicSettings(SettingsSection):

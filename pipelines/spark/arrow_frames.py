@@ -1,13 +1,23 @@
-"""Make Arrow tables, and data frames from them, and give frames the columns of a table."""
+"""Make Arrow tables, and data frames from them, give frames the columns of a table, and pair frames by snapshot."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from pipelines.tables.table_contract import SNAPSHOT_KEY
+from udfs.arrow.ipc import pack_table, rebatch, unpack_tables
+
+_SIDES = pa.schema([*((name, pa.string()) for name in SNAPSHOT_KEY), ("side", pa.int32()), ("rows", pa.binary())])
+# (cluster_id and snapshot_id, rows of the left frame, rows of the right one) -> rows
+PairFunction = Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
 
 
 def make_rows(rows: Sequence[Sequence[Any]], schema: StructType) -> pa.Table:
@@ -25,7 +35,9 @@ def create_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: Str
 
 def copy_table(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """Create a data frame from an Arrow table; Spark fails for columns of lists without any chunk."""
-    return spark.createDataFrame(cast_rows(table, schema), schema)
+    # Without comments: columns of one type can be united.
+    plain = StructType([StructField(field.name, field.dataType, field.nullable) for field in schema])
+    return spark.createDataFrame(cast_rows(table, schema), plain)
 
 
 def cast_rows(table: pa.Table, schema: StructType) -> pa.Table:
@@ -38,3 +50,41 @@ def complete_frame(frame: DataFrame, schema: StructType) -> DataFrame:
     """Select the columns of a schema; those that the frame lacks are null."""
     columns = (F.col(f.name) if f.name in frame.columns else F.lit(None).cast(f.dataType) for f in schema)
     return frame.select(*(column.alias(f.name) for column, f in zip(columns, schema, strict=True)))
+
+
+def apply_to_pairs(left: DataFrame, right: DataFrame, function: PairFunction, schema: pa.Schema) -> DataFrame:
+    """Apply a function to all rows that two frames have of each snapshot, which may be none of one of them.
+
+    As `cogroup`, which not every Spark Connect server has; rows travel as Arrow IPC batches.
+    """
+    frames = (left, right)
+    schemas = [to_arrow_schema(frame.schema) for frame in frames]
+    packed = [
+        frame.mapInArrow(partial(_pack_side, side=side), from_arrow_schema(_SIDES)) for side, frame in enumerate(frames)
+    ]
+
+    def apply(key: tuple[pa.Scalar, ...], sides: pa.Table) -> pa.Table:
+        rows = (
+            unpack_tables(sides["rows"].filter(pc.equal(sides["side"], side)).to_pylist(), schemas[side])
+            for side in (0, 1)
+        )
+        return function(key, *rows)
+
+    both = packed[0].unionByName(packed[1]).groupBy(*SNAPSHOT_KEY)
+    return both.applyInArrow(apply, from_arrow_schema(schema))
+
+
+def _pack_side(batches: Iterable[pa.RecordBatch], side: int) -> Iterator[pa.RecordBatch]:
+    """Pack rows into rows of _SIDES, a few for each snapshot."""
+
+    def pack(table: pa.Table) -> Iterator[pa.RecordBatch]:
+        keys = [pc.dictionary_encode(table[name].combine_chunks()).indices for name in SNAPSHOT_KEY]
+        codes = np.stack([np.asarray(key) for key in keys])
+        for code in np.unique(codes, axis=1).T:
+            own = table.filter(pa.array((codes == code[:, None]).all(axis=0)))
+            values = [own[name][0].as_py() for name in SNAPSHOT_KEY]
+            yield pa.RecordBatch.from_pylist(
+                [dict(zip(_SIDES.names, (*values, side, pack_table(own)), strict=True))], _SIDES
+            )
+
+    return rebatch(batches, pack)

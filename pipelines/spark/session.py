@@ -1,7 +1,8 @@
 """Open the Spark session; no other module creates one or touches its JVM.
 
 A session that exists (a notebook, a test) or whose Spark was started by a platform (spark-submit, a job) is used as it
-is. Otherwise the session connects to a Spark Connect server, if one is named, or starts Spark within this process.
+is. Otherwise the session connects to a Spark Connect server, if one is named, or starts Spark within this process; for
+few rows, what runs there can be Sail, which needs no Java.
 """
 
 import atexit
@@ -27,6 +28,7 @@ from pipelines.config.settings import read_conf_file
 from pipelines.errors import EnvironmentFault
 from pipelines.setup.jars import get_jars_folder, list_jar_files
 from pipelines.setup.java import JavaInfo, check_java
+from pipelines.spark.sail_session import can_start_sail, start_sail
 
 SparkSettings = Mapping[str, str]
 _DATABRICKS = "DATABRICKS_RUNTIME_VERSION"  # set wherever Databricks runs Python
@@ -38,12 +40,14 @@ def open_session(
     warehouse: str | None,
     remote: str | None = None,
     small: bool = False,
+    without_java: bool = False,
     extra: SparkSettings | None = None,
 ) -> SparkSession:
     """Open a session with the settings of conf/spark.toml; raise EnvironmentFault if Spark cannot start.
 
     warehouse: of an embedded Spark, for tables without a location; None = a folder that is removed. remote: of a Spark
     Connect server, or `local[N]` for one within this process; else SPARK_REMOTE. small: compile less for little work.
+    without_java: instead of an embedded Spark, start Sail where it can run; it reads no tables.
     """
     conf = tomllib.loads(read_conf_file("spark.toml"))
     session_settings = {**_to_texts(conf["every_session"]), **(extra or {})}
@@ -57,6 +61,8 @@ def open_session(
     remote = remote or os.environ.get("SPARK_REMOTE")
     if remote and not remote.startswith("local"):
         return _apply_settings(SparkSession.builder.remote(remote).getOrCreate(), session_settings)
+    if without_java and not remote and can_start_sail():
+        return _apply_settings(start_sail(), {**session_settings, **_to_texts(conf["sail"])})
 
     settings = {"spark.app.name": app_name, **_to_texts(conf["delta"]), **_to_texts(conf["embedded"])}
     settings |= {key: str(factor * (os.cpu_count() or 1)) for key, factor in conf["embedded_per_core"].items()}

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.config.capacity_file import match_disks
+from pipelines.spark.arrow_frames import apply_to_pairs
 from pipelines.tables.gold_tables import DISK_AFTER_FAILURE
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.disk_after_failure import DISK_COLUMNS, USAGE, VOLUMES, disk_rows
@@ -57,6 +57,5 @@ def disk_after_failure(
         keys = [pa.repeat(scalar, rows.num_rows) for scalar in key]
         return pa.Table.from_arrays([*keys, *rows.columns], names=[*SNAPSHOT_KEY, *rows.schema.names])
 
-    schema = from_arrow_schema(pa.schema([*_KEY_FIELDS, *DISK_COLUMNS]))
-    rows = usage.groupBy(*SNAPSHOT_KEY).cogroup(volumes.groupBy(*SNAPSHOT_KEY)).applyInArrow(compute, schema)
+    rows = apply_to_pairs(usage, volumes, compute, pa.schema([*_KEY_FIELDS, *DISK_COLUMNS]))
     return rows.select(*DISK_AFTER_FAILURE.column_names)

@@ -7,6 +7,7 @@ from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import infer_brokers
 from pipelines.ingest.snapshot_reader import ClusterTables
+from pipelines.spark.arrow_frames import apply_to_pairs
 from pipelines.spark.entity_shards import unpack
 from pipelines.tables.gold_tables import CLUSTER_FINDINGS
 from pipelines.tables.table_contract import SNAPSHOT_KEY
@@ -47,6 +48,6 @@ def cluster_findings(entities: DataFrame, source_summary: DataFrame, defaults: T
         row = make_row(find_findings(_merge_shards(shards, sources), defaults))
         return pa.Table.from_pylist([keys | row], schema)
 
-    packed = entities.select(*SNAPSHOT_KEY, *_WHOLE, "partitions").groupBy(*SNAPSHOT_KEY)
-    sources = source_summary.select(*SNAPSHOT_KEY, "source", "format").groupBy(*SNAPSHOT_KEY)
-    return packed.cogroup(sources).applyInArrow(find, CLUSTER_FINDINGS.schema)
+    packed = entities.select(*SNAPSHOT_KEY, *_WHOLE, "partitions")
+    sources = source_summary.select(*SNAPSHOT_KEY, "source", "format")
+    return apply_to_pairs(packed, sources, find, schema)

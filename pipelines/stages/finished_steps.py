@@ -16,6 +16,7 @@ from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 
 # Where tables are, and how fast they are computed, changes no row; growth is measured in every run.
 _IRRELEVANT_SECTIONS = ("store", "ingest", "alerts", "growth", "retention")
+_IRRELEVANT_OF_RUN = ("parallel_stages", "engine")
 
 
 _COLUMNS = ("cluster_id", "snapshot_id", "stage", "finished_at", "rows", "version", "settings")
@@ -81,4 +82,7 @@ def _read_current_runs(
 
 def _select_relevant(settings: Mapping[str, Any]) -> dict[str, Any]:
     relevant = {name: values for name, values in settings.items() if name not in _IRRELEVANT_SECTIONS}
-    return {**relevant, "run": {name: value for name, value in relevant["run"].items() if name != "parallel_stages"}}
+    return {
+        **relevant,
+        "run": {name: value for name, value in relevant["run"].items() if name not in _IRRELEVANT_OF_RUN},
+    }

@@ -3,8 +3,8 @@
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.spark.arrow_frames import apply_to_pairs
 from pipelines.tables.gold_tables import CLUSTER_ORIGIN, TOPIC_ORIGIN
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.origin.topic_origins import ORIGIN_NAMES, PARTITIONS, TOPIC_ORIGINS, find_topic_origins
@@ -18,13 +18,12 @@ def topic_origin(topics: DataFrame, partitions: DataFrame, brokers: DataFrame) -
     with_lists = topics.select(*SNAPSHOT_KEY, "topic").join(by_topic, on=[*SNAPSHOT_KEY, "topic"], how="left")
     candidates = brokers.select(*SNAPSHOT_KEY, "broker_id", "rack", "live")
 
-    def judge(cluster_topics: pa.Table, cluster_brokers: pa.Table) -> pa.Table:
+    def judge(_key: tuple[pa.Scalar, ...], cluster_topics: pa.Table, cluster_brokers: pa.Table) -> pa.Table:
         at = cluster_topics.schema.get_field_index("partitions")
         lists = cluster_topics["partitions"].cast(PARTITIONS)
         return find_topic_origins(cluster_topics.set_column(at, "partitions", lists), cluster_brokers)
 
-    clusters = with_lists.groupBy(*SNAPSHOT_KEY).cogroup(candidates.groupBy(*SNAPSHOT_KEY))
-    return clusters.applyInArrow(judge, from_arrow_schema(TOPIC_ORIGINS)).select(*TOPIC_ORIGIN.column_names)
+    return apply_to_pairs(with_lists, candidates, judge, TOPIC_ORIGINS).select(*TOPIC_ORIGIN.column_names)
 
 
 def cluster_origin(origins: DataFrame) -> DataFrame:
@@ -54,4 +53,4 @@ def cluster_origin(origins: DataFrame) -> DataFrame:
 
 
 def _percent(part: Column, total: Column) -> Column:
-    return F.try_divide(F.lit(100.0) * F.count_if(part), F.count_if(total))
+    return F.lit(100.0) * F.count_if(part) / F.nullif(F.count_if(total), F.lit(0))

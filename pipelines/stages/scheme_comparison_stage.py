@@ -1,9 +1,12 @@
 """Make the rows of gold.scheme_comparison: metrics of each scheme, and their ratios to the naive scheme."""
 
+from collections.abc import Iterable, Iterator
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.tables.gold_tables import SCHEME_COMPARISON
 from pipelines.tables.table_contract import SNAPSHOT_KEY
@@ -50,6 +53,17 @@ _DURABILITY = {
     "loss_probability_of_1_rack": (f"failure_unit = '{RACKS}' AND failures = 1", "loss_probability"),
 }
 METRICS = (*_NOW, *_AFTER_FAILURES, *_DURABILITY)
+_VALUES = pa.schema([*((name, pa.string()) for name in (*_SCHEME, "metric")), ("value", pa.float64())])
+
+
+def _unpivot(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Make a row of _VALUES of each metric of a scheme."""
+    for batch in batches:
+        keys = [batch.column(name) for name in _SCHEME]
+        for name in batch.schema.names[len(_SCHEME) :]:
+            yield pa.RecordBatch.from_arrays(
+                [*keys, pa.repeat(name, batch.num_rows), batch.column(name)], schema=_VALUES
+            )
 
 
 def scheme_comparison(
@@ -71,10 +85,10 @@ def scheme_comparison(
             for name, (rows, value) in _DURABILITY.items()
         )
     )
-    frames = (frame.unpivot([*_SCHEME], tuple(frame.columns[3:]), "metric", "value") for frame in (now, after, losses))
+    frames = (frame.mapInArrow(_unpivot, from_arrow_schema(_VALUES)) for frame in (now, after, losses))
     values = reduce(DataFrame.unionByName, frames)
     naive = values.where(F.col("scheme") == NAIVE).drop("scheme").withColumnRenamed("value", "naive_value")
     seeds = scheme_distribution.select(*_SCHEME, "metric", "seeds", "value_p05", "value_p50", "value_p95")
     both = values.join(naive, on=[*SNAPSHOT_KEY, "metric"], how="left").join(seeds, on=[*_SCHEME, "metric"], how="left")
-    ratio = F.try_divide(F.col("value"), F.col("naive_value"))
+    ratio = F.col("value") / F.nullif(F.col("naive_value"), F.lit(0.0))
     return both.withColumn("ratio_to_naive", ratio).select(*SCHEME_COMPARISON.column_names)

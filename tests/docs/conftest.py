@@ -1,8 +1,7 @@
-"""One folder and one warehouse for all pages: a run over the tables of the small one, in the tests' own Spark."""
+"""One folder and one warehouse for all pages: a run over the tables of the small one."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipelines.cli import main
 from pipelines.runner import Run
 from pipelines.spark.store import Store
+from tests.commands import call_run
 from tests.docs.machine import FEW_SEEDS, SOURCES, Machine, Once, found_there, furnish
 from tests.docs.pages import ROOT
 from tests.shared_runs import SmallRun
@@ -27,7 +26,7 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def first_run(furnished: Path, small_run: SmallRun, request: pytest.FixtureRequest) -> str:
+def first_run(furnished: Path, small_run: SmallRun) -> str:
     """What `make run`'s command printed; its tables are in the folder's `warehouse`.
 
     They hold an older snapshot of OLDER too, with other brokers: what the pages ask must not mix the two.
@@ -35,20 +34,7 @@ def first_run(furnished: Path, small_run: SmallRun, request: pytest.FixtureReque
     shutil.copytree(small_run.warehouse, furnished / "warehouse")
     shutil.rmtree(furnished / "warehouse" / "data_docs", ignore_errors=True)
     (samples,) = re.findall(r"^SAMPLES := (.*)$", (ROOT / "Makefile").read_text(), flags=re.M)
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    before = Path.cwd()
-    os.chdir(furnished)
-    try:
-        with (
-            capture.global_and_fixture_disabled(),
-            (furnished / "printed.txt").open("w") as out,
-            pytest.MonkeyPatch.context() as patch,
-        ):
-            patch.setattr("sys.stdout", out)
-            assert main(["run", *samples.split(), *SOURCES, "--fail", "prod=1,2,3", *FEW_SEEDS]) == 0
-    finally:
-        os.chdir(before)
-    return (furnished / "printed.txt").read_text()
+    return call_run(*samples.split(), *SOURCES, "--fail", "prod=1,2,3", *FEW_SEEDS, folder=furnished).stdout
 
 
 @pytest.fixture

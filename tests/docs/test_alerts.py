@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import doctest
 import subprocess
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pipelines.cli import main
-from tests.commands import FINDINGS_ONLY
+from tests.commands import FINDINGS_ONLY, in_sail
 from tests.docs.pages import ROOT, Command, blocks, commands
 
 PAGE = ROOT / "docs" / "alerts.md"
@@ -28,15 +27,18 @@ def run(command: Command) -> str:
     if not text.startswith("kafka-placement "):
         return subprocess.run(text, shell=True, capture_output=True, text=True, check=True).stdout
     words = Command(text).words
-    with StringIO() as out, redirect_stdout(out), redirect_stderr(out):
-        code = main([*words[1:], *FINDINGS_ONLY])
-        assert is_followed
-        return f"{out.getvalue()}{code}\n"
+    assert is_followed
+    code, printed = in_sail(run_command, [*words[1:], *FINDINGS_ONLY], Path.cwd())
+    return f"{printed}{code}\n"
 
 
-def test_the_example_from_the_first_alert_to_the_quiet_run(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def run_command(arguments: list[str], folder: Path) -> tuple[int, str]:
+    """Run a command in a folder; return its exit code, and what it prints."""
+    with StringIO() as out, redirect_stdout(out), redirect_stderr(out), chdir(folder):
+        return main(arguments), out.getvalue()
+
+
+def test_the_example_from_the_first_alert_to_the_quiet_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     begin = PAGE.read_text().split("\n## Example\n")[0].count("\n")
     end = (datetime.now(UTC) + timedelta(days=1)).date().isoformat()  # the page's end may have passed

@@ -14,7 +14,7 @@ import pytest
 
 from pipelines.stages.stage_registry import STEPS
 from pipelines.tables import TABLES
-from tests.commands import call
+from tests.commands import ENGINE, call_run
 from tests.e2e.tables import REPEATABLE_TABLES, AtomicityCheck, read_sorted
 from tests.shared_runs import COMMAND, ROOT, SampleRun, SmallRun
 
@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 SMALL_STEPS = ("bronze.raw_metadata", "internal.entities", "quality", "gold.failure_load")
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_run_after_killed_runs_fills_all_tables(small_run: SmallRun, tmp_path: Path) -> None:
     """Four runs are killed, each at another step. One run completes the tables of all of them."""
     combined = tmp_path / "combined"
@@ -41,7 +40,6 @@ def test_a_run_after_killed_runs_fills_all_tables(small_run: SmallRun, tmp_path:
     run_again(small_run.warehouse, small_run.arguments, combined)
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_killed_run_of_both_captures(sample_run: SampleRun, tmp_path: Path) -> None:
     """In the middle of gold."""
     kill_at("internal.scheme_aggregates", sample_run.warehouse, sample_run.sources, tmp_path / "warehouse")
@@ -75,6 +73,7 @@ def kill_at(step: str, complete: Path, arguments: Sequence[str], killed: Path) -
     run = subprocess.Popen(
         [*COMMAND, "run", *arguments, "--from", step, "--warehouse", str(killed)],
         cwd=ROOT,
+        env={**os.environ, ENGINE: "auto"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -93,6 +92,6 @@ def kill_at(step: str, complete: Path, arguments: Sequence[str], killed: Path) -
 
 def run_again(complete: Path, arguments: Sequence[str], killed: Path) -> None:
     """Run again, and check that the tables are those of a complete run."""
-    call("run", *arguments, "--warehouse", str(killed))
+    call_run(*arguments, "--warehouse", str(killed))
     for name in REPEATABLE_TABLES:
         assert read_sorted(killed, name) == read_sorted(complete, name), name

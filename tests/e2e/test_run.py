@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from pipelines.tables import RUN_TABLES
-from tests.commands import FEW_SEEDS, call
+from tests.commands import FEW_SEEDS, call, call_run
 from tests.e2e.tables import REPEATABLE_TABLES, read_sorted
 from tests.report.seen import counted, opened, unfold
 from tests.shared_runs import COMMAND, SampleRun, SmallRun
@@ -40,14 +39,12 @@ def warehouse(sample_run: SampleRun) -> Path:
 
 
 @pytest.fixture(scope="module")
-def twice(
-    sample_run: SampleRun, warehouse: Path, spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def twice(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of the same run, and of a later one over a cluster with broker 2 down."""
     folder = tmp_path_factory.mktemp("twice")
     shutil.copytree(warehouse, folder / "warehouse")
     later = SAMPLES / "captures" / "kafka-4.1.1-kraft" / "topics-describe.broker-2-down.txt"
-    output = call("run", f"kraft={later}", "--warehouse", str(folder / "warehouse"), *FEW_SEEDS)
+    output = call_run(f"kraft={later}", "--warehouse", str(folder / "warehouse"), *FEW_SEEDS)
     assert output.stderr == ""
     return folder / "warehouse"
 
@@ -262,7 +259,6 @@ def sort_rows(table: pa.Table) -> list[str]:
     return sorted(repr(row) for row in table.to_pylist())
 
 
-@pytest.mark.usefixtures("spark")
 def test_a_table_fault_stops_the_run_before_gold(sample_run: SampleRun, warehouse: Path, tmp_path: Path) -> None:
     broken = tmp_path / "warehouse"
     shutil.copytree(warehouse, broken)
@@ -273,7 +269,7 @@ def test_a_table_fault_stops_the_run_before_gold(sample_run: SampleRun, warehous
     from deltalake import write_deltalake
 
     write_deltalake(table, repeated, mode="append")
-    done = call("run", *sample_run.sources, "--from", "quality", "--warehouse", str(broken), code=2)
+    done = call_run(*sample_run.sources, "--from", "quality", "--warehouse", str(broken), code=2)
     for text in ("silver.partitions", "2 of 805", repeated["topic"][0].as_py()):
         assert text in done.stderr
     assert not (broken / "gold").exists()

@@ -54,12 +54,11 @@ def test_nights_loaded_in_the_wrong_order(
 ) -> None:
     """All views, growth and forecasts are as if each night had been loaded in its turn."""
     in_order = Store(
-        spark_application,
-        str(shutil.copytree(create_warehouse(shared_folder, spark_application), tmp_path / "a") / "tables"),
+        spark_application, str(shutil.copytree(create_warehouse(shared_folder), tmp_path / "a") / "tables")
     )
     store = Store(spark_application, str(tmp_path / "tables"))
     for day, text in ((2, AFTER), (1, BEFORE)):
-        run_day(store, day, text)
+        run_day(store.warehouse, day, text)
         publish_views(store)
     publish_views(in_order)
     names = [*(view.name for view in VIEWS), *(name for name, table in TABLES.items() if table.only_newest)]
@@ -67,7 +66,7 @@ def test_nights_loaded_in_the_wrong_order(
     assert expected["insights.topic_changes"]
     assert read_tables(store, names) == expected
     before = read_tables(store, names)
-    run_day(store, 2, AFTER)  # the same night twice
+    run_day(store.warehouse, 2, AFTER)  # the same night twice
     publish_views(store)
     assert read_tables(store, names) == before
 
@@ -75,13 +74,13 @@ def test_nights_loaded_in_the_wrong_order(
 def test_another_cluster_under_the_same_name(
     shared_folder: SharedFolder, spark_application: SparkSession, tmp_path: Path
 ) -> None:
-    folder = shutil.copytree(create_warehouse(shared_folder, spark_application), tmp_path / "days")
+    folder = shutil.copytree(create_warehouse(shared_folder), tmp_path / "days")
     store = Store(spark_application, str(folder / "tables"))
-    assert list(find_replaced_clusters(store, run_day(store, 2, AFTER).snapshots)) == []
+    assert list(find_replaced_clusters(store, run_day(store.warehouse, 2, AFTER).snapshots)) == []
     other = AFTER
     for letter in "ABCD":
         other = other.replace(letter * 22, chr(ord(letter) + 4) * 22)
-    run = run_day(store, 3, other)
+    run = run_day(store.warehouse, 3, other)
     (warning,) = find_replaced_clusters(store, run.snapshots)
     assert warning.startswith("prod: none of its 4 topics is one of the 4 in the snapshot before, as of 2026-11-22")
 

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from tests.commands import FINDINGS_ONLY, call
+from tests.commands import FINDINGS_ONLY, call_run
 
 ROW = "\tTopic: {}\tPartition: {}\tLeader: {}\tReplicas: {}\tIsr: {}\n"
 BROKERS = "broker_id,host,rack\n1,a,x\n2,b,y\n3,c,x\n"
@@ -21,16 +20,17 @@ def describe(*rows: tuple[str, int, int, str, str]) -> str:
 
 
 @pytest.mark.slow
-def test_what_is_new_fires_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_is_new_fires_once(tmp_path: Path) -> None:
     source, files = tmp_path / "prod.txt", (tmp_path / "a.prom", tmp_path / "a.json")
     outputs = [f"alerts.{name}_file={file}" for name, file in zip(("prometheus", "json"), files, strict=True)]
-    arguments = ["run", str(source), *FINDINGS_ONLY, "--no-report", "--warehouse", str(tmp_path / "warehouse")]
+    arguments = [str(source), *FINDINGS_ONLY, "--no-report", "--warehouse", str(tmp_path / "warehouse")]
     arguments += [part for output in outputs for part in ("--set", output)]
 
     def run(text: str, code: int, *more: str) -> list[str]:
         source.write_text(text)
         return [
-            line.removeprefix("kafka-placement: ") for line in call(*arguments, *more, code=code).stderr.splitlines()
+            line.removeprefix("kafka-placement: ")
+            for line in call_run(*arguments, *more, code=code).stderr.splitlines()
         ]
 
     new = "alert: prod: new: 1 partition would go offline if one broker fails: {} (1)"
@@ -51,16 +51,16 @@ def test_what_is_new_fires_once(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_alerts_that_are_not_delivered_are_sent_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_alerts_that_are_not_delivered_are_sent_again(tmp_path: Path) -> None:
     source = tmp_path / "prod.txt"
     source.write_text(describe(*HEALTHY, *SINGLE))
-    arguments = ["run", str(source), *FINDINGS_ONLY, "--no-report", "--warehouse", str(tmp_path / "warehouse")]
+    arguments = [str(source), *FINDINGS_ONLY, "--no-report", "--warehouse", str(tmp_path / "warehouse")]
     hook = ["--set", "alerts.webhook=http://127.0.0.1:1/services/SECRET"]
     for _ in range(2):
-        output = call(*arguments, *hook, code=4)
+        output = call_run(*arguments, *hook, code=4)
         assert "alerts.webhook: 127.0.0.1: ConnectionError. The alerts were not delivered" in output.stderr
         assert "SECRET" not in output.stderr + output.stdout
-    assert "alert: prod: new: 1 partition would go offline" in call(*arguments, "--alert", "new", code=4).stderr
-    assert "1 finding reported before" in call(*arguments, *hook).stderr  # nothing to send
+    assert "alert: prod: new: 1 partition would go offline" in call_run(*arguments, "--alert", "new", code=4).stderr
+    assert "1 finding reported before" in call_run(*arguments, *hook).stderr  # nothing to send
     text = "".join(file.read_text() for file in (tmp_path / "warehouse" / "ops").rglob("*.json"))
     assert "SECRET" not in text

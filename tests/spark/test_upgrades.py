@@ -91,10 +91,10 @@ def test_a_warehouse_is_continued(earlier: Path, spark_application: SparkSession
     first = read_seen(store)[0].key
     before = count_rows(store, first)
     assert sum(before.values()) > 100
-    run = run_day(store, 2, AFTER)
+    run = run_day(store.warehouse, 2, AFTER)
     assert count_rows(store, first).items() >= before.items()
     assert {*count_rows(store, run.snapshots[0])} >= {*before}
-    check_tables(store, [name for name in run.seconds if name in TABLES])
+    check_tables(store, [name for name in run.steps if name in TABLES])
     publish_views(store)
     changes = run_query(store, "SELECT topic, change FROM insights.topic_changes ORDER BY topic", as_json=False)[1]
     assert ("alone", "created") in [tuple(row) for row in changes]
@@ -125,12 +125,12 @@ def add_column(folder: Path) -> None:
     DeltaTable(folder).alter.add_columns([Field("colour", "string")])
 
 
-def test_a_warehouse_of_other_columns_is_refused_before_any_table_changes(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_warehouse_of_other_columns_is_refused_before_any_table_changes(tmp_path: Path) -> None:
     folder = extract(REFUSED_ARCHIVE, tmp_path)
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
     message = "it has columns that no longer exist: .*Load its sources into another folder: kafka-placement run SOURCE"
     with pytest.raises(StoreError, match=message):
-        run_day(Store(spark, str(folder)), 2, AFTER)
+        run_day(folder, 2, AFTER)
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()} == before
     with contextlib.suppress(StoreError):
         read_report(open_without_spark(folder))
@@ -144,13 +144,13 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED)
 def test_a_table_of_an_unknown_version_is_refused_before_it_changes(
-    newest: Path, spark: SparkSession, change: Callable[[Path], None], message: str
+    newest: Path, change: Callable[[Path], None], message: str
 ) -> None:
     change(newest / "silver" / "topics")
-    store = Store(spark, str(newest))
+    store = open_without_spark(newest)
     version = store.last_version("silver.topics")
     with pytest.raises(StoreError, match=message):
-        run_day(store, 2, AFTER)
+        run_day(store.warehouse, 2, AFTER)
     assert store.last_version("silver.topics") == version
     assert read_seen(store)[0].as_of == FIRST
 

@@ -26,7 +26,7 @@ from pipelines.spark.view_tables import publish_views
 from pipelines.spark.views import SNAPSHOTS, VIEWS
 from pipelines.tables import TABLES
 from tests.shared_runs import SharedFolder
-from tests.spark.two_days import BEFORE, create_warehouse, make_run, run_day
+from tests.spark.two_days import BEFORE, DayRun, create_warehouse, make_run, run_day
 from tests.steps import list_steps_to
 
 AGAIN, LAST = datetime(2026, 11, 30, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
@@ -45,17 +45,17 @@ def see_again(run: Run, at: datetime) -> None:
 @pytest.fixture(scope="module")
 def last_run(
     tmp_path_factory: pytest.TempPathFactory, shared_folder: SharedFolder, spark_application: SparkSession
-) -> tuple[Store, Run]:
+) -> tuple[Store, DayRun]:
     """A cluster seen three times, without tables of views; and its last run."""
     folder = tmp_path_factory.mktemp("view_tables") / "days"
-    shutil.copytree(create_warehouse(shared_folder, spark_application), folder)
+    shutil.copytree(create_warehouse(shared_folder), folder)
     shutil.rmtree(folder / "tables" / "insights", ignore_errors=True)
     store = Store(spark_application, f"{folder}/tables")
-    return store, run_day(store, _LAST_DAY, _DOWN.replace("Isr: 1,2", "Isr: 1"))  # broker 2 fails
+    return store, run_day(store.warehouse, _LAST_DAY, _DOWN.replace("Isr: 1,2", "Isr: 1"))  # broker 2 fails
 
 
 @pytest.fixture(scope="module")
-def expected(last_run: tuple[Store, Run]) -> dict[str, pa.Table]:
+def expected(last_run: tuple[Store, DayRun]) -> dict[str, pa.Table]:
     """The rows of each view, by Spark."""
     session = open_spark_sql(last_run[0], _NAMES)
     return {name: session.run(f"SELECT * FROM {name}") for name in _NAMES}
@@ -70,7 +70,7 @@ def open_spark_sql(store: Store, names: Sequence[str]) -> SparkSql:
 
 
 @pytest.fixture
-def store(last_run: tuple[Store, Run]) -> Store:
+def store(last_run: tuple[Store, DayRun]) -> Store:
     return last_run[0]
 
 
@@ -106,7 +106,7 @@ def test_a_table_has_the_rows_of_its_view(
         assert engine.startswith("delta-rs" if is_plain else "Apache-Spark"), name
 
 
-def test_the_report_has_the_same_rows_from_both_engines(last_run: tuple[Store, Run]) -> None:
+def test_the_report_has_the_same_rows_from_both_engines(last_run: tuple[Store, DayRun]) -> None:
     store, run = last_run
     figures = [figure for figure in FIGURES if all(map(store.exists, figure.dependencies))]
     names = list(dict.fromkeys(name for figure in figures for name in figure.dependencies))
@@ -126,7 +126,7 @@ def test_views_read_only_tables_and_the_snapshots() -> None:
         assert {*view.dependencies} <= {*TABLES, SNAPSHOTS}, view.name
 
 
-def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, Run]) -> None:
+def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, DayRun]) -> None:
     store, run = last_run
     publish_views(store)
     before = list_versions(store)
@@ -150,7 +150,7 @@ def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, R
 
 @pytest.mark.parametrize("is_plain", [True, False], ids=["delta-rs", "Spark"])
 def test_old_files_of_a_table_are_removed(
-    last_run: tuple[Store, Run], monkeypatch: pytest.MonkeyPatch, is_plain: bool
+    last_run: tuple[Store, DayRun], monkeypatch: pytest.MonkeyPatch, is_plain: bool
 ) -> None:
     store = last_run[0]
     publish_views(store)

@@ -24,9 +24,9 @@ from udfs.arrow.column_declarations import get_comment
 
 
 @pytest.fixture(scope="module")
-def warehouse(shared_folder: SharedFolder, spark_application: SparkSession) -> Path:
+def warehouse(shared_folder: SharedFolder) -> Path:
     """A cluster seen twice."""
-    return create_warehouse(shared_folder, spark_application) / "tables"
+    return create_warehouse(shared_folder) / "tables"
 
 
 @pytest.fixture(scope="module")

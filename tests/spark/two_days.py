@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import NamedTuple
 
 from pipelines.config.settings import load_settings
-from pipelines.ingest.sources import find_source
+from pipelines.ingest.sources import SnapshotKey, find_source
 from pipelines.runner import Progress, Run, make_context
+from pipelines.spark.session import open_session
 from pipelines.spark.store import Store
 from pipelines.spark.views import VIEWS, find_dependencies
+from tests.commands import in_sail
 from tests.shared_runs import SharedFolder
 from tests.steps import list_steps_to
 
@@ -52,21 +53,32 @@ def make_run(store: Store, day: int, at: datetime) -> Run:
     return Run(store, make_context([source], load_settings(options, environ={}), at), Progress())
 
 
-def run_day(store: Store, day: int, text: str) -> Run:
-    """Run what the views need over the description of a cluster on a day of November 2026; return the run."""
-    Path(store.warehouse).with_name(f"day-{day}.txt").write_text(text)
+class DayRun(NamedTuple):
+    """A run over the description of a day: its snapshots, and the steps that it ran."""
+
+    snapshots: list[SnapshotKey]
+    steps: list[str]
+
+
+def run_day(warehouse: Path | str, day: int, text: str) -> DayRun:
+    """Run what the views need over the description of a cluster on a day of November 2026, without Java."""
+    Path(warehouse).with_name(f"day-{day}.txt").write_text(text)
+    return in_sail(_run_day, str(warehouse), day)
+
+
+def _run_day(warehouse: str, day: int) -> DayRun:
+    session = open_session("tests", warehouse=None, small=True, without_java=True)
     at = datetime(2026, 11, 20 + day, tzinfo=UTC)
-    run = make_run(store, day, at)
+    run = make_run(Store(session, warehouse), day, at)
     run.go(list_steps_to(find_dependencies([view.name for view in VIEWS])[0]), clock=lambda: at)
-    return run
+    return DayRun(run.snapshots, list(run.seconds))
 
 
-def create_warehouse(shared_folder: SharedFolder, spark: SparkSession) -> Path:
+def create_warehouse(shared_folder: SharedFolder) -> Path:
     """Return the folder of two days' runs with its `tables`, made once. Read or copy it, but never change it."""
 
     def run(folder: Path) -> None:
-        store = Store(spark, f"{folder}/tables")
         for day, text in enumerate((BEFORE, AFTER), 1):
-            run_day(store, day, text)
+            run_day(folder / "tables", day, text)
 
     return shared_folder.once("two-days", run)
