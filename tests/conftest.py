@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from tests.commands import ENGINE
 from tests.seed_sampler import SEED, SOAK, SeedSampler, count_cases
-from tests.shared_runs import SampleRun, SharedFolder, SmallRun, make_scheduler
+from tests.shared_runs import SampleRun, SharedFolder, SmallRun, make_scheduler, runs_sail
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of this run and how many cases it tries, which the workers inherit."""
     os.environ.setdefault(SEED, str(random.randrange(1, 1_000_000)))
-    os.environ[ENGINE] = "spark"
+    os.environ[ENGINE] = "auto" if runs_sail() else "spark"
     if config.getoption("soak"):
         os.environ[SOAK] = "1"
     # No deadline: a first call may compile a kernel. In CI, hypothesis tries the same cases in every run.
@@ -114,6 +114,9 @@ def spark_application(spark_warehouse: Path) -> Iterator[SparkSession]:
     """The only Spark of this worker, from the first test that uses it to the last."""
     from pipelines.spark.session import open_session
 
+    if runs_sail():
+        yield open_session("tests", warehouse=None, small=True, without_java=True)
+        return
     session = open_session("tests", warehouse=str(spark_warehouse), small=True, extra=TEST_SETTINGS)
     yield session
     session.stop()
@@ -123,6 +126,11 @@ def spark_application(spark_warehouse: Path) -> Iterator[SparkSession]:
 def spark(spark_application: SparkSession) -> Iterator[SparkSession]:
     """The Spark session; temporary views and caches are removed after the test."""
     yield spark_application
+    if runs_sail():
+        for table in spark_application.catalog.listTables():
+            if table.isTemporary:
+                spark_application.catalog.dropTempView(table.name)
+        return
     spark_application.catalog.clearCache()
     for view in spark_application.sql("SHOW VIEWS").collect():  # catalog.listTables needs code generation
         if view.isTemporary:

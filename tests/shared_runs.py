@@ -161,11 +161,32 @@ FIRST = (
     "tests/unit/planning/test_plan_command.py",
     "tests/unit/planning/",
 )
+# These use Spark with Java in their own process, for SQL, Delta tables and errors that Sail has not. The second of
+# several workers, which has Sail, runs none of them.
+WITH_JAVA = (
+    "tests/docs/",
+    "tests/e2e/test_run.py",
+    "tests/where_it_runs/test_other_readers.py",
+    "tests/spark/stages/",
+    *(
+        f"tests/spark/test_{name}.py"
+        for name in (
+            *("concurrent_writes", "damaged_tables", "load_figures", "maintenance", "placements", "quality", "query"),
+            *("query_errors", "silver_tables", "simulation_model", "simulation_tables", "sql_command", "upgrades"),
+            *("view_tables", "views", "views_agree"),
+        )
+    ),
+)
 # Tests of Kafka clusters mostly wait: the last of three or more workers runs them beside the others, these first. It
 # starts no Spark, and afterwards takes tests of the folders WITHOUT_SPARK.
 LIVE = ("tests/live/test_applying.py", "tests/live/test_predictions.py", "tests/live/test_loads.py", "tests/live/")
-LIVE_WITH_SPARK = ("tests/live/test_reading.py",)
+SAIL_WORKER = "gw1"
 WITHOUT_SPARK = ("tests/unit/", "tests/fuzz/", "tests/properties/")
+
+
+def runs_sail() -> bool:
+    """Tell whether this process has Sail as its Spark: the second of several workers."""
+    return os.environ.get("PYTEST_XDIST_WORKER") == SAIL_WORKER
 
 
 def find_scope(nodeid: str) -> str:
@@ -179,25 +200,30 @@ def rank_scope(scope: str, first: Sequence[str] = FIRST) -> int:
     return next((i for i, prefix in enumerate(first) if scope.startswith(prefix)), len(first))
 
 
-def choose_scope(scopes: Iterable[str], runs_live: bool | None) -> str | None:
+def choose_scope(scopes: Iterable[str], worker: str, workers: int) -> str | None:
     """Choose the scope that a worker runs next.
 
     Args:
         scopes: Those that no worker has begun.
-        runs_live: Whether this worker is the one for tests of Kafka clusters; None if there is no such worker.
+        worker: Its name.
+        workers: Their number.
 
     Returns:
         The scope, or None if there is none for this worker.
     """
-
-    def is_live(scope: str) -> bool:
-        return scope.startswith(LIVE) and scope not in LIVE_WITH_SPARK
-
-    if runs_live:
-        own = [scope for scope in scopes if is_live(scope) or scope.startswith(WITHOUT_SPARK)]
+    has_live_worker = workers > 2
+    if has_live_worker and worker == f"gw{workers - 1}":
+        own = [scope for scope in scopes if scope.startswith(("tests/live/", *WITHOUT_SPARK))]
         return min(own, key=lambda scope: rank_scope(scope, LIVE), default=None)
-    # The other workers help with those tests once nothing else is left.
-    return min(scopes, key=lambda scope: (runs_live is False and is_live(scope), rank_scope(scope)), default=None)
+    if worker == SAIL_WORKER:
+        scopes = [scope for scope in scopes if not scope.startswith(WITH_JAVA)]
+
+    def rank(scope: str) -> tuple[bool, bool, int]:
+        # The other workers help with tests of Kafka clusters once nothing else is left.
+        is_live = has_live_worker and scope.startswith("tests/live/")
+        return is_live, workers > 1 and not scope.startswith(WITH_JAVA) and worker == "gw0", rank_scope(scope)
+
+    return min(scopes, key=rank, default=None)
 
 
 def make_scheduler(config: pytest.Config, log: Any) -> Any:
@@ -211,9 +237,7 @@ def make_scheduler(config: pytest.Config, log: Any) -> Any:
             return find_scope(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
-            workers = len(config.option.tx)
-            runs_live = node.gateway.id == f"gw{workers - 1}" if workers > 2 else None
-            scope = choose_scope(self.workqueue, runs_live)
+            scope = choose_scope(self.workqueue, node.gateway.id, len(config.option.tx))
             if scope is None:
                 node.shutdown()
                 return

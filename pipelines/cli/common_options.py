@@ -6,7 +6,6 @@ import json
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -33,6 +32,7 @@ from udfs.plurals import is_or_are
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.spark.store import Store
@@ -147,14 +147,19 @@ def open_store(settings: Settings, small: bool, writing: bool = False, without_j
     small: a Spark that starts in this process is configured for little work. without_java: where this process can read
     the files of tables, Sail will do for Spark.
     """
-    from pipelines.spark.delta_rs import is_plain
+    from pipelines.spark.delta_rs import reads_every_table
     from pipelines.spark.session import open_session, starts_embedded_spark
     from pipelines.spark.store import Store
     from pipelines.spark.warehouse_folder import check_folder
+    from pipelines.tables import TABLES
 
     place = settings.store
-    without_java = without_java and small and place.in_folder and is_plain(str(Path(place.warehouse).resolve()))
-    start_spark = partial(open_session, "kafka-placement", warehouse=None, small=small, without_java=without_java)
+
+    def start_spark() -> SparkSession:
+        # Sail reads no tables: delta-rs must be able to read all of them.
+        can_do_without = without_java and small and place.in_folder and reads_every_table(place.warehouse, TABLES)
+        return open_session("kafka-placement", warehouse=None, small=small, without_java=can_do_without)
+
     if place.in_folder and starts_embedded_spark():
         check_folder(place.warehouse, writing)
         if not writing:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
 from itertools import chain
@@ -39,6 +39,15 @@ _PLAIN_PATH = re.compile(r"[\w/ .-]+")
 def is_plain(location: str) -> bool:
     """Tell whether delta-rs takes a path as it is: others it decodes, or rejects."""
     return _PLAIN_PATH.fullmatch(location) is not None
+
+
+def reads_every_table(warehouse: str, names: Iterable[str]) -> bool:
+    """Tell whether it reads all tables of these names that exist in a folder."""
+    folder = Path(warehouse).resolve()
+    tables = (folder / name.replace(".", "/") for name in names)
+    with suppress(Exception):  # a damaged table: who needs it explains the damage
+        return is_plain(str(folder)) and all(open_table(table) is not None for table in tables if check_log(table))
+    return is_plain(str(folder))
 
 
 def read_rows(

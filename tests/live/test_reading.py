@@ -9,11 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pipelines.cli.app import EXAMPLES
 from pipelines.setup.java import check_java
-from tests.commands import call
+from tests.commands import call, call_run
 from tests.docs.pages import ROOT, blocks, commands
 from tests.live.conftest import PARTITIONS, TOPICS
 from tests.live.kafka_cluster import KafkaCluster, find_class_path
@@ -71,7 +70,7 @@ def test_snapshot_is_a_source(cluster: KafkaCluster, tmp_path: Path) -> None:
     assert {key: inspected[key] for key in live} == live
 
 
-def test_commands_of_the_readme(cluster: KafkaCluster, spark: SparkSession, tmp_path: Path) -> None:
+def test_commands_of_the_readme(cluster: KafkaCluster, tmp_path: Path) -> None:
     section = (ROOT / "README.md").read_text().split("## A running cluster\n")[1].split("\n## ")[0]
     (block,) = re.findall(r"```sh\n(.*?)```", section, re.S)
     lines = block.strip().splitlines()
@@ -99,4 +98,7 @@ def test_commands_of_the_page(cluster: KafkaCluster, tmp_path: Path) -> None:
 def _call(cluster: KafkaCluster, line: str, folder: Path) -> str:
     """Run a command as it is printed, on this cluster."""
     servers = re.sub(r"\bb1:909[23](,b2:909[23])?", cluster.bootstrap, line)
-    return call(*shlex.split(servers, comments=True)[1:], folder=folder).stdout
+    command, *arguments = shlex.split(servers, comments=True)[1:]
+    if command == "run":
+        return call_run(*arguments, folder=folder).stdout
+    return call(command, *arguments, folder=folder).stdout

@@ -79,7 +79,6 @@ def run_python(code: str, folder: Path, *arguments: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.usefixtures("spark_application")
 def test_views_of_a_metastore(small_run: SmallRun, tmp_path: Path) -> None:
     """A run creates them, commands read them, and another session has them too."""
     page, whole = tmp_path / "fleet.html", tmp_path / "whole"

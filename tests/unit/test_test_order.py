@@ -6,22 +6,25 @@ import pytest
 
 from tests.shared_runs import choose_scope
 
-SPARK, UNIT, CONTRACTS = "tests/spark/test_views.py", "tests/unit/test_doctor.py", "tests/contracts/test_tables.py"
-APPLYING, NETWORK, READING = (f"tests/live/test_{name}.py" for name in ("applying", "network", "reading"))
-ALL = (CONTRACTS, NETWORK, UNIT, SPARK, READING, APPLYING)
+VIEWS, UNIT, CONTRACTS = "tests/spark/test_views.py", "tests/unit/test_doctor.py", "tests/contracts/test_tables.py"
+GROWTH, APPLYING, NETWORK = "tests/spark/test_growth.py", "tests/live/test_applying.py", "tests/live/test_network.py"
+ALL = (CONTRACTS, NETWORK, UNIT, GROWTH, VIEWS, APPLYING)
 
 
 @pytest.mark.parametrize(
-    ("runs_live", "expected"),
+    ("worker", "workers", "expected"),
     [
-        (True, [APPLYING, NETWORK, UNIT]),  # it starts no Spark
-        (False, [READING, SPARK, CONTRACTS, UNIT, NETWORK, APPLYING]),
-        (None, [NETWORK, READING, APPLYING, SPARK, CONTRACTS, UNIT]),
+        ("gw0", 3, [VIEWS, GROWTH, CONTRACTS, UNIT, NETWORK, APPLYING]),  # first what no other worker can run
+        ("gw1", 3, [GROWTH, CONTRACTS, UNIT, NETWORK, APPLYING]),  # it has no Java
+        ("gw2", 3, [APPLYING, NETWORK, UNIT]),  # it starts no Spark
+        ("gw0", 2, [VIEWS, NETWORK, APPLYING, GROWTH, CONTRACTS, UNIT]),
+        ("gw1", 2, [NETWORK, APPLYING, GROWTH, CONTRACTS, UNIT]),
+        ("gw0", 1, [NETWORK, APPLYING, GROWTH, VIEWS, CONTRACTS, UNIT]),
     ],
 )
-def test_one_worker_runs_the_tests_of_kafka_clusters(runs_live: bool | None, expected: list[str]) -> None:
+def test_a_worker_runs_files_of_its_own_kind_first(worker: str, workers: int, expected: list[str]) -> None:
     left, order = list(ALL), []
-    while (scope := choose_scope(left, runs_live)) is not None:
+    while (scope := choose_scope(left, worker, workers)) is not None:
         order.append(scope)
         left.remove(scope)
     assert order == expected
