@@ -167,6 +167,7 @@ WITH_JAVA = (
     "tests/docs/",
     "tests/e2e/test_run.py",
     "tests/where_it_runs/test_other_readers.py",
+    "tests/where_it_runs/test_session.py",
     "tests/spark/stages/",
     *(
         f"tests/spark/test_{name}.py"
