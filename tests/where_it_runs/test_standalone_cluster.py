@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.setup.jars import list_jar_files
+from pipelines.stages.stage_registry import STEPS
+from pipelines.tables import TABLES
 from tests.shared_runs import SMALL_CLUSTERS, SmallRun
 from tests.where_it_runs.cluster import SPARK_HOME, Cluster, clean_environment
 from tests.where_it_runs.conftest import ROOT
@@ -29,6 +31,8 @@ spark.databricks.delta.snapshotPartitions 1
 spark.ui.enabled false
 """
 
+_LAST = "gold.placements"  # by the pandas UDF
+
 
 def submit(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run jobs/spark-submit.sh with these arguments of the command."""
@@ -46,11 +50,11 @@ def submit(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
 def test_the_wheel_runs_on_a_cluster(
     cluster: Cluster, wheel: Path, bare_python: Path, small_run: SmallRun, tmp_path: Path
 ) -> None:
-    """All stages, over several clusters."""
+    """Stages of every kind, over several clusters; those after the last one of them have nothing else to hand over."""
     (tmp_path / "defaults.conf").write_text(DEFAULTS)
     done = submit(
         tmp_path,
-        *("run", *small_run.arguments, "--warehouse", str(tmp_path / "warehouse")),
+        *("run", *small_run.arguments, "--to", _LAST, "--warehouse", str(tmp_path / "warehouse")),
         MASTER=cluster.master,
         WHEEL=str(wheel),
         PYSPARK_PYTHON=str(bare_python),
@@ -60,7 +64,9 @@ def test_the_wheel_runs_on_a_cluster(
     )
     assert done.returncode == 0, done.stderr[-5000:]
     for name in SMALL_CLUSTERS:
-        assert read_tables(tmp_path / "warehouse", name) == read_tables(small_run.warehouse, name)
+        tables, expected = read_tables(tmp_path / "warehouse", name), read_tables(small_run.warehouse, name)
+        assert {*tables} == {step for step in STEPS[: STEPS.index(_LAST) + 1] if step in TABLES}
+        assert tables == {table: expected[table] for table in tables}
     applications = cluster.status()["completedapps"]
     assert [(app["name"], app["cores"], app["state"]) for app in applications] == [
         ("placement-on-a-cluster", 2, "FINISHED")
