@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from pipelines.tables.table_contract import SNAPSHOT_KEY
-from udfs.arrow.ipc import pack_table, rebatch, unpack_tables
+from udfs.arrow.ipc import pack_table, rebatch
 
 _SIDES = pa.schema([*((name, pa.string()) for name in SNAPSHOT_KEY), ("side", pa.int32()), ("rows", pa.binary())])
 # (cluster_id and snapshot_id, rows of the left frame, rows of the right one) -> rows
@@ -58,15 +58,18 @@ def apply_to_pairs(left: DataFrame, right: DataFrame, function: PairFunction, sc
     As `cogroup`, which not every Spark Connect server has; rows travel as Arrow IPC batches.
     """
     frames = (left, right)
-    schemas = [to_arrow_schema(frame.schema) for frame in frames]
+    # Tables of Delta say which columns have no nulls, and Python's batches do not.
+    schemas = [pa.schema([f.with_nullable(True) for f in to_arrow_schema(frame.schema)]) for frame in frames]
     packed = [
         frame.mapInArrow(partial(_pack_side, side=side), from_arrow_schema(_SIDES)) for side, frame in enumerate(frames)
     ]
 
     def apply(key: tuple[pa.Scalar, ...], sides: pa.Table) -> pa.Table:
+        packed = (sides["rows"].filter(pc.equal(sides["side"], side)).to_pylist() for side in (0, 1))
+        parts = ([pa.ipc.open_stream(part).read_all() for part in own] for own in packed)
         rows = (
-            unpack_tables(sides["rows"].filter(pc.equal(sides["side"], side)).to_pylist(), schemas[side])
-            for side in (0, 1)
+            pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in own)])
+            for own, schema in zip(parts, schemas, strict=True)
         )
         return function(key, *rows)
 
