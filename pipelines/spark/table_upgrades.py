@@ -13,7 +13,7 @@ from pipelines.tables.table_contract import Table
 VERSION_PROPERTY = "kafkaPlacement.tableVersion"
 TABLE_VERSION = 1
 # Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
-_CHECKPOINT_INTERVAL = 10
+_CHECKPOINT_INTERVAL = 25  # each is a file more in a night
 _REMEDY = "Load its sources into another folder: kafka-placement run SOURCE... --warehouse DIR"
 
 
