@@ -58,9 +58,9 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that use the Spark session as `spark`."""
+    """Mark tests that use the Spark session, or the tables of a whole run, as `spark`."""
     for item in items:
-        if "spark_application" in getattr(item, "fixturenames", ()):
+        if {"spark_application", "small_run", "sample_run"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.spark)
 
 
