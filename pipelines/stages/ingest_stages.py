@@ -98,7 +98,8 @@ def _needed_by_all(facts: pa.Table) -> np.ndarray:
 
 def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:
     """Return the row of internal.entities of one shard of a cluster (batches: schema _FACT_BATCHES)."""
-    parts = [pa.ipc.open_stream(facts).read_all() for facts in batches["facts"].to_pylist()]
+    unpacked = (pa.ipc.open_stream(facts).read_all() for facts in batches["facts"].to_pylist())
+    parts = [part for part in unpacked if part.num_rows]
     parts.sort(key=lambda part: (part["source"][0].as_py(), pc.min(part["record_number"]).as_py()))  # not as they came
     entities = merge_facts(pa.concat_tables([SOURCED_FACTS.empty_table(), *parts]))
     row: dict[str, Any] = dict(zip(("cluster_id", "snapshot_id", "shard"), (part.as_py() for part in key), strict=True))
