@@ -163,6 +163,7 @@ FIRST = (
 )
 # These use Spark with Java in their own process, for SQL, Delta tables and errors that Sail has not. The second of
 # several workers, which has Sail, runs none of them.
+SAIL_WORKER = "gw1"
 WITH_JAVA = (
     "tests/docs/",
     "tests/e2e/test_run.py",
@@ -181,7 +182,6 @@ WITH_JAVA = (
 # Tests of Kafka clusters mostly wait: the last of three or more workers runs them beside the others, these first. It
 # starts no Spark, and afterwards takes tests of the folders WITHOUT_SPARK.
 LIVE = ("tests/live/test_applying.py", "tests/live/test_predictions.py", "tests/live/test_loads.py", "tests/live/")
-SAIL_WORKER = "gw1"
 WITHOUT_SPARK = ("tests/unit/", "tests/fuzz/", "tests/properties/")
 
 

@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from pipelines.tables.table_contract import SNAPSHOT_KEY
-from udfs.arrow.ipc import pack_table, rebatch
+from udfs.arrow.ipc import pack_table, rebatch, split_by_values, unpack_tables
 
 _SIDES = pa.schema([*((name, pa.string()) for name in SNAPSHOT_KEY), ("side", pa.int32()), ("rows", pa.binary())])
 # (cluster_id and snapshot_id, rows of the left frame, rows of the right one) -> rows
@@ -35,9 +34,7 @@ def create_frame(spark: SparkSession, rows: Sequence[Sequence[Any]], schema: Str
 
 def copy_table(spark: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
     """Create a data frame from an Arrow table; Spark fails for columns of lists without any chunk."""
-    # Without comments: columns of one type can be united.
-    plain = StructType([StructField(field.name, field.dataType, field.nullable) for field in schema])
-    return spark.createDataFrame(cast_rows(table, schema), plain)
+    return spark.createDataFrame(cast_rows(table, schema), schema)
 
 
 def cast_rows(table: pa.Table, schema: StructType) -> pa.Table:
@@ -61,33 +58,24 @@ def apply_to_pairs(left: DataFrame, right: DataFrame, function: PairFunction, sc
     # Tables of Delta say which columns have no nulls, and Python's batches do not.
     schemas = [pa.schema([f.with_nullable(True) for f in to_arrow_schema(frame.schema)]) for frame in frames]
     packed = [
-        frame.mapInArrow(partial(_pack_side, side=side), from_arrow_schema(_SIDES)) for side, frame in enumerate(frames)
+        frame.mapInArrow(partial(_pack_side, side=side, schema=schemas[side]), from_arrow_schema(_SIDES))
+        for side, frame in enumerate(frames)
     ]
 
     def apply(key: tuple[pa.Scalar, ...], sides: pa.Table) -> pa.Table:
         packed = (sides["rows"].filter(pc.equal(sides["side"], side)).to_pylist() for side in (0, 1))
-        parts = ([pa.ipc.open_stream(part).read_all() for part in own] for own in packed)
-        rows = (
-            pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in own)])
-            for own, schema in zip(parts, schemas, strict=True)
-        )
-        return function(key, *rows)
+        return function(key, *map(unpack_tables, packed, schemas))
 
     both = packed[0].unionByName(packed[1]).groupBy(*SNAPSHOT_KEY)
     return both.applyInArrow(apply, from_arrow_schema(schema))
 
 
-def _pack_side(batches: Iterable[pa.RecordBatch], side: int) -> Iterator[pa.RecordBatch]:
+def _pack_side(batches: Iterable[pa.RecordBatch], side: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Pack rows into rows of _SIDES, a few for each snapshot."""
 
     def pack(table: pa.Table) -> Iterator[pa.RecordBatch]:
-        keys = [pc.dictionary_encode(table[name].combine_chunks()).indices for name in SNAPSHOT_KEY]
-        codes = np.stack([np.asarray(key) for key in keys])
-        for code in np.unique(codes, axis=1).T:
-            own = table.filter(pa.array((codes == code[:, None]).all(axis=0)))
-            values = [own[name][0].as_py() for name in SNAPSHOT_KEY]
-            yield pa.RecordBatch.from_pylist(
-                [dict(zip(_SIDES.names, (*values, side, pack_table(own)), strict=True))], _SIDES
-            )
+        for key, rows in split_by_values(table, SNAPSHOT_KEY):
+            row = dict(zip(_SIDES.names, (*key, side, pack_table(rows.cast(schema))), strict=True))
+            yield pa.RecordBatch.from_pylist([row], _SIDES)
 
     return rebatch(batches, pack)

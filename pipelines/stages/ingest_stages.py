@@ -25,7 +25,7 @@ from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.tables.bronze_tables import RAW_METADATA
 from pipelines.tables.internal_tables import ENTITIES
 from udfs.arrow.columns import to_array, to_flags
-from udfs.arrow.ipc import pack_table, topic_shards
+from udfs.arrow.ipc import pack_table, topic_shards, unpack_tables
 
 _FILE_KEY = ("cluster_id", "snapshot_id", "source", "format")
 _KINDS_FOR_ALL = (FactKind.BROKER, FactKind.BROKER_CHANGE, FactKind.BROKER_REMOVED, FactKind.TOPIC_DEFAULTS)
@@ -98,7 +98,7 @@ def _needed_by_all(facts: pa.Table) -> np.ndarray:
 
 def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:
     """Return the row of internal.entities of one shard of a cluster (batches: schema _FACT_BATCHES)."""
-    unpacked = (pa.ipc.open_stream(facts).read_all() for facts in batches["facts"].to_pylist())
+    unpacked = (unpack_tables([facts], SOURCED_FACTS) for facts in batches["facts"].to_pylist())
     parts = [part for part in unpacked if part.num_rows]
     parts.sort(key=lambda part: (part["source"][0].as_py(), pc.min(part["record_number"]).as_py()))  # not as they came
     entities = merge_facts(pa.concat_tables([SOURCED_FACTS.empty_table(), *parts]))

@@ -1,7 +1,7 @@
 """Arrow tables as bytes: Spark moves an Arrow IPC batch as one binary value and never looks into its rows."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,17 @@ def rebatch(
             collected = []
     if any(part.num_rows for part in collected):
         yield from split(pa.Table.from_batches(collected))
+
+
+def split_by_values(rows: pa.Table, names: Sequence[str]) -> Iterator[tuple[list[str], pa.Table]]:
+    """Yield the texts that some columns have together, and the rows that have them."""
+    codes = np.zeros(rows.num_rows, np.int64)
+    for name in names:
+        column = pc.dictionary_encode(rows[name].combine_chunks())
+        codes = codes * len(column.dictionary) + np.asarray(column.indices)
+    for code in np.unique(codes).tolist():
+        part = rows.filter(pa.array(codes == code))
+        yield [part[name][0].as_py() for name in names], part
 
 
 def topic_shards(topics: pa.Array, shards: int | npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -62,14 +61,9 @@ def make_packer(kind: str, requests: Requests) -> Callable[[Iterable[pa.RecordBa
     schema = INPUT_SCHEMAS[kind]
 
     def pack(rows: pa.Table) -> Iterator[pa.RecordBatch]:
-        clusters, snapshots = (pc.dictionary_encode(rows[name].combine_chunks()) for name, _ in _KEYS)
-        count = len(snapshots.dictionary)
-        codes = np.asarray(clusters.indices).astype(np.int64) * count + np.asarray(snapshots.indices)
-        for code in np.unique(codes).tolist():
-            part = rows.select(schema.names).filter(pa.array(codes == code)).cast(schema)
-            keys = clusters.dictionary[code // count].as_py(), snapshots.dictionary[code % count].as_py()
+        for keys, part in ipc.split_by_values(rows, [name for name, _ in _KEYS]):
             if cluster_requests := requests.get(keys[0], ()):
-                packed = ipc.pack_table(part)
+                packed = ipc.pack_table(part.select(schema.names).cast(schema))
                 for request in cluster_requests:
                     yield _one_row(IPC_BATCHES, *keys, request.goal, kind, packed).to_batches()[0]
 
