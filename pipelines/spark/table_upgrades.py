@@ -13,7 +13,7 @@ from pipelines.tables.table_contract import Table
 VERSION_PROPERTY = "kafkaPlacement.tableVersion"
 TABLE_VERSION = 1
 # Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
-_CHECKPOINT_INTERVAL = 25  # each is a file more in a night
+CHECKPOINT_INTERVAL = 25  # each is a file more in a night
 _REMEDY = "Load its sources into another folder: kafka-placement run SOURCE... --warehouse DIR"
 
 
@@ -71,7 +71,7 @@ def find_upgrade(table: Table, state: TableState, place: str) -> Upgrade:
 
 def list_properties(skip_by: Iterable[str]) -> dict[str, str]:
     """List the properties of a new table. skip_by: columns whose ranges each file records; empty = Delta's default."""
-    properties = {VERSION_PROPERTY: str(TABLE_VERSION), "delta.checkpointInterval": str(_CHECKPOINT_INTERVAL)}
+    properties = {VERSION_PROPERTY: str(TABLE_VERSION), "delta.checkpointInterval": str(CHECKPOINT_INTERVAL)}
     if columns := ",".join(skip_by):
         properties["delta.dataSkippingStatsColumns"] = columns
     return properties

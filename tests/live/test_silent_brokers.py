@@ -140,7 +140,8 @@ def test_broker_that_falls_silent_before_its_throttle_ends_the_execution(
     gated: KafkaCluster, gates: dict[int, BrokerGate], servers: str, plan: Path
 ) -> None:
     lines: list[str] = []
-    with _LosesBroker(servers, ClientProperties()) as connection:
+    # The closed broker rejects connections at once. The others may be slow on a busy machine.
+    with _LosesBroker(servers, ClientProperties(request_timeout_ms=60_000, connect_timeout_ms=60_000)) as connection:
         connection.gate = gates[_SILENT]
         options = ExecutionOptions(50_000_000, max_pause_s=3)
         with pytest.raises(ExecutionStopped) as stopped:
@@ -171,7 +172,7 @@ def test_broker_that_falls_silent_while_it_copies_keeps_its_throttle_until_it_an
                 gates[_SILENT].close()
             return answer
 
-    with LosesBroker(servers, ClientProperties()) as connection:
+    with LosesBroker(servers, ClientProperties(request_timeout_ms=60_000, connect_timeout_ms=60_000)) as connection:
         application = PlanApplication(plan, connection, lambda _: None)
         with pytest.raises(ExecutionStopped, match=r"complete, but throttles remain on broker 3\. Repeat"):
             application.execute(ExecutionOptions(50_000_000, max_pause_s=60), KAFKA_DEFAULTS)

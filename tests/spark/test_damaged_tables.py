@@ -21,6 +21,7 @@ from pipelines.report.html_page import write_report
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
+from pipelines.spark.table_upgrades import CHECKPOINT_INTERVAL
 from pipelines.spark.warehouse_folder import list_tables_without_spark
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import RUNS
@@ -29,6 +30,7 @@ AT = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = SnapshotKey("prod", "1")
 ROW = ("prod", "1", "run", "gold.scheme_comparison", "gold.scheme_comparison", 1, 1.0, AT, AT, "1", "{}")
 COMPARISON = TABLES["gold.scheme_comparison"]
+_COMMITS = CHECKPOINT_INTERVAL + 2  # of ops.runs, after the one that creates it
 
 
 def fill(spark: SparkSession, warehouse: Path, commits: int = 1, *, is_small: bool = True) -> Store:
@@ -47,9 +49,9 @@ def fill(spark: SparkSession, warehouse: Path, commits: int = 1, *, is_small: bo
 
 @pytest.fixture(scope="module")
 def filled(spark_application: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of which one has more commits than are read without Delta, and a checkpoint; copy them."""
+    """Tables of which one has commits after a checkpoint; copy them."""
     warehouse = tmp_path_factory.mktemp("filled") / "warehouse"
-    fill(spark_application, warehouse, 12, is_small=False)
+    fill(spark_application, warehouse, _COMMITS, is_small=False)
     return warehouse
 
 
@@ -62,10 +64,10 @@ def overwrite(file: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path], Any]] = {
-    "middle commit": lambda table: (table / "_delta_log" / f"{11:020}.json").unlink(),
-    "last commit": lambda table: (table / "_delta_log" / f"{12:020}.json").unlink(),
-    "garbage": lambda table: overwrite(table / "_delta_log" / f"{12:020}.json"),
-    "checkpoint": lambda table: overwrite(table / "_delta_log" / f"{10:020}.checkpoint.parquet"),
+    "middle commit": lambda table: (table / "_delta_log" / f"{_COMMITS - 1:020}.json").unlink(),
+    "last commit": lambda table: (table / "_delta_log" / f"{_COMMITS:020}.json").unlink(),
+    "garbage": lambda table: overwrite(table / "_delta_log" / f"{_COMMITS:020}.json"),
+    "checkpoint": lambda table: overwrite(table / "_delta_log" / f"{CHECKPOINT_INTERVAL:020}.checkpoint.parquet"),
     "data": lambda table: overwrite(find_data(table)),
     "missing data": lambda table: find_data(table).unlink(),
     "no log": lambda table: shutil.rmtree(table / "_delta_log"),
