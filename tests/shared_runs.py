@@ -145,7 +145,7 @@ class SmallRun:
 
 
 # Tests of these folders share expensive fixtures, so that one worker runs all of them.
-TOGETHER = ("tests/docs/",)
+TOGETHER = ("tests/docs/", "tests/live/six_brokers/")
 # These start first, in this order: the longest, and those that fill folders for others. Many short files come last, so
 # that all workers stay busy.
 FIRST = (
@@ -158,6 +158,10 @@ FIRST = (
     "tests/spark/",
     "tests/jobs/",
     "tests/oracle/",
+    "tests/report/",
+    "tests/fuzz/",
+    "tests/properties/",
+    "tests/unit/test_hostile_options.py",
     "tests/unit/planning/test_plan_command.py",
     "tests/unit/planning/",
 )
@@ -181,7 +185,7 @@ WITH_JAVA = (
 )
 # Tests of Kafka clusters mostly wait: the last of three or more workers runs them beside the others, these first. It
 # starts no Spark, and afterwards takes tests of the folders WITHOUT_SPARK.
-LIVE = ("tests/live/test_applying.py", "tests/live/test_predictions.py", "tests/live/test_loads.py", "tests/live/")
+LIVE = ("tests/live/six_brokers/", "tests/live/test_loads.py", "tests/live/", "tests/fuzz/", "tests/properties/")
 WITHOUT_SPARK = ("tests/unit/", "tests/fuzz/", "tests/properties/")
 
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from pipelines.config.settings import load_settings
@@ -62,13 +62,9 @@ def test_settings_of_plans_include_those_of_their_metrics(setting: str) -> None:
     assert before != after
 
 
-@pytest.fixture
-def empty_frames(spark: SparkSession) -> dict[str, DataFrame]:
-    return {name: spark.createDataFrame([], table.schema) for name, table in TABLES.items()}
-
-
 @pytest.mark.parametrize("stage", STAGES, ids=lambda s: s.table)
-def test_a_stage_on_empty_frames_returns_its_schema(stage, empty_frames: dict[str, DataFrame]) -> None:
+def test_a_stage_on_empty_frames_returns_its_schema(spark: SparkSession, stage) -> None:
+    empty_frames = {name: spark.createDataFrame([], TABLES[name].schema) for name in stage.inputs}
     context = Context("run", datetime(2026, 1, 1, tzinfo=UTC), load_settings(environ={}), {})
     rows = stage.make(empty_frames, context)
     assert rows.collect() == []

@@ -1,4 +1,4 @@
-"""A third of 2,000 cases of the fuzzer, other ones in every run; `make soak` runs more. To repeat one: TEST_SEED=..."""
+"""A sixth of 2,000 cases of the fuzzer, other ones in every run; `make soak` runs more. To repeat one: TEST_SEED=..."""
 
 from __future__ import annotations
 

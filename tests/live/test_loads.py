@@ -29,10 +29,10 @@ _TOPICS = {
 }
 _Key = tuple[str, int]
 # Records per second: each broker leads partitions of `orders` with different rates.
-_RATES: dict[_Key, int] = {("orders", 0): 40, ("orders", 3): 10, ("orders", 1): 20, ("orders", 2): 30, ("hot.x", 0): 25}
+_RATES: dict[_Key, int] = {("orders", 0): 24, ("orders", 3): 8, ("orders", 1): 12, ("orders", 2): 18, ("hot.x", 0): 15}
 _READERS = {"orders": 2, "hot.x": 1}  # consumers of every record
 _VALUE = 1_000  # bytes
-_WINDOW_S = 40
+_WINDOW_S = 20
 _WARM_UP_S = 12  # until a whole window has steady rates
 _ATTEMPTS, _STEADY = 4, 0.1  # windows to try for one whose rates differ by no more than this
 

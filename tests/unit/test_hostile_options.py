@@ -1,7 +1,7 @@
 """Every option and argument of every command with hostile values, through the entry point: no traceback, ever.
 
 The options come from the commands themselves, so that a new one is covered without a change here. No Spark starts: a
-command that would start it has taken all its options by then, and stops with an error of its own. A run tries a third
+command that would start it has taken all its options by then, and stops with an error of its own. A run tries a sixth
 of the values for each option, others each time; `make test-soak` tries all.
 """
 

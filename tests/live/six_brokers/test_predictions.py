@@ -15,8 +15,8 @@ from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
 from tests.commands import call
-from tests.live.conftest import PARTITIONS, TOPICS
 from tests.live.kafka_cluster import KafkaCluster, Node, wait_until
+from tests.live.six_brokers.conftest import PARTITIONS, TOPICS
 from tests.seed_sampler import sample_cases
 from udfs.simulation.result_tables import get_final_state
 

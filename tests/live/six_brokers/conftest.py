@@ -1,4 +1,4 @@
-"""The real cluster that tests of several files share."""
+"""The real cluster that the tests of this folder share; it ends with the last of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPICS = {
 PARTITIONS = sum(len(assignments) for assignments, _ in TOPICS.values())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def six_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Six brokers of Kafka 4.1 in three racks."""
     running = KafkaCluster(Path(tmp_path_factory.mktemp("kafka")) / "cluster", brokers=6)

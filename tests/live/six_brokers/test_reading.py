@@ -14,8 +14,8 @@ from pipelines.cli.app import EXAMPLES
 from pipelines.setup.java import check_java
 from tests.commands import call, call_run
 from tests.docs.pages import ROOT, blocks, commands
-from tests.live.conftest import PARTITIONS, TOPICS
 from tests.live.kafka_cluster import KafkaCluster, find_class_path
+from tests.live.six_brokers.conftest import PARTITIONS, TOPICS
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 

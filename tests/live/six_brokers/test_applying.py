@@ -29,8 +29,8 @@ from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS, LE
 from pipelines.plan_files.plan_reader import read_plan
 from pipelines.setup.java import check_java
 from tests.commands import call
-from tests.live.conftest import TOPICS
 from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, find_class_path, read_values, wait_until
+from tests.live.six_brokers.conftest import TOPICS
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
