@@ -151,8 +151,10 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
                 await self._net.sleep(_GRACE_S)
                 if transport is None or transport.last_read < begin:
                     break
-            except BaseException:  # that of the future, which the caller awaits
-                break
+            except BaseException:
+                if not sent.is_done:  # another call closes the client, which says nothing about the node
+                    raise
+                break  # the error is that of the future, which the caller awaits
         return bool(sent.is_done)
 
     def _exclude(self, node: Any, seconds: float, problem: str | None = None) -> NoAnswerError:

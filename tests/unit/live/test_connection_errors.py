@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from kafka import errors
+from kafka.future import Future
+from kafka.net.selector import NetworkSelector
 
 from pipelines.errors import SettingsError
-from pipelines.live.answering_client import NoMetadataError, Patience, find_unknown_hosts
+from pipelines.live.answering_client import NoMetadataError, Patience, _Connections, find_unknown_hosts
 from pipelines.live.client_properties import ClientProperties, Pem, Secret
 from pipelines.live.connection_errors import explain_servers
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault
@@ -167,6 +169,16 @@ def test_time_that_is_lost_counts_once_and_shortens_what_follows(monkeypatch: py
     assert patience.list_silent() == []
     patience.lose(199.0)
     assert not patience.is_over
+
+
+def test_broker_whose_client_is_closed_meanwhile_is_not_silent() -> None:
+    """Another call closes the client that both use; the next one asks the broker again."""
+    patience, net = Patience(request_s=6, connect_s=5, total_s=8), NetworkSelector()
+    connections = _Connections(net, patience)
+    net.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        connections._await_answer(Future(), 1, "MetadataRequest").send(None)
+    assert patience.list_silent() == []
 
 
 def test_stores_are_named_by_file_and_property(tmp_path: Path) -> None:
