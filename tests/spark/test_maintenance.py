@@ -24,7 +24,7 @@ from pipelines.spark.views import HISTORY_VIEWS
 from tests.bench.year import add_nights, copy_nights
 from tests.shared_runs import SmallRun
 
-NIGHTS = 70
+NIGHTS = 46  # ten of them are old enough for one a week
 TABLES_OF_NIGHTS = (
     *("silver.topics", "silver.brokers", "silver.partitions", "silver.source_summary", "internal.entities"),
     *("gold.broker_load", "gold.load_totals", "gold.scheme_comparison", "ops.quality_results", "ops.runs"),
@@ -33,9 +33,11 @@ NOW = datetime(2027, 3, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def nights(small_run: SmallRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of a warehouse whose clusters were seen on many nights, those that histories read among them; copy it."""
-    return copy_nights(small_run.warehouse, TABLES_OF_NIGHTS, NIGHTS, tmp_path_factory.mktemp("nights"))
+def nights(spark_application: SparkSession, small_run: SmallRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of a warehouse whose clusters were seen on many nights, those that histories read, and views; copy it."""
+    folder = copy_nights(small_run.warehouse, TABLES_OF_NIGHTS, NIGHTS, tmp_path_factory.mktemp("nights"))
+    publish_views(Store(spark_application, str(folder)))
+    return folder
 
 
 @pytest.fixture
@@ -60,7 +62,6 @@ def list_keys(store: Store, name: str) -> set[SnapshotKey]:
 
 
 def test_old_snapshots_go_and_others_stay_as_they_were(store: Store) -> None:
-    publish_views(store)
     seen, before = read_seen(store), read_all(store)
     expired = choose_expired(seen, make_settings().retention)
     assert 0 < len(expired) < len({one.key for one in seen})
@@ -87,7 +88,6 @@ def test_old_snapshots_go_and_others_stay_as_they_were(store: Store) -> None:
 
 
 def test_views_show_the_snapshots_that_stay(store: Store) -> None:
-    publish_views(store)
     maintain_tables(store, make_settings(), NOW)
     left = {one.key for one in read_seen(store)}
     for _ in range(2):
@@ -118,7 +118,7 @@ def test_maintenance_that_stopped_halfway_is_finished_by_the_next(
             with pytest.raises(StoreError, match="disk is full"):
                 maintain_tables(store, make_settings(), NOW)
         else:
-            maintain_tables(store, make_settings("retention.all_days=60"), NOW)
+            maintain_tables(store, make_settings("retention.all_days=40"), NOW)
     maintain_tables(store, make_settings(), NOW + timedelta(days=1))
     for name in ("silver.partitions", "silver.source_summary", "gold.broker_load", "ops.runs"):
         assert not list_keys(store, name) & expired, name
@@ -126,7 +126,6 @@ def test_maintenance_that_stopped_halfway_is_finished_by_the_next(
 
 def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """And all rows again if earlier snapshots changed."""
-    publish_views(store)
     conditions: dict[str, str] = {}
     overwrite = delta_rs.overwrite_table
 
@@ -154,7 +153,6 @@ def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch
 
 def test_histories_of_many_files_are_written_to_few(store: Store) -> None:
     """Views of the history have no snapshot id by which their rows could be sorted."""
-    publish_views(store)
     name = "insights.metric_history"
     for night in range(3):
         add_nights(Path(store.warehouse), 1, first=NIGHTS + night)
@@ -170,7 +168,7 @@ def test_histories_of_many_files_are_written_to_few(store: Store) -> None:
 def test_spark_maintains_tables_that_delta_rs_cannot(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for log in [*Path(store.warehouse).glob("*/*/_delta_log")]:
         folder = log.parent
-        if folder.name not in ("brokers", "source_summary", "runs"):
+        if folder.name not in ("brokers", "runs"):
             shutil.rmtree(folder)
     expired = choose_expired(read_seen(store), make_settings().retention)
     rows = read_all(store)
