@@ -170,13 +170,15 @@ def open_source(
     command_config: str | Sequence[str] | None = None,
     metrics: MetricsRequest | None = None,
     format_name: str | None = None,
+    beside: str | None = None,
 ) -> Source:
     """Return the source of an argument; a running cluster is read now, and what it did not answer becomes warnings.
 
-    command_config: FILE or NAME=FILE, as written; format_name: of its files. Raises: SourceError; SettingsError for a
-    wrong file of properties; typer.BadParameter for options that are not for this source.
+    command_config: FILE or NAME=FILE, as written; format_name: of its files; beside: another source of the command,
+    for which these two may be. Raises: SourceError; SettingsError for a wrong file of properties; typer.BadParameter
+    for options that are for neither source.
     """
-    _check_use([argument], command_config, format_name)
+    _check_use([argument], command_config, format_name, [] if beside is None else [beside])
     source = _open(argument, command_config, metrics, format_name)
     if metrics is not None:
         metrics.check_names([source.cluster_id])
@@ -270,12 +272,20 @@ def save_live_sources(arguments: Sequence[str], command_config: str | None, form
     return out
 
 
-def _check_use(arguments: Sequence[str], command_config: str | Sequence[str] | None, format_name: str | None) -> None:
-    """Raise typer.BadParameter for an option that is only for running clusters, or only for files."""
+def _check_use(
+    arguments: Sequence[str],
+    command_config: str | Sequence[str] | None,
+    format_name: str | None,
+    beside: Sequence[str] = (),
+) -> None:
+    """Raise typer.BadParameter for an option that is only for running clusters, or only for files.
+
+    beside: other arguments, of which one is enough for an option.
+    """
     live = list(filter(is_live, arguments))
-    if command_config and not live:
+    if command_config and not live and not any(map(is_live, beside)):
         raise typer.BadParameter("--command-config is for running clusters: none of the sources is kafka://HOST:PORT")
-    if format_name is not None and live:
+    if format_name is not None and live and all(map(is_live, beside)):
         raise typer.BadParameter(
             f"--format is for files: leave it out to read {live[0]}, or save it with snapshot first"
         )

@@ -27,6 +27,7 @@ from pipelines.cli.source_arguments import (
 )
 from pipelines.cli.text_format import format_count, print_message
 from pipelines.cli.verdict_rendering import format_findings
+from pipelines.ingest.sources import is_live
 from udfs.plurals import count_live_brokers, is_or_are
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def what_if(
     settings = common.read_settings(conf, options, ignored=ignored)
     state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
     loads = MetricsRequest.of_options(metrics, window, settings)
-    opened = open_source(source, command_config, loads, format_name)
-    measured = common.read_snapshot(opened, format_name, settings)
+    opened = open_source(source, command_config, loads, format_name, actual)
+    measured = common.read_snapshot(opened, None if is_live(source) else format_name, settings)
     snapshot = state.apply(measured, settings.topics.defaults)
     common.warn_of_unmatched_patterns(ignored, snapshot.topics)
     if actual is not None and fail is None:
@@ -107,9 +108,8 @@ def what_if(
             command = f"kafka-placement what-if {named} --fail {shlex.quote(fail)}"
             lines = format_failure(failure, "" if hypothesis else command)
             if actual is not None:
-                later = common.read_snapshot(
-                    open_source(actual, command_config, None, format_name), format_name, settings
-                )
+                opened = open_source(actual, command_config, None, format_name, source)
+                later = common.read_snapshot(opened, None if is_live(actual) else format_name, settings)
                 check = check_prediction(failure.partitions, failed, snapshot, later)
                 failure, lines = replace(failure, check=check), [*lines, *format_check(check)]
             common.write_answer(json_file, failure, lines)
