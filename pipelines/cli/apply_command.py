@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_path, parse_place, parse_server, whole_number
 from pipelines.cli.source_arguments import CommandConfigOption
@@ -22,6 +23,7 @@ from pipelines.execution.journal import JOURNAL
 from pipelines.quantities import format_bytes
 
 if TYPE_CHECKING:
+    from pipelines.config.settings import Settings
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication, PlanPreview
     from pipelines.execution.plan_verification import PlanState, Verification
@@ -95,6 +97,8 @@ def apply(
             parser=parse_place,
         ),
     ] = None,
+    conf: common.ConfOption = None,
+    changes: common.SetOption = None,
 ) -> None:
     """Carry out a plan on its running cluster; without one of --execute, --rollback, --cancel and --verify, preview it.
 
@@ -102,7 +106,6 @@ def apply(
     --warehouse writes it to gold.plan_executions, with Spark.
     """
     from pipelines.cli.plan_options import parse_throttle
-    from pipelines.config.settings import load_settings
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication
     from pipelines.live.kafka_changes import KafkaAdmin
@@ -111,16 +114,22 @@ def apply(
     mode = _select_mode({_Mode.EXECUTE: execute, _Mode.ROLLBACK: rollback, _Mode.CANCEL: cancel, _Mode.VERIFY: verify})
     rate = parse_throttle(throttle) if throttle is not None and throttle != _NO_THROTTLE else None
     properties = select_properties(None, [command_config] if command_config else [])
-    defaults = load_settings([]).topics.defaults
+    settings = common.read_settings(conf, changes, warehouse)
     with KafkaAdmin(server, properties) as connection:
         application = PlanApplication(plan, connection, print_line)
         if throttle is None:
             rate = application.plan.throttle_bytes_per_s
         config = Path(command_config) if command_config else None
-        options = ExecutionOptions(rate, max_under_replicated, float(max_pause), command_config=config)
+        options = ExecutionOptions(
+            rate,
+            max_under_replicated,
+            float(max_pause),
+            command_config=config,
+            max_disk_ratio=settings.capacity.max_disk_ratio,
+        )
         try:
             with _raise_signals():
-                code = _act(application, mode, options, defaults, plan)
+                code = _act(application, mode, options, settings.topics.defaults, plan)
         except _Interrupted as interruption:
             code = EXIT_SIGNAL + interruption.number
             with suppress(OSError):  # the terminal may be gone
@@ -128,7 +137,7 @@ def apply(
                 print_line(f"interrupted: {first}")
                 _print(iter(others))
     if warehouse is not None:
-        _write_history(application, warehouse)
+        _write_history(application, settings)
     raise typer.Exit(code)
 
 
@@ -154,9 +163,8 @@ def _raise_signals() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _write_history(application: PlanApplication, warehouse: str) -> None:
+def _write_history(application: PlanApplication, settings: Settings) -> None:
     """Write what the waves took to gold.plan_executions."""
-    from pipelines.cli.common_options import open_store, read_settings
     from pipelines.execution.execution_history import get_plan_id, get_snapshot, list_wave_executions
     from pipelines.execution.journal import Journal
     from pipelines.spark.arrow_frames import make_rows
@@ -164,7 +172,7 @@ def _write_history(application: PlanApplication, warehouse: str) -> None:
 
     plan = application.plan
     rows = list_wave_executions(Journal.open(application.folder), plan)
-    store = open_store(read_settings(None, None, warehouse), small=True, writing=True)
+    store = common.open_store(settings, small=True, writing=True)
     key, names = get_snapshot(plan), PLAN_EXECUTIONS.column_names
     others = store.read_rows(PLAN_EXECUTIONS.name, [key], names) if store.exists(PLAN_EXECUTIONS.name) else []
     all_rows = [tuple(row[name] for name in names) for row in others if row["plan_id"] != get_plan_id(plan)] + rows

@@ -12,10 +12,9 @@ from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.plan_reader import StoredPlan
+from udfs.failures.disk_limits import FULL_RATIO
 from udfs.failures.volumes import choose_emptiest, number_row_volumes
 from udfs.plurals import count_of, join_names
-
-_RESERVE = 0.05  # of a disk's bytes, which a plan leaves free
 
 
 class WaveWork(NamedTuple):
@@ -61,7 +60,13 @@ def check_answers(unanswered: Mapping[int, str], servers: str) -> None:
         raise SourceError(servers, describe_silence(unanswered), f"Nothing was changed. {SILENCE_REMEDY}")
 
 
-def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permissions: Sequence[str]) -> list[str]:
+def find_problems(
+    steps: PlanWaves,
+    view: ClusterView,
+    log_dirs: LogDirs,
+    permissions: Sequence[str],
+    max_disk_ratio: float = FULL_RATIO,
+) -> list[str]:
     """Return what forbids to carry out a plan, as sentences. permissions: those that the user lacks."""
     problems = []
     if permissions:
@@ -86,7 +91,7 @@ def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permis
         count = count_of(len(stuck), "partition")
         text = f"the plan leaves replicas of {count} in failed log dirs ({name_partitions(stuck)}), so that Kafka "
         problems.append(f"{text}would not end their reassignments. Make a plan with --goal repair first")
-    return problems + _find_full_disks(steps, view, log_dirs)
+    return problems + _find_full_disks(steps, view, log_dirs, max_disk_ratio)
 
 
 def find_lost_places(steps: PlanWaves, view: ClusterView, connection: KafkaConnection) -> str | None:
@@ -217,7 +222,7 @@ def _list_copies(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> dict
     return copies
 
 
-def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[str]:
+def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, max_disk_ratio: float) -> list[str]:
     """Return a sentence for each disk without room for what the rest of the plan copies to it."""
     problems = []
     for broker, copies in sorted(_list_copies(steps, view, log_dirs).items()):
@@ -229,7 +234,9 @@ def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> 
         ]
         for places, size in _sum_by_volume(online, copies):
             room = measure_disk(places)
-            if room.usable is not None and room.total is not None and size > room.usable - _RESERVE * room.total:
+            if room.usable is None or room.total is None:
+                continue
+            if room.total - room.usable + size > max_disk_ratio * room.total:
                 disks = "its disks" if len(places) == len(online) else f"log dir {places[0]['log_dir']}"
                 problems.append(
                     f"broker {broker} has {room.usable / 1e9:.1f} GB left on {disks}, too little for the "

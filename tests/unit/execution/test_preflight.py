@@ -77,6 +77,14 @@ def test_one_full_log_dir_among_several() -> None:
     assert find([log_dir("/a", 100 * GB, 24 * GB), log_dir("/b", 100 * GB, 30 * GB)]) == []
 
 
+def test_disks_may_be_used_up_to_a_share() -> None:
+    """capacity.max_disk_ratio, as for the plan itself."""
+    logs = {1: [LEADER], 2: [], 3: [log_dir("/a", 100 * GB, 50 * GB)]}
+    assert find_problems(copy_to_third(), view_of(3), logs, [], 0.7) == []
+    (problem,) = find_problems(copy_to_third(), view_of(3), logs, [], 0.69)
+    assert problem.startswith("broker 3 has 50.0 GB left on its disks, too little for the 20.0 GB")
+
+
 def test_failed_and_unknown_log_dirs_leave_the_others_checked() -> None:
     full, unknown = log_dir("/full", 100 * GB, 6 * GB), log_dir("/u", -1, -1, {7: 1, 8: 1, 9: 1})
     assert len(find([full, FAILED, unknown])) == 1
