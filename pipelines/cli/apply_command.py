@@ -16,11 +16,12 @@ from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_path, parse_place, parse_server, whole_number
 from pipelines.cli.source_arguments import CommandConfigOption
-from pipelines.cli.text_format import format_count, print_line
+from pipelines.cli.text_format import print_line
 from pipelines.errors import EXIT_INPUT, EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_SIGNAL, EXIT_THROTTLED
 from pipelines.execution.cluster_view import name_partitions
 from pipelines.execution.journal import JOURNAL
 from pipelines.quantities import format_bytes
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
@@ -177,7 +178,7 @@ def _write_history(application: PlanApplication, settings: Settings) -> None:
     others = store.read_rows(PLAN_EXECUTIONS.name, [key], names) if store.exists(PLAN_EXECUTIONS.name) else []
     all_rows = [tuple(row[name] for name in names) for row in others if row["plan_id"] != get_plan_id(plan)] + rows
     store.replace(PLAN_EXECUTIONS, make_rows(all_rows, PLAN_EXECUTIONS.schema), [key])
-    print_line(f"{PLAN_EXECUTIONS.name}: {format_count(len(rows), 'row')} of this plan")
+    print_line(f"{PLAN_EXECUTIONS.name}: {count_of(len(rows), 'row')} of this plan")
 
 
 def _select_mode(flags: dict[_Mode, bool]) -> _Mode:
@@ -253,8 +254,8 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
     for work in preview.work:
         if work.partitions:
             size = "" if work.copied_bytes is None else f", {format_bytes(work.copied_bytes)}"
-            copies = f", {format_count(work.copies, 'replica')} to copy{size}" if work.copies else ", no copies"
-            yield f"  wave {work.wave}: {format_count(work.partitions, 'partition')}{copies}"
+            copies = f", {count_of(work.copies, 'replica')} to copy{size}" if work.copies else ", no copies"
+            yield f"  wave {work.wave}: {count_of(work.partitions, 'partition')}{copies}"
     if not any(work.partitions for work in preview.work):
         yield "  no partition has to be reassigned"
     if preview.left:
@@ -284,7 +285,7 @@ def _render_verification(
     from pipelines.execution.set_throttles import name_throttled
     from pipelines.verdict.naming import name_with_noun
 
-    partitions = format_count(verification.planned - len(verification.gone), "partition")
+    partitions = count_of(verification.planned - len(verification.gone), "partition")
     if verification.planned and verification.planned == len(verification.gone):
         yield "no partition of the plan is left: its topics were deleted"
     elif verification.state is PlanState.APPLIED:
@@ -302,7 +303,7 @@ def _render_verification(
     }
     for what, keys in lists.items():
         if keys:
-            yield f"  {format_count(len(keys), 'partition')} {what}: {name_partitions(keys)}"
+            yield f"  {count_of(len(keys), 'partition')} {what}: {name_partitions(keys)}"
     if verification.restored:
         where = name_throttled(verification.restored)
         yield f"  throttles that were set before this plan are set again on {where}"

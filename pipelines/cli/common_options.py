@@ -20,7 +20,7 @@ from pipelines.cli.option_values import (
     parse_place,
     parse_server,
 )
-from pipelines.cli.text_format import format_count, print_line, print_message, print_warning
+from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.config.metrics_settings import print_window
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError, SourceError
@@ -28,7 +28,7 @@ from pipelines.ingest.sources import Source
 from pipelines.logging_setup import LogLevel, configure_logging
 from pipelines.metrics.metrics_origin import hide_secrets
 from udfs.json_answers import to_json
-from udfs.plurals import is_or_are
+from udfs.plurals import count_of, is_or_are
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -196,7 +196,7 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
     for problem in problems[:_MAX_PROBLEMS]:
         print_warning(f"nothing of this file is used: {problem}")
     if len(problems) > _MAX_PROBLEMS:
-        print_warning(f"nothing of {format_count(len(problems) - _MAX_PROBLEMS, 'more file')} is used")
+        print_warning(f"nothing of {count_of(len(problems) - _MAX_PROBLEMS, 'more file')} is used")
     return snapshot
 
 
@@ -255,7 +255,7 @@ def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot
     for folder in folders:
         plan = read_plan(folder)
         snapshot = apply_plan(snapshot, plan, folder)
-        changed = format_count(len(plan.changes), "partition")
+        changed = count_of(len(plan.changes), "partition")
         print_message(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
     return snapshot
 

@@ -18,9 +18,9 @@ from pipelines.cli.source_arguments import (
     WindowOption,
     open_source,
 )
-from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES, is_computed
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
@@ -133,11 +133,11 @@ def format_hotspots(
     if topics := answer.single_leader_topics:
         yield f"{describe_single_leaders(topics)}."
         yield f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan-topics"
-    yield f"cluster {answer.cluster}, {format_count(answer.topics, 'topic')}: {brokers}"
+    yield f"cluster {answer.cluster}, {count_of(answer.topics, 'topic')}: {brokers}"
     if now.leaders_max is None:
         yield "  now: no live broker leads a partition"
     else:
-        hottest = f"broker {now.hottest_broker} leads {now.leaders_max:,} of {format_count(now.leaders, 'partition')}"
+        hottest = f"broker {now.hottest_broker} leads {now.leaders_max:,} of {count_of(now.leaders, 'partition')}"
         yield f"  now: {hottest}, {now.max_over_mean_ratio:.3f} times the mean"
     tried = {name: hotspots for name, hotspots in answer.schemes.items() if hotspots.seeds}
     if tried:
@@ -150,7 +150,7 @@ def format_hotspots(
     yield from _explain_kraft(answer, threshold)
     for name, hotspots in answer.schemes.items():
         if count := hotspots.facts.unplaceable_topics:
-            yield f"  note: {name} cannot place {format_count(count, 'topic')} on these brokers; not counted"
+            yield f"  note: {name} cannot place {count_of(count, 'topic')} on these brokers; not counted"
 
 
 def _explain_kraft(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _explain_kraft(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
     ratio = kraft.leaders.percentile(50) / kraft.leaders.mean
     if ratio > threshold:
         racks = ", ".join(map(str, sizes[:-1]))
-        of_sizes = f"with racks of {racks} and {format_count(sizes[-1], 'broker')}"
+        of_sizes = f"with racks of {racks} and {count_of(sizes[-1], 'broker')}"
         leads = f"one in a small rack leads {ratio:.2f} x the mean"
         yield f"  note: kraft (KRaft's placement) gives racks about as many leaders: {of_sizes}, {leads}"
 
@@ -245,8 +245,8 @@ def _format_expected(hotspots: SchemeHotspots, answer: ClusterHotspots) -> Itera
     yield "  expected on the hottest broker (balls into bins):"
     if facts.single_partition_topics:
         most, ratio = facts.single_partition_leaders_max_expected, row["single_partition_max_over_mean_expected_ratio"]
-        topics = format_count(facts.single_partition_topics, "single-partition topic")
-        topics += f" on {format_count(facts.brokers, 'broker')}"
+        topics = count_of(facts.single_partition_topics, "single-partition topic")
+        topics += f" on {count_of(facts.brokers, 'broker')}"
         now = answer.observed.single_partition_leaders_max
         expected = f"{most:.1f}, {ratio:.3f} times their mean (p95: {facts.single_partition_leaders_max_p95})"
         yield f"    {topics}: {expected}{'' if now is None else f'; now {now}'}"

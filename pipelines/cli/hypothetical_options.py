@@ -10,9 +10,9 @@ import typer
 
 from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.option_values import decimal_number, whole_number
-from pipelines.cli.text_format import format_count, print_message
+from pipelines.cli.text_format import print_message
 from udfs.json_answers import json_object
-from udfs.plurals import join_names
+from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
@@ -109,7 +109,7 @@ class HypotheticalOptions(NamedTuple):
         after, copied = carry_out(add_new_brokers(snapshot, brokers), request, _build_options(settings))
         count = len(brokers)
         names = f"{'broker' if count == 1 else 'brokers'} {join_names(brokers)} {'was' if count == 1 else 'were'} added"
-        moves = f"filled as plan --goal expand does ({format_count(copied, 'replica')} copied)"
+        moves = f"filled as plan --goal expand does ({count_of(copied, 'replica')} copied)"
         print_message(f"as if {names}, and {moves}")
         return after, replace(
             hypothesis, added_brokers=tuple(brokers), copied_replicas=hypothesis.copied_replicas + copied
@@ -127,7 +127,7 @@ class HypotheticalOptions(NamedTuple):
             raise typer.BadParameter(f"--remove: {problem}. Its brokers: {join_names(sorted(known), 50)}")
         request = build_request(settings, "drain", brokers=tuple(ids))
         after, copied = carry_out(snapshot, request, _build_options(settings))
-        moves = f"emptied as plan --goal drain does ({format_count(copied, 'replica')} copied)"
+        moves = f"emptied as plan --goal drain does ({count_of(copied, 'replica')} copied)"
         print_message(f"as if {name_with_noun(ids)} {'was' if len(ids) == 1 else 'were'} {moves}, and removed")
         changes: dict[str, Any] = {
             "removed_brokers": tuple(ids),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipelines.cli.text_format import format_count
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.cli.what_if_answers import PartitionChange
@@ -103,7 +103,7 @@ def _explain(
 
 def format_check(check: PredictionCheck) -> Iterator[str]:
     """Yield the lines that a person reads."""
-    leaders = format_count(check.partitions, "leader")
+    leaders = count_of(check.partitions, "leader")
     yield f"Compared with the later source: {check.as_predicted} of {leaders} as predicted"
     for one in check.differences[:_MAX_LINES]:
         predicted, actual = ("offline" if id_ is None else f"broker {id_}" for id_ in (one.predicted, one.actual))
@@ -111,6 +111,6 @@ def format_check(check: PredictionCheck) -> Iterator[str]:
     if len(check.differences) > _MAX_LINES:
         yield f"  and {len(check.differences) - _MAX_LINES} more (--json FILE lists all)"
     if check.only_before:
-        yield f"  {format_count(check.only_before, 'partition')} of the first source are not in the later one"
+        yield f"  {count_of(check.only_before, 'partition')} of the first source are not in the later one"
     if check.only_after:
-        yield f"  {format_count(check.only_after, 'partition')} of the later source are not in the first one"
+        yield f"  {count_of(check.only_after, 'partition')} of the later source are not in the first one"

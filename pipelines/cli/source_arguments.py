@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from pipelines.cli.option_values import parse_place
-from pipelines.cli.text_format import format_count, print_error, print_message, print_warning
+from pipelines.cli.text_format import print_error, print_message, print_warning
 from pipelines.config.metrics_settings import MetricsSettings, parse_duration, print_window
 from pipelines.config.settings import Settings
 from pipelines.errors import KafkaPlacementError, SourceError
 from pipelines.ingest.sources import Source, check_names, find_source, is_live
 from pipelines.metrics.metrics_origin import check_places, find_unused, hide_secrets, select_origin
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.metrics.broker_matching import KnownBroker
@@ -131,7 +132,7 @@ class MetricsRequest(NamedTuple):
         lines = read_loads(origin, self.settings, source.cluster_id, known, self.end)
         file = (folder or _create_folder()) / FILE_NAME
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        print_message(f"read {lines[0].removeprefix('loads from ')}: {format_count(len(lines) - 1, 'line')} of loads")
+        print_message(f"read {lines[0].removeprefix('loads from ')}: {count_of(len(lines) - 1, 'line')} of loads")
         older = [one for one in source.files if one.name == FILE_NAME]
         if older:
             print_message(f"{older[0]} is not used: --metrics replaces it")
@@ -220,7 +221,7 @@ def save_live_cluster(
         "topic": len(topics),
         "partition": sum(len(topic.partitions) for topic in topics),
     }
-    listed = ", ".join(format_count(count, noun) for noun, count in counts.items())
+    listed = ", ".join(count_of(count, noun) for noun, count in counts.items())
     print_message(f"read {argument}: {listed}" + ("" if reading.elrs is not None else "; the cluster has no ELRs"))
     words = [word for text in texts for word in ("--command-config", text)]
     source = replace(source, options=shlex.join(words))

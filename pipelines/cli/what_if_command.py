@@ -25,10 +25,10 @@ from pipelines.cli.source_arguments import (
     WindowOption,
     open_source,
 )
-from pipelines.cli.text_format import format_count, print_message
+from pipelines.cli.text_format import print_message
 from pipelines.cli.verdict_rendering import format_findings
 from pipelines.ingest.sources import is_live
-from udfs.plurals import count_live_brokers, is_or_are
+from udfs.plurals import count_live_brokers, count_of, is_or_are
 
 if TYPE_CHECKING:
     from pipelines.cli.source_gaps import SourceGaps
@@ -149,7 +149,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
 
     verdict, brokers = answer.verdict, answer.brokers
     live = count_live_brokers(len(brokers), len(answer.left_out.unknown_brokers))
-    partitions = format_count(answer.partitions, "partition")
+    partitions = count_of(answer.partitions, "partition")
     lines = [f"cluster {answer.cluster}, {live}, {partitions}", f"  {verdict.headline}"]
     lines += format_findings(verdict)
     lines += _format_warnings(answer.left_out.conflicting_listings)
@@ -187,13 +187,13 @@ def _list_details(row: BrokerFailure | RackFailure) -> Iterator[str]:
     from pipelines.cli.what_if_answers import RackFailure
 
     if isinstance(row, RackFailure):
-        yield format_count(row.brokers, "broker")
+        yield count_of(row.brokers, "broker")
     blocked = row.newly_under_min_isr_partitions
     if blocked and row.newly_offline_partitions + row.unclean_elections:  # else the answer says it
-        yield f"{format_count(blocked, 'partition')} would block acks=all producers"
+        yield f"{count_of(blocked, 'partition')} would block acks=all producers"
     if row.leaders_lost:
-        takeover = f", {format_count(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
-        yield f"leads {format_count(row.leaders_lost, 'partition')}{takeover}"
+        takeover = f", {count_of(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
+        yield f"leads {count_of(row.leaders_lost, 'partition')}{takeover}"
     if row.leaders_lost and row.worst_survivor_ratio is not None and row.worst_survivor_ratio >= _UNEVEN_RATIO:
         yield f"worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
 
@@ -212,7 +212,7 @@ def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
     lines = [_answer_failure(answer), *_format_causes(answer, command)]
     brokers = ", ".join(map(str, answer.failed))
     subject = f"broker {brokers} fails" if len(answer.failed) == 1 else f"brokers {brokers} fail"
-    lines.append(f"cluster {answer.cluster}, {format_count(summary.partitions, 'partition')}: {subject}")
+    lines.append(f"cluster {answer.cluster}, {count_of(summary.partitions, 'partition')}: {subject}")
     lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
     if unknown := summary.gaps.unknown_brokers:
         lines.append(f"  warning: {describe_unknown_brokers(unknown).text}")
@@ -221,7 +221,7 @@ def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
     lines += _format_gaps(summary.gaps)
     for broker, count in sorted(summary.takeovers.items(), key=lambda item: -item[1]):
         leaders = summary.leaders_after[broker]
-        lines.append(f"  broker {broker} takes over {format_count(count, 'partition')} and then leads {leaders}")
+        lines.append(f"  broker {broker} takes over {count_of(count, 'partition')} and then leads {leaders}")
     if summary.worst_survivor_ratio is not None and summary.worst_survivor_ratio >= _UNEVEN_RATIO:
         worst = f"broker {summary.worst_survivor} with {summary.worst_survivor_ratio:.2f} x the mean"
         lines.append(f"  worst survivor: {worst}")
@@ -258,7 +258,7 @@ def _format_causes(answer: FailureAnswer, command: str) -> Iterator[str]:
 
     effects, summary = answer.summary.effects, answer.summary
     if (blocked := effects.blocked).partitions and (effects.offline.partitions or summary.unclean_elections):
-        count = format_count(blocked.partitions, "more partition")
+        count = count_of(blocked.partitions, "more partition")
         yield f"  {count} would block acks=all producers{name_affected_topics(blocked)}"
     for cause in summary.causes:
         yield f"  - {cause.text}"
