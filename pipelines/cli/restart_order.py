@@ -53,8 +53,8 @@ def format_start_order(outage: Outage) -> Iterator[str]:
     if not outage.offline or not outage.down_brokers:
         return
     if starts:
-        names = name_brokers([_describe_start(start, is_first=not i) for i, start in enumerate(starts)])
-        yield f"Start the brokers that are down in this order: {names}"
+        order = name_brokers([_describe_start(start, is_first=not i) for i, start in enumerate(starts)])
+        yield f"Start the brokers that are down in this order: {order}"
         if others := sorted(set(outage.down_brokers) - {start.broker for start in starts}):
             verb = "brings" if len(others) == 1 else "bring"
             yield f"  {name_with_noun(others)} {verb} no other offline partition online"
