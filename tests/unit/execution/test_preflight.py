@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.plan_waves import PartitionSteps, PlanWaves
-from pipelines.execution.preflight import DiskRoom, find_problems, find_unchecked_disks, measure_disk
+from pipelines.execution.preflight import find_problems, find_unchecked_disks
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
 
 GB = 10**9
@@ -26,21 +24,6 @@ def log_dir(path: str, total: int, usable: int, partitions: Mapping[int, int] | 
 
 
 FAILED = {"log_dir": "/f", "error": "KafkaStorage", "total_bytes": -1, "usable_bytes": -1, "topics": []}
-
-
-@pytest.mark.parametrize(
-    ("dirs", "room"),
-    [
-        ([log_dir("/a", 100, 60), log_dir("/b", 100, 60)], (60, 100)),  # one volume
-        ([log_dir("/a", 100, 60), log_dir("/b", 100, 50)], (110, 200)),
-        ([log_dir("/a", 100, 60), FAILED], (60, 100)),
-        ([log_dir("/a", 100, 60), log_dir("/b", -1, -1)], (60, 100)),
-        ([FAILED], (None, None)),
-        ([], (None, None)),
-    ],
-)
-def test_room_on_volumes(dirs: list[dict[str, Any]], room: tuple[int | None, int | None]) -> None:
-    assert measure_disk(dirs) == DiskRoom(*room)
 
 
 def view_of(brokers: int, offline: tuple[int, ...] = ()) -> ClusterView:
