@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
-    from pipelines.cli.what_if_answers import PartitionChange
     from pipelines.ingest.snapshot_reader import Snapshot
 
 _MAX_LINES = 20
@@ -45,12 +44,14 @@ class _LedPartition(NamedTuple):
 
 
 def check_prediction(
-    changes: Sequence[PartitionChange], failed: Sequence[int], before: Snapshot, after: Snapshot
+    predicted: Mapping[tuple[str, int], int | None], failed: Sequence[int], before: Snapshot, after: Snapshot
 ) -> PredictionCheck:
-    """Compare predicted leaders with those of a later snapshot. changes: of all partitions of `before`."""
+    """Compare predicted leaders with those of a later snapshot.
+
+    predicted: of all partitions of `before`, by topic and partition; None = offline.
+    """
     first, then = _list_partitions(before), _list_partitions(after)
     live = {row["broker_id"] for row in after.brokers.to_pylist() if row["live"] is not False}
-    predicted = {(change.topic, change.partition): change.leader_after for change in changes}
     both = predicted.keys() & then.keys()
     differences = [
         LeaderDifference(

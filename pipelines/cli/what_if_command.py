@@ -110,7 +110,8 @@ def what_if(
             if actual is not None:
                 opened = open_source(actual, command_config, None, format_name, source)
                 later = common.read_snapshot(opened, None if is_live(actual) else format_name, settings)
-                check = check_prediction(failure.partitions, failed, snapshot, later)
+                predicted = {(one.topic, one.partition): one.leader_after for one in failure.partitions}
+                check = check_prediction(predicted, failed, snapshot, later)
                 failure, lines = replace(failure, check=check), [*lines, *format_check(check)]
             common.write_answer(json_file, failure, lines)
 
