@@ -6,8 +6,9 @@ import numpy as np
 
 from pipelines.cli.text_format import format_bytes, format_duration
 from pipelines.plan_files.plan_creation import CreatedPlan
-from udfs.planning.broker_log_dirs import ANY, find_dir_moves
+from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.certificates import BrokerLogDirBalance, LogDirCertificate
+from udfs.planning.model_log_dirs import find_dir_moves
 from udfs.planning.plan_metrics import PlanSummary
 from udfs.plurals import count_of
 
