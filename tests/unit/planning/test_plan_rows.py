@@ -11,7 +11,7 @@ from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
-from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_metrics import MetricOptions, summarize_plan
 from udfs.planning.plan_rows import build_plan_row
 from udfs.planning.waves import WaveLimits

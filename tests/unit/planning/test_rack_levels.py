@@ -10,7 +10,7 @@ import pytest
 from tests.unit.planning.rated_models import make_rated_model
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
 
 # Two zones with three racks of two brokers each.
