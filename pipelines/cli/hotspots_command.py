@@ -9,15 +9,10 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
+from pipelines.cli.cluster_options import ClusterOptions
+from pipelines.cli.option_groups import take_groups
 from pipelines.cli.option_values import decimal_number, whole_number
-from pipelines.cli.source_arguments import (
-    CommandConfigOption,
-    MetricsOption,
-    MetricsRequest,
-    SourceArgument,
-    WindowOption,
-    open_source,
-)
+from pipelines.cli.source_arguments import SourceArgument
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES, is_computed
 from udfs.plurals import count_of
@@ -30,8 +25,10 @@ if TYPE_CHECKING:
 
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("hotspots"))
+@take_groups
 def hotspots(
     source: SourceArgument,
+    *,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -50,36 +47,25 @@ def hotspots(
             parser=decimal_number(0, 1e6, "1.25"),
         ),
     ] = 1.25,
-    returned: common.ReturnOption = None,
-    after: common.AfterOption = None,
+    cluster: ClusterOptions,
     json_file: common.JsonOption = None,
-    format_name: common.FormatOption = None,
-    command_config: CommandConfigOption = None,
-    metrics: MetricsOption = None,
-    window: WindowOption = None,
-    conf: common.ConfOption = None,
-    options: common.SetOption = None,
-    ignored: common.IgnoreTopicsOption = None,
 ) -> None:
     """Show how many leaders the hottest broker has, and how many it would have by chance."""
     from pipelines.verdict.snapshot_findings import find_findings
     from udfs.hotspots.hotspot_distribution import TrialOptions
 
-    settings = common.read_settings(conf, options, ignored=ignored)
+    settings = cluster.read_settings()
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
-    loads = MetricsRequest.of_options(metrics, window, settings)
-    opened = open_source(source, command_config, loads, format_name)
-    snapshot = state.apply(common.read_snapshot(opened, format_name, settings), settings.topics.defaults)
+    snapshot = cluster.apply(cluster.read(source, settings), settings.topics.defaults)
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)
     findings = find_findings(snapshot, settings.topics.defaults)
     election = {name: getattr(findings, name) for name in ("electable_partitions", "elected_ratio")}
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
-    lines = format_hotspots(answer, findings, threshold, state.quote_with(source))
+    lines = format_hotspots(answer, findings, threshold, cluster.quote_with(source))
     common.write_answer(json_file, vars(answer) | {"schemes": by_scheme} | election, lines)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,32 +22,6 @@ if TYPE_CHECKING:
     from pipelines.verdict.judgement import Verdict
 
 _MAX_BROKERS, _MAX_FACTOR = 1000, 1000
-AddOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Answer as if so many new brokers were added, and filled as plan --goal expand does.",
-        metavar="N",
-        parser=whole_number(1, _MAX_BROKERS),
-        show_default="none",
-    ),
-]
-RemoveOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Ids or racks of brokers: answer as if plan --goal drain had emptied them, and they were gone.",
-        metavar="IDS",
-        show_default="none",
-    ),
-]
-GrowOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Answer as if all sizes and rates were so many times as large, as in 1.3.",
-        metavar="FACTOR",
-        parser=decimal_number(0.001, _MAX_FACTOR, "1.3"),
-        show_default="1",
-    ),
-]
 
 
 @json_object
@@ -60,22 +34,46 @@ class Hypothesis:
     copied_replicas: int = 0  # by the plans that fill and empty brokers
 
 
-class HypotheticalOptions(NamedTuple):
+@dataclass(frozen=True)
+class HypotheticalOptions:
     """The options as they were written."""
 
-    add: int | None = None
-    remove: str | None = None
-    grow: float | None = None
+    add: Annotated[
+        int | None,
+        typer.Option(
+            help="Answer as if so many new brokers were added, and filled as plan --goal expand does.",
+            metavar="N",
+            parser=whole_number(1, _MAX_BROKERS),
+            show_default="none",
+        ),
+    ] = None
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            help="Ids or racks of brokers: answer as if plan --goal drain had emptied them, and they were gone.",
+            metavar="IDS",
+            show_default="none",
+        ),
+    ] = None
+    grow: Annotated[
+        float | None,
+        typer.Option(
+            help="Answer as if all sizes and rates were so many times as large, as in 1.3.",
+            metavar="FACTOR",
+            parser=decimal_number(0.001, _MAX_FACTOR, "1.3"),
+            show_default="1",
+        ),
+    ] = None
 
     @property
     def is_given(self) -> bool:
         """Whether an answer is about another cluster than that of the sources."""
-        return any(value is not None for value in self)
+        return any(value is not None for value in vars(self).values())
 
     @property
     def text(self) -> str:
         """The options as a command repeats them, with a space in front; empty without any."""
-        values = {f"--{name}": value for name, value in self._asdict().items() if value is not None}
+        values = {f"--{name}": value for name, value in vars(self).items() if value is not None}
         return "".join(f" {option} {shlex.quote(f'{value}')}" for option, value in values.items())
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, Hypothesis | None]:
