@@ -106,7 +106,7 @@ def apply(
     Repeat --execute or --rollback to continue one that was interrupted. PLAN/execution.jsonl is its journal;
     --warehouse writes it to gold.plan_executions, with Spark.
     """
-    from pipelines.cli.plan_requests import parse_throttle
+    from pipelines.cli.plan_option_values import parse_throttle
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication
     from pipelines.live.kafka_changes import KafkaAdmin

@@ -29,11 +29,11 @@ def take_groups(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**values: Any) -> None:
-        made = {
+        filled = {
             name: group(**{field.name: values.pop(field.name) for field in fields(group)})
             for name, group in groups.items()
         }
-        command(**values, **made)
+        command(**values, **filled)
 
     del run.__wrapped__  # else its parameters would count
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

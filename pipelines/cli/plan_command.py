@@ -48,9 +48,9 @@ def plan(
 ) -> None:
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
     from pipelines.cli.plan_command_line import PlanCommandLine
+    from pipelines.cli.plan_option_values import parse_limits, parse_new_brokers, parse_request
     from pipelines.cli.plan_remedies import list_remedies
     from pipelines.cli.plan_rendering import render_plan, render_progress
-    from pipelines.cli.plan_requests import parse_limits, parse_new_brokers, parse_request
     from pipelines.cli.plan_warnings import list_warnings
     from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
