@@ -68,7 +68,7 @@ def test_replicas_share_no_rack_within_a_zone(goal: str) -> None:
 
 @pytest.mark.slow
 def test_soft_racks_copy_nothing_more() -> None:
-    model = _make_model(_draw(2))
+    model = _make_model(_draw(2, 12))
     plain = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator=""))
     soft = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator="/", soft_racks=True))
     hard = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator="/"))
