@@ -7,10 +7,12 @@ alone. It becomes at least one fact: what it says about a cluster, or that it is
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats.checked_values import BadValueError
+from pipelines.ingest.formats.checked_values import BadValueError, unparsable
 from pipelines.ingest.mentions import find_mention
 from pipelines.ingest.table_rows import is_table_line
 from pipelines.ingest.text import split_lines
@@ -51,6 +53,7 @@ class FactKind(StrEnum):
 
 Fact = tuple[FactKind, dict[str, Any]]  # kind, and columns of FACTS; the other columns are null
 
+_NO_COLUMNS: Mapping[str, pa.Array] = MappingProxyType({})
 _BATCH_RECORDS = 131_072  # bounds memory, and keeps a column's text under Arrow's 2 GB
 _INTS = pa.list_(pa.int32())
 
@@ -127,11 +130,28 @@ def ignore(reason: str, warning: str | None = None, is_selection: bool | None = 
     warning: what an answer may lack because of it, as in `the command failed: the listing may be cut`; is_selection:
     of a command, whether it shows only some of the cluster's partitions.
     """
-    values: dict[str, Any] = {"reasons": [reason]}
-    if warning is not None:
-        values["warning"] = warning
-    if is_selection is not None:
-        values["is_selection"] = is_selection
+    values = {"reasons": [reason], "warning": warning, "is_selection": is_selection}
+    return [(FactKind.IGNORED, {name: value for name, value in values.items() if value is not None})]
+
+
+# How the context of a record begins that was judged with the lines around it: what becomes of it, as JSON.
+_DECIDED = ('{"reasons": ', '{"problem": ')
+
+
+def decide_ignored(reason: str, **values: Any) -> str:
+    """Return the context of a record that is ignored for this reason, with these columns of FACTS beside."""
+    return json.dumps({"reasons": [reason]} | {name: value for name, value in values.items() if value is not None})
+
+
+def decide_rejected(problem: str) -> str:
+    """Return the context of a record that cannot be used because of this problem."""
+    return json.dumps({"problem": problem})
+
+
+def _parse_decided(context: str) -> list[Fact]:
+    values = json.loads(context)
+    if "problem" in values:
+        raise unparsable(values["problem"])
     return [(FactKind.IGNORED, values)]
 
 
@@ -151,8 +171,50 @@ def concat_in_order(parts: Sequence[pa.Table]) -> pa.Table:
     return table.take(pc.sort_indices(table["record_number"])).combine_chunks()
 
 
+PlainFacts = tuple[pa.Table, npt.NDArray[np.bool_]]  # facts of some of n records; bool (n), which these are
+ParsePlain = Callable[[pa.Table], PlainFacts]  # of records (schema RECORDS) those that it can parse, all at once
+
+
+def parse_plain(
+    records: pa.Table, pattern: str, kind: FactKind, is_usable: pa.Array, columns: Mapping[str, pa.Array] = _NO_COLUMNS
+) -> PlainFacts:
+    """Parse the records (schema RECORDS) of n that match a pattern, all at once.
+
+    Each group of the pattern is named as the column of FACTS that it becomes: empty text becomes null, or an empty
+    list. is_usable: bool (n), false for records whose other columns need the tolerant parser; columns: further columns
+    of the facts (n).
+    """
+    groups = pc.extract_regex(to_array(records["raw"]), pattern)
+    matched = pc.and_(pc.is_valid(groups), pc.fill_null(is_usable, False))
+    groups = pc.filter(groups, matched)
+    others = {**{name: to_array(records[name]) for name in ("record_number", "line_number")}, **columns}
+    arrays = {name: array.filter(matched) for name, array in others.items()}
+    names = [field.name for field in groups.type]
+    arrays |= {name: _cast_text(groups.field(name), FACTS.field(name).type) for name in names}
+    facts = build_facts(arrays | {"kind": pa.repeat(kind.value, len(groups))}, len(groups))
+    return facts, matched.to_numpy(zero_copy_only=False)
+
+
+def _cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Return text as a column of this type: 3; true; 1,2 as a list; a=1,b=2 as a map."""
+    if pa.types.is_boolean(data_type):
+        return pc.equal(text, "true")
+    text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    if not (pa.types.is_list(data_type) or pa.types.is_map(data_type)):
+        return pc.cast(text, data_type)
+    pieces = pc.split_pattern(text, ",")
+    lengths = pc.fill_null(pc.list_value_length(pieces), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cast(pc.cumulative_sum(lengths), pa.int32())])
+    if pa.types.is_list(data_type):
+        values = pc.utf8_ltrim_whitespace(pieces.flatten())
+        return pa.ListArray.from_arrays(offsets, pc.cast(values, data_type.value_type))
+    pairs = pc.split_pattern(pieces.flatten(), "=", max_splits=1)
+    return pa.MapArray.from_arrays(offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1)).cast(data_type)
+
+
 Row = tuple[int, str | None, str]  # line number, context, raw text
 ParseRecord = Callable[[str | None, str], Iterable[Fact]]  # (context, raw text) -> facts; may raise BadValueError
+ExplainIgnored = Callable[[str], str | None]  # text of a record that says nothing -> why it is rejected all the same
 
 
 class ArrowSequence(Sequence[Any]):
@@ -276,13 +338,20 @@ def read_lines(text: str, _path: str = "") -> Records:
     return Records(range(len(lines)), range(1, len(lines) + 1), [None] * len(lines), lines)
 
 
-def parse_each(records: Records, parse_record: ParseRecord) -> pa.Table:
+def parse_each(
+    records: Records, parse_record: ParseRecord, explain_ignored: ExplainIgnored = lambda _raw: None
+) -> pa.Table:
     """Return the facts of all records, each parsed alone; a BadValueError rejects the record."""
     columns: dict[str, list[Any]] = {}  # a column that no fact mentions costs nothing until the end
     rows = 0
     for number, line, context, raw in records:
         try:
-            facts = list(parse_record(context, raw))
+            if context is not None and context.startswith(_DECIDED):
+                facts = _parse_decided(context)
+            else:
+                facts = list(parse_record(context, raw))
+            if any(kind is FactKind.IGNORED for kind, _ in facts) and (problem := explain_ignored(raw)) is not None:
+                raise BadValueError(problem)
         except BadValueError as error:
             facts = [(FactKind.REJECTED, {"reasons": [str(error)]})]
         if len(facts) == 1 and facts[0][0] is FactKind.IGNORED and facts[0][1].get("warning") is None:
@@ -336,12 +405,31 @@ class Format:
     title: str  # for people
     signature: Signature
     parse_record: ParseRecord
-    read_records: Callable[[str, str], Records] = read_lines  # (text of a file, its path) -> records
-    parse_batch: Callable[[Records], pa.Table] | None = None  # parses records faster than one by one
+    read: Callable[[str, str], Records | Iterable[Row]] = read_lines  # (text of a file, its path) -> records
+    plain: Sequence[ParsePlain] = ()  # parsers of records as tools print them; parse_record has the others
 
-    def parse_facts(self, records: Records) -> pa.Table:
+    def read_records(self, text: str, path: str) -> Records:
+        """Return the records of a file's text."""
+        read = self.read(text, path)
+        return read if isinstance(read, Records) else Records.from_rows(read)
+
+    def parse_facts(self, records: Records, explain_ignored: ExplainIgnored = lambda _raw: None) -> pa.Table:
         """Return the facts of the records (schema FACTS), in order."""
-        if self.parse_batch is None:
-            return parse_each(records, self.parse_record)
+        if not self.plain:
+            return parse_each(records, self.parse_record, explain_ignored)
         begins = range(0, max(len(records), 1), _BATCH_RECORDS)
-        return pa.concat_tables([self.parse_batch(records.slice(i, i + _BATCH_RECORDS)) for i in begins])
+        batches = (records.slice(i, i + _BATCH_RECORDS) for i in begins)
+        return pa.concat_tables([self._parse_batch(batch, explain_ignored) for batch in batches])
+
+    def _parse_batch(self, records: Records, explain_ignored: ExplainIgnored) -> pa.Table:
+        table, rest = records.to_table(), np.arange(len(records))
+        parts = []
+        for parse_plain_records in self.plain:
+            facts, matched = parse_plain_records(table)
+            parts.append(facts)
+            rest = rest[~matched]
+            if not len(rest):
+                return concat_in_order(parts)
+            table = table.filter(pa.array(~matched))
+        others = records if len(rest) == len(records) else records.take(rest)
+        return concat_in_order([*parts, parse_each(others, self.parse_record, explain_ignored)])
