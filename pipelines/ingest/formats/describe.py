@@ -13,7 +13,8 @@ from pipelines.ingest.formats.describe_labels import looks_like_data
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.formats.describe_records import PLAIN_RECORDS, looks_wrapped, read_records
 from pipelines.ingest.formats.kafka_versions import OLD_TOPIC_LINE
-from pipelines.ingest.source_format import FactKind, Format, PlainFacts, Signature, build_facts, parse_plain
+from pipelines.ingest.plain_records import parse_plain
+from pipelines.ingest.source_format import FactKind, Format, PlainFacts, Signature, build_facts
 from udfs.arrow.columns import to_array
 from udfs.text.kernels import partition_lines as scanner
 

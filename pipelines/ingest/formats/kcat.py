@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, unparsable
 from pipelines.ingest.formats.partition_filters import warn_of_topics
+from pipelines.ingest.plain_records import parse_plain
 from pipelines.ingest.source_format import (
     Fact,
     FactKind,
@@ -18,7 +19,6 @@ from pipelines.ingest.source_format import (
     Signature,
     decide_ignored,
     ignore,
-    parse_plain,
 )
 from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
 from udfs.arrow.columns import to_array

@@ -21,17 +21,8 @@ from pipelines.ingest.formats.json_documents import (
     to_row,
     walk_documents,
 )
-from pipelines.ingest.source_format import (
-    Fact,
-    FactKind,
-    Format,
-    PlainFacts,
-    Row,
-    Signature,
-    decide_rejected,
-    ignore,
-    parse_plain,
-)
+from pipelines.ingest.plain_records import parse_plain
+from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Row, Signature, decide_rejected, ignore
 from udfs.arrow.columns import to_array
 
 # Both arrays: a broker without log dirs is an answer too, and replicas are elements of their own.

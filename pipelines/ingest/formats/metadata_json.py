@@ -48,7 +48,7 @@ _CAPITAL_KEY = re.compile(r'"([A-Z][A-Za-z]++)"(?=\s*+:)')
 
 _PARTITION, _TOPIC, _REPLICA = "partition ", "topic ", "replicas"  # contexts, with what is around the record
 _BROKER, _LIVE_BROKER, _OTHER = "broker", "live broker", "entry"
-_BROKER_STATE = "broker state "  # of Cruise Control, with the number of partitions that have a leader and are shown
+_BROKER_STATE = "broker state "  # of Cruise Control, with the number of partitions that have a leader and are selected
 _WITH_LIVE_BROKERS = ("originating_broker", "originatingBrokerId", "controllerid", "controller_id")
 _OF_REST = ("KafkaPartitionList", "KafkaReplicaList")
 _SELECTION = "selection "  # of a document of one topic, with its name
@@ -99,8 +99,8 @@ def _read_rows(text: str, _path: str) -> list[Row]:
     rows = list(_read_documents(_to_json(text) if is_python else _lower_keys(text)))
     contexts = ((i, context) for i, (_, context, _) in enumerate(rows) if (context or "").startswith(_SELECTION))
     topics = {i: (context or "").removeprefix(_SELECTION) for i, context in contexts}
-    shown = {i: (topic, f"a document of topic {topic}") for i, topic in topics.items()}
-    for i, warning in warn_of_topics(shown, "the documents").items():
+    selected = {i: (topic, f"a document of topic {topic}") for i, topic in topics.items()}
+    for i, warning in warn_of_topics(selected, "the documents").items():
         rows[i] = rows[i][0], decide_ignored("document of one topic", warning=warning, is_selection=True), ""
     return rows
 

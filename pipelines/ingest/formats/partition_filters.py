@@ -87,13 +87,13 @@ def describe_topics(topics: Mapping[str, str], subject: str = "the commands") ->
     return f"{topics[names[0]]} {what}: {NO_OTHERS}"
 
 
-def warn_of_topics(shown: Mapping[int, tuple[str, str]], subject: str) -> dict[int, str | None]:
+def warn_of_topics(selected: Mapping[int, tuple[str, str]], subject: str) -> dict[int, str | None]:
     """Return the warning of each record that shows one topic, by its place: the first has that of all, the others none.
 
-    shown: the topic, and what selects it.
+    selected: the topic, and what selects it.
     """
-    warnings: dict[int, str | None] = dict.fromkeys(shown)
-    return warnings | ({min(shown): describe_topics(dict(shown.values()), subject)} if shown else {})
+    warnings: dict[int, str | None] = dict.fromkeys(selected)
+    return warnings | ({min(selected): describe_topics(dict(selected.values()), subject)} if selected else {})
 
 
 def find_selection(command: Command) -> Selection | None:

@@ -8,7 +8,8 @@ import pyarrow as pa
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.formats.kafka_versions import date_cluster
-from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Signature, ignore, parse_plain
+from pipelines.ingest.plain_records import parse_plain
+from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Signature, ignore
 from pipelines.ingest.text import ELLIPSIS, classify_noise
 
 WITHOUT_PLACEMENT = "znode without placement"
