@@ -36,14 +36,19 @@ def _cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Return text as a column of this type: 3; true; 1,2 as a list; a=1,b=2 as a map."""
     if pa.types.is_boolean(data_type):
         return pc.equal(text, "true")
-    text = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+    is_empty = pc.equal(text, "")
+    if pc.any(is_empty).as_py():  # rare, and else not worth a copy
+        text = pc.if_else(is_empty, pa.scalar(None, pa.string()), text)
     if not (pa.types.is_list(data_type) or pa.types.is_map(data_type)):
         return pc.cast(text, data_type)
+    if pa.types.is_list(data_type) and pc.any(pc.match_substring(text, " ")).as_py():
+        text = pc.replace_substring(text, " ", "")
     pieces = pc.split_pattern(text, ",")
+    if pa.types.is_list(data_type) and not pieces.null_count:
+        return pc.cast(pieces, data_type)
     lengths = pc.fill_null(pc.list_value_length(pieces), 0)
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cast(pc.cumulative_sum(lengths), pa.int32())])
     if pa.types.is_list(data_type):
-        values = pc.utf8_ltrim_whitespace(pieces.flatten())
-        return pa.ListArray.from_arrays(offsets, pc.cast(values, data_type.value_type))
+        return pa.ListArray.from_arrays(offsets, pc.cast(pieces.flatten(), data_type.value_type))
     pairs = pc.split_pattern(pieces.flatten(), "=", max_splits=1)
     return pa.MapArray.from_arrays(offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1)).cast(data_type)

@@ -391,6 +391,6 @@ class Format:
             rest = rest[~matched]
             if not len(rest):
                 return concat_in_order(parts)
-            table = table.filter(pa.array(~matched))
+            table = table.take(pa.array(np.flatnonzero(~matched)))
         others = records if len(rest) == len(records) else records.take(rest)
         return concat_in_order([*parts, parse_each(others, self.parse_record, explain_ignored)])

@@ -242,7 +242,8 @@ def _parse_broker(match: re.Match[str], is_whole_list: bool) -> list[Fact]:
 
 
 def _parse_plain_partitions(records: pa.Table) -> PlainFacts:
-    topics = pc.struct_field(pc.extract_regex(to_array(records["context"]), _PLAIN_TOPIC), "topic")
+    contexts = to_array(records["context"]).dictionary_encode()  # one for all partitions of a topic
+    topics = pc.struct_field(pc.extract_regex(contexts.dictionary, _PLAIN_TOPIC), "topic").take(contexts.indices)
     return parse_plain(records, _PLAIN_PARTITION, FactKind.PARTITION, pc.is_valid(topics), {"topic": topics})
 
 
