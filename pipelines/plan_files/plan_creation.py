@@ -95,6 +95,29 @@ def create_plan(
 ) -> CreatedPlan:
     """Create a plan, and write it to the folder `out`. Raise Infeasible, or SourceError for a wrong request."""
     plan_writer.check_plan_folder(out.resolve())
+    summary, seconds = solve_plan(snapshot, request, limits, options, defaults)
+    measured = perf_counter()
+    bottleneck = find_bottleneck(summary, request)
+    faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
+    explained = perf_counter()
+    facts = _collect_facts(request, summary, snapshot, bottleneck, faster)
+    files = plan_writer.write_plan(out, summary, to_json(facts))
+    return CreatedPlan(
+        request,
+        summary,
+        facts,
+        bottleneck,
+        faster,
+        tuple(files),
+        unplaced=snapshot.partitions.num_rows - summary.model.partitions,
+        seconds=seconds | {"alternatives": explained - measured, "writing": perf_counter() - explained},
+    )
+
+
+def solve_plan(
+    snapshot: Snapshot, request: PlanRequest, limits: WaveLimits, options: MetricOptions, defaults: TopicDefaults
+) -> tuple[PlanSummary, dict[str, float]]:
+    """Return (a plan, the seconds of each part). Raise Infeasible, or SourceError for a wrong request."""
     model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
     if request.max_bytes is not None and not model.known[0]:
         remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"
@@ -114,28 +137,7 @@ def create_plan(
     solved = perf_counter()
     added = list_added_brokers(snapshot)
     summary = summarize_plan(model, request, proposal, limits, options, [broker.broker_id for broker in added])
-    measured = perf_counter()
-    bottleneck = find_bottleneck(summary, request)
-    faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
-    explained = perf_counter()
-    facts = _collect_facts(request, summary, snapshot, bottleneck, faster)
-    files = plan_writer.write_plan(out, summary, to_json(facts))
-    written = perf_counter()
-    return CreatedPlan(
-        request,
-        summary,
-        facts,
-        bottleneck,
-        faster,
-        tuple(files),
-        unplaced=snapshot.partitions.num_rows - model.partitions,
-        seconds={
-            "solving": solved - started,
-            "measuring": measured - solved,
-            "alternatives": explained - measured,
-            "writing": written - explained,
-        },
-    )
+    return summary, {"solving": solved - started, "measuring": perf_counter() - solved}
 
 
 def _collect_facts(

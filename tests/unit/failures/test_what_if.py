@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure, model_snapshot
-from pipelines.cli.what_if_command import format_cluster, format_failure
+from pipelines.cli.what_if_rendering import format_cluster, format_failure
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure, model_snapshot
 from udfs.failures.kernels.election import UNKNOWN
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json

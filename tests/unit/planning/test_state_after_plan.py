@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.state_after_plan import apply_plan
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.commands import call
 from udfs.failures.topic_defaults import TopicDefaults
 

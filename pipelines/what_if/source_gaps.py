@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.cli.survivor_capacity import RATES
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.naming import name_some
+from pipelines.what_if.survivor_capacity import RATES
 from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.kernels.election import NO_BROKER

@@ -9,17 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.cli.disk_use import DiskUse
-from pipelines.cli.failure_effects import count_in_sync, find_effects
-from pipelines.cli.hypothetical_options import Hypothesis
-from pipelines.cli.outage import Outage, find_outage
-from pipelines.cli.prediction_check import PredictionCheck
-from pipelines.cli.source_gaps import SourceGaps, find_gaps
-from pipelines.cli.survivor_capacity import SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
+from pipelines.plan_files.hypothetical_cluster import Hypothesis
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
@@ -27,6 +21,12 @@ from pipelines.verdict.judgement import Verdict, describe_source_findings, judge
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
 from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.what_if.disk_use import DiskUse
+from pipelines.what_if.failure_effects import count_in_sync, find_effects
+from pipelines.what_if.outage import Outage, find_outage
+from pipelines.what_if.prediction_check import PredictionCheck
+from pipelines.what_if.source_gaps import SourceGaps, find_gaps
+from pipelines.what_if.survivor_capacity import SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
