@@ -20,7 +20,6 @@ from pipelines.plan_files.state_after_plan import make_changes
 from udfs.arrow.columns import replace_columns, to_array, to_lists
 from udfs.arrow.ragged import any_true, offsets_of
 from udfs.failures.topic_defaults import TopicDefaults
-from udfs.json_answers import json_object
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
@@ -30,7 +29,7 @@ _MAX_SIZE = float(2**62)  # bytes
 _LOADS = ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")
 
 
-@json_object
+@dataclass(frozen=True)
 class Hypothesis:
     """How the cluster of an answer differs from that of its sources."""
 

@@ -13,7 +13,7 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from udfs.failures.topic_defaults import TopicDefaults
-from udfs.json_answers import json_inline, json_key, json_object, to_json
+from udfs.json_answers import to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
@@ -47,26 +47,26 @@ class CreatedPlan:
         return len(find_dir_moves(self.summary.model, self.summary.proposal)) > 0
 
 
-@json_object
+@dataclass(frozen=True)
 class PlanFacts:
     """What plan.json says beside the assignment: the same for the same cluster, request and seed."""
 
     cluster: str
     # The id that Kafka gave the cluster, and those of the topics that the plan changes, as far as sources show them
-    kafka_cluster_id: str | None = json_key("kafka_cluster_id", omit_none=True)
+    kafka_cluster_id: str | None
     topic_ids: dict[str, str]
     goal: str
-    request: PlanRequest = json_key("wishes")
-    target_brokers: list[int] = json_key("chosen_brokers")
+    request: PlanRequest
+    target_brokers: list[int]
     added_brokers: list[NewBroker]  # Those that no source shows
-    frozen_partitions: dict[str, int] = json_key("left_alone")
+    frozen_partitions: dict[str, int]
     certificate: Certificate
-    metrics: PlanMetrics = json_inline()
+    metrics: PlanMetrics
     bottleneck: Bottleneck | None
     faster_plans: tuple[FasterPlan, ...]
     disk_growth: tuple[DiskGrowth, ...]  # Brokers whose disk grows most
     # The part of a repair to do first, or None
-    urgent_repair: UrgentRepair | None = json_key("urgent_repair", omit_none=True, default=None)
+    urgent_repair: UrgentRepair | None = None
 
 
 def build_snapshot_model(

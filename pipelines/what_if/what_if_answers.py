@@ -43,12 +43,11 @@ from udfs.failures.partition_arrays import (
 from udfs.failures.partition_sums import aggregate_failures
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
 from udfs.failures.topic_defaults import TopicDefaults
-from udfs.json_answers import json_inline, json_key, json_object
 
 _DIGITS = 4  # of ratios in JSON
 
 
-@json_object
+@dataclass(frozen=True)
 class FailureTotals:
     """A failure in numbers; takeovers and leaders_after are by broker."""
 
@@ -59,7 +58,7 @@ class FailureTotals:
     offline_before: int
     offline_after: int
     under_min_isr_after: int
-    single_isr_partitions: int = json_key("at_one_replica_after")
+    single_isr_partitions: int
     single_replica_partitions: int  # of these, those with replication factor 1
     unclean_elections: int
     effects: FailureEffects
@@ -67,10 +66,10 @@ class FailureTotals:
     takeovers: dict[int, int]
     leaders_after: dict[int, int]
     worst_survivor: int | None
-    worst_survivor_ratio: float | None = json_key("worst_survivor_max_over_mean")
+    worst_survivor_ratio: float | None
     size_bytes_offline: int | None
     uncounted_topics: tuple[str, ...]  # ignored, or marked for deletion: what happens to them is in no count of losses
-    gaps: SourceGaps = json_inline()
+    gaps: SourceGaps
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class PartitionChange:
     elected_from: str
 
 
-@json_object
+@dataclass(frozen=True)
 class FailureAnswer:
     """The answer of `what-if --fail`. check: of the predicted leaders, with --actual."""
 
@@ -93,8 +92,8 @@ class FailureAnswer:
     partitions: list[PartitionChange]
     summary: FailureTotals
     survivor_loads: list[SurvivorLoad]  # one per rate that is known
-    check: PredictionCheck | None = json_key("actual", omit_none=True, default=None)
-    hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
+    check: PredictionCheck | None = None
+    hypothesis: Hypothesis | None = None
 
     def name_source(self, source: str) -> "FailureAnswer":
         """Replace the placeholder of the cluster's source in the next steps."""
@@ -107,22 +106,22 @@ class FailureAnswer:
         return replace(self, summary=replace(self.summary, causes=causes))
 
 
-@json_object
+@dataclass(frozen=True)
 class BrokerFailure:
     """The failure of one broker; columns of gold.failure_summary."""
 
     failed: int
     leaders_lost: int
-    takeover_brokers: int = json_key("receivers")
+    takeover_brokers: int
     newly_offline_partitions: int
     single_replica_partitions: int  # of these, those with replication factor 1
     newly_under_min_isr_partitions: int
     under_min_isr_partitions: int
-    single_isr_partitions: int = json_key("at_one_replica_partitions")
+    single_isr_partitions: int
     unclean_elections: int
     worst_survivor: int | None
-    worst_survivor_ratio: float | None = json_key("leaders_worst_over_mean")
-    answer: str = json_key("can_i_lose_it")
+    worst_survivor_ratio: float | None
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -146,7 +145,7 @@ class RackFailure:
 _Failure = TypeVar("_Failure", BrokerFailure, RackFailure)
 
 
-@json_object
+@dataclass(frozen=True)
 class ClusterAnswer:
     """The answer of `what-if` without --fail: every live broker, by id, and every rack, by name."""
 
@@ -159,7 +158,7 @@ class ClusterAnswer:
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
     outage: Outage
     disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
-    hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
+    hypothesis: Hypothesis | None = None
 
 
 def model_snapshot(

@@ -20,7 +20,6 @@ from udfs.failures.partition_arrays import Placement
 from udfs.failures.partition_sums import aggregate_placement, finish_pairs
 from udfs.failures.required_headroom import RESOURCES, headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
-from udfs.json_answers import json_key, json_object
 from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 from udfs.network.cross_zone_traffic import CrossZoneTraffic, measure_cross_zone_traffic
 from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices
@@ -56,7 +55,7 @@ class LoadSpread:
     cv: float | None = None
 
 
-@json_object
+@dataclass(frozen=True)
 class Balance:
     """How even the live brokers are that are not to be emptied."""
 
@@ -69,44 +68,44 @@ class Balance:
     bytes_out_per_s: LoadSpread
     rack_violations: int
     # Leaders of the worst survivor of any single failure over the survivors' mean
-    worst_survivor_ratio: float | None = json_key("worst_survivor_leaders")
+    worst_survivor_ratio: float | None
     # The same by bytes per second out
-    worst_survivor_bytes_out_ratio: float | None = json_key("worst_survivor_bytes_out")
+    worst_survivor_bytes_out_ratio: float | None
 
 
-@json_object
+@dataclass(frozen=True)
 class WorstFailure:
     """The worst of all failures of a kind, each column by itself, as in gold.failure_summary."""
 
     # The failure with the most loaded survivor; None if no broker has leaders after any of them
-    scenario: str | None = json_key("worst")
-    worst_survivor_ratio: float | None = json_key("leaders_worst_over_mean")
-    worst_survivor_bytes_in_ratio: float | None = json_key("bytes_in_worst_over_mean")
-    worst_survivor_bytes_out_ratio: float | None = json_key("bytes_out_worst_over_mean")
-    worst_survivor_fetch_ratio: float | None = json_key("fetch_worst_over_mean")
+    scenario: str | None
+    worst_survivor_ratio: float | None
+    worst_survivor_bytes_in_ratio: float | None
+    worst_survivor_bytes_out_ratio: float | None
+    worst_survivor_fetch_ratio: float | None
     offline_partitions: int
     newly_offline_partitions: int
     under_min_isr_partitions: int
-    single_isr_partitions: int = json_key("at_one_replica_partitions")
+    single_isr_partitions: int
 
 
-@json_object
+@dataclass(frozen=True)
 class FailureMetrics:
     """The worst failure of a broker, of a pair of brokers and of a rack; None where there is no such failure."""
 
-    live_brokers: int = json_key("living_brokers")
+    live_brokers: int
     broker: WorstFailure | None
     pair: WorstFailure | None
     rack: WorstFailure | None
 
 
-@json_object
+@dataclass(frozen=True)
 class LossRisk:
     """What simultaneous failures lose, as in gold.durability; mappings are by number of failed brokers."""
 
     copysets: int | None
     scatter_width_mean: float | None
-    already_lost_partitions: int | None = json_key("lost_already_partitions")
+    already_lost_partitions: int | None
     loss_probability: dict[int, float | None]
     lost_partitions_mean: dict[int, float | None]
 

@@ -53,14 +53,14 @@ METRICS = (
     *(
         Metric(name, ("balance", key), f"{load} {_WORST_SURVIVOR}")
         for name, key, load in (
-            ("worst_survivor_ratio", "worst_survivor_leaders", "leaders"),
-            ("worst_survivor_bytes_out_ratio", "worst_survivor_bytes_out", "bytes per second out"),
+            ("worst_survivor_ratio", "worst_survivor_ratio", "leaders"),
+            ("worst_survivor_bytes_out_ratio", "worst_survivor_bytes_out_ratio", "bytes per second out"),
         )
     ),
     *(
         Metric(
             f"worst_survivor_ratio_of_{kind}s",
-            ("failures", kind, "leaders_worst_over_mean"),
+            ("failures", kind, "worst_survivor_ratio"),
             f"leaders of the worst survivor of any failure of a {what} / mean of the survivors",
         )
         for kind, what in (("pair", "pair of brokers"), ("rack", "rack"))

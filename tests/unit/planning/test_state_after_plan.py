@@ -24,14 +24,14 @@ SAMPLE = Path(__file__).parents[3] / "data_samples" / "kafka-4.1.1-kraft"
 def test_the_state_is_what_the_plan_promises(tmp_path: Path, options: str) -> None:
     shutil.copytree(SAMPLE, tmp_path / "prod")
     call("plan", "prod", "--goal", *options.split(), "--out", "plan", "--json", "plan.json", folder=tmp_path)
-    after = json.loads((tmp_path / "plan.json").read_text())["after"]["balance"]
+    after = json.loads((tmp_path / "plan.json").read_text())["metrics"]["after"]["balance"]
     call("hotspots", "prod", "--after", "plan", "--json", "hot.json", folder=tmp_path)
     observed = json.loads((tmp_path / "hot.json").read_text())["observed"]
     assert observed["max_over_mean_ratio"] == pytest.approx(after["leaders"]["max_over_mean"], abs=5e-4)
     call("what-if", "prod", "--after", "plan", "--json", "failures.json", folder=tmp_path)
     brokers = json.loads((tmp_path / "failures.json").read_text())["brokers"]
-    ratios = [row["leaders_worst_over_mean"] for row in brokers]
-    assert max(ratios) == pytest.approx(after["worst_survivor_leaders"], abs=5e-4)
+    ratios = [row["worst_survivor_ratio"] for row in brokers]
+    assert max(ratios) == pytest.approx(after["worst_survivor_ratio"], abs=5e-4)
 
 
 def test_plans_follow_each_other(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_plans_follow_each_other(tmp_path: Path) -> None:
         "after the plan in rf",
         "after the plan in leaders",
     ]
-    planned = json.loads((tmp_path / "plan.json").read_text())["after"]["balance"]["leaders"]["max_over_mean"]
+    planned = json.loads((tmp_path / "plan.json").read_text())["metrics"]["after"]["balance"]["leaders"]["max_over_mean"]
     observed = json.loads((tmp_path / "hot.json").read_text())["observed"]["max_over_mean_ratio"]
     assert observed == pytest.approx(planned, abs=5e-4)
     reverse = call("what-if", "prod", "--after", "leaders", *first, folder=tmp_path, code=1).stderr
