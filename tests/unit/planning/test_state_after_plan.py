@@ -47,7 +47,9 @@ def test_plans_follow_each_other(tmp_path: Path) -> None:
         "after the plan in rf",
         "after the plan in leaders",
     ]
-    planned = json.loads((tmp_path / "plan.json").read_text())["metrics"]["after"]["balance"]["leaders"]["max_over_mean"]
+    planned = json.loads((tmp_path / "plan.json").read_text())["metrics"]["after"]["balance"]["leaders"][
+        "max_over_mean"
+    ]
     observed = json.loads((tmp_path / "hot.json").read_text())["observed"]["max_over_mean_ratio"]
     assert observed == pytest.approx(planned, abs=5e-4)
     reverse = call("what-if", "prod", "--after", "leaders", *first, folder=tmp_path, code=1).stderr
