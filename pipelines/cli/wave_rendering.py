@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.cli.text_format import format_bytes, format_duration
 from udfs.planning.cluster_model import ClusterModel, Ints
-from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import NEVER, WaveHealth, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import WaveLimit, WaveLimits, WaveReport
 from udfs.plurals import count_of, join_names
@@ -18,7 +18,7 @@ _FIRST, _LAST = 12, 6  # waves in the table, if there are more than both togethe
 _SHORT = {WaveLimit.BYTES: "bytes", WaveLimit.MOVES: "replicas", WaveLimit.ORDER: "order", WaveLimit.SIZE: "size"}
 
 
-def render_waves(execution: PlanExecution) -> Iterator[str]:
+def render_waves(execution: PlannedWaves) -> Iterator[str]:
     """Render the waves of a plan that copies replicas."""
     model, waves, reports = execution.model, execution.waves, execution.wave_reports
     if not any(report.replicas_added for report in reports):
@@ -40,7 +40,7 @@ def render_waves(execution: PlanExecution) -> Iterator[str]:
         yield from _render_safety(health)
 
 
-def _render_restarts(execution: PlanExecution, health: WaveHealth) -> Iterator[str]:
+def _render_restarts(execution: PlannedWaves, health: WaveHealth) -> Iterator[str]:
     """Render after which waves brokers can restart, if there are some that cannot now."""
     model, caught_up = execution.model, measure_wave_health(execution, catch_up=True)
     live = np.flatnonzero(model.live)
@@ -95,7 +95,7 @@ def _render_safety(health: WaveHealth) -> Iterator[str]:
     yield f"    after wave {wave}, every partition with several replicas has at least two in sync"
 
 
-def _list_rows(execution: PlanExecution, health: WaveHealth) -> list[list[str]]:
+def _list_rows(execution: PlannedWaves, health: WaveHealth) -> list[list[str]]:
     """List the headings of the table, and the cells of each wave."""
     reports, has_sizes = execution.wave_reports, execution.model.known[0]
     counts = {

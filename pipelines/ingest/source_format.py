@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
-from pipelines.ingest.mentions import find_mention
 from pipelines.ingest.table_rows import is_table_line
 from pipelines.ingest.text import split_lines
+from pipelines.ingest.unread_lines import find_mention
 from udfs.arrow.columns import to_array
 
 

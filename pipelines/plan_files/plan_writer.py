@@ -30,7 +30,7 @@ from udfs.arrow.ragged import position_of
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
-from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import measure_wave_health
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 
@@ -158,7 +158,7 @@ def name_wave_file(name: str) -> str:
     return f"wave-{name}.json"
 
 
-def _dump_plan(execution: PlanExecution, facts: Mapping[str, Any], changes: Iterable[Any]) -> str:
+def _dump_plan(execution: PlannedWaves, facts: Mapping[str, Any], changes: Iterable[Any]) -> str:
     """Write plan.json. facts: the caller's members, such as certificate and metrics."""
     model, proposal, waves = execution.model, execution.proposal, execution.waves
     limits = {key: None if value in _UNLIMITED else value for key, value in asdict(waves.limits).items()}
@@ -179,7 +179,7 @@ def _dump_plan(execution: PlanExecution, facts: Mapping[str, Any], changes: Iter
     return "{\n" + ",\n".join(f"{json.dumps(key)}: {text}" for key, text in members) + "\n}\n"
 
 
-def list_waves(execution: PlanExecution) -> list[dict[str, Any]]:
+def list_waves(execution: PlannedWaves) -> list[dict[str, Any]]:
     """List the waves with their files and the state after them; bytes and seconds are None where no size is known."""
     out, model, health = [], execution.model, measure_wave_health(execution)
     for name, report in zip(name_waves(execution.waves.waves), execution.wave_reports, strict=True):
@@ -202,7 +202,7 @@ def list_not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> O
     return _omit(model, find_irreversible(model, proposal), NO_ROLLBACK)
 
 
-def list_not_elected(execution: PlanExecution) -> OmittedPartitions:
+def list_not_elected(execution: PlannedWaves) -> OmittedPartitions:
     """List the partitions that election.json leaves out, as their preferred leader is out of sync."""
     return _omit(execution.model, np.flatnonzero(execution.elections.out_of_sync), OUT_OF_SYNC)
 
@@ -243,14 +243,14 @@ class _PlannedLogDirs(NamedTuple):
         return {"log_dirs_before": dict(self.before.get(key, {})), "log_dirs": dict(self.after[key])}
 
 
-def _get_log_dirs(execution: PlanExecution, rows: list[int]) -> _PlannedLogDirs:
+def _get_log_dirs(execution: PlannedWaves, rows: list[int]) -> _PlannedLogDirs:
     after = kafka_json.get_planned_log_dirs(execution.model, execution.proposal, rows)
     before = kafka_json.get_current_log_dirs(execution.model, rows)
     return _PlannedLogDirs({key: before.get(key, {}) for key in after}, after)
 
 
 def _list_changes(
-    execution: PlanExecution, before: Lists, after: Lists, by_wave: list[Lists], log_dirs: _PlannedLogDirs
+    execution: PlannedWaves, before: Lists, after: Lists, by_wave: list[Lists], log_dirs: _PlannedLogDirs
 ) -> Iterator[dict[str, Any]]:
     model, proposal, waves = execution.model, execution.proposal, execution.waves
     steps: dict[Key, list[dict[str, Any]]] = {key: [] for key in after}
@@ -272,7 +272,7 @@ def _list_changes(
         }
 
 
-def build_files(execution: PlanExecution, facts: Mapping[str, Any]) -> dict[str, str]:
+def build_files(execution: PlannedWaves, facts: Mapping[str, Any]) -> dict[str, str]:
     """Return a plan's files by name, the same for the same plan. facts: members of plan.json, such as metrics."""
     model, proposal, waves = execution.model, execution.proposal, execution.waves
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist()
@@ -303,7 +303,7 @@ def build_files(execution: PlanExecution, facts: Mapping[str, Any]) -> dict[str,
     }
 
 
-def write_plan(directory: Path, execution: PlanExecution, facts: Mapping[str, Any]) -> list[Path]:
+def write_plan(directory: Path, execution: PlannedWaves, facts: Mapping[str, Any]) -> list[Path]:
     """Write a plan to a folder, new, empty or a plan's; return the files. Raise SettingsError if that is impossible."""
     folder = directory.resolve()
     check_plan_folder(folder)

@@ -40,8 +40,8 @@ class NextPlan:
             "--brokers": ",".join(map(str, self.brokers)),
             "--add-brokers": ",".join(self.new_brokers),
         }
-        given = [(name, value) for name, value in options.items() if value]
-        words = [name if value is True else f"{name} {shlex.quote(str(value))}" for name, value in given]
+        chosen = [(name, value) for name, value in options.items() if value]
+        words = [name if value is True else f"{name} {shlex.quote(str(value))}" for name, value in chosen]
         folder = f"--out plan-CLUSTER-{self.folder or self.goal}"
         return " ".join(["kafka-placement plan SOURCE --goal", self.goal, *words, folder])
 

@@ -21,7 +21,7 @@ from tests.oracle import jvm
 from tests.unit.planning.jbod_clusters import make_cluster
 from tests.unit.planning.plan_models import Key, model_with, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
 
 RELEASES = {"plans_2_8": "2.8.2", "plans_3_9": "3.9.1", "plans_4_1": "4.1.1"}
@@ -67,7 +67,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for seed in range(PLANS):
         model, proposal = random_plan(np.random.default_rng(seed))
         out.append(tmp_path_factory.mktemp("plans") / f"plan-{seed}")
-        write_plan(out[-1], prepare_execution(model, proposal, WaveLimits(2e12, 4)), {"goal": "any"})
+        write_plan(out[-1], plan_waves(model, proposal, WaveLimits(2e12, 4)), {"goal": "any"})
     return out
 
 
@@ -241,7 +241,7 @@ def test_kafka_says_so_where_there_is_nothing_to_do(release: str, tmp_path: Path
     model = model_with({("t", 0): [1, 2]}, [1, 2])
     proposal = proposal_with(model, {})
     folder = tmp_path / "plan"
-    write_plan(folder, prepare_execution(model, proposal, WaveLimits()), {})
+    write_plan(folder, plan_waves(model, proposal, WaveLimits()), {})
     wrong = tmp_path / "wrong"
     wrong.write_text(f"{LEADER}\t0:1,0:2x\n")
     questions = [

@@ -14,7 +14,7 @@ from pipelines.report.report_data import select_plans
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
 from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened, unfold
 
@@ -487,8 +487,9 @@ def cluster_with_down_broker(name: str) -> dict[str, Any]:
     lagging = {PartitionIssue.UNDER_REPLICATED: AffectedPartitions(3, 1, ["t"], [3], on_down_brokers=3)}
     findings = ClusterFindings(lagging, 3, 3, 2, 3.0, 4, down_brokers=(9,))
     verdict = judge_cluster(ClusterEvidence(down["hotspots"]["observed"], [], [], findings))
-    step = "add brokers: kafka-placement plan SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand"
-    small_rack = VerdictPoint(Level.AT_RISK, "Losing rack r0 takes 9 partitions offline.", step, "rack_offline")
+    plan = NextPlan("expand", new_brokers=("10:r2", "11:r2"))
+    text = "Losing rack r0 takes 9 partitions offline."
+    small_rack = VerdictPoint(Level.AT_RISK, text, f"add brokers: {plan.command}", "rack_offline", plan)
     verdict = replace(verdict, points=(*verdict.points, small_rack))
     repair = down["plan"] | {"goal": "repair", "disk_max_over_mean_before": 1.26, "disk_max_over_mean_after": 1.66}
     repair |= {"frozen_partitions": 2, "frozen_reasons": ["2 because they are being reassigned"]}

@@ -27,7 +27,7 @@ def _check(folder: Path, **changed: tuple[int, str, str]) -> dict[str, object]:
     (folder / "before.txt").write_text(_describe(_BEFORE))
     (folder / "after.txt").write_text(_describe(after))
     arguments = ("what-if", "before.txt", "--fail", "1", "--actual", "after.txt")
-    return json.loads(call(*arguments, "--json", "-", folder=folder).stdout)["actual"]
+    return json.loads(call(*arguments, "--json", "-", folder=folder).stdout)["check"]
 
 
 def test_leaders_as_predicted(tmp_path: Path) -> None:

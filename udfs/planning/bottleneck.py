@@ -8,8 +8,8 @@ from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.constraints import EVEN_GOALS, Rules, build_rules, select_target_brokers
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
-from udfs.planning.plan_execution import PlanExecution
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import IN, OUT, measure_copy_loads
 from udfs.plurals import count_of, join_names
 
@@ -44,7 +44,7 @@ class Bottleneck:
     busy_brokers: tuple[int, ...]
 
 
-def find_bottleneck(execution: PlanExecution, request: PlanRequest) -> Bottleneck | None:
+def find_bottleneck(execution: PlannedWaves, request: PlanRequest) -> Bottleneck | None:
     """Find the broker that copies at least twice its even part; None if copies are spread, short or of unknown size."""
     model, throttle = execution.model, execution.waves.limits.throttle_bytes_per_s
     if not model.known[0] or not execution.waves.waves:
@@ -81,7 +81,7 @@ def find_bottleneck(execution: PlanExecution, request: PlanRequest) -> Bottlenec
     )
 
 
-def _bound_received(execution: PlanExecution, request: PlanRequest, rules: Rules, broker: int) -> EvenSpread:
+def _bound_received(execution: PlannedWaves, request: PlanRequest, rules: Rules, broker: int) -> EvenSpread:
     """Bound the duration by the brokers that can share copies: all, those of a rack, and for expand those to fill."""
     model, proposal, throttle = execution.model, execution.proposal, execution.waves.limits.throttle_bytes_per_s
     copied = model.find_copied(proposal)
@@ -113,7 +113,7 @@ def _share_evenly(
     return EvenSpread(count, round(seconds, 1), rack, fills)
 
 
-def _explain_received(execution: PlanExecution, request: PlanRequest, rules: Rules, broker: int) -> str | None:
+def _explain_received(execution: PlannedWaves, request: PlanRequest, rules: Rules, broker: int) -> str | None:
     model, proposal = execution.model, execution.proposal
     new = model.find_copied(proposal) & (proposal.replicas == broker)
     rows = np.flatnonzero(any_true(new, proposal.offsets))
@@ -141,7 +141,7 @@ def _explain_received(execution: PlanExecution, request: PlanRequest, rules: Rul
     return None
 
 
-def _explain_sent(execution: PlanExecution, rules: Rules, broker: int) -> str:
+def _explain_sent(execution: PlannedWaves, rules: Rules, broker: int) -> str:
     copies = execution.waves.added != NOTHING_ADDED
     rows = len(np.unique(execution.waves.row[copies]))
     led = len(np.unique(execution.waves.row[copies & (execution.waves.source == broker)]))

@@ -162,7 +162,7 @@ class ForcedTakeover:
     text: str
     failed_broker: int  # Broker that fails
     brokers: list[int]
-    leaders_anyway: int  # Leaders that the brokers have whatever is chosen
+    forced_leaders: int  # Leaders that the brokers have whatever is chosen
     only_these_can_take: int  # Partitions that no other broker can take over
     max_at_least: int
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from udfs.arrow.ragged import row_of
 from udfs.planning.cluster_model import Floats, Ints
-from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import measure_copy_loads
 
 _LISTED = 3  # brokers
@@ -23,7 +23,7 @@ class DiskGrowth:
     after_bytes: int
 
 
-def find_disk_growth(execution: PlanExecution) -> tuple[DiskGrowth, ...]:
+def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     """Find the brokers whose disk grows most while a plan copies, the largest growth first; none of unknown sizes."""
     model = execution.model
     if not model.known[0] or not execution.waves.waves:
@@ -41,7 +41,7 @@ def find_disk_growth(execution: PlanExecution) -> tuple[DiskGrowth, ...]:
     )
 
 
-def _sum_changes(execution: PlanExecution) -> Floats:
+def _sum_changes(execution: PlannedWaves) -> Floats:
     """Sum the bytes that each wave adds to each broker, less those that it removes: float64 (waves, n)."""
     model, waves = execution.model, execution.waves
     step = row_of(waves.offsets)

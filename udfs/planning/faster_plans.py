@@ -8,10 +8,10 @@ import numpy as np
 from udfs.planning.bottleneck import Bottleneck, count_forced_copies
 from udfs.planning.cluster_model import ClusterModel, Flags, ProposedAssignment
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, build_rules
-from udfs.planning.plan_execution import PlanExecution
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import mark_drained_brokers
 from udfs.planning.plan_request import ALL, MIN_BYTES, PlanRequest
+from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import IN, WaveLimits, measure_copy_loads, report_waves, split_into_waves
 from udfs.plurals import count_of
 
@@ -55,7 +55,7 @@ class _Variant:
     request: PlanRequest
 
 
-def find_faster_plans(execution: PlanExecution, request: PlanRequest, bottleneck: Bottleneck) -> tuple[FasterPlan, ...]:
+def find_faster_plans(execution: PlannedWaves, request: PlanRequest, bottleneck: Bottleneck) -> tuple[FasterPlan, ...]:
     """Find what is faster than a plan with this bottleneck, the fastest first."""
     alternatives = [*_try_throttle(execution, bottleneck), *_try_one_wave(execution)]
     for variant in _list_variants(execution.model, request, bottleneck):
@@ -84,7 +84,7 @@ def _measure_copies(model: ClusterModel, proposal: ProposedAssignment, limits: W
     return _Copies(round(seconds, 1), size, len(reports))
 
 
-def _try_throttle(execution: PlanExecution, bottleneck: Bottleneck) -> Iterator[FasterPlan]:
+def _try_throttle(execution: PlannedWaves, bottleneck: Bottleneck) -> Iterator[FasterPlan]:
     """Try a higher throttle for the busiest brokers in their direction, while all others keep theirs."""
     model, rate = execution.model, execution.waves.limits.throttle_bytes_per_s
     loads, busy = measure_copy_loads(model, execution.waves), np.isin(model.broker_ids, bottleneck.busy_brokers)
@@ -107,7 +107,7 @@ def _try_throttle(execution: PlanExecution, bottleneck: Bottleneck) -> Iterator[
     yield FasterPlan(description, round(seconds, 1), copied, {}, throttle)
 
 
-def _try_one_wave(execution: PlanExecution) -> Iterator[FasterPlan]:
+def _try_one_wave(execution: PlannedWaves) -> Iterator[FasterPlan]:
     """Try the same plan without limits of waves, in which brokers do not wait for the busiest of each wave."""
     unlimited = WaveLimits(throttle_bytes_per_s=execution.waves.limits.throttle_bytes_per_s)
     other = _measure_copies(execution.model, execution.proposal, unlimited)
@@ -118,7 +118,7 @@ def _try_one_wave(execution: PlanExecution) -> Iterator[FasterPlan]:
         yield FasterPlan(description, other.seconds, other.bytes_to_copy, {"--set": settings})
 
 
-def _try_variant(execution: PlanExecution, variant: _Variant) -> Iterator[FasterPlan]:
+def _try_variant(execution: PlannedWaves, variant: _Variant) -> Iterator[FasterPlan]:
     try:
         proposal = make_plan(variant.model, variant.request)
     except InfeasibleRequest:

@@ -26,8 +26,8 @@ from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations
 from udfs.planning.elections import PreferredElections, find_current_leaders, lead_lists
-from udfs.planning.plan_execution import PlanExecution, prepare_execution
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
 
 MAX_FAILURES = 5  # at once, of the loss probability
@@ -296,7 +296,7 @@ def _placement(model: ClusterModel, brokers: npt.NDArray[np.int64]) -> Placement
 
 
 @dataclass(frozen=True)
-class PlanSummary(PlanExecution):
+class PlanSummary(PlannedWaves):
     """A proposed assignment for a cluster model, how it is executed, and its metrics."""
 
     metrics: PlanMetrics
@@ -311,7 +311,7 @@ def summarize_plan(
     added_brokers: Collection[int] = (),
 ) -> PlanSummary:
     """Split a proposal into waves, find its elections, and compute its metrics. added_brokers: as in measure_plan."""
-    execution = prepare_execution(model, proposal, limits)
+    execution = plan_waves(model, proposal, limits)
     marked = mark_drained_brokers(model, request)
     metrics = measure_plan(marked, proposal, execution.elections, options, request.replacements, added_brokers)
     return PlanSummary(**vars(execution), metrics=metrics)

@@ -8,9 +8,9 @@ from udfs.arrow.ragged import row_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules
 from udfs.planning.failed_dirs import split_failed_dirs
-from udfs.planning.plan_execution import prepare_execution
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
 
 _LISTED = 3  # partitions by name
@@ -45,4 +45,4 @@ def find_urgent_repair(
         return None
     size = round(float(model.size[copied_rows].sum())) if model.known[0] else None
     names = [model.name(row) for row in rows[:_LISTED].tolist()]
-    return UrgentRepair(len(rows), names, size, prepare_execution(model, first, limits).seconds)
+    return UrgentRepair(len(rows), names, size, plan_waves(model, first, limits).seconds)

@@ -14,7 +14,7 @@ from udfs.arrow.ragged import count_true, row_of
 from udfs.failures.partition_health import is_under_replicated
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.elections import find_in_sync_replicas
-from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import Waves
 
 NEVER = -1  # instead of a wave
@@ -65,7 +65,7 @@ def find_lagging_brokers(model: ClusterModel) -> Ints:
     return brokers
 
 
-def measure_wave_health(execution: PlanExecution, *, catch_up: bool = False) -> WaveHealth:
+def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> WaveHealth:
     """Count the partitions that lack in-sync replicas now and after each wave.
 
     catch_up: as if all replicas on live brokers were in sync now, but for those in failed log dirs.

@@ -12,7 +12,7 @@ from itertools import repeat
 
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.describe_line import NAME_TOPIC
-from pipelines.ingest.formats.describe_marks import has_mark, reject_marked
+from pipelines.ingest.formats.inactive_lines import has_mark, reject_marked
 from pipelines.ingest.formats.topic_configs import is_continued_by
 from pipelines.ingest.source_format import Records, Row, decide_rejected
 from pipelines.ingest.text import BLANK, DIFF_HEADER, PROMPT, PROSE, classify_noise, find_line_end, split_lines

@@ -15,7 +15,7 @@ from pipelines.ingest.formats.checked_values import (
     quote,
     unparsable,
 )
-from pipelines.ingest.formats.describe_marks import MIXED_STATES
+from pipelines.ingest.formats.inactive_lines import MIXED_STATES
 from pipelines.ingest.source_format import (
     Fact,
     FactKind,

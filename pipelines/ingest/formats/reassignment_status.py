@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 
 from pipelines.ingest.formats.checked_values import as_partition, as_topic, quote, split_ids, unparsable
-from pipelines.ingest.mentions import CHANGE
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import MAX_LOOK, TOOL_MESSAGE, classify_noise, split_lines
+from pipelines.ingest.unread_lines import CHANGE
 from udfs.plurals import count_of
 
 _START = r"[\s>|#`]*+"

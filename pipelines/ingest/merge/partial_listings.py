@@ -12,10 +12,10 @@ from pipelines.ingest.formats import shell_commands
 from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, names_a_cluster
 from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, NO_OTHERS, UNDER_MIN_ISR
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
-from pipelines.ingest.mentions import MENTIONS
 from pipelines.ingest.merge.entities import WARNINGS
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
+from pipelines.ingest.unread_lines import MENTIONS
 from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
 from udfs.plurals import count_of

@@ -30,7 +30,7 @@ def two_brokers(spark_application: SparkSession) -> Frames:
     single = AffectedPartitions(1, 1, ["logs"], [1], 1, 1, ["logs"])
     issues = {PartitionIssue.OFFLINE_IF_BROKER_FAILS: single}
     findings = make_row(ClusterFindings(issues, partitions=2, counted_partitions=2, live_brokers=2))
-    return {
+    judged = {
         "gold.leader_hotspots": input_frame(
             spark,
             "gold.leader_hotspots",
@@ -44,6 +44,10 @@ def two_brokers(spark_application: SparkSession) -> Frames:
             [("observed", "broker", "broker:1", [1], 1, 0, 0, 0), ("observed", "broker", "broker:2", [2], 0, 0, 0, 0)],
         ),
         "gold.cluster_findings": input_frame(spark, "gold.cluster_findings", " ".join(findings), [findings.values()]),
+    }
+    return {
+        **judged,
+        "gold.findings": run_stage("gold.findings", judged),
         "silver.brokers": input_frame(
             spark, "silver.brokers", "broker_id live draining", [(1, True, False), (2, True, False)]
         ),
@@ -57,6 +61,22 @@ def two_brokers(spark_application: SparkSession) -> Frames:
             [("logs", 0, 1, [1], [1], 50, 30.0, 20.0), ("orders", 0, 1, [1, 2], [1, 2], 100, 10.0, 20.0)],
         ),
     }
+
+
+@pytest.mark.stage("gold.findings")
+def test_the_verdict(spark: SparkSession, two_brokers: Frames) -> None:
+    """What is worst comes first; its next step makes a plan."""
+    columns = "place level kind affected topics subject plan.goal plan.factor"
+    types = "place int, level string, kind string, affected long, topics array<string>, subject string, goal string"
+    expected = [
+        (0, "at_risk", "broker_offline", 1, ["logs"], "broker 1", "rf", 2),
+        (1, "warning", "hot_broker", 2, [], "1", "leaders", None),
+    ]
+    assert_df_equality(
+        two_brokers["gold.findings"].select(*columns.split()),
+        spark.createDataFrame(expected, f"{types}, factor int"),
+        **SAME_ROWS,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pipelines.ingest.formats.reassignment_status import FORMAT
-from pipelines.ingest.mentions import CHANGE
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.ingest.unread_lines import CHANGE
 
 from .facts import check_facts, find_formats, shorten
 

@@ -19,9 +19,9 @@ from udfs.planning.bottleneck import count_forced_copies, find_bottleneck, measu
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules, find_rack_violations
 from udfs.planning.faster_plans import find_faster_plans
-from udfs.planning.plan_execution import prepare_execution
 from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
+from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
 
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b", 5: "a", 6: "b"}
@@ -95,7 +95,7 @@ def test_copies_that_cannot_leave_a_rack(tmp_path: Path, capsys: pytest.CaptureF
 @given(models_and_proposals())
 @settings(max_examples=count_cases(60))
 def test_no_bound_exceeds_the_plan(case: tuple[ClusterModel, ProposedAssignment]) -> None:
-    execution = prepare_execution(*case, WaveLimits(throttle_bytes_per_s=0.01))
+    execution = plan_waves(*case, WaveLimits(throttle_bytes_per_s=0.01))
     model = case[0]
     live = model.ids(np.flatnonzero(model.live & ~model.draining))
     expand = [PlanRequest("expand", brokers=tuple(live[-2:]))] if live else []
@@ -172,7 +172,7 @@ def test_a_repair_without_the_new_broker_is_offered(request_: PlanRequest) -> No
     """Broker 1 is down: the new broker alone takes its replicas, or brokers 3 and 5 of its rack do."""
     lists = {("t", row): [1 + 2 * (row % 3), 2 + 2 * (row // 3 % 3)] for row in range(300)}
     model = model_with(lists, [*RACKS, 13], [*RACKS.values(), "a"], [2e9] * 300, down=[1])
-    execution = prepare_execution(model, make_plan(model, request_), LIMITS)
+    execution = plan_waves(model, make_plan(model, request_), LIMITS)
     bottleneck = find_bottleneck(execution, request_)
     assert bottleneck is not None
     found = find_faster_plans(execution, request_, bottleneck)
@@ -180,7 +180,7 @@ def test_a_repair_without_the_new_broker_is_offered(request_: PlanRequest) -> No
     assert repair.options["--exclude-brokers"] == ("13",)
     assert repair.options["--replace"] == ()
     again = PlanRequest("repair", exclude_brokers=(13,))
-    expected = prepare_execution(model, make_plan(model, again), LIMITS)
+    expected = plan_waves(model, make_plan(model, again), LIMITS)
     assert repair.seconds == expected.seconds == pytest.approx(execution.seconds / 2, rel=0.1)
 
 
@@ -230,7 +230,7 @@ LISTS = {("t", row): [1, 2] for row in range(4)}
 def test_only_long_copies_of_known_size_are_explained(sizes: list[float] | None, is_found: bool) -> None:
     model = model_with(LISTS, [1, 2, 3, 4], sizes=sizes)
     proposal = proposal_with(model, {key: [1, 3] for key in LISTS})
-    assert (find_bottleneck(prepare_execution(model, proposal, LIMITS), PlanRequest("balance")) is not None) == is_found
+    assert (find_bottleneck(plan_waves(model, proposal, LIMITS), PlanRequest("balance")) is not None) == is_found
 
 
 def test_waves_that_wait_for_each_other() -> None:
@@ -243,7 +243,7 @@ def test_waves_that_wait_for_each_other() -> None:
     request = PlanRequest("balance", max_moves=12)  # a budget: no other plans
 
     def list_alternatives(moves_per_broker: int) -> list[tuple[str, float]]:
-        execution = prepare_execution(model, proposal, WaveLimits(moves_per_broker=moves_per_broker))
+        execution = plan_waves(model, proposal, WaveLimits(moves_per_broker=moves_per_broker))
         bottleneck = find_bottleneck(execution, request)
         assert bottleneck is not None
         found = find_faster_plans(execution, request, bottleneck)
@@ -258,7 +258,7 @@ def test_waves_that_wait_for_each_other() -> None:
 @settings(max_examples=count_cases(60))
 def test_loads_equal_an_independent_count(case: tuple[ClusterModel, ProposedAssignment]) -> None:
     model, proposal = case
-    execution = prepare_execution(model, proposal, WaveLimits(100, 2, 10.0))
+    execution = plan_waves(model, proposal, WaveLimits(100, 2, 10.0))
     waves, loads = execution.waves, measure_copy_loads(model, execution.waves)
     received, sent = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     steps = (values.tolist() for values in (waves.wave, waves.row, waves.added, waves.source))

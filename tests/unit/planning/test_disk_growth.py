@@ -10,7 +10,7 @@ from tests.unit.planning.plan_models import models_and_proposals
 from tests.unit.planning.small_clusters import lists_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.disk_growth import find_disk_growth
-from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
 
 
@@ -18,7 +18,7 @@ from udfs.planning.waves import WaveLimits
 def test_disk_grows_as_in_a_replay(case: tuple[ClusterModel, ProposedAssignment], most: float) -> None:
     """A wave removes replicas only after it has copied all others."""
     model, proposal = case
-    execution = prepare_execution(model, proposal, WaveLimits(bytes_in_flight=most))
+    execution = plan_waves(model, proposal, WaveLimits(bytes_in_flight=most))
     waves, current = execution.waves, lists_of(model)
     disk = [sum(model.size[row] for row, one in enumerate(current) if b in one) for b in range(model.brokers)]
     before, peak = list(disk), list(disk)

@@ -21,7 +21,7 @@ from tests.unit.planning.plan_models import Key, model_with, partitions_of, prop
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel
-from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
 
 BROKERS = (1, 2, 3, 4, 5, 9)
@@ -41,7 +41,7 @@ def plan(tmp_path: Path) -> Path:
     """A plan of three waves: logs.a-5, which lost a replica, and orders-1 are in the first, orders-0 in the others."""
     model = model_with(BEFORE, BROKERS, sizes=[1, 1, 70, 200, 30], down=[9])
     proposal = proposal_with(model, AFTER)
-    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits(bytes_in_flight=100)), {})
+    write_plan(tmp_path / "plan", plan_waves(model, proposal, WaveLimits(bytes_in_flight=100)), {})
     return tmp_path / "plan"
 
 
@@ -184,7 +184,7 @@ def test_changes_of_ignored_topics_do_not_count_unless_the_plan_changes_them(pla
 def test_changed_partition_that_is_only_elected(tmp_path: Path) -> None:
     model = model_with(BEFORE, BROKERS, leaders=[1, 3, 9, 1, 1])  # b-0 is not led by 3
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "plan", plan_waves(model, proposal, WaveLimits()), {})
     found = state(tmp_path / "plan", BEFORE | {("b", 0): [1, 3]}, down=[])
     assert found.status == PlanStatus.CHANGED
     assert "  changed partitions: b-0 is now [1, 3], and the plan elects its preferred leader" in lines_of(found)
@@ -231,7 +231,7 @@ def racked(tmp_path: Path) -> Path:
     """The same plan in a cluster whose racks are known, and in which broker 3 is to be emptied."""
     model = racked_model(BEFORE)
     proposal = proposal_with(model, AFTER)
-    write_plan(tmp_path / "racked", prepare_execution(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "racked", plan_waves(model, proposal, WaveLimits()), {})
     return tmp_path / "racked"
 
 
@@ -297,7 +297,7 @@ def test_unplanned_change_while_partly_done(plan: Path) -> None:
 def test_empty_plan_is_done(tmp_path: Path) -> None:
     model = model_with(BEFORE, BROKERS, down=[9])
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "plan", plan_waves(model, proposal, WaveLimits()), {})
     assert check_plan(read_plan(tmp_path / "plan"), model, partitions_of(model)).status == PlanStatus.DONE
 
 

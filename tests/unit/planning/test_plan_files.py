@@ -25,19 +25,19 @@ from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import elect_preferred_leaders
-from udfs.planning.plan_execution import PlanExecution, prepare_execution
+from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
 
 FACTS = {"goal": "balance", "certificate": {"gap": np.float64(0.1) + np.float64(0.2), "bound": np.int64(3)}}
 LIMITS = WaveLimits(bytes_in_flight=100, throttle_bytes_per_s=10)
 
 
-def a_plan() -> PlanExecution:
+def a_plan() -> PlannedWaves:
     """orders-0 moves two replicas, orders-1 changes its order, logs.a-5 loses its down broker, b-0 stays."""
     lists = {("orders", 0): [1, 2, 3], ("orders", 1): [1, 2], ("logs.a", 5): [9, 1], ("b", 0): [3, 1]}
     model = model_with(lists, [1, 2, 3, 4, 5, 9], sizes=[1, 70, 200, 30], down=[9])
     proposal = proposal_with(model, {("orders", 0): [4, 5, 1], ("orders", 1): [2, 1], ("logs.a", 5): [1, 2]})
-    return prepare_execution(model, proposal, LIMITS)
+    return plan_waves(model, proposal, LIMITS)
 
 
 def texts() -> dict[str, str]:
@@ -72,7 +72,7 @@ def test_rollback_keeps_the_order_of_the_source() -> None:
     lists = {("t", 0): [2, 1, 3], ("t", 1): [3, 1], ("t", 2): [1, 2]}
     model = model_with(lists, [1, 2, 3])
     proposal = proposal_with(model, {("t", 0): [1, 2, 3], ("t", 1): [1, 3]})
-    made = build_files(prepare_execution(model, proposal, LIMITS), FACTS)
+    made = build_files(plan_waves(model, proposal, LIMITS), FACTS)
     assert lists_in(json.loads(made["rollback.json"])) == {"t-0": [2, 1, 3], "t-1": [3, 1]}
     assert json.loads(made["plan.json"])["not_in_rollback"] == {"partitions": 0, "first_partitions": [], "reason": None}
 
@@ -87,7 +87,7 @@ def test_rollback_omits_lists_with_down_brokers() -> None:
 def test_without_sizes_no_bytes_and_seconds() -> None:
     model = model_with({("t", 0): [1, 2]}, [1, 2, 3])
     proposal = proposal_with(model, {("t", 0): [1, 3]})
-    document = json.loads(build_files(prepare_execution(model, proposal, LIMITS), FACTS)["plan.json"])
+    document = json.loads(build_files(plan_waves(model, proposal, LIMITS), FACTS)["plan.json"])
     (wave,) = document["waves"]
     assert (wave["replicas_added"], wave["bytes_to_copy"], wave["busiest_bytes"], wave["seconds"]) == (1, *[None] * 3)
     assert document["changes"][0]["bytes_to_copy"] is None
@@ -216,9 +216,9 @@ def test_plain_json() -> None:
 @settings(max_examples=count_cases(40))
 def test_files_are_reproducible_and_waves_end_with_the_plan(case: tuple[ClusterModel, ProposedAssignment]) -> None:
     model, proposal = case
-    execution = prepare_execution(model, proposal, LIMITS)
+    execution = plan_waves(model, proposal, LIMITS)
     made = build_files(execution, FACTS)
-    assert made == build_files(prepare_execution(model, proposal, LIMITS), FACTS)
+    assert made == build_files(plan_waves(model, proposal, LIMITS), FACTS)
     last: dict[Any, list[int]] = {}
     for wave in range(execution.waves.waves):
         last |= get_wave_lists(model, execution.waves, wave)
@@ -235,7 +235,7 @@ def test_files_are_reproducible_and_waves_end_with_the_plan(case: tuple[ClusterM
 def test_plan_without_changes() -> None:
     model = a_plan().model
     proposal = proposal_with(model, {})
-    made = build_files(prepare_execution(model, proposal, LIMITS), {})
+    made = build_files(plan_waves(model, proposal, LIMITS), {})
     assert made["reassignment.json"] == '{"version":1,"partitions":[]}\n'
     assert json.loads(made["plan.json"])["waves"] == []
     assert not any(name.startswith("wave-") for name in made)
@@ -247,7 +247,7 @@ def test_folder_is_created_and_a_plan_replaced(tmp_path: Path) -> None:
     written = write_plan(out, plan, FACTS)
     assert sorted(written) == sorted(out.iterdir())
     assert {path.name: path.read_text() for path in written} == texts()
-    few = prepare_execution(plan.model, plan.proposal, WaveLimits())
+    few = plan_waves(plan.model, plan.proposal, WaveLimits())
     again = write_plan(out, few, FACTS)
     assert sorted(again) == sorted(out.iterdir())
     assert len(again) == len(written) - 1

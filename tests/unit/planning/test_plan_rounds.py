@@ -19,7 +19,7 @@ from pipelines.plan_files.plan_writer import format_ranges, hash_partitions, par
 from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_models import model_with, models_and_proposals, partitions_of, proposal_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
-from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
 
 
@@ -29,7 +29,7 @@ def test_plan_fits_first_and_is_done_wave_by_wave(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[ClusterModel, ProposedAssignment]
 ) -> None:
     model, proposal = case
-    execution = prepare_execution(model, proposal, WaveLimits(moves_per_broker=1))
+    execution = plan_waves(model, proposal, WaveLimits(moves_per_broker=1))
     waves = execution.waves
     folder = tmp_path_factory.mktemp("plans") / "plan"
     write_plan(folder, execution, {})
@@ -79,7 +79,7 @@ def test_rollback_of_a_captured_cluster_with_down_brokers(samples: Path, tmp_pat
     }
     live = {key: [broker for broker in one if broker in live] for key, one in shown.items()}
     proposal = proposal_with(model, {key: one for key, one in live.items() if one})
-    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "plan", plan_waves(model, proposal, WaveLimits()), {})
     document = json.loads((tmp_path / "plan" / "plan.json").read_text())
     rollback = json.loads((tmp_path / "plan" / "rollback.json").read_text())["partitions"]
     assert document["not_in_rollback"]["partitions"] > 100  # all: a plan that only repairs takes down brokers away
@@ -95,7 +95,7 @@ def test_rollback_of_a_captured_cluster_with_down_brokers(samples: Path, tmp_pat
 def test_reassignment_in_a_describe(samples: Path, tmp_path: Path) -> None:
     model, partitions = captured(samples / "formats" / "describe-reassigning.txt")
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", prepare_execution(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "plan", plan_waves(model, proposal, WaveLimits()), {})
     found = check_plan(read_plan(tmp_path / "plan"), model, partitions)
     assert found.status == PlanStatus.IN_FLIGHT
     assert [(move.adding, move.removing, move.target) for move in found.in_flight] == [

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import InfeasibleRequest
-from udfs.planning.plan_execution import PlanExecution, prepare_execution
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.wave_health import NEVER, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import WaveLimits
 
 ONE_COPY = WaveLimits(moves_per_broker=1)
 
 
-def execute(model: ClusterModel, request: PlanRequest) -> PlanExecution:
-    return prepare_execution(model, make_plan(model, request), ONE_COPY)
+def execute(model: ClusterModel, request: PlanRequest) -> PlannedWaves:
+    return plan_waves(model, make_plan(model, request), ONE_COPY)
 
 
 def with_isr(model: ClusterModel, min_isr: int, lagging: tuple[tuple[int, int], ...] = ()) -> ClusterModel:

@@ -10,7 +10,7 @@ from udfs.planning.waves import WaveLimits, WaveReport, Waves, report_waves, spl
 
 
 @dataclass(frozen=True)
-class PlanExecution:
+class PlannedWaves:
     """A proposed assignment for a cluster model, the waves that execute it, and the elections after them."""
 
     model: ClusterModel
@@ -25,7 +25,7 @@ class PlanExecution:
         return round(sum(report.seconds for report in self.wave_reports), 1)
 
 
-def prepare_execution(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> PlanExecution:
+def plan_waves(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> PlannedWaves:
     """Split a proposal into waves, and find the elections after them."""
     if len(find_dir_moves(model, proposal)):
         waves = split_dir_moves(model, proposal, limits)
@@ -33,4 +33,4 @@ def prepare_execution(model: ClusterModel, proposal: ProposedAssignment, limits:
     else:
         waves = split_into_waves(model, proposal, limits)
         reports = tuple(report_waves(model, waves))
-    return PlanExecution(model, proposal, waves, reports, elect_preferred_leaders(model, proposal))
+    return PlannedWaves(model, proposal, waves, reports, elect_preferred_leaders(model, proposal))
