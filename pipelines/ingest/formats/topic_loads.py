@@ -1,6 +1,7 @@
 """Loads of topics and brokers, as `--metrics` writes them; Kafka's tools print nothing like it."""
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
@@ -8,13 +9,8 @@ from typing import NamedTuple
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_number, as_partition, as_topic, quote, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 
-_UNKNOWN = "-"
 _HEADER = re.compile(r"loads from (.+)")
 _PROBLEM = re.compile(r"problem of the loads: (.+)")
-_ANY = re.compile(
-    r"load of (?:all topics on broker |topic \S+ (?:on broker|partition) )|size of topic \S+ partition |"
-    r"appended to topic \S+ partition |volume \S.* on broker \S+ total |loads from |problem of the loads: "
-)
 
 
 class LoadStatistic(StrEnum):
@@ -91,36 +87,29 @@ Load = TopicLoad | PlainLoad | MeasuredSize | MeasuredVolume | AppendedRecords
 
 
 STATISTICS = tuple(f"bytes_{way}_{name}_per_s" for way in ("in", "out") for name in LoadStatistic)  # columns of FACTS
-_RATES = "in {bytes_in_per_s} B/s, out {bytes_out_per_s} B/s"
-_WINDOW = " (in mean {{{}}}, p95 {{{}}}, peak {{{}}}; out mean {{{}}}, p95 {{{}}}, peak {{{}}})".format(*STATISTICS)
-_REPLICA = "topic {topic} partition {partition} on broker {broker_id}"
-# The lines of loads, with the columns of the fact that each is.
-_LINES = (
-    (FactKind.LOAD, f"load of all topics on broker {{broker_id}}: {_RATES}"),
-    (FactKind.LOAD, f"load of all topics on broker {{broker_id}}: {_RATES}{_WINDOW}"),
-    (FactKind.LOAD, f"load of topic {{topic}} on broker {{broker_id}}: {_RATES}"),
-    (FactKind.LOAD, f"load of topic {{topic}} on broker {{broker_id}}: {_RATES}{_WINDOW}"),
-    (FactKind.LOAD, f"load of topic {{topic}} partition {{partition}}: {_RATES}"),
-    (FactKind.REPLICA_SIZE, f"size of {_REPLICA}: {{size_bytes}} bytes"),
-    (FactKind.VOLUME, "volume {log_dir} on broker {broker_id}: total {total_bytes} bytes, usable {usable_bytes} bytes"),
-    (FactKind.APPENDED, f"appended to {_REPLICA}: {{records}} records"),
-)
-_WORD, _NUMBER = r"\S++", r"[^\s:]++"
-_COLUMN = re.compile(r"\\\{([a-z0-9_]+)\\\}")  # in an escaped line
-_VALUES = {
-    **{"log_dir": r"\S.*?", "broker_id": _NUMBER, "partition": _NUMBER},
-    **dict.fromkeys(STATISTICS, r"[^\s,;)]++"),
-}
-
-
-def _to_pattern(line: str) -> re.Pattern[str]:
-    return re.compile(_COLUMN.sub(lambda match: f"(?P<{match[1]}>{_VALUES.get(match[1], _WORD)})", re.escape(line)))
-
-
-_PATTERNS = tuple((kind, _to_pattern(line)) for kind, line in _LINES)
-_TEMPLATES = {frozenset(pattern.groupindex): line for (_, pattern), (_, line) in zip(_PATTERNS, _LINES, strict=True)}
-_PLACES = ("topic", "broker_id", "partition")  # a load lacks some of them
 _COLUMNS = {"broker": "broker_id", "path": "log_dir"}  # names of fields that are not those of columns
+_REPLICA = {"topic", "partition", "broker_id"}
+# Columns that name what a line is about, and columns of its values, by the kind of fact.
+_PLACES: dict[str, list[set[str]]] = {
+    FactKind.LOAD: [{"broker_id"}, {"topic", "broker_id"}, {"topic", "partition"}],
+    FactKind.REPLICA_SIZE: [_REPLICA],
+    FactKind.VOLUME: [{"log_dir", "broker_id"}],
+    FactKind.APPENDED: [_REPLICA],
+}
+_VALUES: dict[str, set[str]] = {
+    FactKind.LOAD: {"bytes_in_per_s", "bytes_out_per_s", *STATISTICS},
+    FactKind.REPLICA_SIZE: {"size_bytes"},
+    FactKind.VOLUME: {"total_bytes", "usable_bytes"},
+    FactKind.APPENDED: {"records"},
+}
+_KINDS: dict[type, FactKind] = {
+    TopicLoad: FactKind.LOAD,
+    PlainLoad: FactKind.LOAD,
+    MeasuredSize: FactKind.REPLICA_SIZE,
+    MeasuredVolume: FactKind.VOLUME,
+    AppendedRecords: FactKind.APPENDED,
+}
+_LINE = re.compile(rf"(?:{'|'.join(_PLACES)}) [a-z_]++=|loads from |problem of the loads: ")
 
 
 def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], statistic: LoadStatistic) -> Iterator[str]:
@@ -137,21 +126,17 @@ def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], sta
             for way, rates in (("in", values.pop("bytes_in")), ("out", values.pop("bytes_out"))):
                 values[f"bytes_{way}_per_s"] = rates.get(statistic)
                 values |= {f"bytes_{way}_{name}_per_s": rates.get(name) for name in LoadStatistic}
-        known = {name: value for name, value in values.items() if value is not None or name not in _PLACES}
-        texts = {name: _print_value(name, value) for name, value in known.items()}
-        yield _TEMPLATES[frozenset(texts)].format(**texts)
+        words = [f"{name}={_print_value(name, value)}" for name, value in values.items() if value is not None]
+        yield " ".join([_KINDS[type(load)], *words])
 
 
 def have_window(lines: Iterable[str]) -> bool:
     """Return whether some of these lines have rates within a window, as not those of CSV."""
-    matches = (pattern.fullmatch(line) for line in lines for _, pattern in _PATTERNS)
-    return any(match is not None and STATISTICS[0] in match.groupdict() for match in matches)
+    return any(f" {name}=" in line for line in lines for name in STATISTICS)
 
 
 def _print_value(name: str, value: object) -> str:
-    if value is None:
-        return _UNKNOWN
-    return repr(round(float(str(value)), 3)) if name.endswith("_per_s") else str(value)
+    return repr(round(float(str(value)), 3)) if name.endswith("_per_s") else shlex.quote(str(value))
 
 
 def _read_value(name: str, text: str) -> object:
@@ -165,29 +150,36 @@ def _read_value(name: str, text: str) -> object:
             return as_int(text, "broker")
         case "log_dir":
             return text
-    if text == _UNKNOWN and name not in ("size_bytes", "total_bytes", "records"):
-        return None
     if name.endswith("_per_s"):
         return as_number(text, "B/s")
     return as_int(text, "bytes" if name == "size_bytes" else name.replace("_", " "), 0, INT64)
 
 
 def _is_line(line: str) -> bool:
-    return _ANY.match(line) is not None
+    return _LINE.match(line) is not None
 
 
 def _parse_line(_context: str | None, raw: str) -> list[Fact]:
     line = raw.strip()
     if not line:
         return ignore("blank line")
-    for kind, pattern in _PATTERNS:
-        if match := pattern.fullmatch(line):
-            return [(kind, {name: _read_value(name, text) for name, text in match.groupdict().items()})]
     if match := _PROBLEM.fullmatch(line):
         return ignore("problem", f"metrics: {match[1]}")
     if _HEADER.fullmatch(line):
         return ignore("header")
-    raise unparsable(f"{quote(line)} is no line of loads")
+    kind, *words = _split(line)
+    texts = dict(word.partition("=")[::2] for word in words)
+    values = _VALUES.get(kind, set())
+    if texts.keys() - values not in _PLACES.get(kind, []) or not texts.keys() & values:
+        raise unparsable(f"{quote(line)} is no line of loads")
+    return [(FactKind(kind), {name: _read_value(name, text) for name, text in texts.items()})]
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quote without end
+        return [line]
 
 
 FORMAT = Format(

@@ -190,4 +190,4 @@ def test_commands_say_so(tmp_path: Path) -> None:
     assert f"  warning: {text}" in format_cluster(evaluate_brokers(snapshot, TopicDefaults()))
     failure = evaluate_failure(snapshot, [1], TopicDefaults())
     assert f"  warning: {text}" in format_failure(failure)
-    assert to_json(failure)["summary"]["conflicting_listings"] == [text]
+    assert to_json(failure)["summary"]["gaps"]["conflicting_listings"] == [text]

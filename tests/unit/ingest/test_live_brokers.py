@@ -542,7 +542,7 @@ def test_inspect_names_brokers_of_unknown_state(tmp_path: Path) -> None:
     assert "  brokers: 2 live (1,2), 2 of unknown state (5,6)" in lines
     assert "  brokers 5,6: unknown whether they are live: only in Adding Replicas" in lines
     brokers = to_json(build_answer(snapshot))["brokers"]
-    assert [row["alive"] for row in brokers] == [True, True, None, None]
+    assert [row["live"] for row in brokers] == [True, True, None, None]
 
 
 def test_what_if_says_that_brokers_of_unknown_state_count_as_live(tmp_path: Path) -> None:
@@ -556,7 +556,7 @@ def test_what_if_says_that_brokers_of_unknown_state_count_as_live(tmp_path: Path
     assert [row.failed for row in answer.brokers] == [1, 2, 5]
     failure = evaluate_failure(snapshot, [1], TopicDefaults())
     assert f"  warning: {warning}" in format_failure(failure)
-    assert to_json(failure)["summary"]["unknown_brokers"] == [5]
+    assert to_json(failure)["summary"]["gaps"]["unknown_brokers"] == [5]
 
 
 def test_every_command_counts_brokers_of_unknown_state(tmp_path: Path) -> None:

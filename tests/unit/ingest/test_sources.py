@@ -75,7 +75,11 @@ def test_the_commands_warn_about_skipped_entries(
         "gone, older/\n"
     )
     answer = json.loads(answers.read_text())
-    assert answer["skipped"] == ["gone", "older/"] if command == ["inspect"] else answer["summary"]["skipped_entries"]
+    assert (
+        answer["skipped"] == ["gone", "older/"]
+        if command == ["inspect"]
+        else answer["summary"]["gaps"]["skipped_entries"]
+    )
 
 
 def test_the_error_of_a_folder_without_files_names_its_entries(tmp_path: Path) -> None:

@@ -91,18 +91,19 @@ def test_loads_of_topics_fill_what_metrics_lack(tmp_path: Path) -> None:
 def test_wrong_lines_are_quarantined_with_their_values(tmp_path: Path) -> None:
     (tmp_path / "topics.txt").write_text(_TOPICS)
     lines = [
-        "load of topic orders on broker 1: in -4 B/s, out 1 B/s",
-        "load of topic orders on broker x: in 4 B/s, out 1 B/s",
-        "load of topic or/ders on broker 1: in 4 B/s, out 1 B/s",
-        "load of topic orders on broker 1: in 4 B/s",
-        "appended to topic orders partition 0 on broker 1: many records",
-        "size of topic orders partition 0 on broker 1: 1.5 bytes",
-        "volume /data on broker 1: total many bytes, usable 5 bytes",
+        "load topic=orders broker_id=1 bytes_in_per_s=-4 bytes_out_per_s=1",
+        "load topic=orders broker_id=x bytes_in_per_s=4 bytes_out_per_s=1",
+        "load topic=or/ders broker_id=1 bytes_in_per_s=4 bytes_out_per_s=1",
+        "load topic=orders bytes_in_per_s=4",
+        "appended topic=orders partition=0 broker_id=1 records=many",
+        "replica_size topic=orders partition=0 broker_id=1 size_bytes=1.5",
+        "volume log_dir=/data broker_id=1 total_bytes=many usable_bytes=5",
+        "load topic='orders broker_id=1 bytes_in_per_s=4",
     ]
     (tmp_path / "loads.txt").write_text("".join(f"{line}\n" for line in lines))
     rows = load_snapshot(find_source(f"prod={tmp_path}")).quarantined
     reasons = {row["line_number"]: row["reasons"][0] for row in rows}
-    assert reasons.keys() == {1, 2, 3, 4, 5, 6, 7}
+    assert reasons.keys() == {1, 2, 3, 4, 5, 6, 7, 8}
     assert "B/s is" in reasons[1]
     assert "broker is" in reasons[2]
     assert "or/ders" in reasons[3]
@@ -110,6 +111,7 @@ def test_wrong_lines_are_quarantined_with_their_values(tmp_path: Path) -> None:
     assert "records is" in reasons[5]
     assert "bytes is" in reasons[6]
     assert "total bytes is" in reasons[7]
+    assert "is no line of loads" in reasons[8]
 
 
 def test_loads_of_places_and_sizes_fill_what_sources_lack(tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ def test_loads_of_places_and_sizes_fill_what_sources_lack(tmp_path: Path) -> Non
 def test_volumes_are_those_of_the_log_dirs_below_them(tmp_path: Path) -> None:
     """The volume that is mounted deepest counts; one that kafka-log-dirs shows itself stays."""
     (tmp_path / "topics.txt").write_text(_TOPICS)
-    paths = {"/data/a/kafka": None, "/data/b": None, "/data/c": (70, 7), "/database": None}
+    paths = {"/data/a/kafka": None, "/data/b": None, "/data/c": (70, 7), "/database": None, "/my disk/kafka": None}
     log_dirs = [
         {
             "logDir": path,
@@ -160,6 +162,7 @@ def test_volumes_are_those_of_the_log_dirs_below_them(tmp_path: Path) -> None:
     volumes = [
         MeasuredVolume("/", 2, 1, 1),
         MeasuredVolume("/data", 1, 1000, 400),
+        MeasuredVolume("/my disk", 1, 500, 100),
         MeasuredVolume("/data/a", 1, 2000, None),
         MeasuredVolume("/data/c", 1, 3000, 3),
     ]
@@ -169,6 +172,7 @@ def test_volumes_are_those_of_the_log_dirs_below_them(tmp_path: Path) -> None:
     assert snapshot.quarantined == []
     rows = {row["log_dir"]: (row["total_bytes"], row["usable_bytes"]) for row in snapshot.log_dirs.to_pylist()}
     expected = {"/data/a/kafka": (2000, None), "/data/b": (1000, 400), "/data/c": (70, 7), "/database": (None, None)}
+    expected["/my disk/kafka"] = (500, 100)
     assert rows == expected
 
 

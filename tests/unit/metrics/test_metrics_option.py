@@ -102,7 +102,9 @@ def test_files_in_other_formats_than_that_of_the_option_are_named(folder: Path) 
     saved = folder / "saved"
     saved.mkdir()
     (saved / "d.txt").write_text(_DESCRIBE)
-    (saved / FILE_NAME).write_text("loads from loads.csv\nload of topic orders on broker 1: in 1.0 B/s, out 2.0 B/s\n")
+    (saved / FILE_NAME).write_text(
+        "loads from loads.csv\nload topic=orders broker_id=1 bytes_in_per_s=1.0 bytes_out_per_s=2.0\n"
+    )
     done = call("what-if", "saved", "--format", "describe")
     problem = f"saved/{FILE_NAME}: has nothing in the format describe of --format"
     assert problem in done.stderr
@@ -115,7 +117,7 @@ def test_loads_of_a_folder_are_replaced_by_those_of_the_option(folder: Path) -> 
     saved = folder / "saved"
     saved.mkdir()
     (saved / "d.txt").write_text(_DESCRIBE)
-    (saved / FILE_NAME).write_text("load of topic orders on broker 1: in 1.0 B/s, out 2.0 B/s\n")
+    (saved / FILE_NAME).write_text("load topic=orders broker_id=1 bytes_in_per_s=1.0 bytes_out_per_s=2.0\n")
     request = MetricsRequest.of_options(["loads.csv"], None, load_settings())
     snapshot = load_snapshot(open_source("saved", None, request))
     assert snapshot.partitions["bytes_in_per_s"].to_pylist() == [100, 300]
@@ -184,13 +186,10 @@ def test_names_of_exporters_are_known(scrape: str, sizes: list[int | None], rate
     source = _SCRAPES / f"{scrape}.prom"
     lines = read_loads(MetricsOrigin(None, source), settings, "prod", brokers, datetime.now(UTC))
     facts = [line for line in lines[1:] if not line.startswith("problem")]
-    expected = [f"size of topic tolls partition 0 on broker 1: {sizes[0]} bytes"]
+    expected = [f"replica_size topic=tolls partition=0 broker_id=1 size_bytes={sizes[0]}"]
     if rates[0] is not None:
-        within = f"mean {rates[0]}, p95 {rates[0]}, peak {rates[0]}"
-        unknown = "mean -, p95 -, peak -"
-        expected.insert(
-            0, f"load of topic tolls on broker 1: in {rates[0]} B/s, out - B/s (in {within}; out {unknown})"
-        )
+        within = " ".join(f"bytes_in_{name}per_s={rates[0]}" for name in ("", "mean_", "p95_", "peak_"))
+        expected.insert(0, f"load topic=tolls broker_id=1 {within}")
     assert facts == expected
 
 
@@ -222,9 +221,9 @@ def test_host_label_is_matched(folder: Path) -> None:
     settings = load_settings(["metrics.broker_label=node", "metrics.broker_value=host"]).metrics
     brokers = [KnownBroker(1, "b1.example.com"), KnownBroker(2, "b2.example.com")]
     lines = read_loads(MetricsOrigin(None, folder / "scrape.prom"), settings, "prod", brokers, datetime.now(UTC))
-    assert [line.partition(" (")[0] for line in lines[1:]] == [
-        "load of topic orders on broker 1: in 5.0 B/s, out - B/s",
-        "load of topic orders on broker 2: in 7.0 B/s, out - B/s",
+    assert [line.partition(" bytes_in_mean")[0] for line in lines[1:]] == [
+        "load topic=orders broker_id=1 bytes_in_per_s=5.0",
+        "load topic=orders broker_id=2 bytes_in_per_s=7.0",
     ]
 
 
