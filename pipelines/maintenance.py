@@ -23,7 +23,7 @@ from pipelines.warehouse_urls import redact_urls
 LAST_STAGE = "gold.scheme_comparison"  # a run that finished it has seen the cluster, as in insights.snapshots
 RETENTION = "retention"  # the stage of ops.runs that records a deletion
 # Rows that stay: what growth needs, and what people have done. ops.runs loses those of stages.
-_LASTING = ("gold.load_totals", "ops.alerts", "gold.plan_executions", RUNS.name)
+_LASTING = ("gold.load_history", "ops.alerts", "gold.plan_executions", RUNS.name)
 _RUNS_BETWEEN = 8
 _LAST_DELETED = "silver.source_summary"  # every snapshot has rows of it: while it has, a deletion is not finished
 

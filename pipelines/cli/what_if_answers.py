@@ -59,7 +59,7 @@ class FailureTotals:
     offline_before: int
     offline_after: int
     under_min_isr_after: int
-    single_isr_partitions: int = json_key("at_one_replica_after")
+    single_isr_partitions: int
     single_replica_partitions: int  # of these, those with replication factor 1
     unclean_elections: int
     effects: FailureEffects
@@ -67,7 +67,7 @@ class FailureTotals:
     takeovers: dict[int, int]
     leaders_after: dict[int, int]
     worst_survivor: int | None
-    worst_survivor_ratio: float | None = json_key("worst_survivor_max_over_mean")
+    worst_survivor_ratio: float | None
     size_bytes_offline: int | None
     uncounted_topics: tuple[str, ...]  # ignored, or marked for deletion: what happens to them is in no count of losses
     gaps: SourceGaps = json_inline()
@@ -113,16 +113,16 @@ class BrokerFailure:
 
     failed: int
     leaders_lost: int
-    takeover_brokers: int = json_key("receivers")
+    takeover_brokers: int
     newly_offline_partitions: int
     single_replica_partitions: int  # of these, those with replication factor 1
     newly_under_min_isr_partitions: int
     under_min_isr_partitions: int
-    single_isr_partitions: int = json_key("at_one_replica_partitions")
+    single_isr_partitions: int
     unclean_elections: int
     worst_survivor: int | None
-    worst_survivor_ratio: float | None = json_key("leaders_worst_over_mean")
-    answer: str = json_key("can_i_lose_it")
+    worst_survivor_ratio: float | None
+    answer: str
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,10 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
     verdict = judge_figures(hotspots, failures, racks, findings).name_source("SOURCE", key.cluster_id)
     origin = next(iter(rows("origin")), None) if brokers else None
     survivors, network = rows("survivor_bytes"), rows("network")
+    plan_metrics: dict[str, dict[str, list[float | None]]] = {}  # by goal and name: before and after the plan
+    for row in rows("plan_metrics"):
+        plan_metrics.setdefault(row["goal"], {})[row["metric"]] = [row["before"], row["after"]]
+    plans = [{**plan, "metrics": plan_metrics.get(plan["goal"], {})} for plan in rows("plan")]
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
@@ -165,20 +169,20 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
         "network": network,
         "capacity_source": find_capacity_source(rows("headroom")),
         "loads": summarize_loads(rows("loads"), network, findings.warnings),
-        "zone_traffic": compare_zone_traffic(rows("zone_traffic"), rows("plan"), _list_goals(verdict)),
+        "zone_traffic": compare_zone_traffic(rows("zone_traffic"), plans, _list_goals(verdict)),
         "growth": summarize_growth(rows("growth")),
         "topics": [_shorten_topic(row) for row in rows("topics")],
         # Where topics would be placed depends on the live brokers: without any, there is nothing to say.
         "origin": origin,
         "manual_topics": rows("manual_topics") if origin else [],
-        **select_plans(verdict, rows("plan"), rows("moves")),
+        **select_plans(verdict, plans, rows("moves")),
         "trend": trend,
         "sql": {figure.name: figure.query([key]) for figure in FIGURES} | {"trend": trend_query([key.cluster_id])},
     }
 
 
 def select_plans(verdict: Verdict, plans: Rows, moves: Rows) -> dict[str, Any]:
-    """Select the plans that the verdict recommends from rows of gold.plans and gold.plan_moves.
+    """Select the plans that the verdict recommends from rows of gold.plans, with their metrics, and gold.plan_moves.
 
     Keys: plans (by goal), plan and moves of the first goal that is recommended (None and empty if gold.plans lacks it).
     """

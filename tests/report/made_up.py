@@ -177,7 +177,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         "headroom": [
             {
                 "scenario_kind": "broker",
-                "resource": "leaders",
+                "quantity": "leaders",
                 "capacity_source": "uniform",
                 "worst_load": 125.0,
                 "required_headroom_ratio": 0.25,

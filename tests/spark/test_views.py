@@ -351,7 +351,7 @@ def test_history_of_the_state(store: Store) -> None:
 
 def test_versions_of_a_table(store: Store) -> None:
     """Delta keeps earlier versions of a table, and a query can compare them."""
-    now = "SELECT snapshot_id FROM gold.broker_load"
+    now = "SELECT snapshot_id FROM gold.current_loads"
     assert len(set(rows(store, now))) == 2
     assert len(set(rows(store, f"{now} VERSION AS OF 1"))) == 1
 

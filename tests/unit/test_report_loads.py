@@ -55,8 +55,8 @@ def test_failures_get_the_worst_survivor_by_bytes() -> None:
 
 
 def test_capacities_of_leaders_say_nothing_about_bytes() -> None:
-    leaders = {"resource": "leaders", "capacity_source": "file"}
-    rates = {"resource": "bytes_out_per_s", "capacity_source": "uniform"}
+    leaders = {"quantity": "leaders", "capacity_source": "file"}
+    rates = {"quantity": "bytes_out_per_s", "capacity_source": "uniform"}
     assert find_capacity_source([leaders]) is None
     assert find_capacity_source([leaders, rates]) == "uniform"
     assert find_capacity_source([rates, rates | {"capacity_source": "file"}]) == "file"

@@ -1,4 +1,4 @@
-"""Make the rows of gold.broker_load and gold.leader_hotspots: the load of brokers before any failure."""
+"""Make the rows of gold.current_loads and gold.leader_hotspots: the load of brokers before any failure."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ from udfs.failures.kernels import broker_sums
 from udfs.failures.partition_arrays import Placement
 from udfs.hotspots.hotspot_measures import BrokerParts, measure_leaders
 
-BROKER_LOAD_COLUMNS = (
+CURRENT_LOAD_COLUMNS = (
     column("broker_id", INT, "broker id", required=True),
     column("rack", TEXT, "its rack"),
     column("leaders", LONG, "partitions it leads", required=True),
@@ -23,8 +23,8 @@ BROKER_LOAD_COLUMNS = (
 )
 
 
-def broker_load_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...]) -> pa.Table:
-    """Return a row of gold.broker_load for every live broker, even if it holds nothing."""
+def current_load_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...]) -> pa.Table:
+    """Return a row of gold.current_loads for every live broker, even if it holds nothing."""
     counts, loads = aggregates.sums["broker_counts"], aggregates.sums["broker_loads"]
     unknown = np.broadcast_to(aggregates.sums["known"] == 0, (len(counts), 3))
     size = loads[:, broker_sums.SIZE].astype(np.int64)
@@ -39,7 +39,7 @@ def broker_load_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...]
             for rate, known in zip(rates, (1, 2, 1), strict=True)
         ),
     ]
-    return pa.Table.from_arrays(columns, schema=schema_of(BROKER_LOAD_COLUMNS))
+    return pa.Table.from_arrays(columns, schema=schema_of(CURRENT_LOAD_COLUMNS))
 
 
 def topic_hotspots(

@@ -13,15 +13,15 @@ from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT, FETCH, LEA
 Floats = npt.NDArray[np.float64]
 
 
-RESOURCES = {"leaders": LEADERS, "bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT, "fetch_per_s": FETCH}
+HEADROOM_QUANTITIES = {"leaders": LEADERS, "bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT, "fetch_per_s": FETCH}
 
 
-_RESOURCE = column("resource", TEXT, ", ".join(RESOURCES), required=True)
+_QUANTITY = column("quantity", TEXT, ", ".join(HEADROOM_QUANTITIES), required=True)
 
 
 HEADROOM_COLUMNS = (
     KIND,
-    _RESOURCE,
+    _QUANTITY,
     column(
         "capacity_source", TEXT, "uniform: the mean load of the live brokers now; file: capacity.file", required=True
     ),
@@ -42,7 +42,7 @@ HEADROOM_COLUMNS = (
 OVER_CAPACITY_COLUMNS = (
     *SCENARIO_COLUMNS,
     column("broker_id", INT, "the survivor", required=True),
-    _RESOURCE,
+    _QUANTITY,
     column("load_after", DOUBLE, "its load afterwards: leaders, or bytes per second", required=True),
     column("capacity", DOUBLE, "its capacity: from capacity.file, else (1 + capacity.headroom) times the mean now"),
     column("excess_load", DOUBLE, "load_after minus capacity", required=True),
@@ -70,7 +70,7 @@ def headroom_rows(
     over = [_OVER_CAPACITY.empty_table()]
     for loads in survivor_loads(aggregates):
         kind, names = str(loads.outcomes.kind), loads.outcomes.name
-        for resource, load in RESOURCES.items():
+        for quantity, load in HEADROOM_QUANTITIES.items():
             if not aggregates.is_known[load] or not loads.survives.any() or not led[:, load].any():
                 continue
             after, unit, capacity = loads.after[:, :, load], units[:, load], capacities[:, load]
@@ -85,7 +85,7 @@ def headroom_rows(
             ratio = float(used[s, b]) - 1 if np.isfinite(used[s, b]) else None
             worst = (names[int(s)].as_py(), int(aggregates.ids[b]), float(after[s, b]))
             counts = (len(names), int(is_over.any(axis=1).sum()))
-            required.append((kind, resource, source, ratio, *worst, *counts))
+            required.append((kind, quantity, source, ratio, *worst, *counts))
             scenario, broker = np.nonzero(is_over)
             load_after, limit = after[scenario, broker], capacity[broker]
             columns = [
@@ -93,7 +93,7 @@ def headroom_rows(
                 names.take(pa.array(scenario)),
                 loads.outcomes.failed_brokers.take(pa.array(scenario)),
                 aggregates.ids[broker],
-                pa.repeat(resource, len(scenario)),
+                pa.repeat(quantity, len(scenario)),
                 load_after,
                 limit,
                 load_after - limit,

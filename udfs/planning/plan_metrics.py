@@ -18,9 +18,8 @@ from udfs.failures.failure_rows import summary_rows
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_arrays import Placement
 from udfs.failures.partition_sums import aggregate_placement, finish_pairs
-from udfs.failures.required_headroom import RESOURCES, headroom_rows
+from udfs.failures.required_headroom import HEADROOM_QUANTITIES, headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
-from udfs.json_answers import json_key, json_object
 from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 from udfs.network.cross_zone_traffic import CrossZoneTraffic, measure_cross_zone_traffic
 from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices
@@ -56,7 +55,7 @@ class LoadSpread:
     cv: float | None = None
 
 
-@json_object
+@dataclass(frozen=True)
 class Balance:
     """How even the live brokers are that are not to be emptied."""
 
@@ -69,44 +68,44 @@ class Balance:
     bytes_out_per_s: LoadSpread
     rack_violations: int
     # Leaders of the worst survivor of any single failure over the survivors' mean
-    worst_survivor_ratio: float | None = json_key("worst_survivor_leaders")
+    worst_survivor_ratio: float | None
     # The same by bytes per second out
-    worst_survivor_bytes_out_ratio: float | None = json_key("worst_survivor_bytes_out")
+    worst_survivor_bytes_out_ratio: float | None
 
 
-@json_object
+@dataclass(frozen=True)
 class WorstFailure:
     """The worst of all failures of a kind, each column by itself, as in gold.failure_summary."""
 
     # The failure with the most loaded survivor; None if no broker has leaders after any of them
-    scenario: str | None = json_key("worst")
-    worst_survivor_ratio: float | None = json_key("leaders_worst_over_mean")
-    worst_survivor_bytes_in_ratio: float | None = json_key("bytes_in_worst_over_mean")
-    worst_survivor_bytes_out_ratio: float | None = json_key("bytes_out_worst_over_mean")
-    worst_survivor_fetch_ratio: float | None = json_key("fetch_worst_over_mean")
+    scenario: str | None
+    worst_survivor_ratio: float | None
+    worst_survivor_bytes_in_ratio: float | None
+    worst_survivor_bytes_out_ratio: float | None
+    worst_survivor_fetch_ratio: float | None
     offline_partitions: int
     newly_offline_partitions: int
     under_min_isr_partitions: int
-    single_isr_partitions: int = json_key("at_one_replica_partitions")
+    single_isr_partitions: int
 
 
-@json_object
+@dataclass(frozen=True)
 class FailureMetrics:
     """The worst failure of a broker, of a pair of brokers and of a rack; None where there is no such failure."""
 
-    live_brokers: int = json_key("living_brokers")
+    live_brokers: int
     broker: WorstFailure | None
     pair: WorstFailure | None
     rack: WorstFailure | None
 
 
-@json_object
+@dataclass(frozen=True)
 class LossRisk:
     """What simultaneous failures lose, as in gold.durability; mappings are by number of failed brokers."""
 
     copysets: int | None
     scatter_width_mean: float | None
-    already_lost_partitions: int | None = json_key("lost_already_partitions")
+    already_lost_partitions: int | None
     loss_probability: dict[int, float | None]
     lost_partitions_mean: dict[int, float | None]
 
@@ -118,7 +117,7 @@ class ClusterState:
     balance: Balance
     failures: FailureMetrics
     durability: LossRisk
-    # Required headroom ratio by kind of failure (broker, rack) and resource
+    # Required headroom ratio by kind of failure (broker, rack) and quantity
     headroom: dict[str, dict[str, float | None]]
     cross_zone: CrossZoneTraffic
 
@@ -194,7 +193,7 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
     losses = [row for row in durability_rows(aggregates, racks, plan).to_pylist() if row["failure_unit"] == BROKERS]
     failures = summary_rows(aggregates)
     required = {
-        (row["scenario_kind"], row["resource"]): _rounded(row["required_headroom_ratio"])
+        (row["scenario_kind"], row["quantity"]): _rounded(row["required_headroom_ratio"])
         for row in reversed(headroom_rows(aggregates, None, _NO_CAPACITY)[0].to_pylist())
     }
     worst = (_worst_failure(failures, kind) for kind in (ScenarioKind.BROKER, ScenarioKind.PAIR, ScenarioKind.RACK))
@@ -207,7 +206,7 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
         {row["failures"]: _rounded(row["lost_partitions_mean"]) for row in losses},
     )
     kinds: tuple[str, ...] = (ScenarioKind.BROKER, ScenarioKind.RACK)
-    headroom = {kind: {resource: required.get((kind, resource)) for resource in RESOURCES} for kind in kinds}
+    headroom = {kind: {quantity: required.get((kind, quantity)) for quantity in HEADROOM_QUANTITIES} for kind in kinds}
     rates_known = model.known[1:]
     traffic = measure_cross_zone_traffic(placement.group, cluster, rates_known, options.network, options.prices)
     return ClusterState(balance, FailureMetrics(n, *worst), risk, headroom, traffic)

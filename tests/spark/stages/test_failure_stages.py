@@ -135,9 +135,9 @@ def test_bytes_of_the_worst_survivor(spark: SparkSession, failure_summary: DataF
     )
 
 
-@pytest.mark.stage("gold.failure_load")
+@pytest.mark.stage("gold.loads_after_failure")
 def test_load_of_each_survivor(spark: SparkSession, small_cluster: Frames) -> None:
-    actual = run_stage("gold.failure_load", small_cluster).where("scheme = 'observed'").localCheckpoint()
+    actual = run_stage("gold.loads_after_failure", small_cluster).where("scheme = 'observed'").localCheckpoint()
     leaders = "scenario_kind scenario failed_brokers broker_id leaders_before takeovers leaders_after"
     expected = [
         ("broker", "broker:1", [1], 2, 1, 1, 2),  # takes over orders-0
@@ -152,7 +152,7 @@ def test_load_of_each_survivor(spark: SparkSession, small_cluster: Frames) -> No
         ("custom", "custom:1,2", [1, 2], 3, 1, 2, 3),  # takes over orders-1 and clicks-0
     ]
     assert_df_equality(
-        select_columns(actual, leaders), expected_frame(spark, "gold.failure_load", leaders, expected), **SAME_ROWS
+        select_columns(actual, leaders), expected_frame(spark, "gold.loads_after_failure", leaders, expected), **SAME_ROWS
     )
     rates = (
         "scheme scenario broker_id bytes_in_before_per_s bytes_in_after_per_s bytes_out_before_per_s "
@@ -169,7 +169,7 @@ def test_load_of_each_survivor(spark: SparkSession, small_cluster: Frames) -> No
     ]
     assert_df_equality(
         select_columns(actual.where("scenario_kind = 'broker'"), rates),
-        expected_frame(spark, "gold.failure_load", rates, rates_expected),
+        expected_frame(spark, "gold.loads_after_failure", rates, rates_expected),
         **SAME_ROWS,
     )
 
@@ -202,7 +202,7 @@ def test_random_failures_of_two_brokers(spark: SparkSession, small_cluster: Fram
 def test_headroom_over_uniform_capacities(spark: SparkSession, small_cluster: Frames) -> None:
     actual = run_stage("gold.headroom", small_cluster, "capacity.headroom=0.4").where("scheme = 'observed'")
     columns = (
-        "scheme scenario_kind resource capacity_source required_headroom_ratio worst_scenario worst_broker worst_load "
+        "scheme scenario_kind quantity capacity_source required_headroom_ratio worst_scenario worst_broker worst_load "
         "scenarios scenarios_over_capacity"
     )
     rows = [
@@ -223,7 +223,7 @@ def test_headroom_over_uniform_capacities(spark: SparkSession, small_cluster: Fr
         ("custom", "bytes_out_per_s", 180 / (200 / 3) - 1, "custom:1,2", 3, 180.0, 1, 1),
         ("custom", "fetch_per_s", 180 / (230 / 3) - 1, "custom:1,2", 3, 180.0, 1, 1),
     ]
-    expected = [("observed", kind, resource, "uniform", *values) for kind, resource, *values in rows]
+    expected = [("observed", kind, quantity, "uniform", *values) for kind, quantity, *values in rows]
     assert_approx_df_equality(
         select_columns(actual, columns), expected_frame(spark, "gold.headroom", columns, expected), **CLOSE_ROWS
     )
@@ -236,7 +236,7 @@ def test_survivors_over_the_capacities_of_a_file(spark: SparkSession, small_clus
     file.write_text("broker_id,leaders\n1,3\n2,1\n3,\n")
     actual = run_stage("gold.over_capacity", small_cluster, f"capacity.file={file}").where("scheme = 'observed'")
     columns = (
-        "scheme scenario_kind scenario failed_brokers broker_id resource load_after capacity excess_load "
+        "scheme scenario_kind scenario failed_brokers broker_id quantity load_after capacity excess_load "
         "load_over_capacity_ratio"
     )
     expected = [

@@ -22,7 +22,7 @@ from udfs.network.traffic_rows import TRAFFIC_KINDS
 
 # The naive scheme places clicks-0 and orders-0 on 1, 2, orders-1 on 2, 3, and logs-0 on 1. No topic lists the loads of
 # its partitions, so the loads of placed ones are unknown.
-@pytest.mark.stage("gold.broker_load")
+@pytest.mark.stage("gold.current_loads")
 def test_load_of_each_broker(spark: SparkSession, small_cluster: Frames) -> None:
     columns = (
         "scheme broker_id rack leaders preferred_leaders replicas size_bytes bytes_in_per_s bytes_out_per_s "
@@ -37,8 +37,8 @@ def test_load_of_each_broker(spark: SparkSession, small_cluster: Frames) -> None
         ("naive", 3, "b", 0, 0, 1, None, None, None, None),
     ]
     assert_df_equality(
-        select_columns(run_stage("gold.broker_load", small_cluster), columns),
-        expected_frame(spark, "gold.broker_load", columns, expected),
+        select_columns(run_stage("gold.current_loads", small_cluster), columns),
+        expected_frame(spark, "gold.current_loads", columns, expected),
         **SAME_ROWS,
     )
 
@@ -110,7 +110,7 @@ def test_traffic_between_zones(spark: SparkSession, small_cluster: Frames) -> No
     assert sorted(map(tuple, naive)) == [("none", "none", kind, *unknown) for kind in sorted(TRAFFIC_KINDS)]
 
 
-@pytest.mark.stage("gold.load_totals")
+@pytest.mark.stage("gold.load_history")
 def test_totals_of_the_cluster_its_brokers_log_dirs_and_topics(spark: SparkSession, small_cluster: Frames) -> None:
     columns = (
         "subject_kind broker_id log_dir topic partitions replicas size_bytes bytes_in_per_s bytes_out_per_s "
@@ -133,8 +133,8 @@ def test_totals_of_the_cluster_its_brokers_log_dirs_and_topics(spark: SparkSessi
         ("topic", None, None, "orders", 2, 4, 600, 30.0, 60.0, 2),
     ]
     assert_df_equality(
-        select_columns(run_stage("gold.load_totals", frames), columns),
-        expected_frame(spark, "gold.load_totals", columns, expected),
+        select_columns(run_stage("gold.load_history", frames), columns),
+        expected_frame(spark, "gold.load_history", columns, expected),
         **SAME_ROWS,
     )
 

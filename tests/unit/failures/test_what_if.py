@@ -67,13 +67,11 @@ def test_json_keys_are_the_published_ones() -> None:
     assert list(cluster["outage"]) == ["down_brokers", "offline", "start_order"]
     assert list(cluster["verdict"]) == ["level", "sentence", "points"]
     assert set(cluster["verdict"]["points"][0]) == {"level", "text", "step", "kind"}
-    assert {"receivers", "at_one_replica_partitions", "leaders_worst_over_mean", "can_i_lose_it"} <= set(
-        cluster["brokers"][0]
-    )
+    assert {"takeover_brokers", "single_isr_partitions", "worst_survivor_ratio", "answer"} <= set(cluster["brokers"][0])
     failure = to_json(evaluate_failure(snapshot, [2], DEFAULTS))
     assert list(failure) == ["cluster", "failed", "partitions", "summary", "survivor_loads"]
     assert set(failure["partitions"][0]) == {"topic", "partition", "leader_before", "leader_after", "elected_from"}
-    renamed = {"at_one_replica_after", "worst_survivor_max_over_mean"}
+    renamed = {"single_isr_partitions", "worst_survivor_ratio"}
     gaps = {"failed_already_dead", "state_assumed_partitions", "contradictions", "skipped_entries"}
     assert renamed | gaps <= set(failure["summary"])
     assert gaps <= set(cluster["left_out"])

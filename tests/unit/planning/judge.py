@@ -63,8 +63,8 @@ def judge(model: Model, plan: dict[str, Any] | None = None) -> dict[str, Any]:
         "bad": bad,
         "rack_violations": violations,
         **{name: _spread([held[name][broker] for broker in stay]) for name in names},
-        "worst_survivor_leaders": _worst(held["leaders"], take["leaders"], stay),
-        "worst_survivor_bytes_out": _worst(held["bytes_out_per_s"], take["bytes_out_per_s"], stay),
+        "worst_survivor_ratio": _worst(held["leaders"], take["leaders"], stay),
+        "worst_survivor_bytes_out_ratio": _worst(held["bytes_out_per_s"], take["bytes_out_per_s"], stay),
     }
 
 

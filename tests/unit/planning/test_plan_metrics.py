@@ -214,7 +214,7 @@ def test_metrics_equal_the_judge(tmp_path: Path, goal: str, removed: tuple[int, 
         for name in ("replicas", "leaders", "size_bytes", "bytes_in_per_s", "bytes_out_per_s"):
             rounded = {part: round(value, 4) for part, value in state[name].items()}
             assert rounded == pytest.approx(expected[name], abs=1.1e-4), (when, name)
-        for name in ("worst_survivor_leaders", "worst_survivor_bytes_out", "rack_violations"):
+        for name in ("worst_survivor_ratio", "worst_survivor_bytes_out_ratio", "rack_violations"):
             assert state[name] == pytest.approx(expected[name], abs=6e-5), (when, name)
     assert (found.moves, found.leader_changes) == (expected["moves"], expected["leader_changes"])
     assert found.bytes_to_copy == pytest.approx(expected["megabytes"] * 1e6, abs=1e3 * max(1, found.moves))
