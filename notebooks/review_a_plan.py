@@ -46,7 +46,7 @@ spark.sql(
 
 spark.sql(
     """
-    SELECT cluster_id, goal, metric, round(before, 3) AS before, round(after, 3) AS after, round(lower_bound, 3) AS bound
+    SELECT cluster_id, goal, metric, round(before, 3) AS before, round(after, 3) AS after, lower_bound
     FROM gold.plan_metrics JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
     ORDER BY cluster_id, goal, metric
     """

@@ -172,10 +172,10 @@ SELECT cluster_id, topics, inconclusive_topics, kafka_topics, kafka_rack_aware_t
        none_topics, unknown_topics, kafka_placed_percent
 FROM gold.cluster_origin WHERE {condition}
 
--- plan: The plan: before and after
+-- plan: The plans that the verdict recommends
 SELECT * FROM gold.plans WHERE {condition}
 
--- plan_metrics: Every metric before and after the plan
+-- plan_metrics: The plan: before and after
 SELECT cluster_id, goal, metric, before, after FROM gold.plan_metrics WHERE {condition}
 
 -- moves: Replica changes of the plan

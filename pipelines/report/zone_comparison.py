@@ -28,7 +28,7 @@ class ZoneComparisonRow(NamedTuple):
 def compare_zone_traffic(
     rows: Sequence[Mapping[str, Any]], plans: Sequence[Mapping[str, Any]], goals: Sequence[str]
 ) -> list[ZoneComparisonRow]:
-    """Compare states by rows of the figure `zone_traffic` and plans with their metrics; empty if nothing is known or crosses.
+    """Compare states by rows of the figure `zone_traffic` and of plans; empty if nothing is known or crosses.
 
     goals: those that the verdict recommends; their plans are first.
     """

@@ -9,9 +9,9 @@ from pipelines.errors import StoreError
 from pipelines.spark.sql_text import quote_text
 from pipelines.tables.table_contract import Table
 
-# A property of each table. Raise it when columns that stay get another meaning.
+# A property of each table. Raise it when tables or columns go, get another name, or another meaning.
 VERSION_PROPERTY = "kafkaPlacement.tableVersion"
-TABLE_VERSION = 1
+TABLE_VERSION = 2
 # Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
 CHECKPOINT_INTERVAL = 25  # each is a file more in a night
 _REMEDY = "Load its sources into another folder: kafka-placement run SOURCE... --warehouse DIR"

@@ -1,4 +1,4 @@
-"""internal.packed_plans, and from it gold.plans, .plan_metrics and .plan_moves: one task makes one plan of a cluster."""
+"""internal.packed_plans, and the tables of plans that are unpacked from it: one task makes one plan of a cluster."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce

@@ -194,7 +194,13 @@ def test_a_process_prints_only_its_answer(sample_run: SampleRun, warehouse: Path
 
 
 # Tables without rows for the captures.
-EMPTY_TABLES = ("silver.measured_loads", "silver.quarantine", "silver.warnings", "silver.conflicts", "gold.over_capacity")
+EMPTY_TABLES = (
+    "silver.measured_loads",
+    "silver.quarantine",
+    "silver.warnings",
+    "silver.conflicts",
+    "gold.over_capacity",
+)
 
 # Texts that each notebook prints, among others.
 NOTEBOOKS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
@@ -28,8 +27,8 @@ from pipelines.verdict.levels import Level
 from tests.spark.two_days import AFTER, run_day
 from tests.stores import open_without_spark
 
-# Each is a run of two_days.BEFORE by the version of a day, named by its commit.
-REFUSED_ARCHIVE, *ARCHIVES = sorted((Path(__file__).parent / "earlier_warehouses").glob("*.tar.gz"))
+# Each is a run of two_days.BEFORE by the version of a day, named by its commit. Four are older than TABLE_VERSION.
+*REFUSED_ARCHIVES, ARCHIVE = sorted((Path(__file__).parent / "earlier_warehouses").glob("*.tar.gz"))
 FIRST = datetime(2026, 11, 21, tzinfo=UTC)
 KEY = SnapshotKey("prod", "s")
 
@@ -40,14 +39,14 @@ def extract(archive: Path, folder: Path) -> Path:
     return folder / "tables"
 
 
-@pytest.fixture(params=ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
-def earlier(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+@pytest.fixture(params=REFUSED_ARCHIVES, ids=lambda archive: archive.name.removesuffix(".tar.gz"))
+def refused(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return extract(request.param, tmp_path)
 
 
 @pytest.fixture
-def newest(tmp_path: Path) -> Path:
-    return extract(ARCHIVES[-1], tmp_path)
+def earlier(tmp_path: Path) -> Path:
+    return extract(ARCHIVE, tmp_path)
 
 
 def count_rows(store: Store, key: SnapshotKey) -> dict[str, int]:
@@ -55,8 +54,8 @@ def count_rows(store: Store, key: SnapshotKey) -> dict[str, int]:
     return {name: store.read_columns(name, ["cluster_id"], [key]).num_rows for name in names}
 
 
-def test_there_are_warehouses_of_three_versions() -> None:
-    assert len(ARCHIVES) >= 3
+def test_there_are_warehouses_of_five_versions() -> None:
+    assert len(REFUSED_ARCHIVES) >= 4
 
 
 def test_a_warehouse_is_read_as_it_is(earlier: Path) -> None:
@@ -103,14 +102,15 @@ def test_a_warehouse_is_continued(earlier: Path, spark_application: SparkSession
 
 
 @pytest.mark.slow
-def test_spark_upgrades_tables_that_delta_rs_cannot(
-    earlier: Path, spark_application: SparkSession, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_delta_rs", [True, False], ids=["delta-rs", "Spark"])
+def test_tables_that_only_got_columns_are_upgraded(
+    refused: Path, spark_application: SparkSession, monkeypatch: pytest.MonkeyPatch, has_delta_rs: bool
 ) -> None:
-    store = Store(spark_application, str(earlier))
+    store = Store(spark_application, str(refused))
     before = count_rows(store, read_seen(store)[0].key)
-    names = ["silver.partitions", "silver.topics", "gold.plans", "ops.runs"]
+    names = ["silver.partitions", "silver.topics", "ops.runs"]
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_has_delta_rs", False)
+        patch.setattr(store, "_has_delta_rs", has_delta_rs)
         for name in names:
             store.create(TABLES[name])
     check_tables(store, names)
@@ -125,15 +125,14 @@ def add_column(folder: Path) -> None:
     DeltaTable(folder).alter.add_columns([Field("colour", "string")])
 
 
-def test_a_warehouse_of_other_columns_is_refused_before_any_table_changes(tmp_path: Path) -> None:
-    folder = extract(REFUSED_ARCHIVE, tmp_path)
-    before = {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+def test_a_warehouse_of_other_columns_is_refused_before_any_table_changes(refused: Path) -> None:
+    before = {file: file.stat().st_mtime_ns for file in refused.rglob("*") if file.is_file()}
     message = "it has columns that no longer exist: .*Load its sources into another folder: kafka-placement run SOURCE"
     with pytest.raises(StoreError, match=message):
-        run_day(folder, 2, AFTER)
-    assert {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()} == before
-    with contextlib.suppress(StoreError):
-        read_report(open_without_spark(folder))
+        run_day(refused, 2, AFTER)
+    assert {file: file.stat().st_mtime_ns for file in refused.rglob("*") if file.is_file()} == before
+    with pytest.raises(StoreError, match=message):
+        read_report(open_without_spark(refused))
 
 
 REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
@@ -144,10 +143,10 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED)
 def test_a_table_of_an_unknown_version_is_refused_before_it_changes(
-    newest: Path, change: Callable[[Path], None], message: str
+    earlier: Path, change: Callable[[Path], None], message: str
 ) -> None:
-    change(newest / "silver" / "topics")
-    store = open_without_spark(newest)
+    change(earlier / "silver" / "topics")
+    store = open_without_spark(earlier)
     version = store.last_version("silver.topics")
     with pytest.raises(StoreError, match=message):
         run_day(store.warehouse, 2, AFTER)
@@ -162,8 +161,8 @@ def test_a_column_of_another_type_is_refused() -> None:
         find_upgrade(table, TableState(StructType(fields), 0), "table silver.topics")
 
 
-def test_an_upgrade_that_stopped_halfway_is_finished(newest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_without_spark(newest)
+def test_an_upgrade_that_stopped_halfway_is_finished(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_without_spark(earlier)
     table = TABLES["silver.topics"]
 
     def stop(*_: object, **__: object) -> Iterator[None]:

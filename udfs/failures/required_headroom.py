@@ -13,10 +13,10 @@ from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT, FETCH, LEA
 Floats = npt.NDArray[np.float64]
 
 
-HEADROOM_QUANTITIES = {"leaders": LEADERS, "bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT, "fetch_per_s": FETCH}
+LOAD_QUANTITIES = {"leaders": LEADERS, "bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT, "fetch_per_s": FETCH}
 
 
-_QUANTITY = column("quantity", TEXT, ", ".join(HEADROOM_QUANTITIES), required=True)
+_QUANTITY = column("quantity", TEXT, ", ".join(LOAD_QUANTITIES), required=True)
 
 
 HEADROOM_COLUMNS = (
@@ -70,7 +70,7 @@ def headroom_rows(
     over = [_OVER_CAPACITY.empty_table()]
     for loads in survivor_loads(aggregates):
         kind, names = str(loads.outcomes.kind), loads.outcomes.name
-        for quantity, load in HEADROOM_QUANTITIES.items():
+        for quantity, load in LOAD_QUANTITIES.items():
             if not aggregates.is_known[load] or not loads.survives.any() or not led[:, load].any():
                 continue
             after, unit, capacity = loads.after[:, :, load], units[:, load], capacities[:, load]

@@ -18,7 +18,7 @@ from udfs.failures.failure_rows import summary_rows
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_arrays import Placement
 from udfs.failures.partition_sums import aggregate_placement, finish_pairs
-from udfs.failures.required_headroom import HEADROOM_QUANTITIES, headroom_rows
+from udfs.failures.required_headroom import LOAD_QUANTITIES, headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
 from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 from udfs.network.cross_zone_traffic import CrossZoneTraffic, measure_cross_zone_traffic
@@ -206,7 +206,7 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
         {row["failures"]: _rounded(row["lost_partitions_mean"]) for row in losses},
     )
     kinds: tuple[str, ...] = (ScenarioKind.BROKER, ScenarioKind.RACK)
-    headroom = {kind: {quantity: required.get((kind, quantity)) for quantity in HEADROOM_QUANTITIES} for kind in kinds}
+    headroom = {kind: {quantity: required.get((kind, quantity)) for quantity in LOAD_QUANTITIES} for kind in kinds}
     rates_known = model.known[1:]
     traffic = measure_cross_zone_traffic(placement.group, cluster, rates_known, options.network, options.prices)
     return ClusterState(balance, FailureMetrics(n, *worst), risk, headroom, traffic)

@@ -13,16 +13,7 @@ from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, t
 from udfs.json_answers import to_json
 from udfs.network.cross_zone_traffic import CrossZoneTraffic
 from udfs.planning import certificates
-from udfs.planning.cluster_model import (
-    FREE,
-    ClusterModel,
-    Flags,
-    FreezeReason,
-    Int32s,
-    Ints,
-    ProposedAssignment,
-    ReplicaLists,
-)
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints, ReplicaLists
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import find_reassigned_partitions

@@ -296,7 +296,7 @@ const charts = (() => {
     where.replaceChildren(content, details);
     where.dataset.drawn = String(where.clientWidth);
   }
-  const SQL_OF = { leaders: "brokers", disk: "brokers", bytes_in: "network", bytes_out: "network", worst: "failures", copysets: "durability" };
+  const SQL_OF = { leaders: "brokers", disk: "brokers", bytes_in: "network", bytes_out: "network", worst: "failures", copysets: "durability", plan: "plan_metrics" };
 
   return { clusters, draw, plot, brokerScale, count, COLOURS };
 })();

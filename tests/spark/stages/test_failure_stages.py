@@ -152,7 +152,9 @@ def test_load_of_each_survivor(spark: SparkSession, small_cluster: Frames) -> No
         ("custom", "custom:1,2", [1, 2], 3, 1, 2, 3),  # takes over orders-1 and clicks-0
     ]
     assert_df_equality(
-        select_columns(actual, leaders), expected_frame(spark, "gold.loads_after_failure", leaders, expected), **SAME_ROWS
+        select_columns(actual, leaders),
+        expected_frame(spark, "gold.loads_after_failure", leaders, expected),
+        **SAME_ROWS,
     )
     rates = (
         "scheme scenario broker_id bytes_in_before_per_s bytes_in_after_per_s bytes_out_before_per_s "
