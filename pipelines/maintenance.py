@@ -139,7 +139,6 @@ def _record(
             one.snapshot_id,
             run_id,
             RETENTION,
-            "",
             counts[one.key],
             0.0,
             now,

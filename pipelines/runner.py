@@ -230,7 +230,7 @@ class Run:
         settings = context.settings.model_dump_json(exclude={"alerts"})  # the address of a webhook is a secret
         common = (context.as_of, get_program_version(), redact_urls(settings))
         rows = [
-            (key.cluster_id, key.snapshot_id, context.run_id, name, name, count, seconds, at, *common)
+            (key.cluster_id, key.snapshot_id, context.run_id, name, count, seconds, at, *common)
             for key, name, count, seconds, at in finished
         ]
         if rows:

@@ -275,11 +275,8 @@ class DeltaTables:
             self._create(table)
 
     def check_versions(self, names: Iterable[str]) -> None:
-        """Raise StoreError if one of these tables, or gold.plans, cannot be continued, before any table is written.
-
-        gold.plans lost columns when other tables got new names, so that nothing else shows that they are outdated.
-        """
-        existing = [TABLES[name] for name in {*names, "gold.plans"} if name in TABLES and self.exists(name)]
+        """Raise StoreError if one of these tables cannot be continued, before any of them is written."""
+        existing = [TABLES[name] for name in names if name in TABLES and self.exists(name)]
         with ThreadPoolExecutor(_PARALLEL_CHECKS) as pool:
             for table, upgrade in zip(existing, pool.map(self._find_upgrade, existing), strict=True):
                 if upgrade.is_empty:

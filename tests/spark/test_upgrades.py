@@ -108,7 +108,7 @@ def test_tables_that_only_got_columns_are_upgraded(
 ) -> None:
     store = Store(spark_application, str(refused))
     before = count_rows(store, read_seen(store)[0].key)
-    names = ["silver.partitions", "silver.topics", "ops.runs"]
+    names = ["silver.brokers", "silver.partitions", "silver.topics"]
     with monkeypatch.context() as patch:
         patch.setattr(store, "_has_delta_rs", has_delta_rs)
         for name in names:

@@ -19,7 +19,6 @@ CURRENT_LOAD_COLUMNS = (
     column("size_bytes", LONG, "bytes of the replicas it holds; null = no size is known"),
     column("bytes_in_per_s", DOUBLE, "bytes per second written to the replicas it holds; null = unknown"),
     column("bytes_out_per_s", DOUBLE, "bytes per second that consumers fetch from what it leads; null = unknown"),
-    column("leader_bytes_in_per_s", DOUBLE, "bytes per second produced to what it leads; null = unknown"),
 )
 
 
@@ -28,16 +27,13 @@ def current_load_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...
     counts, loads = aggregates.sums["broker_counts"], aggregates.sums["broker_loads"]
     unknown = np.broadcast_to(aggregates.sums["known"] == 0, (len(counts), 3))
     size = loads[:, broker_sums.SIZE].astype(np.int64)
-    rates = [broker_sums.REPLICA_BYTES_IN, broker_sums.LEADER_BYTES_OUT, broker_sums.LEADER_BYTES_IN]
     columns = [
         aggregates.ids,
         pa.array(racks, TEXT),
         *counts[:, [broker_sums.LED, broker_sums.PREFERRED, broker_sums.REPLICAS]].T,
         pa.array(size, mask=unknown[:, 0].copy()),
-        *(
-            pa.array(loads[:, rate], mask=unknown[:, known].copy())
-            for rate, known in zip(rates, (1, 2, 1), strict=True)
-        ),
+        pa.array(loads[:, broker_sums.REPLICA_BYTES_IN], mask=unknown[:, 1].copy()),
+        pa.array(loads[:, broker_sums.LEADER_BYTES_OUT], mask=unknown[:, 2].copy()),
     ]
     return pa.Table.from_arrays(columns, schema=schema_of(CURRENT_LOAD_COLUMNS))
 

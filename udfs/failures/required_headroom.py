@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, INT, LONG, TEXT, column, schema_of
+from udfs.arrow.column_declarations import DOUBLE, INT, TEXT, column, schema_of
 from udfs.arrow.columns import table_of
 from udfs.failures.failure_outcomes import SchemeAggregates, survivor_loads
 from udfs.failures.failure_rows import KIND, SCENARIO_COLUMNS
@@ -34,8 +34,6 @@ HEADROOM_COLUMNS = (
     column("worst_scenario", TEXT, "the failure that requires it", required=True),
     column("worst_broker", INT, "the survivor that requires it", required=True),
     column("worst_load", DOUBLE, "load of that survivor: leaders, or bytes per second", required=True),
-    column("scenarios", LONG, "failures of this kind", required=True),
-    column("scenarios_over_capacity", LONG, "of those, failures that put a survivor over its capacity", required=True),
 )
 
 
@@ -84,8 +82,7 @@ def headroom_rows(
             s, b = np.unravel_index(np.nanargmax(used), used.shape)
             ratio = float(used[s, b]) - 1 if np.isfinite(used[s, b]) else None
             worst = (names[int(s)].as_py(), int(aggregates.ids[b]), float(after[s, b]))
-            counts = (len(names), int(is_over.any(axis=1).sum()))
-            required.append((kind, quantity, source, ratio, *worst, *counts))
+            required.append((kind, quantity, source, ratio, *worst))
             scenario, broker = np.nonzero(is_over)
             load_after, limit = after[scenario, broker], capacity[broker]
             columns = [
