@@ -61,6 +61,14 @@ _NEWEST_PARTITIONS = """(
   JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   WHERE s.newest
 )"""
+_LAST_TWO = """(
+    SELECT * FROM (
+      SELECT cluster_id, snapshot_id, newest,
+             lead(newest) OVER (PARTITION BY cluster_id ORDER BY number) AS next_is_newest,
+             count(*) OVER (PARTITION BY cluster_id) AS snapshots
+      FROM insights.snapshots
+    ) WHERE snapshots > 1 AND (newest OR next_is_newest)
+  )"""
 # The newest snapshot is the one seen last: a cluster may return to an earlier state, when a broker comes back. The
 # snapshot then has several rows in insights.snapshots, of which one is the newest. `period` is the same for all
 # places of a snapshot that follow each other.
@@ -145,13 +153,7 @@ FROM (
          any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE s.newest) AS new,
          any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE NOT s.newest) AS old
   FROM silver.partitions p
-  JOIN (
-    SELECT cluster_id, snapshot_id, newest,
-           lead(newest) OVER (PARTITION BY cluster_id ORDER BY number) AS next_is_newest,
-           count(*) OVER (PARTITION BY cluster_id) AS snapshots
-    FROM insights.snapshots
-  ) s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-  WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
+  JOIN {_LAST_TWO} s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   GROUP BY p.cluster_id, p.topic, p.partition
 ), LATERAL (SELECT new IS NOT NULL AND old IS NOT NULL AS is_in_both)
 WHERE new IS NULL OR old IS NULL OR NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
@@ -170,13 +172,7 @@ FROM (
          any_value(struct(b.live, b.rack, b.host, b.leaders)) FILTER (WHERE s.newest) AS new,
          any_value(struct(b.live, b.rack, b.host, b.leaders)) FILTER (WHERE NOT s.newest) AS old
   FROM silver.brokers b
-  JOIN (
-    SELECT cluster_id, snapshot_id, newest,
-           lead(newest) OVER (PARTITION BY cluster_id ORDER BY number) AS next_is_newest,
-           count(*) OVER (PARTITION BY cluster_id) AS snapshots
-    FROM insights.snapshots
-  ) s ON b.cluster_id = s.cluster_id AND b.snapshot_id = s.snapshot_id
-  WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
+  JOIN {_LAST_TWO} s ON b.cluster_id = s.cluster_id AND b.snapshot_id = s.snapshot_id
   GROUP BY b.cluster_id, b.broker_id
 )
 WHERE new IS NULL OR old IS NULL OR NOT (new.live <=> old.live) OR NOT (new.rack <=> old.rack)

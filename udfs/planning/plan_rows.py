@@ -151,9 +151,11 @@ def build_metric_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         else (round(model.sum_bytes(model)[fullest]), round(model.sum_bytes(proposal)[fullest])),
     }
     # Beside the bound of the objective only that of the moves: others may hold for more targets than a budget paid for.
-    first, *others = proposal.certificate.proofs or [None]
-    proofs = (first, *(proof for proof in others if proof and proof.quantity == certificates.REPLICAS_COPIED))
-    bounds = {_PROVEN.get(proof.quantity): proof.lower_bound for proof in proofs if proof}
+    bounds = {
+        _PROVEN.get(proof.quantity): proof.lower_bound
+        for place, proof in enumerate(proposal.certificate.proofs)
+        if place == 0 or proof.quantity == certificates.REPLICAS_COPIED
+    }
     columns = [
         pa.repeat(request.goal, len(values)),
         pa.array(values, pa.string()),
