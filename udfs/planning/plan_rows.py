@@ -158,7 +158,7 @@ def build_metric_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
     }
     columns = [
         pa.repeat(request.goal, len(values)),
-        pa.array(values, pa.string()),
+        pa.array(list(values), pa.string()),
         *(pa.array([pair[when] for pair in values.values()], pa.float64()) for when in (0, 1)),
         pa.array([bounds.get(name) for name in values], pa.float64()),
     ]
