@@ -161,8 +161,8 @@ def test_a_column_of_another_type_is_refused() -> None:
         find_upgrade(table, TableState(StructType(fields), 0), "table silver.topics")
 
 
-def test_an_upgrade_that_stopped_halfway_is_finished(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_without_spark(earlier)
+def test_an_upgrade_that_stopped_halfway_is_finished(refused: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_without_spark(refused)
     table = TABLES["silver.topics"]
 
     def stop(*_: object, **__: object) -> Iterator[None]:
