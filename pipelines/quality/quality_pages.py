@@ -80,14 +80,15 @@ def write_pages(checked: Sequence[CheckedSuite], folder: Path) -> None:
 
 
 def _write_site(checked: Sequence[CheckedSuite], site: Path) -> None:
-    view = DefaultJinjaPageView()
+    view: Any = DefaultJinjaPageView()
     view.env.loader = ChoiceLoader([DictLoader(_TEMPLATES), view.env.loader])
+    render_suite: Any = ExpectationSuitePageRenderer().render
     tables = []
     for suite, results in checked:
         place = f"{suite.name}.html"
         pages = {
             "validations": ValidationResultsPageRenderer().render(results),
-            "expectations": ExpectationSuitePageRenderer().render(suite),
+            "expectations": render_suite(suite),
         }
         for kind, page in pages.items():
             (site / kind).mkdir(parents=True, exist_ok=True)

@@ -91,7 +91,7 @@ def make_planner(
             for kind in ("brokers", "partitions", "topics")
         )
         model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, defaults)
-        reasons = check_request(model, request)
+        reasons: Sequence[str] = check_request(model, request)
         if not reasons:
             model = freeze_partitions_on_down_brokers(model, request)
             try:
