@@ -28,7 +28,7 @@ from pipelines.tables.ops_tables import RUNS
 
 AT = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = SnapshotKey("prod", "1")
-ROW = ("prod", "1", "run", "gold.scheme_comparison", "gold.scheme_comparison", 1, 1.0, AT, AT, "1", "{}")
+ROW = ("prod", "1", "run", "gold.scheme_comparison", 1, 1.0, AT, AT, "1", "{}")
 COMPARISON = TABLES["gold.scheme_comparison"]
 _COMMITS = CHECKPOINT_INTERVAL + 2  # of ops.runs, after the one that creates it
 
