@@ -9,7 +9,7 @@ from typing import TypeVar
 
 SEED, SOAK = "TEST_SEED", "TEST_SOAK"  # variables of the environment, which the workers inherit
 # One of so many random cases is tried: more of those that find more faults or take less time.
-THIRTIETH, TWENTIETH, SIXTH = 30, 20, 6
+THIRTIETH, TWENTIETH, TENTH, SIXTH = 30, 20, 10, 6
 T = TypeVar("T")
 
 

@@ -24,7 +24,8 @@ def is_or_are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def join_names(names: Iterable[object], limit: int = 8) -> str:
-    """Join the first `limit` names: 1, 2 and 7 more."""
+def join_names(names: Iterable[object], limit: int = 8, count: int | None = None) -> str:
+    """Join the first `limit` names: 1, 2 and 7 more. count: how many there are, if not all are given."""
     texts = [str(name) for name in names]
-    return ", ".join(texts[:limit]) + (f" and {len(texts) - limit} more" if len(texts) > limit else "")
+    more = (len(texts) if count is None else count) - min(len(texts), limit)
+    return ", ".join(texts[:limit]) + (f" and {more:,} more" if more else "")

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_path, parse_place, parse_server, whole_number
 from pipelines.cli.source_arguments import CommandConfigOption
-from pipelines.cli.text_format import format_count, print_line
+from pipelines.cli.text_format import print_line
 from pipelines.errors import EXIT_INPUT, EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_SIGNAL, EXIT_THROTTLED
 from pipelines.execution.cluster_view import name_partitions
 from pipelines.execution.journal import JOURNAL
 from pipelines.quantities import format_bytes
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
+    from pipelines.config.settings import Settings
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication, PlanPreview
     from pipelines.execution.plan_verification import PlanState, Verification
@@ -95,14 +98,15 @@ def apply(
             parser=parse_place,
         ),
     ] = None,
+    conf: common.ConfOption = None,
+    changes: common.SetOption = None,
 ) -> None:
     """Carry out a plan on its running cluster; without one of --execute, --rollback, --cancel and --verify, preview it.
 
     Repeat --execute or --rollback to continue one that was interrupted. PLAN/execution.jsonl is its journal;
     --warehouse writes it to gold.plan_executions, with Spark.
     """
-    from pipelines.cli.plan_options import parse_throttle
-    from pipelines.config.settings import load_settings
+    from pipelines.cli.plan_option_values import parse_throttle
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication
     from pipelines.live.kafka_changes import KafkaAdmin
@@ -111,16 +115,22 @@ def apply(
     mode = _select_mode({_Mode.EXECUTE: execute, _Mode.ROLLBACK: rollback, _Mode.CANCEL: cancel, _Mode.VERIFY: verify})
     rate = parse_throttle(throttle) if throttle is not None and throttle != _NO_THROTTLE else None
     properties = select_properties(None, [command_config] if command_config else [])
-    defaults = load_settings([]).topics.defaults
+    settings = common.read_settings(conf, changes, warehouse)
     with KafkaAdmin(server, properties) as connection:
         application = PlanApplication(plan, connection, print_line)
         if throttle is None:
             rate = application.plan.throttle_bytes_per_s
         config = Path(command_config) if command_config else None
-        options = ExecutionOptions(rate, max_under_replicated, float(max_pause), command_config=config)
+        options = ExecutionOptions(
+            rate,
+            max_under_replicated,
+            float(max_pause),
+            command_config=config,
+            max_disk_ratio=settings.capacity.max_disk_ratio,
+        )
         try:
             with _raise_signals():
-                code = _act(application, mode, options, defaults, plan)
+                code = _act(application, mode, options, settings.topics.defaults, plan)
         except _Interrupted as interruption:
             code = EXIT_SIGNAL + interruption.number
             with suppress(OSError):  # the terminal may be gone
@@ -128,7 +138,7 @@ def apply(
                 print_line(f"interrupted: {first}")
                 _print(iter(others))
     if warehouse is not None:
-        _write_history(application, warehouse)
+        _write_history(application, settings)
     raise typer.Exit(code)
 
 
@@ -154,9 +164,8 @@ def _raise_signals() -> Iterator[None]:
                 signal.signal(number, handler)
 
 
-def _write_history(application: PlanApplication, warehouse: str) -> None:
+def _write_history(application: PlanApplication, settings: Settings) -> None:
     """Write what the waves took to gold.plan_executions."""
-    from pipelines.cli.common_options import open_store, read_settings
     from pipelines.execution.execution_history import get_plan_id, get_snapshot, list_wave_executions
     from pipelines.execution.journal import Journal
     from pipelines.spark.arrow_frames import make_rows
@@ -164,12 +173,12 @@ def _write_history(application: PlanApplication, warehouse: str) -> None:
 
     plan = application.plan
     rows = list_wave_executions(Journal.open(application.folder), plan)
-    store = open_store(read_settings(None, None, warehouse), small=True, writing=True)
+    store = common.open_store(settings, small=True, writing=True)
     key, names = get_snapshot(plan), PLAN_EXECUTIONS.column_names
     others = store.read_rows(PLAN_EXECUTIONS.name, [key], names) if store.exists(PLAN_EXECUTIONS.name) else []
     all_rows = [tuple(row[name] for name in names) for row in others if row["plan_id"] != get_plan_id(plan)] + rows
     store.replace(PLAN_EXECUTIONS, make_rows(all_rows, PLAN_EXECUTIONS.schema), [key])
-    print_line(f"{PLAN_EXECUTIONS.name}: {format_count(len(rows), 'row')} of this plan")
+    print_line(f"{PLAN_EXECUTIONS.name}: {count_of(len(rows), 'row')} of this plan")
 
 
 def _select_mode(flags: dict[_Mode, bool]) -> _Mode:
@@ -245,8 +254,8 @@ def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator
     for work in preview.work:
         if work.partitions:
             size = "" if work.copied_bytes is None else f", {format_bytes(work.copied_bytes)}"
-            copies = f", {format_count(work.copies, 'replica')} to copy{size}" if work.copies else ", no copies"
-            yield f"  wave {work.wave}: {format_count(work.partitions, 'partition')}{copies}"
+            copies = f", {count_of(work.copies, 'replica')} to copy{size}" if work.copies else ", no copies"
+            yield f"  wave {work.wave}: {count_of(work.partitions, 'partition')}{copies}"
     if not any(work.partitions for work in preview.work):
         yield "  no partition has to be reassigned"
     if preview.left:
@@ -276,7 +285,7 @@ def _render_verification(
     from pipelines.execution.set_throttles import name_throttled
     from pipelines.verdict.naming import name_with_noun
 
-    partitions = format_count(verification.planned - len(verification.gone), "partition")
+    partitions = count_of(verification.planned - len(verification.gone), "partition")
     if verification.planned and verification.planned == len(verification.gone):
         yield "no partition of the plan is left: its topics were deleted"
     elif verification.state is PlanState.APPLIED:
@@ -294,7 +303,7 @@ def _render_verification(
     }
     for what, keys in lists.items():
         if keys:
-            yield f"  {format_count(len(keys), 'partition')} {what}: {name_partitions(keys)}"
+            yield f"  {count_of(len(keys), 'partition')} {what}: {name_partitions(keys)}"
     if verification.restored:
         where = name_throttled(verification.restored)
         yield f"  throttles that were set before this plan are set again on {where}"

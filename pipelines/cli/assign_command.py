@@ -26,9 +26,10 @@ from pipelines.cli.common_options import (
     read_snapshot,
 )
 from pipelines.cli.option_values import parse_path, parse_place, whole_number
-from pipelines.cli.text_format import escape_text, format_count, print_line
+from pipelines.cli.text_format import escape_text, print_line
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import MANUAL
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.assignment.topic_assigner import TopicAssignment
@@ -98,7 +99,7 @@ def assign(
         for line in lines:
             stream.write(line + "\n")
     rejected = f", {counts['rejected']} rejected" if counts["rejected"] else ""
-    print_line(f"{format_count(counts['placed'], 'topic')} placed{rejected}" + (f": {out}" if out else ""), stderr=True)
+    print_line(f"{count_of(counts['placed'], 'topic')} placed{rejected}" + (f": {out}" if out else ""), stderr=True)
 
 
 def _assign(

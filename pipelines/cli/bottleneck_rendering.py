@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.cli.text_format import format_bytes, format_count, format_duration
+from pipelines.cli.text_format import format_bytes, format_duration
 from pipelines.plan_files.plan_creation import CreatedPlan
 from udfs.planning.bottleneck import EvenSpread
 from udfs.planning.faster_plans import BrokerThrottle, FasterPlan
 from udfs.planning.waves import IN
+from udfs.plurals import count_of
 
 
 def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) -> Iterator[str]:
@@ -43,7 +44,7 @@ def _describe_spread(spread: EvenSpread) -> str:
     purpose = " to fill" if spread.fills_brokers else " that may receive them" if rack else ""
     if spread.even_brokers == 1 and purpose:
         return f"no other broker can share these copies: it is the only one{purpose}{rack}"
-    brokers = f"{format_count(spread.even_brokers, 'broker')}{purpose}{rack}"
+    brokers = f"{count_of(spread.even_brokers, 'broker')}{purpose}{rack}"
     what = "the bytes that cannot leave the rack" if rack else "the same bytes"
     if spread.fills_brokers and not rack:
         what = "the bytes that fill them"
@@ -63,7 +64,7 @@ def _describe(faster: FasterPlan, plan: CreatedPlan) -> str:
     if faster.disk_max_over_mean is not None and disk is not None:
         text += f"; disk max/mean {faster.disk_max_over_mean:.3f} instead of {disk:.3f}"
     if faster.missed_targets is not None and faster.missed_targets != missed:
-        text += f"; misses {format_count(faster.missed_targets, 'target')} instead of {missed}"
+        text += f"; misses {count_of(faster.missed_targets, 'target')} instead of {missed}"
     return text
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,15 +19,13 @@ from pipelines.cli.option_values import (
     parse_place,
     parse_server,
 )
-from pipelines.cli.text_format import format_count, print_line, print_message, print_warning
-from pipelines.config.metrics_settings import print_window
+from pipelines.cli.text_format import print_line, print_warning
 from pipelines.config.settings import Settings, load_settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.sources import Source
 from pipelines.logging_setup import LogLevel, configure_logging
-from pipelines.metrics.metrics_origin import hide_secrets
 from udfs.json_answers import to_json
-from udfs.plurals import is_or_are
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.spark.store import Store
-    from udfs.failures.topic_defaults import TopicDefaults
 
 FormatOption = Annotated[
     str | None,
@@ -196,7 +192,7 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
     for problem in problems[:_MAX_PROBLEMS]:
         print_warning(f"nothing of this file is used: {problem}")
     if len(problems) > _MAX_PROBLEMS:
-        print_warning(f"nothing of {format_count(len(problems) - _MAX_PROBLEMS, 'more file')} is used")
+        print_warning(f"nothing of {count_of(len(problems) - _MAX_PROBLEMS, 'more file')} is used")
     return snapshot
 
 
@@ -209,82 +205,6 @@ def _list_other_formats(snapshot: Snapshot, format_name: str | None) -> list[Sou
     problem = f"has nothing in the format {format_name} of --format"
     remedy = "Leave out --format, or put files of one format into a folder"
     return [SourceError(str(file.path), problem, remedy) for file in snapshot.files if file.name in others]
-
-
-class StateOptions(NamedTuple):
-    """Options that decide which state of a cluster an answer is about, as they were written."""
-
-    returned: str | None = None
-    after: Sequence[Path] | None = None
-    ignored: Sequence[str] | None = None
-    conf: str | None = None
-    settings: Sequence[str] | None = None
-    format_name: str | None = None
-    command_config: str | None = None
-    metrics: Sequence[str] | None = None
-    window: int | None = None
-
-    def apply(self, snapshot: Snapshot, defaults: TopicDefaults) -> Snapshot:
-        """Return the snapshot with brokers back, and then after the plans, and say so."""
-        return _apply_plans(_return_brokers(snapshot, self.returned, defaults), self.after)
-
-    def quote_with(self, source: str) -> str:
-        """Return a source with these options, as the commands of next steps name it, quoted for a shell."""
-        values = {
-            "--return": [self.returned] if self.returned else [],
-            "--after": self.after or (),
-            "--ignore-topics": self.ignored or (),
-            "--conf": [self.conf] if self.conf else [],
-            "--set": self.settings or (),
-            "--format": [self.format_name] if self.format_name else [],
-            "--command-config": [self.command_config] if self.command_config else [],
-            "--metrics": [hide_secrets(text) for text in self.metrics or ()],
-            "--window": [print_window(self.window)] if self.window else [],
-        }
-        words = [source, *(str(word) for option, texts in values.items() for text in texts for word in (option, text))]
-        return " ".join(map(shlex.quote, words))
-
-
-def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot:
-    """Return the snapshot after the plans of folders, one after the other, and say so; without a folder, as it is."""
-    if not folders:
-        return snapshot
-    from pipelines.plan_files.plan_reader import read_plan
-    from pipelines.plan_files.state_after_plan import apply_plan
-
-    for folder in folders:
-        plan = read_plan(folder)
-        snapshot = apply_plan(snapshot, plan, folder)
-        changed = format_count(len(plan.changes), "partition")
-        print_message(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
-    return snapshot
-
-
-def _return_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefaults) -> Snapshot:
-    """Return the snapshot with brokers (ids or racks) back and in sync, and say so; without any, as it is.
-
-    Raises: typer.BadParameter for a broker that is not down, and whose replicas are all in sync.
-    """
-    if brokers is None:
-        return snapshot
-    from pipelines.cli.named_brokers import find_brokers
-    from pipelines.cli.restart_order import describe_stays
-    from pipelines.ingest.merge.live_brokers import get_down_brokers
-    from pipelines.ingest.returned_brokers import find_missing_brokers, find_offline, return_brokers
-    from pipelines.verdict.naming import name_with_noun
-    from udfs.failures.topic_defaults import KAFKA_DEFAULTS
-
-    down = get_down_brokers(snapshot.brokers).tolist()
-    missing = sorted({*down, *find_missing_brokers(snapshot, KAFKA_DEFAULTS)})
-    ids = find_brokers("--return", brokers, snapshot)
-    if others := [broker for broker in ids if broker not in missing]:
-        these = f"brokers that are down or have replicas out of sync: {', '.join(map(str, missing))}"
-        problem = f"{name_with_noun(others)} {is_or_are(len(others))} live with all replicas in sync"
-        raise typer.BadParameter(f"--return: {problem}; {these if missing else 'so are all others'}")
-    state = "was live, with all its replicas in sync" if len(ids) == 1 else "were live, with all their replicas in sync"
-    returned = return_brokers(snapshot, ids, defaults)
-    print_message(f"as if {name_with_noun(ids)} {state}{describe_stays(find_offline(returned, defaults), ids)}")
-    return returned
 
 
 def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:

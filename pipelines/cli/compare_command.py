@@ -10,9 +10,9 @@ import typer
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, JsonOption, SetOption, read_settings, write_answer
 from pipelines.cli.option_values import whole_number
-from pipelines.cli.text_format import format_count
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, NAIVE
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from udfs.failures.scheme_distribution import StudiedCluster, StudyResult
@@ -107,8 +107,8 @@ def _format_row(studied: StudiedCluster) -> str:
 def _format_details(studied: StudiedCluster) -> Iterator[str]:
     """Format the medians of all figures, a line per scheme."""
     cluster = studied.cluster
-    size = f"{format_count(cluster.brokers, 'broker')}, {format_count(cluster.racks, 'rack')}"
-    size += f", {format_count(cluster.partitions_per_topic, 'partition')} per topic"
+    size = f"{count_of(cluster.brokers, 'broker')}, {count_of(cluster.racks, 'rack')}"
+    size += f", {count_of(cluster.partitions_per_topic, 'partition')} per topic"
     yield f"{size}, RF {cluster.replication_factor}: medians"
     headings = ("worst survivor", "takeover brokers", "copysets", "P(loss)")
     yield " " * 22 + "".join(heading.rjust(18) for heading in headings)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.cli.text_format import format_bytes, format_count
+from pipelines.cli.text_format import format_bytes
 from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.plan_files.log_dir_bytes import sum_log_dirs
 from udfs.arrow.columns import to_array, to_lists
 from udfs.failures.disk_limits import find_disk_limits
 from udfs.failures.replica_logs import measure_replicas
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
@@ -124,5 +125,5 @@ def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:
     over = [use for use in uses if use.is_over]
     counts = (sum(use.log_dir is None for use in over), sum(use.log_dir is not None for use in over))
     if sum(counts) > 1:
-        nouns = [format_count(count, noun) for count, noun in zip(counts, ("broker", "log dir"), strict=True) if count]
+        nouns = [count_of(count, noun) for count, noun in zip(counts, ("broker", "log dir"), strict=True) if count]
         yield f"    {' and '.join(nouns)} would hold more than their disks can"

@@ -9,18 +9,13 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
+from pipelines.cli.cluster_options import ClusterOptions
+from pipelines.cli.option_groups import take_groups
 from pipelines.cli.option_values import decimal_number, whole_number
-from pipelines.cli.source_arguments import (
-    CommandConfigOption,
-    MetricsOption,
-    MetricsRequest,
-    SourceArgument,
-    WindowOption,
-    open_source,
-)
-from pipelines.cli.text_format import format_count
+from pipelines.cli.source_arguments import SourceArgument
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES, is_computed
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
@@ -30,8 +25,10 @@ if TYPE_CHECKING:
 
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("hotspots"))
+@take_groups
 def hotspots(
     source: SourceArgument,
+    *,
     seeds: Annotated[
         int | None,
         typer.Option(
@@ -50,36 +47,25 @@ def hotspots(
             parser=decimal_number(0, 1e6, "1.25"),
         ),
     ] = 1.25,
-    returned: common.ReturnOption = None,
-    after: common.AfterOption = None,
+    cluster: ClusterOptions,
     json_file: common.JsonOption = None,
-    format_name: common.FormatOption = None,
-    command_config: CommandConfigOption = None,
-    metrics: MetricsOption = None,
-    window: WindowOption = None,
-    conf: common.ConfOption = None,
-    options: common.SetOption = None,
-    ignored: common.IgnoreTopicsOption = None,
 ) -> None:
     """Show how many leaders the hottest broker has, and how many it would have by chance."""
     from pipelines.verdict.snapshot_findings import find_findings
     from udfs.hotspots.hotspot_distribution import TrialOptions
 
-    settings = common.read_settings(conf, options, ignored=ignored)
+    settings = cluster.read_settings()
     limits = settings.hotspots
     thresholds = sorted({*limits.thresholds, threshold})
     schemes, seeds = parse_schemes(scheme), seeds or limits.seeds
-    state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
-    loads = MetricsRequest.of_options(metrics, window, settings)
-    opened = open_source(source, command_config, loads, format_name)
-    snapshot = state.apply(common.read_snapshot(opened, format_name, settings), settings.topics.defaults)
+    snapshot = cluster.apply(cluster.read(source, settings), settings.topics.defaults)
     common.print_findings(snapshot)
     trial_options = TrialOptions(schemes, settings.run.seed, seeds, limits.max_placed_topics, thresholds)
     answer = find_snapshot_hotspots(snapshot, trial_options)
     findings = find_findings(snapshot, settings.topics.defaults)
     election = {name: getattr(findings, name) for name in ("electable_partitions", "elected_ratio")}
     by_scheme = {name: hotspots.to_row() for name, hotspots in answer.schemes.items()}
-    lines = format_hotspots(answer, findings, threshold, state.quote_with(source))
+    lines = format_hotspots(answer, findings, threshold, cluster.quote_with(source))
     common.write_answer(json_file, vars(answer) | {"schemes": by_scheme} | election, lines)
 
 
@@ -133,11 +119,11 @@ def format_hotspots(
     if topics := answer.single_leader_topics:
         yield f"{describe_single_leaders(topics)}."
         yield f"next: spread them: kafka-placement plan {source} --goal leaders --per-topic --out plan-topics"
-    yield f"cluster {answer.cluster}, {format_count(answer.topics, 'topic')}: {brokers}"
+    yield f"cluster {answer.cluster}, {count_of(answer.topics, 'topic')}: {brokers}"
     if now.leaders_max is None:
         yield "  now: no live broker leads a partition"
     else:
-        hottest = f"broker {now.hottest_broker} leads {now.leaders_max:,} of {format_count(now.leaders, 'partition')}"
+        hottest = f"broker {now.hottest_broker} leads {now.leaders_max:,} of {count_of(now.leaders, 'partition')}"
         yield f"  now: {hottest}, {now.max_over_mean_ratio:.3f} times the mean"
     tried = {name: hotspots for name, hotspots in answer.schemes.items() if hotspots.seeds}
     if tried:
@@ -150,7 +136,7 @@ def format_hotspots(
     yield from _explain_kraft(answer, threshold)
     for name, hotspots in answer.schemes.items():
         if count := hotspots.facts.unplaceable_topics:
-            yield f"  note: {name} cannot place {format_count(count, 'topic')} on these brokers; not counted"
+            yield f"  note: {name} cannot place {count_of(count, 'topic')} on these brokers; not counted"
 
 
 def _explain_kraft(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
@@ -161,7 +147,7 @@ def _explain_kraft(answer: ClusterHotspots, threshold: float) -> Iterator[str]:
     ratio = kraft.leaders.percentile(50) / kraft.leaders.mean
     if ratio > threshold:
         racks = ", ".join(map(str, sizes[:-1]))
-        of_sizes = f"with racks of {racks} and {format_count(sizes[-1], 'broker')}"
+        of_sizes = f"with racks of {racks} and {count_of(sizes[-1], 'broker')}"
         leads = f"one in a small rack leads {ratio:.2f} x the mean"
         yield f"  note: kraft (KRaft's placement) gives racks about as many leaders: {of_sizes}, {leads}"
 
@@ -245,8 +231,8 @@ def _format_expected(hotspots: SchemeHotspots, answer: ClusterHotspots) -> Itera
     yield "  expected on the hottest broker (balls into bins):"
     if facts.single_partition_topics:
         most, ratio = facts.single_partition_leaders_max_expected, row["single_partition_max_over_mean_expected_ratio"]
-        topics = format_count(facts.single_partition_topics, "single-partition topic")
-        topics += f" on {format_count(facts.brokers, 'broker')}"
+        topics = count_of(facts.single_partition_topics, "single-partition topic")
+        topics += f" on {count_of(facts.brokers, 'broker')}"
         now = answer.observed.single_partition_leaders_max
         expected = f"{most:.1f}, {ratio:.3f} times their mean (p95: {facts.single_partition_leaders_max_p95})"
         yield f"    {topics}: {expected}{'' if now is None else f'; now {now}'}"

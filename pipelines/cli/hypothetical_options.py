@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.option_values import decimal_number, whole_number
-from pipelines.cli.text_format import format_count, print_message
+from pipelines.cli.text_format import print_message
 from udfs.json_answers import json_object
-from udfs.plurals import join_names
+from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
@@ -22,32 +22,6 @@ if TYPE_CHECKING:
     from pipelines.verdict.judgement import Verdict
 
 _MAX_BROKERS, _MAX_FACTOR = 1000, 1000
-AddOption = Annotated[
-    int | None,
-    typer.Option(
-        help="Answer as if so many new brokers were added, and filled as plan --goal expand does.",
-        metavar="N",
-        parser=whole_number(1, _MAX_BROKERS),
-        show_default="none",
-    ),
-]
-RemoveOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Ids or racks of brokers: answer as if plan --goal drain had emptied them, and they were gone.",
-        metavar="IDS",
-        show_default="none",
-    ),
-]
-GrowOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Answer as if all sizes and rates were so many times as large, as in 1.3.",
-        metavar="FACTOR",
-        parser=decimal_number(0.001, _MAX_FACTOR, "1.3"),
-        show_default="1",
-    ),
-]
 
 
 @json_object
@@ -60,22 +34,46 @@ class Hypothesis:
     copied_replicas: int = 0  # by the plans that fill and empty brokers
 
 
-class HypotheticalOptions(NamedTuple):
+@dataclass(frozen=True)
+class HypotheticalOptions:
     """The options as they were written."""
 
-    add: int | None = None
-    remove: str | None = None
-    grow: float | None = None
+    add: Annotated[
+        int | None,
+        typer.Option(
+            help="Answer as if so many new brokers were added, and filled as plan --goal expand does.",
+            metavar="N",
+            parser=whole_number(1, _MAX_BROKERS),
+            show_default="none",
+        ),
+    ] = None
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            help="Ids or racks of brokers: answer as if plan --goal drain had emptied them, and they were gone.",
+            metavar="IDS",
+            show_default="none",
+        ),
+    ] = None
+    grow: Annotated[
+        float | None,
+        typer.Option(
+            help="Answer as if all sizes and rates were so many times as large, as in 1.3.",
+            metavar="FACTOR",
+            parser=decimal_number(0.001, _MAX_FACTOR, "1.3"),
+            show_default="1",
+        ),
+    ] = None
 
     @property
     def is_given(self) -> bool:
         """Whether an answer is about another cluster than that of the sources."""
-        return any(value is not None for value in self)
+        return any(value is not None for value in vars(self).values())
 
     @property
     def text(self) -> str:
         """The options as a command repeats them, with a space in front; empty without any."""
-        values = {f"--{name}": value for name, value in self._asdict().items() if value is not None}
+        values = {f"--{name}": value for name, value in vars(self).items() if value is not None}
         return "".join(f" {option} {shlex.quote(f'{value}')}" for option, value in values.items())
 
     def apply(self, snapshot: Snapshot, settings: Settings) -> tuple[Snapshot, Hypothesis | None]:
@@ -109,7 +107,7 @@ class HypotheticalOptions(NamedTuple):
         after, copied = carry_out(add_new_brokers(snapshot, brokers), request, _build_options(settings))
         count = len(brokers)
         names = f"{'broker' if count == 1 else 'brokers'} {join_names(brokers)} {'was' if count == 1 else 'were'} added"
-        moves = f"filled as plan --goal expand does ({format_count(copied, 'replica')} copied)"
+        moves = f"filled as plan --goal expand does ({count_of(copied, 'replica')} copied)"
         print_message(f"as if {names}, and {moves}")
         return after, replace(
             hypothesis, added_brokers=tuple(brokers), copied_replicas=hypothesis.copied_replicas + copied
@@ -127,7 +125,7 @@ class HypotheticalOptions(NamedTuple):
             raise typer.BadParameter(f"--remove: {problem}. Its brokers: {join_names(sorted(known), 50)}")
         request = build_request(settings, "drain", brokers=tuple(ids))
         after, copied = carry_out(snapshot, request, _build_options(settings))
-        moves = f"emptied as plan --goal drain does ({format_count(copied, 'replica')} copied)"
+        moves = f"emptied as plan --goal drain does ({count_of(copied, 'replica')} copied)"
         print_message(f"as if {name_with_noun(ids)} {'was' if len(ids) == 1 else 'were'} {moves}, and removed")
         changes: dict[str, Any] = {
             "removed_brokers": tuple(ids),

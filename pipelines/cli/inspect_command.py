@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import FormatOption, JsonOption, read_snapshot, write_answer
 from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, open_source
-from pipelines.cli.text_format import format_count
 from pipelines.ingest.sources import name_line
 from pipelines.ingest.text import BLANK
 from pipelines.ingest.unrecognised import NO_TEXT
 from udfs.json_answers import json_key
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,7 +177,7 @@ def _limit(lines: Iterator[str], noun: str) -> Iterator[str]:
     """Yield some of the lines, and how many there are more."""
     yield from islice(lines, _MAX_LISTED)
     if more := sum(1 for _ in lines):
-        yield f"  and {format_count(more, f'more {noun}')}: inspect --json FILE writes all"
+        yield f"  and {count_of(more, f'more {noun}')}: inspect --json FILE writes all"
 
 
 def _render_topics(snapshot: Snapshot) -> Iterator[str]:
@@ -196,7 +196,7 @@ def _render_conflicts(snapshot: Snapshot) -> Iterator[str]:
 def _render_source(source: SourceRecords) -> Iterator[str]:
     counts = {outcome: getattr(source, outcome) for outcome in ("accepted", "quarantined", "ignored")}
     parts = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
-    records = format_count(source.records, "record") + (f": {parts}" if parts else "")
+    records = count_of(source.records, "record") + (f": {parts}" if parts else "")
     yield f"  {source.source} ({source.format}): {records}"
     from pipelines.ingest.format_registry import UNUSED_FORMATS
 
@@ -258,7 +258,7 @@ def _render_racks(brokers: list[dict[str, Any]]) -> Iterator[str]:
     if live:
         has_unknown = any(broker["rack"] is not None and broker["live"] is None for broker in brokers)
         state = "brokers that are not down" if has_unknown else "live brokers"
-        yield f"{format_count(len(live), 'rack')} ({state}: {', '.join(names)})"
+        yield f"{count_of(len(live), 'rack')} ({state}: {', '.join(names)})"
 
 
 def _name_ids(ids: list[int]) -> str:
@@ -280,13 +280,13 @@ def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
     if not has_replicas.all():
         with_leader = (has_leader & ~has_replicas).sum()
         leaders = f", {with_leader:,} of them with a leader" if with_leader else ""
-        yield f"  {format_count(int((~has_replicas).sum()), 'partition')} without known replicas{leaders}"
+        yield f"  {count_of(int((~has_replicas).sum()), 'partition')} without known replicas{leaders}"
     inferred = int(to_flags(partitions["state_inferred"]).sum())
     if inferred:
-        yield f"  {format_count(inferred, 'partition')} without leader or ISR in the sources: inferred as healthy"
+        yield f"  {count_of(inferred, 'partition')} without leader or ISR in the sources: inferred as healthy"
     observed = int((to_lists(partitions["observers"]).lengths > 0).sum())
     if observed:
-        yield f"  {format_count(observed, 'partition')} with observers, which may be promoted to the ISR"
+        yield f"  {count_of(observed, 'partition')} with observers, which may be promoted to the ISR"
 
 
 def _render_value(row: dict[str, Any], prefix: str) -> str:

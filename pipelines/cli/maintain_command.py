@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.text_format import format_count, print_line
+from pipelines.cli.text_format import print_line
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.maintenance import MaintenanceResult
@@ -34,10 +35,10 @@ def maintain(
 def print_maintenance(result: MaintenanceResult) -> None:
     """Print what was done."""
     for one in result.deleted:
-        print_line(f"{one.cluster_id}: snapshot {one.snapshot_id} deleted, {format_count(one.rows, 'row')}")
+        print_line(f"{one.cluster_id}: snapshot {one.snapshot_id} deleted, {count_of(one.rows, 'row')}")
     for table in result.compacted:
-        print_line(f"{table.name}: {format_count(table.files_before, 'file')} written to {table.files_after}")
+        print_line(f"{table.name}: {count_of(table.files_before, 'file')} written to {table.files_after}")
     print_line(
-        f"{format_count(len(result.deleted), 'snapshot')} deleted, {format_count(len(result.compacted), 'table')} "
-        f"written to fewer files, {format_count(result.removed_files, 'unused file')} removed."
+        f"{count_of(len(result.deleted), 'snapshot')} deleted, {count_of(len(result.compacted), 'table')} "
+        f"written to fewer files, {count_of(result.removed_files, 'unused file')} removed."
     )

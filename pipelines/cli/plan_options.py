@@ -1,60 +1,71 @@
-"""The options of `plan`, parsed into a plan request."""
+"""The options of `plan` that say which plan to make."""
 
-import re
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
 
-from pipelines.cli.option_values import parse_broker_ids
-from pipelines.config.plan_parameters import build_request, build_wave_limits
-from pipelines.config.settings import Settings
-from pipelines.errors import SettingsError
-from pipelines.plan_files.new_brokers import UNKNOWN_RACK, NewBroker
-from pipelines.quoted_values import quote_value, shorten_text
-from udfs.planning.goal_registry import GOALS, goals_with_option
-from udfs.planning.plan_request import ALL, OBJECTIVES, PlanRequest
-from udfs.planning.waves import WaveLimits
+import typer
 
-_PREFIXES = ("k", "m", "g", "t", "p")
-_UNITS: dict[str, int] = {"": 1, **{name: 1000**power for power, name in enumerate(_PREFIXES, 1)}}
-_UNITS |= {f"{name}i": 1024**power for power, name in enumerate(_PREFIXES, 1)}
-_MAX_SIZE = 10**18
-_MIN_ISR = ("at_min_isr_partitions", "under_min_isr_partitions")
-_UNPARSED = (
-    "max_moves",
-    "keep_leaders",
-    "per_topic",
-    "by_bytes",
-    "allow_empty_racks",
-    "keep_rack_violations",
-    *_MIN_ISR,
-)
-_CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic"))
+from pipelines.cli.option_values import whole_number
+
+_GOALS = "leaders, failover, balance, drain, expand, replace, repair, rf, log-dirs or zones."
+_DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
+_MAX_FACTOR = 1000  # replicas of one partition
+_OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
+_DEFAULT_OBJECTIVE = "all for balance, drain and expand, else min-bytes"
+
+
+def _option(text: str, metavar: str, default: str | bool = True, parser: Callable[[str], Any] | None = None) -> Any:
+    return typer.Option(help=text, metavar=metavar, show_default=default, parser=parser)
+
+
+def _flag(name: str, text: str) -> Any:
+    return typer.Option(f"--{name}", help=text)
 
 
 @dataclass(frozen=True)
 class PlanOptions:
     """The options as they were written; each field is named like its option."""
 
-    goal: str | None
-    brokers: str | None = None
-    replace: str | None = None
-    rf: int | None = None
-    topics: str | None = None
-    at_min_isr_partitions: bool = False
-    under_min_isr_partitions: bool = False
-    exclude_topics: str | None = None
-    exclude_brokers: str | None = None
-    add_brokers: str | None = None
-    max_bytes: str | None = None
-    max_moves: int | None = None
-    throttle: str | None = None
-    objective: str | None = None
-    keep_leaders: bool = False
-    per_topic: bool = False
-    by_bytes: bool = False
-    allow_empty_racks: bool = False
-    keep_rack_violations: bool = False
-    prefer_fewer_copysets: bool = False
-    seed: int | None = None
+    goal: Annotated[str | None, _option(_GOALS, "GOAL")] = None
+    brokers: Annotated[
+        str | None, _option("Brokers to drain, to expand onto, or whose partitions to repair.", "IDS", _DEFAULT_BROKERS)
+    ] = None
+    replace: Annotated[str | None, _option("Brokers and their replacements, as in 7=66,8=67.", "PAIRS")] = None
+    rf: Annotated[
+        int | None, _option("Replication factor for --goal rf.", "N", parser=whole_number(1, _MAX_FACTOR))
+    ] = None
+    topics: Annotated[str | None, _option("Topics for --goal rf.", "NAMES", "all")] = None
+    at_min_isr_partitions: Annotated[
+        bool, _flag("at-min-isr-partitions", "For repair: only partitions with just min.insync.replicas in sync.")
+    ] = False
+    under_min_isr_partitions: Annotated[
+        bool, _flag("under-min-isr-partitions", "For repair: only partitions below min.insync.replicas.")
+    ] = False
+    exclude_topics: Annotated[str | None, _option("Topics to leave unchanged.", "NAMES")] = None
+    exclude_brokers: Annotated[str | None, _option("Brokers that receive no replicas.", "IDS")] = None
+    add_brokers: Annotated[
+        str | None, _option("Live brokers that no source shows, with their racks, as in 13:rack-b.", "BROKERS")
+    ] = None
+    max_bytes: Annotated[str | None, _option("Copy at most this much, as in 500GB.", "SIZE")] = None
+    max_moves: Annotated[
+        int | None, _option("Copy at most this many replicas.", "N", parser=whole_number(0, 10**12))
+    ] = None
+    throttle: Annotated[
+        str | None, _option("Bytes per second that a broker copies, as in 50MB.", "SIZE", "plans.throttle_bytes_per_s")
+    ] = None
+    objective: Annotated[str | None, _option(_OBJECTIVE, "NAME", _DEFAULT_OBJECTIVE)] = None
+    keep_leaders: Annotated[bool, _flag("keep-leaders", "For failover: only reorder followers.")] = False
+    per_topic: Annotated[bool, _flag("per-topic", "Spread the leaders of each topic as well.")] = False
+    by_bytes: Annotated[bool, _flag("by-bytes", "For leaders and failover: also balance bytes out.")] = False
+    allow_empty_racks: Annotated[bool, _flag("allow-empty-racks", "Allow racks to lose their last broker.")] = False
+    keep_rack_violations: Annotated[
+        bool, _flag("keep-rack-violations", "Leave racks that hold too many replicas of a partition as they are.")
+    ] = False
+    prefer_fewer_copysets: Annotated[
+        bool, _flag("prefer-fewer-copysets", "Among equally good plans, prefer fewer copysets.")
+    ] = False
+    seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed", parser=whole_number())] = None
 
     @property
     def written(self) -> list[str]:
@@ -67,134 +78,3 @@ class PlanOptions:
         values = {f"--{field.name.replace('_', '-')}": getattr(self, field.name) for field in fields(self)}
         written = {option: value for option, value in values.items() if value is not None and value is not False}
         return {option: () if value is True else (str(value),) for option, value in written.items()}
-
-
-def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
-    """Combine options and settings; raise SettingsError if an option is wrong, missing, or not one of the goal's."""
-    _check_goal(options)
-    parsed = {
-        "brokers": parse_ids(options.brokers, "--brokers"),
-        "replacements": parse_replacements(options.replace),
-        "factor": options.rf,
-        "topics": parse_names(options.topics, "--topics"),
-        "exclude_topics": parse_names(options.exclude_topics, "--exclude-topics"),
-        "exclude_brokers": parse_ids(options.exclude_brokers, "--exclude-brokers"),
-        "max_bytes": None if options.max_bytes is None else parse_size(options.max_bytes, "--max-bytes"),
-        "objective": options.objective or ALL,
-    }
-    parsed |= {name: getattr(options, name) for name in _UNPARSED}
-    parsed |= {} if options.seed is None else {"seed": options.seed}
-    request = build_request(settings, options.goal or "", options.prefer_fewer_copysets, **parsed)
-    replaced, replacing = ({pair[end] for pair in request.replacements} for end in (0, 1))
-    excluded = set(request.exclude_brokers)
-    for option, names, problem in (
-        ("--brokers", set(request.brokers) & excluded, "named in --exclude-brokers too"),
-        ("--replace", replacing & excluded, "to take over, but named in --exclude-brokers"),
-        ("--replace", replacing & replaced, "to take over, and replaced itself"),
-        ("--topics", set(request.topics) & set(request.exclude_topics), "named in --exclude-topics too"),
-    ):
-        if names:
-            raise SettingsError(f"{option}: {', '.join(sorted(map(str, names)))} is {problem}. Name it once")
-    return request
-
-
-def parse_limits(options: PlanOptions, settings: Settings) -> WaveLimits:
-    """Combine the limits of waves in the settings with --throttle; raise SettingsError if it is wrong."""
-    limits = build_wave_limits(settings)
-    if options.throttle is None:
-        return limits
-    return replace(limits, throttle_bytes_per_s=float(parse_throttle(options.throttle)))
-
-
-def parse_throttle(text: str) -> int:
-    """Parse bytes per second; raise SettingsError if nothing would be copied."""
-    throttle = parse_size(text, "--throttle")
-    if not throttle:
-        raise SettingsError(f"--throttle {text}: nothing would be copied. Write bytes per second, as in 50MB")
-    return throttle
-
-
-def _check_goal(options: PlanOptions) -> None:
-    """Check that the goal exists, and takes the options that were written."""
-    if options.goal not in GOALS:
-        raise SettingsError(f"--goal {shorten_text(str(options.goal))}: must be one of {', '.join(GOALS)}")
-    if options.objective not in (None, *OBJECTIVES):
-        raise SettingsError(f"--objective {shorten_text(options.objective)}: must be one of {', '.join(OBJECTIVES)}")
-    goal, written = GOALS[options.goal], [option for option in options.written if option != "--goal"]
-    for option in written:
-        if option not in goal.options:
-            raise SettingsError(f"{option} is for --goal {' or '.join(goals_with_option(option))}, not {goal.name}")
-    if options.objective is not None and options.objective not in goal.objectives:
-        others = " or ".join(name for name, other in GOALS.items() if options.objective in other.objectives)
-        remedy = f"{goal.name} takes {' or '.join(goal.objectives)}"
-        raise SettingsError(f"--objective {options.objective} is for --goal {others}; {remedy}")
-    for one, other in _CONFLICTING:
-        if one in written and other in written:
-            raise SettingsError(f"{one} and {other} cannot be used together: leave one of them out")
-    for option, remedy in goal.required_options.items():
-        if option not in written:
-            raise SettingsError(f"--goal {goal.name}: {remedy}")
-
-
-def parse_ids(text: str | None, option: str) -> tuple[int, ...]:
-    """Parse broker ids with commas between them: rising, each once."""
-    try:
-        return () if text is None else tuple(sorted(parse_broker_ids(text)))
-    except ValueError as error:
-        raise SettingsError(f"{option} {shorten_text(text or '')}: {error}") from error
-
-
-def parse_replacements(text: str | None) -> tuple[tuple[int, int], ...]:
-    """Parse 7=66,8=67 to pairs of a broker and its replacement, by the first ids."""
-    pairs: dict[int, int] = {}
-    for part in [] if text is None else text.split(","):
-        match = re.fullmatch(r"\s*([0-9]{1,9})\s*=\s*([0-9]{1,9})\s*", part)
-        if not match:
-            problem = f"{quote_value(part.strip())} is not a pair of broker ids"
-            raise SettingsError(f"--replace {shorten_text(text or '')}: {problem}. Write it as in 7=66")
-        old, new = map(int, match.groups())
-        if old == new or old in pairs:
-            problem = "replaces itself" if old == new else "is replaced twice"
-            raise SettingsError(f"--replace {text}: broker {old} {problem}. Write each once, as in 7=66,8=67")
-        pairs[old] = new
-    return tuple(sorted(pairs.items()))
-
-
-def parse_new_brokers(text: str | None) -> tuple[NewBroker, ...]:
-    """Parse 13:rack-b,14 to brokers with their racks, by id."""
-    brokers: dict[int, NewBroker] = {}
-    for part in [] if text is None else text.split(","):
-        id_text, _, rack = part.strip().partition(":")
-        option = f"--add-brokers {shorten_text(text or '')}"
-        try:
-            (id_,) = parse_broker_ids(id_text, "13:rack-b")
-        except ValueError as error:
-            raise SettingsError(f"{option}: {error}") from error
-        rack = rack.strip()
-        if rack == UNKNOWN_RACK or not rack.isprintable():
-            problem = f"{quote_value(rack)} is not the name of a rack"
-            raise SettingsError(f"{option}: {problem}. Write the broker's rack, as in 13:rack-b")
-        if id_ in brokers:
-            raise SettingsError(f"{option}: broker {id_} is named twice. Name each once, as in 13:rack-b,14:rack-c")
-        brokers[id_] = NewBroker(id_, rack or None)
-    return tuple(brokers[id_] for id_ in sorted(brokers))
-
-
-def parse_names(text: str | None, option: str) -> tuple[str, ...]:
-    """Parse topic names with commas between them: in order, each once."""
-    parts = [] if text is None else [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise SettingsError(f"{option} {text}: a name is empty. Write names separated by commas, as in orders,clicks")
-    return tuple(sorted(set(parts)))
-
-
-def parse_size(text: str, option: str) -> int:
-    """Parse a size like 500GB, 1.5 TiB or 1000 to bytes: 1 GB = 10^9, 1 GiB = 2^30."""
-    match = re.fullmatch(r"\s*+([0-9]{1,19}(?:\.[0-9]{1,19})?)\s*+(?:([kmgtp]i?)?b)?\s*+", text.lower())
-    if not match:
-        forms = "Write digits, then B, kB to PB, or KiB to PiB, or nothing for bytes: 500GB, 1.5TB, 20GiB, 1000"
-        raise SettingsError(f"{option} {shorten_text(text)}: not a size. {forms}")
-    size = round(float(match[1]) * _UNITS[match[2] or ""])
-    if size > _MAX_SIZE:
-        raise SettingsError(f"{option} {shorten_text(text)}: more than 1,000 PB. Write what all disks can hold at most")
-    return size

@@ -8,7 +8,7 @@ from pipelines.cli.plan_command_line import PlanCommandLine
 from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints
 from udfs.planning.constraints import COPYING_GOALS, Rules, build_rules, count_places
-from udfs.planning.goal_planners import freeze_partitions_on_down_brokers
+from udfs.planning.plan_making import freeze_partitions_on_down_brokers
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.replicas.count_limits import find_lost_racks
 from udfs.plurals import count_of, join_names

@@ -12,7 +12,7 @@ from pipelines.cli.log_dir_rendering import name_dir_throttle, render_log_dirs
 from pipelines.cli.plan_command_line import PlanCommandLine
 from pipelines.cli.rack_rendering import render_rack_repairs, render_racks
 from pipelines.cli.repair_rendering import render_urgent_repair
-from pipelines.cli.text_format import format_bytes, format_count
+from pipelines.cli.text_format import format_bytes
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.kafka_json import find_irreversible
@@ -60,9 +60,7 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
         explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
     pending = len(progress.pending_elections)
     if pending and status == PlanStatus.DONE:
-        explanation = (
-            f"all replicas are as planned, but {format_count(pending, 'preferred leader')} must still be elected"
-        )
+        explanation = f"all replicas are as planned, but {count_of(pending, 'preferred leader')} must still be elected"
     yield f"{status}: {explanation}"
     yield f"  partitions as planned: {progress.done} of {progress.planned}"
     origin = ("not in this plan", "as planned")
@@ -135,15 +133,15 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
-        yield f"  copied: {format_count(metrics.moves, 'replica')}, {size}"
+        yield f"  copied: {count_of(metrics.moves, 'replica')}, {size}"
     else:
         yield "  nothing is copied"
     yield from render_log_dirs(plan)
     yield from render_disk_growth(plan)
-    lists, leaders = format_count(metrics.lists_changed, "replica list"), metrics.leader_changes
+    lists, leaders = count_of(metrics.lists_changed, "replica list"), metrics.leader_changes
     elected = int(summary.elections.elected.sum())
-    moves = f"; the election at the end moves {format_count(elected, 'leader')}" if elected else ""
-    yield f"  changed: {lists}, {format_count(leaders, 'preferred leader')}{moves}"
+    moves = f"; the election at the end moves {count_of(elected, 'leader')}" if elected else ""
+    yield f"  changed: {lists}, {count_of(leaders, 'preferred leader')}{moves}"
     if metrics.leader_replacements:
         yield f"  replaced: {_describe_replacements(plan.request, metrics.leader_replacements)}"
     yield from render_urgent_repair(plan, command)
@@ -180,7 +178,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
 def _render_broker_sets(certificate: certificates.Certificate) -> Iterator[str]:
     """Render what each broker set has, and the replicas of its topics on other brokers."""
     for one in certificate.sets if isinstance(certificate, BrokerSetsCertificate) else ():
-        counts = f"{format_count(one.partitions, 'partition')} for {format_count(len(one.brokers), 'broker')}"
+        counts = f"{count_of(one.partitions, 'partition')} for {count_of(len(one.brokers), 'broker')}"
         outside = f"; replicas on others: {one.outside_before:,} before, {one.outside:,} after"
         yield f"  broker set {one.name}: {counts}{outside if one.outside_before else ''}"
 
@@ -210,7 +208,7 @@ def _describe_goal(model: ClusterModel, request: PlanRequest) -> str:
 def _describe_replacements(request: PlanRequest, partitions: int) -> str:
     """Describe the preferred leaders that a plan replaces without another change."""
     pairs = join_names(f"{old} -> {new}" for old, new in request.replacements)
-    count = format_count(partitions, "partition")
+    count = count_of(partitions, "partition")
     return f"preferred leader {pairs} of {count}: a new broker takes the position of the old one in each replica list"
 
 
@@ -275,7 +273,7 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
     for k in [k for k in counts if any(loss.get(k) for loss in losses) and k not in certain[1:]] or counts[-1:]:
         yield from compare(f"P(loss if {k} {'fails' if k == 1 else 'fail'})", (loss.get(k) for loss in losses), 6)
     if before.balance.brokers != after.balance.brokers:
-        old = f"before: {format_count(before.balance.brokers, 'broker')}, without those that --add-brokers adds"
+        old = f"before: {count_of(before.balance.brokers, 'broker')}, without those that --add-brokers adds"
         yield f"  ({old}; after: {after.balance.brokers:,})"
     if before.balance.brokers < before.failures.live_brokers:
         counted = f"{before.balance.brokers} of {before.failures.live_brokers} brokers that are not down"
@@ -331,7 +329,7 @@ def _render_prices(certificate: certificates.Certificate) -> Iterator[str]:
         cost = f"{price.changes:+,} changed preferred leaders"
         if price.max_leaders or price.min_leaders:
             cost += f", {price.max_leaders:+,} on the fullest broker, {price.min_leaders:+,} on the emptiest"
-        topics = format_count(price.topics_above_limit_without, "topic")
+        topics = count_of(price.topics_above_limit_without, "topic")
         yield f"  price of --per-topic: {cost}; without it, {topics} would not be spread as far as possible"
     if leaders.failover_price is not None and leaders.failover_price.changes:
         yield f"  price of failover: {leaders.failover_price.changes:+,} changed preferred leaders"
@@ -365,7 +363,7 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
     yield "  to execute it:"
     if not reassigned:
         verb = "is not led by its preferred leader" if elections == 1 else "are not led by their preferred leaders"
-        yield f"{election}    # {format_count(elections, 'partition')} {verb} now"
+        yield f"{election}    # {count_of(elections, 'partition')} {verb} now"
         return
     files = [plan_writer.name_wave_file(name) for name in plan_writer.name_waves(waves.waves)]
     dir_throttle = name_dir_throttle(summary)
@@ -390,7 +388,6 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
         if has_elections:
             yield election
     if missing.partitions:
-        names = ", ".join(missing.first_partitions[:_LISTED])
-        more = f" and {missing.partitions - _LISTED} more" if missing.partitions > _LISTED else ""
-        count_text = format_count(missing.partitions, "partition")
-        yield f"  {plan_writer.ROLLBACK} cannot roll back {count_text}: {names}{more}: {missing.reason}"
+        names = join_names(missing.first_partitions, _LISTED, missing.partitions)
+        count_text = count_of(missing.partitions, "partition")
+        yield f"  {plan_writer.ROLLBACK} cannot roll back {count_text}: {names}: {missing.reason}"

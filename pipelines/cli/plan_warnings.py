@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipelines.cli.plan_remedies import explain_few_brokers
-from pipelines.cli.text_format import format_count
 from pipelines.ingest.merge.live_brokers import get_down_brokers, is_version_known
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
@@ -19,7 +18,7 @@ from udfs.planning.cluster_model import FreezeReason
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.last_copies import find_last_copies
 from udfs.planning.plan_metrics import count_frozen_partitions
-from udfs.plurals import is_or_are, it_or_them
+from udfs.plurals import count_of, is_or_are, it_or_them
 
 
 def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: str) -> Iterator[str]:
@@ -34,7 +33,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
         waits = reason == FreezeReason.IN_FLIGHT and count > stuck.stuck_partitions
         wait = ". Wait until the reassignment is complete, then make a new plan" if waits else ""
         wait = f". {explain_few_brokers(model, source)}" if reason == FreezeReason.FEW_BROKERS else wait
-        yield f"{format_count(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
+        yield f"{count_of(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
     if stuck.stuck_partitions:
         point = describe_stuck(stuck).name_server(server)
         yield f"{point.text.rstrip('.')}. Next: {point.step}"
@@ -45,16 +44,16 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
         names = name_some(out_of_sync.first_partitions, count)
         their, they = ("its", "it is") if count == 1 else ("their", "they are")
         yield (
-            f"{format_count(count, 'partition')} cannot be led by {their} preferred leader now, which is out of sync: "
+            f"{count_of(count, 'partition')} cannot be led by {their} preferred leader now, which is out of sync: "
             f"{names}. {plan_writer.ELECTION} leaves {it_or_them(count)} out, and the planned leaders "
             f"count the current one. Once {they} in sync again, make the plan again"
         )
     if plan.unplaced:
-        yield f"{format_count(plan.unplaced, 'partition')} without known replicas {is_or_are(plan.unplaced)} left out"
+        yield f"{count_of(plan.unplaced, 'partition')} without known replicas {is_or_are(plan.unplaced)} left out"
     if not model.known[0] and plan.request.broker_bytes is not None:
         yield "the sources show no sizes: plans.broker_bytes is ignored"
     if model.known[0] and (count := model.unsized_partitions):
-        yield f"the sources show no size for {format_count(count, 'partition')}: counted as 0 bytes"
+        yield f"the sources show no size for {count_of(count, 'partition')}: counted as 0 bytes"
 
 
 def _warn_of_kept_lagging(plan: CreatedPlan) -> Iterator[str]:
@@ -67,7 +66,7 @@ def _warn_of_kept_lagging(plan: CreatedPlan) -> Iterator[str]:
         return
     count = count_true(in_sync, proposal.offsets)
     states = [
-        f"{model.name(row)}: {format_count(int(count[row]), 'in-sync replica')} of {factor[row]}"
+        f"{model.name(row)}: {count_of(int(count[row]), 'in-sync replica')} of {factor[row]}"
         for row in rows[:MAX_NAMED].tolist()
     ]
     keep = "partition keeps" if len(rows) == 1 else "partitions keep"
@@ -103,5 +102,5 @@ def _warn_of_only_copies(plan: CreatedPlan) -> Iterator[str]:
         names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
         yield (
             f"do not wipe or replace the disk of broker {model.broker_ids[broker]}, which is down: it holds the only "
-            f"{which} of {format_count(len(rows), 'partition')}: {names}"
+            f"{which} of {count_of(len(rows), 'partition')}: {names}"
         )

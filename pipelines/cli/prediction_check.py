@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pipelines.cli.text_format import format_count
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
-    from pipelines.cli.what_if_answers import PartitionChange
     from pipelines.ingest.snapshot_reader import Snapshot
 
 _MAX_LINES = 20
@@ -45,12 +44,14 @@ class _LedPartition(NamedTuple):
 
 
 def check_prediction(
-    changes: Sequence[PartitionChange], failed: Sequence[int], before: Snapshot, after: Snapshot
+    predicted: Mapping[tuple[str, int], int | None], failed: Sequence[int], before: Snapshot, after: Snapshot
 ) -> PredictionCheck:
-    """Compare predicted leaders with those of a later snapshot. changes: of all partitions of `before`."""
+    """Compare predicted leaders with those of a later snapshot.
+
+    predicted: of all partitions of `before`, by topic and partition; None = offline.
+    """
     first, then = _list_partitions(before), _list_partitions(after)
     live = {row["broker_id"] for row in after.brokers.to_pylist() if row["live"] is not False}
-    predicted = {(change.topic, change.partition): change.leader_after for change in changes}
     both = predicted.keys() & then.keys()
     differences = [
         LeaderDifference(
@@ -103,7 +104,7 @@ def _explain(
 
 def format_check(check: PredictionCheck) -> Iterator[str]:
     """Yield the lines that a person reads."""
-    leaders = format_count(check.partitions, "leader")
+    leaders = count_of(check.partitions, "leader")
     yield f"Compared with the later source: {check.as_predicted} of {leaders} as predicted"
     for one in check.differences[:_MAX_LINES]:
         predicted, actual = ("offline" if id_ is None else f"broker {id_}" for id_ in (one.predicted, one.actual))
@@ -111,6 +112,6 @@ def format_check(check: PredictionCheck) -> Iterator[str]:
     if len(check.differences) > _MAX_LINES:
         yield f"  and {len(check.differences) - _MAX_LINES} more (--json FILE lists all)"
     if check.only_before:
-        yield f"  {format_count(check.only_before, 'partition')} of the first source are not in the later one"
+        yield f"  {count_of(check.only_before, 'partition')} of the first source are not in the later one"
     if check.only_after:
-        yield f"  {format_count(check.only_after, 'partition')} of the later source are not in the first one"
+        yield f"  {count_of(check.only_after, 'partition')} of the later source are not in the first one"

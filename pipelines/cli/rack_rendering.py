@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.cli.text_format import format_bytes, format_count
+from pipelines.cli.text_format import format_bytes
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason
 from udfs.planning.constraints import build_rules, find_rack_violations
-from udfs.plurals import is_or_are, join_names
+from udfs.plurals import count_of, is_or_are, join_names
 
 _FACTOR = 3  # that the command sets, if there are as many brokers
 
@@ -24,7 +24,7 @@ def render_racks(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
     before = find_rack_violations(model, cap)
     after = before & find_rack_violations(model.with_lists(proposal.offsets, proposal.replicas), cap)
     if before.any():
-        spread = f"{before.sum() - after.sum():,} of {format_count(int(before.sum()), 'partition')}"
+        spread = f"{before.sum() - after.sum():,} of {count_of(int(before.sum()), 'partition')}"
         yield f"  racks: the plan spreads {spread} with too many replicas in one rack"
         yield from _explain_staying(model, after)
     yield from _render_single_replicas(model, command)
@@ -36,7 +36,7 @@ def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator
     if repairs is None:
         return
     size = f" ({format_bytes(repairs.bytes)})" if plan.summary.model.known[0] else ""
-    copied = f"{format_count(repairs.replicas, 'replica')}{size} {is_or_are(repairs.replicas)} copied"
+    copied = f"{count_of(repairs.replicas, 'replica')}{size} {is_or_are(repairs.replicas)} copied"
     again = command.with_other_folder("-without-racks").with_flag("--keep-rack-violations").change({})
     yield f"  rack violations: at least {copied} only to repair them, not to {plan.request.goal}; without that: {again}"
 
@@ -48,7 +48,7 @@ def _explain_staying(model: ClusterModel, stays: Flags) -> Iterator[str]:
         reason = "a limit of the plan, such as --max-moves or --at-min-isr-partitions, leaves them out"
         if code != FREE:
             reason = FreezeReason(code).explain(len(rows))
-        yield f"    {format_count(len(rows), 'partition')} not spread ({model.describe_partitions(rows)}): {reason}"
+        yield f"    {count_of(len(rows), 'partition')} not spread ({model.describe_partitions(rows)}): {reason}"
 
 
 def _render_single_replicas(model: ClusterModel, command: PlanCommandLine) -> Iterator[str]:
@@ -62,7 +62,7 @@ def _render_single_replicas(model: ClusterModel, command: PlanCommandLine) -> It
     options = {"--goal": ("rf",), "--rf": (str(factor),), "--topics": (",".join(topics[:MAX_COMMAND_TOPICS]),)}
     again = PlanCommandLine(command.source, options).change({})
     more = len(topics) - MAX_COMMAND_TOPICS
-    others = f"; then the same for {format_count(more, 'more topic')}" if more > 0 else ""
+    others = f"; then the same for {count_of(more, 'more topic')}" if more > 0 else ""
     have, they = ("has", "it goes") if count == 1 else ("have", "they go")
-    one = f"{format_count(count, 'partition')} ({join_names(topics, 3)}) {have} replication factor 1"
+    one = f"{count_of(count, 'partition')} ({join_names(topics, 3)}) {have} replication factor 1"
     yield f"  not addressed: {one}, so {they} offline with any broker or rack: {again}{others}"

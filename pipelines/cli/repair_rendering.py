@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.cli.text_format import format_bytes, format_count, format_duration
+from pipelines.cli.text_format import format_bytes, format_duration
 from pipelines.plan_files.plan_creation import CreatedPlan
+from udfs.plurals import count_of, join_names
 
 
 def render_urgent_repair(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
@@ -12,9 +13,8 @@ def render_urgent_repair(plan: CreatedPlan, command: PlanCommandLine) -> Iterato
     urgent = plan.facts.urgent_repair
     if urgent is None:
         return
-    more = urgent.partitions - len(urgent.first_partitions)
-    names = ", ".join(urgent.first_partitions) + (f" and {more:,} more" if more else "")
-    count = format_count(urgent.partitions, "partition")
+    names = join_names(urgent.first_partitions, count=urgent.partitions)
+    count = count_of(urgent.partitions, "partition")
     is_repaired = "is repaired" if urgent.partitions == 1 else "are repaired"
     if urgent.bytes_to_copy is not None:
         is_repaired += f" in about {format_duration(urgent.seconds)} ({format_bytes(urgent.bytes_to_copy)})"

@@ -8,10 +8,10 @@ from itertools import groupby
 
 import numpy as np
 
-from pipelines.cli.text_format import format_count
 from pipelines.simulation.cluster_replay import Replay
 from pipelines.simulation.scenario.sentences import SKIPPED_IF_REJECTED
 from udfs.failures.partition_health import is_under_replicated
+from udfs.plurals import count_of
 from udfs.simulation import result_tables
 from udfs.simulation.cluster_events import Event
 from udfs.simulation.group_simulation import list_group_transitions
@@ -66,7 +66,7 @@ def _render_events(replay: Replay) -> Iterator[str]:
         result = ": no change" if is_void else _describe_changes(rows)
         yield f"{_format_time(at, replay)}  {text}{times}{result}"
         if count := sum(illegal[number] for number in numbers):
-            yield f"      {format_count(count, 'illegal transition')}, see state_transitions of --json"
+            yield f"      {count_of(count, 'illegal transition')}, see state_transitions of --json"
     yield from render_timers(math.inf)
 
 
@@ -92,7 +92,7 @@ def _render_produces(rows: Sequence[Row]) -> Iterator[str]:
         answered = [row for row in chosen if row["part_error"] == "NONE" and row["answered_at_ms"] is not None]
         written, lost = sum(row["messages"] for row in chosen), sum(row["lost_messages"] for row in chosen)
         lost_acknowledged = sum(row["lost_messages"] for row in answered) if acks else 0
-        text = f"acks={'all' if acks == -1 else acks}: {format_count(written, 'message')} written"
+        text = f"acks={'all' if acks == -1 else acks}: {count_of(written, 'message')} written"
         acknowledged = f"{lost_acknowledged:,}" if lost_acknowledged else "none"
         text += f", {lost:,} lost ({acknowledged} of them acknowledged)" if lost else ", none lost"
         yield f"{text}; requests: {', '.join(f'{count} {answer}' for answer, count in answers.most_common())}"
@@ -103,10 +103,10 @@ def _render_final_state(state: FinalState) -> Iterator[str]:
     in_sync, replicas = (np.array([len(row[name]) for row in state.partitions]) for name in ("isr", "replicas"))
     under_replicated = int(is_under_replicated(in_sync, replicas).sum())
     live = sum(broker.is_live for broker in state.brokers)
-    parts = [format_count(len(state.partitions), "partition")]
+    parts = [count_of(len(state.partitions), "partition")]
     parts += [f"{under_replicated:,} under-replicated"] if under_replicated else []
     parts += [f"{len(leaderless):,} without leader"] if leaderless else []
-    brokers = f"{live} of {format_count(len(state.brokers), 'broker')} live"
+    brokers = f"{live} of {count_of(len(state.brokers), 'broker')} live"
     yield f"at the end: {brokers}, controller epoch {state.controller_epoch}; {', '.join(parts)}"
     if leaderless:
         names = ", ".join(f"{row['topic']}-{row['partition']}" for row in leaderless[:_MAX_NAMES])

@@ -10,7 +10,8 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import parse_report
-from pipelines.cli.text_format import format_count, print_line
+from pipelines.cli.text_format import print_line
+from udfs.plurals import count_of
 
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("report"))
@@ -34,4 +35,4 @@ def report(
         common.write_text(file, render_page(data))
         return
     write_page(data, file)
-    print_line(f"{format_count(len(data.clusters), 'cluster')}: {file}")
+    print_line(f"{count_of(len(data.clusters), 'cluster')}: {file}")

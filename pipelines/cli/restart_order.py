@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pipelines.cli.text_format import format_count
+from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:
     from pipelines.cli.outage import OfflinePartition, Outage
@@ -46,17 +46,15 @@ _EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
 
 def format_start_order(outage: Outage) -> Iterator[str]:
     """Yield in which order to start the brokers that are down, and which offline partitions need more than that."""
-    from pipelines.verdict.cluster_evidence import MAX_BROKERS
-    from pipelines.verdict.naming import name_some, name_with_noun
+    from pipelines.verdict.naming import name_brokers, name_some, name_with_noun
     from pipelines.verdict.verdict_points import fill_forms
 
     starts = outage.start_order
     if not outage.offline or not outage.down_brokers:
         return
     if starts:
-        names = [_describe_start(start, is_first=not i) for i, start in enumerate(starts[:MAX_BROKERS])]
-        more = f" and {len(starts) - MAX_BROKERS} more" if len(starts) > MAX_BROKERS else ""
-        yield f"Start the brokers that are down in this order: {', '.join(names)}{more}"
+        order = name_brokers([_describe_start(start, is_first=not i) for i, start in enumerate(starts)])
+        yield f"Start the brokers that are down in this order: {order}"
         if others := sorted(set(outage.down_brokers) - {start.broker for start in starts}):
             verb = "brings" if len(others) == 1 else "bring"
             yield f"  {name_with_noun(others)} {verb} no other offline partition online"
@@ -65,13 +63,13 @@ def format_start_order(outage: Outage) -> Iterator[str]:
     for applies, text in _EXCEPTIONS:
         names = [one.name for one in outage.offline if applies(one)]
         if names:
-            yield f"  {format_count(len(names), 'partition')} {fill_forms(text, len(names))}: {name_some(names)}"
+            yield f"  {count_of(len(names), 'partition')} {fill_forms(text, len(names))}: {name_some(names)}"
 
 
 def _describe_start(start: BrokerStart, *, is_first: bool) -> str:
     if not start.partitions:
         return f"{start.broker}"
-    count = format_count(start.partitions, "more partition" if not is_first else "partition")
+    count = count_of(start.partitions, "more partition" if not is_first else "partition")
     return f"{start.broker} ({count} online)"  # without a count: the next one is needed too
 
 
@@ -84,10 +82,10 @@ def describe_stays(offline: OfflinePartitions, ids: Sequence[int]) -> str:
         return ""
     names = name_some([f"{row['topic']}-{row['partition']}" for row in rows], count)
     needed = [start.broker for start in offline.starts]
-    gain = format_count(sum(start.partitions for start in offline.starts), "partition")
+    gain = count_of(sum(start.partitions for start in offline.starts), "partition")
     verb = "brings" if len(needed) == 1 else "bring"
     step = f"start {name_with_noun(needed)} too, which {verb} {gain} online" if needed else "no broker brings them back"
-    return f", but {format_count(count, 'partition')} with a replica there would stay offline ({names}): {step}"
+    return f", but {count_of(count, 'partition')} with a replica there would stay offline ({names}): {step}"
 
 
 def format_restart_order(rows: Sequence[BrokerFailure], *, is_limited: bool) -> Iterator[str]:
@@ -102,10 +100,9 @@ def format_restart_order(rows: Sequence[BrokerFailure], *, is_limited: bool) -> 
         return
     groups, texts, room = _group_by_effect(rows), [], MAX_BROKERS
     for effect, ids in groups.items():
-        first, more = ids[:room], len(ids[room:])
-        room -= len(first)
-        names = ", ".join(map(str, first)) + (f" and {more} more" if first and more else "")
-        texts.append(f"{names or format_count(more, 'broker')}{f' ({effect})' if effect else ''}")
+        names = join_names(ids, room) if room else count_of(len(ids), "broker")
+        room = max(room - len(ids), 0)
+        texts.append(f"{names}{f' ({effect})' if effect else ''}")
     limited = " (as far as the sources show)" if is_limited else ""
     if "" in groups:
         waiting = f"; not yet: {', '.join(texts[1:])}" if texts[1:] else ""

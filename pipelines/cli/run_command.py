@@ -23,10 +23,11 @@ from pipelines.cli.source_arguments import (
     WindowOption,
     open_sources,
 )
-from pipelines.cli.text_format import format_count, print_line, print_message, print_warning
+from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.config.settings import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError, StoreError
 from pipelines.ingest.sources import SnapshotKey
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.alerts.run_alerts import AlertRules
@@ -161,7 +162,7 @@ def run(
     if rules and is_complete:
         _raise_alerts(store, context.snapshots, rules, settings.alerts, verdicts)
     if unreachable:
-        print_message(f"{format_count(unreachable, 'cluster')} could not be read, see above")
+        print_message(f"{count_of(unreachable, 'cluster')} could not be read, see above")
         raise typer.Exit(EXIT_INPUT)
 
 

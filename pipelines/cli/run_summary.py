@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cli.text_format import format_count, print_grid, print_line
+from pipelines.cli.text_format import print_grid, print_line
 from pipelines.cli.verdict_rendering import format_in_summary
 from pipelines.config.settings import Settings
 from pipelines.ingest.sources import SnapshotKey, Source
@@ -48,7 +48,7 @@ def print_summary(
                 print_line(f"{row['cluster_id']}: nothing of {row['source']} is used: see kafka-placement inspect")
         rows = store.read_rows("silver.conflicts", snapshots, ["cluster_id"])
         for cluster, count in sorted(Counter(row["cluster_id"] for row in rows).items()):
-            print_line(f"{cluster}: {format_count(count, 'conflict')} between sources, see silver.conflicts")
+            print_line(f"{cluster}: {count_of(count, 'conflict')} between sources, see silver.conflicts")
     if SUMMARY_STAGE in steps:
         verdicts = read_verdicts(store, snapshots) if verdicts is None else verdicts
         levels = [*Level]  # the worst first

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from pipelines.cli.option_values import parse_place
-from pipelines.cli.text_format import format_count, print_error, print_message, print_warning
+from pipelines.cli.text_format import print_error, print_message, print_warning
 from pipelines.config.metrics_settings import MetricsSettings, parse_duration, print_window
 from pipelines.config.settings import Settings
 from pipelines.errors import KafkaPlacementError, SourceError
 from pipelines.ingest.sources import Source, check_names, find_source, is_live
 from pipelines.metrics.metrics_origin import check_places, find_unused, hide_secrets, select_origin
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.metrics.broker_matching import KnownBroker
@@ -131,7 +132,7 @@ class MetricsRequest(NamedTuple):
         lines = read_loads(origin, self.settings, source.cluster_id, known, self.end)
         file = (folder or _create_folder()) / FILE_NAME
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        print_message(f"read {lines[0].removeprefix('loads from ')}: {format_count(len(lines) - 1, 'line')} of loads")
+        print_message(f"read {lines[0].removeprefix('loads from ')}: {count_of(len(lines) - 1, 'line')} of loads")
         older = [one for one in source.files if one.name == FILE_NAME]
         if older:
             print_message(f"{older[0]} is not used: --metrics replaces it")
@@ -170,13 +171,15 @@ def open_source(
     command_config: str | Sequence[str] | None = None,
     metrics: MetricsRequest | None = None,
     format_name: str | None = None,
+    beside: str | None = None,
 ) -> Source:
     """Return the source of an argument; a running cluster is read now, and what it did not answer becomes warnings.
 
-    command_config: FILE or NAME=FILE, as written; format_name: of its files. Raises: SourceError; SettingsError for a
-    wrong file of properties; typer.BadParameter for options that are not for this source.
+    command_config: FILE or NAME=FILE, as written; format_name: of its files; beside: another source of the command,
+    for which these two may be. Raises: SourceError; SettingsError for a wrong file of properties; typer.BadParameter
+    for options that are for neither source.
     """
-    _check_use([argument], command_config, format_name)
+    _check_use([argument], command_config, format_name, [] if beside is None else [beside])
     source = _open(argument, command_config, metrics, format_name)
     if metrics is not None:
         metrics.check_names([source.cluster_id])
@@ -218,7 +221,7 @@ def save_live_cluster(
         "topic": len(topics),
         "partition": sum(len(topic.partitions) for topic in topics),
     }
-    listed = ", ".join(format_count(count, noun) for noun, count in counts.items())
+    listed = ", ".join(count_of(count, noun) for noun, count in counts.items())
     print_message(f"read {argument}: {listed}" + ("" if reading.elrs is not None else "; the cluster has no ELRs"))
     words = [word for text in texts for word in ("--command-config", text)]
     source = replace(source, options=shlex.join(words))
@@ -270,12 +273,20 @@ def save_live_sources(arguments: Sequence[str], command_config: str | None, form
     return out
 
 
-def _check_use(arguments: Sequence[str], command_config: str | Sequence[str] | None, format_name: str | None) -> None:
-    """Raise typer.BadParameter for an option that is only for running clusters, or only for files."""
+def _check_use(
+    arguments: Sequence[str],
+    command_config: str | Sequence[str] | None,
+    format_name: str | None,
+    beside: Sequence[str] = (),
+) -> None:
+    """Raise typer.BadParameter for an option that is only for running clusters, or only for files.
+
+    beside: other arguments, of which one is enough for an option.
+    """
     live = list(filter(is_live, arguments))
-    if command_config and not live:
+    if command_config and not live and not any(map(is_live, beside)):
         raise typer.BadParameter("--command-config is for running clusters: none of the sources is kafka://HOST:PORT")
-    if format_name is not None and live:
+    if format_name is not None and live and all(map(is_live, beside)):
         raise typer.BadParameter(
             f"--format is for files: leave it out to read {live[0]}, or save it with snapshot first"
         )

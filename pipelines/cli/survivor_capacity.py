@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cli.text_format import format_bytes, format_count
+from pipelines.cli.text_format import format_bytes
 from pipelines.config.capacity_file import match_broker, read_capacities
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from udfs.arrow.columns import to_numpy
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.config.capacity_settings import CapacitySettings
@@ -122,7 +123,7 @@ def format_survivor_loads(survivor_loads: Sequence[SurvivorLoad]) -> Iterator[st
         line = f"  {worst.label}: {when}, broker {worst.broker_id} transfers {format_bytes(worst.load)}/s"
         yield f"{line}, {_compare(worst)}"
         if len(of_rate) > 1 and over:
-            yield f"    {over} of {format_count(len(of_rate), 'failure')} would take a survivor over its capacity"
+            yield f"    {over} of {count_of(len(of_rate), 'failure')} would take a survivor over its capacity"
 
 
 def _by_use(load: SurvivorLoad) -> tuple[bool, float, float]:

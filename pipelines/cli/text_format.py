@@ -44,11 +44,6 @@ def print_warning(text: str) -> None:
     print_message(f"warning: {text}")
 
 
-def format_count(count: int, noun: str) -> str:
-    """Format a count with its noun: 1 partition, 2,000 partitions."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def print_grid(
     headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = (), title: str | None = None
 ) -> None:

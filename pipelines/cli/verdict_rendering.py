@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipelines.cli.text_format import format_count
 from pipelines.verdict.levels import Level
+from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.verdict.judgement import Verdict
@@ -35,4 +35,4 @@ def format_in_summary(cluster: str, verdict: Verdict, source: str) -> Iterator[s
     if verdict.level is Level.AT_RISK:
         yield from format_findings(verdict.name_source(source, cluster), _MAX_FINDINGS)
         if (more := len(verdict.points) - _MAX_FINDINGS) > 0:
-            yield f"  {format_count(more, 'more finding')}: kafka-placement what-if {source}"
+            yield f"  {count_of(more, 'more finding')}: kafka-placement what-if {source}"

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pipelines.cli.text_format import format_bytes, format_count, format_duration
+from pipelines.cli.text_format import format_bytes, format_duration
 from udfs.planning.cluster_model import ClusterModel, Ints
 from udfs.planning.plan_execution import PlanExecution
 from udfs.planning.wave_health import NEVER, WaveHealth, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import WaveLimit, WaveLimits, WaveReport
-from udfs.plurals import join_names
+from udfs.plurals import count_of, join_names
 
 _LISTED = 6  # partitions by name
 _BROKERS = 12  # of those that can restart after the same wave
@@ -27,7 +27,7 @@ def render_waves(execution: PlanExecution) -> Iterator[str]:
     duration = format_duration(execution.seconds)
     about = "" if duration.startswith("under") else "about "
     time = f", {about}{duration} of copying at {throttle}" if has_sizes else f" at {throttle}; sizes are unknown"
-    yield f"  {format_count(len(reports), 'wave')}{time}"
+    yield f"  {count_of(len(reports), 'wave')}{time}"
     health = measure_wave_health(execution)
     yield from _render_table(_list_rows(execution, health))
     limits = {closure.limit for report in reports for closure in report.closed_by[:1]}
@@ -60,7 +60,7 @@ def _render_restarts(execution: PlanExecution, health: WaveHealth) -> Iterator[s
     reasons = {f"which leaves replicas on {lost}": is_incomplete, "as min.insync.replicas needs all": ~is_incomplete}
     for reason, has_reason in reasons.items():
         names = [
-            f"{model.broker_ids[broker]} ({format_count(int(blocked[broker]), 'partition')})"
+            f"{model.broker_ids[broker]} ({count_of(int(blocked[broker]), 'partition')})"
             for broker in rest[has_reason[rest]].tolist()
         ]
         if names:
@@ -89,7 +89,7 @@ def _render_safety(health: WaveHealth) -> Iterator[str]:
     if counts[-1]:
         left = int(counts[-1])
         verb = "has" if left == 1 else "have"
-        yield f"    after the last wave, {format_count(left, 'partition')} still {verb} one replica in sync"
+        yield f"    after the last wave, {count_of(left, 'partition')} still {verb} one replica in sync"
         return
     wave = int(np.flatnonzero(counts)[-1]) + 1
     yield f"    after wave {wave}, every partition with several replicas has at least two in sync"
@@ -129,7 +129,7 @@ def _render_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
             cells = (cell.rjust(width) for cell, width in zip(numbers, widths, strict=False))
             yield f"    {'  '.join(cells)}  {limit}".rstrip()
         elif number == _FIRST + 1:
-            yield f"    ... {format_count(more, 'more wave')}, see plan.json"
+            yield f"    ... {count_of(more, 'more wave')}, see plan.json"
 
 
 def _name_limit(report: WaveReport) -> str:
@@ -149,5 +149,5 @@ def _explain(limit: WaveLimit, limits: WaveLimits) -> str:
     if limit == WaveLimit.SIZE:
         return f"partitions larger than {size}, need a wave without other copies of their brokers"
     if limit == WaveLimit.MOVES:
-        return f"a broker receives plans.wave_moves_per_broker, {format_count(limits.moves_per_broker, 'replica')}"
+        return f"a broker receives plans.wave_moves_per_broker, {count_of(limits.moves_per_broker, 'replica')}"
     return f"a broker has no room for more copies within {size}"

@@ -12,22 +12,17 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.hypothetical_options import AddOption, GrowOption, HypotheticalOptions, RemoveOption, omit_steps
+from pipelines.cli.cluster_options import ClusterOptions
+from pipelines.cli.hypothetical_options import HypotheticalOptions, omit_steps
 from pipelines.cli.named_brokers import find_brokers
+from pipelines.cli.option_groups import take_groups
 from pipelines.cli.option_values import parse_place
 from pipelines.cli.prediction_check import check_prediction, format_check
 from pipelines.cli.restart_order import format_restart_order, format_start_order
-from pipelines.cli.source_arguments import (
-    CommandConfigOption,
-    MetricsOption,
-    MetricsRequest,
-    SourceArgument,
-    WindowOption,
-    open_source,
-)
-from pipelines.cli.text_format import format_count, print_message
+from pipelines.cli.source_arguments import SourceArgument
+from pipelines.cli.text_format import print_message
 from pipelines.cli.verdict_rendering import format_findings
-from udfs.plurals import count_live_brokers, is_or_are
+from udfs.plurals import count_live_brokers, count_of, is_or_are
 
 if TYPE_CHECKING:
     from pipelines.cli.source_gaps import SourceGaps
@@ -37,8 +32,10 @@ if TYPE_CHECKING:
 
 
 @app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
+@take_groups
 def what_if(
     source: SourceArgument,
+    *,
     fail: Annotated[
         str | None,
         typer.Option(
@@ -55,19 +52,9 @@ def what_if(
             parser=parse_place,
         ),
     ] = None,
-    returned: common.ReturnOption = None,
-    after: common.AfterOption = None,
-    add: AddOption = None,
-    remove: RemoveOption = None,
-    grow: GrowOption = None,
+    other: HypotheticalOptions,
+    cluster: ClusterOptions,
     json_file: common.JsonOption = None,
-    format_name: common.FormatOption = None,
-    command_config: CommandConfigOption = None,
-    metrics: MetricsOption = None,
-    window: WindowOption = None,
-    conf: common.ConfOption = None,
-    options: common.SetOption = None,
-    ignored: common.IgnoreTopicsOption = None,
 ) -> None:
     """Show which brokers can fail now; with --fail, what goes offline and who takes over. Does not start Spark."""
     from pipelines.cli import what_if_answers
@@ -75,20 +62,15 @@ def what_if(
     from pipelines.cli.survivor_capacity import read_survivor_capacities
     from pipelines.setup.compile_on_demand import announce_compilation
 
-    settings = common.read_settings(conf, options, ignored=ignored)
-    state = common.StateOptions(returned, after, ignored, conf, options, format_name, command_config, metrics, window)
-    loads = MetricsRequest.of_options(metrics, window, settings)
-    opened = open_source(source, command_config, loads, format_name)
-    measured = common.read_snapshot(opened, format_name, settings)
-    snapshot = state.apply(measured, settings.topics.defaults)
-    common.warn_of_unmatched_patterns(ignored, snapshot.topics)
+    settings = cluster.read_settings()
+    measured = cluster.read(source, settings, actual)
+    snapshot = cluster.apply(measured, settings.topics.defaults)
     if actual is not None and fail is None:
         raise typer.BadParameter("--actual needs --fail: which brokers failed between the two sources?")
-    other = HypotheticalOptions(add, remove, grow)
     if actual is not None and other.is_given:
         raise typer.BadParameter("--actual compares with the cluster as it is: leave out --add, --remove and --grow")
     defaults, capacities = settings.topics.defaults, read_survivor_capacities(snapshot, settings.capacity)
-    named = state.quote_with(source)
+    named = cluster.quote_with(source)
     with announce_compilation(print_message):
         snapshot, hypothesis = other.apply(snapshot, settings)
         if fail is None:
@@ -97,7 +79,7 @@ def what_if(
             verdict = verdict.name_start_order([start.broker for start in answer.outage.start_order])
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
             answer = replace(answer, disks=list_disk_uses(snapshot, measured, settings))
-            lines = [*format_cluster(answer), *_format_return(snapshot, defaults, source, state, other.text)]
+            lines = [*format_cluster(answer), *_format_return(snapshot, defaults, source, cluster, other.text)]
             common.write_answer(json_file, answer, lines)
         else:
             failed = find_brokers("--fail", fail, snapshot)
@@ -107,16 +89,15 @@ def what_if(
             command = f"kafka-placement what-if {named} --fail {shlex.quote(fail)}"
             lines = format_failure(failure, "" if hypothesis else command)
             if actual is not None:
-                later = common.read_snapshot(
-                    open_source(actual, command_config, None, format_name), format_name, settings
-                )
-                check = check_prediction(failure.partitions, failed, snapshot, later)
+                later = cluster.read_later(actual, settings, source)
+                predicted = {(one.topic, one.partition): one.leader_after for one in failure.partitions}
+                check = check_prediction(predicted, failed, snapshot, later)
                 failure, lines = replace(failure, check=check), [*lines, *format_check(check)]
             common.write_answer(json_file, failure, lines)
 
 
 def _format_return(
-    snapshot: Snapshot, defaults: TopicDefaults, source: str, state: common.StateOptions, more: str
+    snapshot: Snapshot, defaults: TopicDefaults, source: str, cluster: ClusterOptions, more: str
 ) -> Iterator[str]:
     """Yield what remains once all brokers are live, and all replicas in sync, if some are not now.
 
@@ -134,8 +115,8 @@ def _format_return(
     answer = what_if_answers.evaluate_brokers(returned, defaults)
     down = get_down_brokers(snapshot.brokers).tolist()
     back = f"{name_with_noun(down)} {is_or_are(len(down))} back, and " if down else ""
-    ids = ",".join(dict.fromkeys([*(state.returned or "").split(","), *map(str, missing)])).strip(",")
-    again = f"kafka-placement what-if {state._replace(returned=ids).quote_with(source)}{more}"
+    ids = ",".join(dict.fromkeys([*(cluster.returned or "").split(","), *map(str, missing)])).strip(",")
+    again = f"kafka-placement what-if {replace(cluster, returned=ids).quote_with(source)}{more}"
     yield f"Once {back}all replicas are in sync ({again}):"
     yield f"  {answer.verdict.headline}"
     order = format_restart_order(answer.brokers, is_limited=_is_limited(answer.left_out))
@@ -149,7 +130,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
 
     verdict, brokers = answer.verdict, answer.brokers
     live = count_live_brokers(len(brokers), len(answer.left_out.unknown_brokers))
-    partitions = format_count(answer.partitions, "partition")
+    partitions = count_of(answer.partitions, "partition")
     lines = [f"cluster {answer.cluster}, {live}, {partitions}", f"  {verdict.headline}"]
     lines += format_findings(verdict)
     lines += _format_warnings(answer.left_out.conflicting_listings)
@@ -187,13 +168,13 @@ def _list_details(row: BrokerFailure | RackFailure) -> Iterator[str]:
     from pipelines.cli.what_if_answers import RackFailure
 
     if isinstance(row, RackFailure):
-        yield format_count(row.brokers, "broker")
+        yield count_of(row.brokers, "broker")
     blocked = row.newly_under_min_isr_partitions
     if blocked and row.newly_offline_partitions + row.unclean_elections:  # else the answer says it
-        yield f"{format_count(blocked, 'partition')} would block acks=all producers"
+        yield f"{count_of(blocked, 'partition')} would block acks=all producers"
     if row.leaders_lost:
-        takeover = f", {format_count(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
-        yield f"leads {format_count(row.leaders_lost, 'partition')}{takeover}"
+        takeover = f", {count_of(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
+        yield f"leads {count_of(row.leaders_lost, 'partition')}{takeover}"
     if row.leaders_lost and row.worst_survivor_ratio is not None and row.worst_survivor_ratio >= _UNEVEN_RATIO:
         yield f"worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
 
@@ -212,7 +193,7 @@ def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
     lines = [_answer_failure(answer), *_format_causes(answer, command)]
     brokers = ", ".join(map(str, answer.failed))
     subject = f"broker {brokers} fails" if len(answer.failed) == 1 else f"brokers {brokers} fail"
-    lines.append(f"cluster {answer.cluster}, {format_count(summary.partitions, 'partition')}: {subject}")
+    lines.append(f"cluster {answer.cluster}, {count_of(summary.partitions, 'partition')}: {subject}")
     lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
     if unknown := summary.gaps.unknown_brokers:
         lines.append(f"  warning: {describe_unknown_brokers(unknown).text}")
@@ -221,7 +202,7 @@ def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
     lines += _format_gaps(summary.gaps)
     for broker, count in sorted(summary.takeovers.items(), key=lambda item: -item[1]):
         leaders = summary.leaders_after[broker]
-        lines.append(f"  broker {broker} takes over {format_count(count, 'partition')} and then leads {leaders}")
+        lines.append(f"  broker {broker} takes over {count_of(count, 'partition')} and then leads {leaders}")
     if summary.worst_survivor_ratio is not None and summary.worst_survivor_ratio >= _UNEVEN_RATIO:
         worst = f"broker {summary.worst_survivor} with {summary.worst_survivor_ratio:.2f} x the mean"
         lines.append(f"  worst survivor: {worst}")
@@ -258,7 +239,7 @@ def _format_causes(answer: FailureAnswer, command: str) -> Iterator[str]:
 
     effects, summary = answer.summary.effects, answer.summary
     if (blocked := effects.blocked).partitions and (effects.offline.partitions or summary.unclean_elections):
-        count = format_count(blocked.partitions, "more partition")
+        count = count_of(blocked.partitions, "more partition")
         yield f"  {count} would block acks=all producers{name_affected_topics(blocked)}"
     for cause in summary.causes:
         yield f"  - {cause.text}"

@@ -18,8 +18,8 @@ from pipelines.config.setting_types import (
     check_names,
 )
 from pipelines.quoted_values import quote_value
-from udfs.planning.goal_registry import GOALS, LOG_DIRS
-from udfs.planning.plan_request import PRIORITIES
+from udfs.planning.goal_registry import GOALS
+from udfs.planning.plan_request import LOG_DIRS, PRIORITIES
 
 
 class BrokerSetSettings(SettingsSection):

@@ -108,7 +108,7 @@ class PlanApplication:
         sets_throttles = options.throttle_bytes_per_s is not None
         missing = self.connection.list_missing_permissions(topics, configs=sets_throttles)
         work = list_work(self.steps, view, reading.log_dirs)
-        problems = find_problems(self.steps, view, reading.log_dirs, missing)
+        problems = find_problems(self.steps, view, reading.log_dirs, missing, options.max_disk_ratio)
         begun = self.journal.last_begin
         if begun is not None and self._is_open and begun["direction"] == Direction.ROLLBACK:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")

@@ -12,10 +12,9 @@ from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.plan_reader import StoredPlan
-from udfs.failures.volumes import choose_emptiest, number_row_volumes
+from udfs.failures.disk_limits import FULL_RATIO
+from udfs.failures.volumes import Volume, choose_emptiest, list_volumes
 from udfs.plurals import count_of, join_names
-
-_RESERVE = 0.05  # of a disk's bytes, which a plan leaves free
 
 
 class WaveWork(NamedTuple):
@@ -25,13 +24,6 @@ class WaveWork(NamedTuple):
     partitions: int
     copies: int
     copied_bytes: int | None
-
-
-class DiskRoom(NamedTuple):
-    """Bytes of the volumes of log dirs; None where Kafka shows none of them (before 3.3)."""
-
-    usable: int | None
-    total: int | None
 
 
 def check_identity(plan: StoredPlan, view: ClusterView, servers: str) -> None:
@@ -61,7 +53,13 @@ def check_answers(unanswered: Mapping[int, str], servers: str) -> None:
         raise SourceError(servers, describe_silence(unanswered), f"Nothing was changed. {SILENCE_REMEDY}")
 
 
-def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permissions: Sequence[str]) -> list[str]:
+def find_problems(
+    steps: PlanWaves,
+    view: ClusterView,
+    log_dirs: LogDirs,
+    permissions: Sequence[str],
+    max_disk_ratio: float = FULL_RATIO,
+) -> list[str]:
     """Return what forbids to carry out a plan, as sentences. permissions: those that the user lacks."""
     problems = []
     if permissions:
@@ -86,7 +84,7 @@ def find_problems(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, permis
         count = count_of(len(stuck), "partition")
         text = f"the plan leaves replicas of {count} in failed log dirs ({name_partitions(stuck)}), so that Kafka "
         problems.append(f"{text}would not end their reassignments. Make a plan with --goal repair first")
-    return problems + _find_full_disks(steps, view, log_dirs)
+    return problems + _find_full_disks(steps, view, log_dirs, max_disk_ratio)
 
 
 def find_lost_places(steps: PlanWaves, view: ClusterView, connection: KafkaConnection) -> str | None:
@@ -166,30 +164,23 @@ def _measure_partitions(log_dirs: LogDirs) -> dict[Key, int]:
     return sizes
 
 
-def measure_disk(log_dirs: Sequence[Mapping[str, Any]]) -> DiskRoom:
-    """Sum up the bytes of the volumes of log dirs, each once, without those that are unknown or failed."""
-    known = [
-        log_dir
-        for log_dir in log_dirs
-        if not log_dir.get("error") and min(log_dir.get(name, -1) for name in ("usable_bytes", "total_bytes")) >= 0
+def _list_online(log_dirs: LogDirs, broker: int) -> list[dict[str, Any]]:
+    """List the log dirs of a broker that have not failed; bytes that it does not know, as -1 says, are None."""
+    unknown = {"usable_bytes": -1, "total_bytes": -1}
+    return [
+        {**one, **{name: None if one.get(name, -1) < 0 else one[name] for name in unknown}}
+        for one in log_dirs.get(broker, ())
+        if not one.get("error")
     ]
-    if not known:
-        return DiskRoom(None, None)
-    rooms: dict[int, tuple[int, int]] = {}
-    for log_dir, volume in zip(known, number_row_volumes([{"broker_id": 0, **one} for one in known]), strict=True):
-        room = (log_dir["usable_bytes"], log_dir["total_bytes"])
-        rooms[volume] = min(room, rooms.get(volume, room))
-    return DiskRoom(sum(usable for usable, _ in rooms.values()), sum(total for _, total in rooms.values()))
 
 
 def find_unchecked_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[str]:
     """Return sentences on the log dirs that failed, and on those of unknown room, of brokers that get replicas."""
     failed, unknown = [], []
     for broker in sorted(_list_copies(steps, view, log_dirs)):
-        dirs = log_dirs.get(broker, ())
-        failed += [f"{one['log_dir']} of broker {broker}" for one in dirs if one.get("error")]
-        online = [one for one in dirs if not one.get("error")]
-        lacking = [one["log_dir"] for one in online if measure_disk([one]).usable is None]
+        failed += [f"{one['log_dir']} of broker {broker}" for one in log_dirs.get(broker, ()) if one.get("error")]
+        online = _list_online(log_dirs, broker)
+        lacking = [one["log_dir"] for one in online if None in (one["usable_bytes"], one["total_bytes"])]
         unknown += [f"broker {broker}"] * (len(lacking) == len(online))
         unknown += [f"{path} of broker {broker}" for path in lacking if len(lacking) < len(online)]
     texts = [f"log dir {name} failed: no replica can be in it until its disk is replaced" for name in failed]
@@ -217,31 +208,30 @@ def _list_copies(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> dict
     return copies
 
 
-def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[str]:
+def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, max_disk_ratio: float) -> list[str]:
     """Return a sentence for each disk without room for what the rest of the plan copies to it."""
     problems = []
     for broker, copies in sorted(_list_copies(steps, view, log_dirs).items()):
-        online = [log_dir for log_dir in log_dirs.get(broker, ()) if not log_dir.get("error")]
+        online = _list_online(log_dirs, broker)
         failed = {one["log_dir"] for one in log_dirs.get(broker, ()) if one.get("error")}
         problems += [
             f"log dir {path} of broker {broker} failed, and the plan needs it. Make a new plan"
             for path in sorted(failed.intersection(copy.log_dir for copy in copies))
         ]
-        for places, size in _sum_by_volume(online, copies):
-            room = measure_disk(places)
-            if room.usable is not None and room.total is not None and size > room.usable - _RESERVE * room.total:
-                disks = "its disks" if len(places) == len(online) else f"log dir {places[0]['log_dir']}"
+        for volume, size in _sum_by_volume(online, copies):
+            total, free = volume.total_bytes, volume.free_bytes
+            if total is not None and free is not None and total - free + size > max_disk_ratio * total:
+                is_all = len(volume.log_dirs) == len(online)
+                disks = "its disks" if is_all else f"log dir {online[volume.log_dirs[0]]['log_dir']}"
                 problems.append(
-                    f"broker {broker} has {room.usable / 1e9:.1f} GB left on {disks}, too little for the "
+                    f"broker {broker} has {free / 1e9:.1f} GB left on {disks}, too little for the "
                     f"{size / 1e9:.1f} GB that the plan copies to it. Free space, or make a plan with --max-bytes"
                 )
     return problems
 
 
-def _sum_by_volume(
-    online: Sequence[Mapping[str, Any]], copies: Sequence[_Copy]
-) -> Iterator[tuple[list[Mapping[str, Any]], int]]:
-    """Yield the log dirs of each volume of a broker, and the bytes that are copied to it.
+def _sum_by_volume(online: Sequence[Mapping[str, Any]], copies: Sequence[_Copy]) -> Iterator[tuple[Volume, int]]:
+    """Yield the volumes of a broker's log dirs, and the bytes that are copied to each.
 
     Where the plan names no log dir, Kafka puts a replica into the one with the fewest.
     """
@@ -255,7 +245,5 @@ def _sum_by_volume(
             added[paths.index(copy.log_dir)] += copy.size_bytes
     for copy, at in zip(unplaced, choose_emptiest(counts, len(unplaced) if online else 0), strict=bool(online)):
         added[at] += copy.size_bytes
-    volumes = number_row_volumes([{"broker_id": 0, "usable_bytes": None, "total_bytes": None, **one} for one in online])
-    for volume in sorted(set(volumes)):
-        places = [i for i, number in enumerate(volumes) if number == volume]
-        yield [online[i] for i in places], sum(added[i] for i in places)
+    for volume in list_volumes(online, {}):
+        yield volume, sum(added[i] for i in volume.log_dirs)

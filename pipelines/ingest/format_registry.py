@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,10 +33,10 @@ from pipelines.ingest.formats import (
     zookeeper_json,
 )
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST, TOPIC_LIST
+from pipelines.ingest.formats.checked_values import quote
 from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
 from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT
-from pipelines.ingest.overlooked_data import reject_overlooked
-from pipelines.ingest.sections import FormatRecords, Section, find_claims, find_sections, read_sections
+from pipelines.ingest.sections import FormatRecords, Section, claims, find_claims, find_sections, read_sections
 from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.sources import Source, get_name
 from pipelines.ingest.text import MAX_FILE_BYTES, read_text
@@ -45,20 +46,15 @@ from pipelines.ingest.unsupported_inputs import FORMAT as UNSUPPORTED
 from pipelines.ingest.unsupported_inputs import find_by_name
 
 # In the order in which they claim lines and documents: the first that claims one gets it.
+_FIRST = (
+    *(kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, kcat, describe, broker_api_versions),
+    *(cluster_endpoints, java_descriptions, cruise_control_table, rpk, kafka_configs, metadata_shell, strimzi_topics),
+    *(topic_loads, live_requests, shell_commands),  # no line of data can be a command or an error
+)
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
-        *(
-            module.FORMAT
-            for module in (kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, kcat, describe)
-        ),
-        *(
-            module.FORMAT
-            for module in (broker_api_versions, cluster_endpoints, java_descriptions, cruise_control_table, rpk)
-        ),
-        *(kafka_configs.FORMAT, metadata_shell.FORMAT, strimzi_topics.FORMAT, topic_loads.FORMAT),
-        live_requests.FORMAT,
-        shell_commands.FORMAT,  # no line of data can be a command or an error
+        *(module.FORMAT for module in _FIRST),
         # An answer or a plan of this program has keys of the others.
         *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, reassignment_status.FORMAT, REASSIGNMENT),
         *(OFFSET_CHECKPOINT, OFFSETS, BROKER_LIST, TOPIC_LIST, UNRECOGNISED),
@@ -71,6 +67,7 @@ UNUSED_FORMATS = frozenset({UNSUPPORTED.name, UNRECOGNISED.name, shell_commands.
 _CERTAIN = tuple(form for form in FORMATS.values() if form not in (BROKER_LIST, TOPIC_LIST))
 # Data that may be ignored: what we do not use, and what tools are to do.
 _NO_LOSS = tuple(form for form in FORMATS.values() if form.name in UNUSED_FORMATS or form is TOOL_INPUT)
+_QUOTED = 60  # characters of a record that a reason repeats
 CHOICES = tuple(name for name in FORMATS if name not in UNUSED_FORMATS)  # what --format takes
 
 
@@ -113,7 +110,24 @@ def get_format(name: str) -> Format:
 def parse_records(format_name: str, records: Records) -> pa.Table:
     """Return the facts of a format's records (schema FACTS); ignored data of another format is rejected."""
     form = FORMATS[format_name]
-    return reject_overlooked(form.parse_facts(records), records, form, _CERTAIN, _NO_LOSS)
+    if form in _NO_LOSS or not form.signature.may_hide_lines:
+        return form.parse_facts(records)
+    return form.parse_facts(records, partial(_explain_overlooked, form))
+
+
+def _explain_overlooked(form: Format, raw: str) -> str | None:
+    """Return why a record that a format ignores is rejected: it belongs to another one. None if it does not.
+
+    Sections give each line and document to its format. Damage defeats them: a document that breaks off hides the lines
+    below it, a lost prompt joins two outputs.
+    """
+    if not raw or raw.isspace() or claims(form, raw):
+        return None
+    owner = next((other for other in _CERTAIN if claims(other, raw)), form)
+    if owner is form or owner in _NO_LOSS:
+        return None
+    problem = f"{quote(raw.strip()[:_QUOTED])} looks like {owner.title}, but stands amid {form.title}"
+    return f"{problem}: repair the text around it, or put it into a file of its own"
 
 
 def read_files(

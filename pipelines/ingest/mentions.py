@@ -6,7 +6,7 @@ An answer may be wrong because of it, so the records stay ignored, but get a war
 import re
 from typing import Any
 
-from pipelines.ingest.text import ELLIPSIS, LOG_LINE, MARKUP, PROMPT, PROSE, STATE_MESSAGE, TOOL_MESSAGE
+from pipelines.ingest.text import ELLIPSIS, LOG_LINE, MARKUP, MAX_LOOK, PROMPT, PROSE, STATE_MESSAGE, TOOL_MESSAGE
 
 PROBLEM = "a line that is not read mentions a problem"
 OMISSION = "lines were left out here: paste the whole output"
@@ -14,7 +14,6 @@ CHANGE = "a line below the listing shows a later change of the cluster: list the
 MENTIONS = (PROBLEM, CHANGE, OMISSION)
 
 _UNREAD = (PROSE, LOG_LINE, TOOL_MESSAGE, STATE_MESSAGE)
-_MAX_LOOK = 2_000  # characters
 _PROBLEM = re.compile(
     r"\b(?:errors?|failed|failure|fatal|unavailable|not available|unreachable|timed ?out|time ?out(?!=)"
     r"|connection re(?:fused|set)|could not be established"
@@ -66,7 +65,7 @@ _MIN_ISR = re.compile(r"(?<![a-z])min[._]insync[._]replicas\b[\"'`]?[^\w\n]{1,5}
 def find_mention(reason: str, raw: str) -> dict[str, Any]:
     """Return `warning`, and perhaps `until_listing`, for a record that is ignored for this reason; {} without any."""
     is_unread = reason in _UNREAD or reason.endswith(": not used")
-    line = raw[:_MAX_LOOK]
+    line = raw[:MAX_LOOK]
     if reason == ELLIPSIS or ((is_unread or reason == MARKUP) and _OMISSION.fullmatch(line.strip())):
         return {"warning": OMISSION}
     if not (is_unread or reason == PROMPT):

@@ -7,8 +7,8 @@ in a form that no reader knows is quarantined.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,20 +16,10 @@ import numpy as np
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN, REST_OF_DOCUMENT
 from pipelines.ingest.log_lines import LogSkipper
-from pipelines.ingest.source_format import Format, Records
+from pipelines.ingest.source_format import Format, Records, Row
 from pipelines.ingest.table_rows import looks_like_row
 from pipelines.ingest.text import MAX_LINE, find_line_end
-from pipelines.ingest.unrecognised import (
-    DOCUMENT,
-    LONG_LINE,
-    REST,
-    ROW,
-    UNRECOGNISED,
-    read_document,
-    read_long_line,
-    read_rest,
-    read_rows,
-)
+from pipelines.ingest.unrecognised import DOCUMENT, LONG_LINE, REST, ROW, UNRECOGNISED, read_unclaimed
 
 # Formats look at the beginning of a line above this, so its gaps are shortened for them.
 _LONG_LINE, _LONG_GAP = 1_000, re.compile(r"([ \t]{50})[ \t]++")
@@ -104,6 +94,13 @@ def find_claims(text: str, formats: Sequence[Format]) -> Iterator[Format]:
     return (stretch.format for stretch in _Divider(text, formats).find_stretches() if stretch.format is not None)
 
 
+def claims(form: Format, raw: str) -> bool:
+    """Return whether the text of a record is certainly data of a format."""
+    if DOCUMENT_BEGIN.match(raw):
+        return form.signature.document(raw)
+    return "\n" not in raw and len(raw) <= MAX_LINE and form.signature.line(raw)
+
+
 def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[FormatRecords]:
     """Return the records of all sections, those of each format together, numbered by their place in the file.
 
@@ -116,8 +113,8 @@ def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[For
     parts: list[FormatRecords] = []
     for form in formats:
         if form is UNRECOGNISED:
-            own = (section for section in sections if section.format is form)
-            parts.append(FormatRecords(form, _join(_read_unrecognised(text, section) for section in own)))
+            own = (_read_unclaimed(text, section) for section in sections if section.format is form)
+            parts.append(FormatRecords(form, Records.from_rows(chain.from_iterable(own))))
         else:
             seen = [section for section in sections if section.format is form or form in section.beside]
             parts.extend(_read_own(text, path, form, seen))
@@ -141,13 +138,13 @@ def _read_own(text: str, path: str, form: Format, seen: Sequence[Section]) -> It
             if not read:
                 raise
             # Nothing that the format can begin with: lines that no format claims, below a document that breaks off.
-            yield from (
-                FormatRecords(UNRECOGNISED, _read_unrecognised(text, each._replace(content=REST))) for each in own
-            )
+            rest = (_read_unclaimed(text, each._replace(content=REST)) for each in own)
+            yield from (FormatRecords(UNRECOGNISED, Records.from_rows(rows)) for rows in rest)
             continue
         records = records.move_down(run[0].first_line - 1)
         read.append(records.take(_find_inside(records.line_number, own)))
-    yield FormatRecords(form, read[0] if len(read) == 1 else _join(read))
+    rows = (row[1:] for records in read for row in records)
+    yield FormatRecords(form, read[0] if len(read) == 1 else Records.from_rows(rows))
 
 
 def find_document_end(text: str, begin: int) -> int:
@@ -327,14 +324,9 @@ def _find_inside(lines: Sequence[int], own: Sequence[Section]) -> np.ndarray:
     return np.flatnonzero((number >= first[at]) & (number <= last[at]))
 
 
-def _read_unrecognised(text: str, section: Section) -> Records:
-    readers = {DOCUMENT: read_document, LONG_LINE: read_long_line, ROW: read_rows, REST: read_rest}
-    read = readers[section.content or DOCUMENT]
-    return read(text[section.begin : section.end].rstrip("\n"), section.first_line)
-
-
-def _join(read: Iterable[Records]) -> Records:
-    return Records.from_rows(row[1:] for records in read for row in records)
+def _read_unclaimed(text: str, section: Section) -> Iterator[Row]:
+    content = text[section.begin : section.end].rstrip("\n")
+    return read_unclaimed(content, section.content or DOCUMENT, section.first_line)
 
 
 def _number_by_line(parts: Sequence[FormatRecords]) -> list[FormatRecords]:

@@ -7,6 +7,7 @@ alone. It becomes at least one fact: what it says about a cluster, or that it is
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats.checked_values import BadValueError
+from pipelines.ingest.formats.checked_values import BadValueError, unparsable
 from pipelines.ingest.mentions import find_mention
 from pipelines.ingest.table_rows import is_table_line
 from pipelines.ingest.text import split_lines
@@ -127,11 +128,28 @@ def ignore(reason: str, warning: str | None = None, is_selection: bool | None = 
     warning: what an answer may lack because of it, as in `the command failed: the listing may be cut`; is_selection:
     of a command, whether it shows only some of the cluster's partitions.
     """
-    values: dict[str, Any] = {"reasons": [reason]}
-    if warning is not None:
-        values["warning"] = warning
-    if is_selection is not None:
-        values["is_selection"] = is_selection
+    values = {"reasons": [reason], "warning": warning, "is_selection": is_selection}
+    return [(FactKind.IGNORED, {name: value for name, value in values.items() if value is not None})]
+
+
+# How the context of a record begins that was judged with the lines around it: what becomes of it, as JSON.
+_DECIDED = ('{"reasons": ', '{"problem": ')
+
+
+def decide_ignored(reason: str, **values: Any) -> str:
+    """Return the context of a record that is ignored for this reason, with these columns of FACTS beside."""
+    return json.dumps({"reasons": [reason]} | {name: value for name, value in values.items() if value is not None})
+
+
+def decide_rejected(problem: str) -> str:
+    """Return the context of a record that cannot be used because of this problem."""
+    return json.dumps({"problem": problem})
+
+
+def _parse_decided(context: str) -> list[Fact]:
+    values = json.loads(context)
+    if "problem" in values:
+        raise unparsable(values["problem"])
     return [(FactKind.IGNORED, values)]
 
 
@@ -151,8 +169,13 @@ def concat_in_order(parts: Sequence[pa.Table]) -> pa.Table:
     return table.take(pc.sort_indices(table["record_number"])).combine_chunks()
 
 
+PlainFacts = tuple[pa.Table, npt.NDArray[np.bool_]]  # facts of some of n records; bool (n), which these are
+ParsePlain = Callable[[pa.Table], PlainFacts]  # of records (schema RECORDS) those that it can parse, all at once
+
+
 Row = tuple[int, str | None, str]  # line number, context, raw text
 ParseRecord = Callable[[str | None, str], Iterable[Fact]]  # (context, raw text) -> facts; may raise BadValueError
+ExplainIgnored = Callable[[str], str | None]  # text of a record that says nothing -> why it is rejected all the same
 
 
 class ArrowSequence(Sequence[Any]):
@@ -276,13 +299,20 @@ def read_lines(text: str, _path: str = "") -> Records:
     return Records(range(len(lines)), range(1, len(lines) + 1), [None] * len(lines), lines)
 
 
-def parse_each(records: Records, parse_record: ParseRecord) -> pa.Table:
+def parse_each(
+    records: Records, parse_record: ParseRecord, explain_ignored: ExplainIgnored = lambda _raw: None
+) -> pa.Table:
     """Return the facts of all records, each parsed alone; a BadValueError rejects the record."""
     columns: dict[str, list[Any]] = {}  # a column that no fact mentions costs nothing until the end
     rows = 0
     for number, line, context, raw in records:
         try:
-            facts = list(parse_record(context, raw))
+            if context is not None and context.startswith(_DECIDED):
+                facts = _parse_decided(context)
+            else:
+                facts = list(parse_record(context, raw))
+            if any(kind is FactKind.IGNORED for kind, _ in facts) and (problem := explain_ignored(raw)) is not None:
+                raise BadValueError(problem)
         except BadValueError as error:
             facts = [(FactKind.REJECTED, {"reasons": [str(error)]})]
         if len(facts) == 1 and facts[0][0] is FactKind.IGNORED and facts[0][1].get("warning") is None:
@@ -336,12 +366,31 @@ class Format:
     title: str  # for people
     signature: Signature
     parse_record: ParseRecord
-    read_records: Callable[[str, str], Records] = read_lines  # (text of a file, its path) -> records
-    parse_batch: Callable[[Records], pa.Table] | None = None  # parses records faster than one by one
+    read: Callable[[str, str], Records | Iterable[Row]] = read_lines  # (text of a file, its path) -> records
+    plain: Sequence[ParsePlain] = ()  # parsers of records as tools print them; parse_record has the others
 
-    def parse_facts(self, records: Records) -> pa.Table:
+    def read_records(self, text: str, path: str) -> Records:
+        """Return the records of a file's text."""
+        read = self.read(text, path)
+        return read if isinstance(read, Records) else Records.from_rows(read)
+
+    def parse_facts(self, records: Records, explain_ignored: ExplainIgnored = lambda _raw: None) -> pa.Table:
         """Return the facts of the records (schema FACTS), in order."""
-        if self.parse_batch is None:
-            return parse_each(records, self.parse_record)
+        if not self.plain:
+            return parse_each(records, self.parse_record, explain_ignored)
         begins = range(0, max(len(records), 1), _BATCH_RECORDS)
-        return pa.concat_tables([self.parse_batch(records.slice(i, i + _BATCH_RECORDS)) for i in begins])
+        batches = (records.slice(i, i + _BATCH_RECORDS) for i in begins)
+        return pa.concat_tables([self._parse_batch(batch, explain_ignored) for batch in batches])
+
+    def _parse_batch(self, records: Records, explain_ignored: ExplainIgnored) -> pa.Table:
+        table, rest = records.to_table(), np.arange(len(records))
+        parts = []
+        for parse_plain_records in self.plain:
+            facts, matched = parse_plain_records(table)
+            parts.append(facts)
+            rest = rest[~matched]
+            if not len(rest):
+                return concat_in_order(parts)
+            table = table.take(pa.array(np.flatnonzero(~matched)))
+        others = records if len(rest) == len(records) else records.take(rest)
+        return concat_in_order([*parts, parse_each(others, self.parse_record, explain_ignored)])

@@ -25,6 +25,7 @@ TYPOGRAPHIC_QUOTES = frozenset("“”„")
 _STRAIGHT_QUOTES = {ord(quote): '"' for quote in TYPOGRAPHIC_QUOTES}
 # A line of text above this many characters is quarantined. A JSON document may be one line of any length.
 MAX_LINE = 1_000_000
+MAX_LOOK = 2_000  # characters of a line that show what it is
 MAX_FILE_BYTES = 2**31 - 1  # a column's text in Arrow has at most 2 GB
 
 # A line of Docker's log of a container, in which each line of output is a JSON document.
@@ -84,11 +85,12 @@ _TOOL_MESSAGE = re.compile(
     r"|Unable to use a TTY|pod \"[^\"\n]++\" deleted|Warning: Permanently added '"
     r"|(?:Shared c|C)onnection to \S++ closed\.)"
 )
-_HUNK = r"[0-9]++(?:,[0-9]++)?+"
+_RANGE = r"[0-9]++(?:,[0-9]++)?+"
+CHANGED_LINES = rf"{_RANGE}[acd]{_RANGE}\s*+$"  # of a plain diff, as in 3,4c3
 _DIFF_HEADER = re.compile(
     r"(?:---|\+\+\+|\*\*\*) \S++(?:\s++[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]++(?: ?[+-][0-9:]++)?)?\s*+$"
     rf"|@@ -[0-9]|diff (?:--git|-[a-zA-Z]) "
-    rf"|index [0-9a-f]{{7,40}}\.\.[0-9a-f]{{7,40}}\b|{_HUNK}[acd]{_HUNK}\s*+$|\\ No newline at end of file"
+    rf"|index [0-9a-f]{{7,40}}\.\.[0-9a-f]{{7,40}}\b|{CHANGED_LINES}|\\ No newline at end of file"
 )
 
 

@@ -5,6 +5,7 @@ import zlib
 from pathlib import Path
 
 from pipelines.errors import SourceError
+from pipelines.ingest.formats.checked_values import shorten
 from pipelines.ingest.formats.partition_filters import find_selection, lists_partitions
 from pipelines.ingest.formats.shell_commands import find_commands
 from pipelines.ingest.text import BLANK, ELLIPSIS, MARKUP, MAX_LINE, PROMPT, classify_noise, read_unzipped, split_lines
@@ -28,9 +29,10 @@ _MAGIC = (
     (b"BZh", "is compressed with bzip2", _EXTRACT),
     (b"\xfd7zXZ", "is compressed with xz", _EXTRACT),
     (b"\x28\xb5\x2f\xfd", "is compressed with zstd", _EXTRACT),
-    (b"\x89PNG", "is an image", "Copy the text instead of a screenshot."),
-    (b"\xff\xd8\xff", "is an image", "Copy the text instead of a screenshot."),
-    (b"GIF8", "is an image", "Copy the text instead of a screenshot."),
+    *(
+        (magic, "is an image", "Copy the text instead of a screenshot.")
+        for magic in (b"\x89PNG", b"\xff\xd8\xff", b"GIF8")
+    ),
     (b"%PDF", "is a PDF", "Copy its text into a file."),
     (b"PAR1", "is a Parquet file", _DESCRIBE),
     (b"SQLite format 3", "is a database", _DESCRIBE),
@@ -53,7 +55,6 @@ _SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", "
 _TAR_MAGIC = slice(257, 262)
 _WIDE_LETTERS = re.compile(rb"(?:[\x20-\x7e]\0){8}|(?:\0[\x20-\x7e]){8}")
 _LOOK = 65_536  # bytes of a file that show what it is
-_MAX_LINE = 80  # characters of a line that a message repeats
 
 
 def explain_unused_text(text: str, path: str) -> SourceError:
@@ -70,13 +71,13 @@ def explain_unused_text(text: str, path: str) -> SourceError:
         remedy = "Write the line broker_id at its top, and one broker per line."
         return SourceError(path, "is perhaps a list of brokers without a header", remedy)
     if (finding := find_by_text(text)) is not None:
-        line = f": {_shorten(finding.line)!r}" if finding.line else ""
+        line = f": {shorten(finding.line)!r}" if finding.line else ""
         return SourceError(path, f"{finding.entry.problem}{line}", finding.entry.remedy, finding.line_number)
     if (silent := _explain_silent_command(text, path)) is not None:
         return silent
     if (brokers := _explain_broker_list(lines, path)) is not None:
         return brokers
-    begin = f"it begins with {_shorten(lines[0].strip())!r}" if lines else "it has no text but marks"
+    begin = f"it begins with {shorten(lines[0].strip())!r}" if lines else "it has no text but marks"
     problem = f"nothing in it is output of a tool that this program reads; {begin}"
     return SourceError(path, problem, f"{_DESCRIBE} If you know the format of the file, name it with --format.")
 
@@ -114,7 +115,7 @@ def _explain_broker_list(lines: list[str], path: str) -> SourceError | None:
         )
     if not lines or not _BROKER_CELLS.search(lines[0][:_MAX_HEADER]) or not any(mark in lines[0] for mark in ",;\t"):
         return None
-    problem = f"is perhaps a list of brokers, but with columns that are not read: {_shorten(lines[0])!r}"
+    problem = f"is perhaps a list of brokers, but with columns that are not read: {shorten(lines[0])!r}"
     remedy = "Name the column of their numbers broker_id, that of their zones rack, and that of their states status."
     return SourceError(path, problem, remedy)
 
@@ -149,7 +150,3 @@ def _read_first_bytes(path: Path) -> bytes:
             return bytes(read_unzipped(file, _LOOK))
     except (OSError, EOFError, zlib.error):
         return b""
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= _MAX_LINE else line[: _MAX_LINE - 1] + "…"

@@ -9,12 +9,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
-from pipelines.ingest.formats.checked_values import quote, unparsable
+from pipelines.ingest.formats.checked_values import quote
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
 from pipelines.ingest.sections import find_document_end
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import BLANK, LOG_LINE, MARKUP, PROMPT, TOOL_MESSAGE, classify_noise, split_lines
+from pipelines.ingest.source_format import (
+    Fact,
+    FactKind,
+    Format,
+    Row,
+    Signature,
+    decide_ignored,
+    decide_rejected,
+    ignore,
+)
+from pipelines.ingest.table_rows import find_table, is_row
+from pipelines.ingest.text import BLANK, LOG_LINE, MARKUP, MAX_LOOK, PROMPT, TOOL_MESSAGE, classify_noise, split_lines
 from pipelines.ingest.unsupported_catalogue import (
     DOCUMENTS,
     FAILURES,
@@ -26,9 +36,7 @@ from pipelines.ingest.unsupported_catalogue import (
     make_input,
     make_unread,
 )
-from pipelines.ingest.unsupported_tables import find_table, is_row
 
-_MAX_LOOK = 2_000  # characters of a line that are compared
 _MAX_HEAD, _MAX_LINES = 200_000, 200  # characters and filled lines that show what a whole file is
 _ANY_TOOL = re.compile("|".join(f"({entry.pattern.pattern})" for entry in TOOLS))
 # The log of a broker has errors, too; that of a client or a tool shows why a command failed.
@@ -62,7 +70,7 @@ class RecognisedText(NamedTuple):
 def find_by_text(text: str) -> RecognisedText | None:
     """Return what a text is of which no line is used, or None."""
     numbered = enumerate(split_lines(text[:_MAX_HEAD]), 1)
-    lines = [(number, line[:_MAX_LOOK]) for number, line in numbered if line.strip()][:_MAX_LINES]
+    lines = [(number, line[:MAX_LOOK]) for number, line in numbered if line.strip()][:_MAX_LINES]
     for number, line in lines:
         if table := _find_table(line):
             return RecognisedText(table, number, line.strip())
@@ -92,7 +100,7 @@ def _leave_out_logs(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str
 
 
 def _find_line(line: str) -> UnsupportedInput | None:
-    line = line[:_MAX_LOOK]
+    line = line[:MAX_LOOK]
     match = _ANY_TOOL.match(line)  # one pattern is faster than many
     return _find_table(line) if match is None else TOOLS[(match.lastindex or 1) - 1]
 
@@ -106,45 +114,41 @@ def _find_document(text: str) -> UnsupportedInput | None:
     return next((entry for entry in DOCUMENTS if entry.pattern.search(text)), None)
 
 
-def _read_records(text: str, path: str) -> Records:
-    return Records.from_rows(_read_rows(text, path))
-
-
 def _read_rows(text: str, path: str) -> Iterator[Row]:
     """Give each line the input that it is of; rows of a table have it from the line above."""
-    named = find_by_name(path)
-    entry, is_table = named, False
-    warned: set[str] = set()
+    if (named := find_by_name(path)) is not None:
+        for number, line in enumerate(split_lines(text), 1):
+            yield number, decide_ignored(f"{named.title}: not used" if line.strip() else BLANK), line
+        return
+    entry: UnsupportedInput | None = None
     document: UnsupportedInput | None = None
+    is_table = False
+    warned: set[str] = set()
     begin = document_end = 0  # positions in the text; end of the document
     for number, line in enumerate(split_lines(text), 1):
-        own = None
-        if named is None:
-            if begin >= document_end and DOCUMENT_BEGIN.match(line):
-                document_end = find_document_end(text, begin)
-                document = _find_document(text[begin : min(document_end, begin + _MAX_HEAD)])
-            own = (document if begin < document_end else None) or _find_line(line)
-            if own is not None:
-                entry, is_table = own, find_table(line) is not None
-            elif not line.strip():
-                entry = None
+        if begin >= document_end and DOCUMENT_BEGIN.match(line):
+            document_end = find_document_end(text, begin)
+            document = _find_document(text[begin : min(document_end, begin + _MAX_HEAD)])
+        own = (document if begin < document_end else None) or _find_line(line)
+        if own is not None:
+            entry, is_table = own, find_table(line) is not None
+        elif not line.strip():
+            entry = None
         begin += len(line) + 1
         has_row = is_table and find_table(line) is None and is_row(line)
-        is_beside = named is None and own is None and not has_row and _is_beside(line, is_table)
-        if entry is None or is_beside:
+        is_beside = own is None and not has_row and _is_beside(line, is_table)
+        if entry is None or is_beside or not line.strip():
             yield number, None, line
-            continue
-        warns = entry.shows_partitions and not is_table and entry.title not in warned and bool(line.strip())
-        warned.update([entry.title] if warns else [])
-        yield (
-            number,
-            json.dumps(
-                {"title": entry.title}
-                | ({"remedy": entry.remedy} if warns or has_row else {})
-                | ({"is_row": True} if has_row else {})
-            ),
-            line,
-        )
+        elif has_row:
+            what = f"a row of {entry.title}, which this program does not read"
+            yield number, decide_rejected(f"{quote(line.strip())} is {what}: use kafka-topics --describe"), line
+        else:
+            warning = None
+            if entry.shows_partitions and not is_table and entry.title not in warned:
+                warned.add(entry.title)
+                remedy = f"{entry.remedy[0].lower()}{entry.remedy[1:-1]}"
+                warning = f"this program does not read {entry.title}: {remedy}"
+            yield number, json.dumps({"reason": f"{entry.title}: not used", "warning": warning}), line
 
 
 def _is_beside(line: str, is_table: bool) -> bool:
@@ -153,22 +157,10 @@ def _is_beside(line: str, is_table: bool) -> bool:
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
-    if not raw.strip():
-        return ignore(BLANK)
-    values = {} if context is None else json.loads(context)
-    title = values.get("title", "")
-    if values.get("is_row"):
-        raise unparsable(
-            f"{quote(raw.strip())} is a row of {title}, which this program does not read: use kafka-topics --describe"
-        )
-    facts = [] if _FILES.search(title) else parse_line(None, raw)
-    if not title or any(kind != FactKind.IGNORED for kind, _ in facts):  # data never vanishes under a name
+    facts = parse_line(None, raw)
+    if context is None or any(kind != FactKind.IGNORED for kind, _ in facts):  # data never vanishes under a name
         return facts
-    remedy = values.get("remedy")
-    if remedy is None:
-        return ignore(f"{title}: not used")
-    warning = f"this program does not read {title}: {remedy[0].lower()}{remedy[1:-1]}"
-    return ignore(f"{title}: not used", warning)
+    return ignore(**json.loads(context))
 
 
 FORMAT = Format(
@@ -181,5 +173,5 @@ FORMAT = Format(
         has_rows=True,
     ),
     _parse_record,
-    _read_records,
+    _read_rows,
 )

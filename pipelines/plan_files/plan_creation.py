@@ -15,13 +15,13 @@ from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import json_inline, json_key, json_object, to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
-from udfs.planning.broker_log_dirs import add_log_dirs, find_dir_moves
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
 from udfs.planning.disk_growth import DiskGrowth, find_disk_growth
 from udfs.planning.faster_plans import FasterPlan, find_faster_plans
-from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.model_log_dirs import add_log_dirs, find_dir_moves
+from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.urgent_repair import UrgentRepair, find_urgent_repair

@@ -30,11 +30,11 @@ from udfs.origin.topic_origins import BROKERS, TOPICS, find_topic_origins
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA, SCHEMES
 from udfs.placement.topic_placement import LiveBrokers, TopicBatch, place_topics
-from udfs.planning.goal_registry import GOALS, LOG_DIRS
+from udfs.planning.goal_registry import GOALS
 from udfs.planning.kernels.log_dir_search import assign_first_waves, balance_log_dirs, fill_log_dirs
 from udfs.planning.plan_batches import INPUT_SCHEMAS, make_planner
 from udfs.planning.plan_metrics import MetricOptions
-from udfs.planning.plan_request import PRIORITIES, PlanRequest
+from udfs.planning.plan_request import LOG_DIRS, PRIORITIES, PlanRequest
 from udfs.planning.waves import WaveLimits
 from udfs.simulation.cluster_events import Event as ReplayEvent
 from udfs.simulation.cluster_events import InitialPartition, InitialState

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import dataset
+from pyarrow import dataset, fs
 from pyspark.sql.types import StructField, StructType
 
 from pipelines.errors import StoreError
@@ -62,7 +62,7 @@ def read_rows(
         table = open_table(folder)
         if table is None:
             return None
-        source = _add_columns(table.to_pyarrow_dataset(), columns)
+        source = _add_columns(_open_files(folder, table), columns)
         condition = _match(snapshots)
         if max_rows is not None:
             count = 0
@@ -100,10 +100,21 @@ def _open_checked(folder: Path, snapshots: Sequence[SnapshotKey] | None) -> tupl
         table = open_table(folder)
         if table is None:
             return None
-        source = table.to_pyarrow_dataset()
+        source = _open_files(folder, table)
         names = [fragment.path for fragment in source.get_fragments(filter=_match(snapshots))]
         _check_files(folder, table, names)
     return source, names
+
+
+def _open_files(folder: Path, table: "DeltaTable") -> dataset.Dataset:
+    """Open the rows of a table.
+
+    Not with delta-rs's own file system: it is in Python, and pyarrow keeps Python locked while it begins to read for
+    DuckDB, so that its threads, which open the files, and this one may wait for each other for ever.
+    """
+    own = fs.SubTreeFileSystem(str(folder.resolve()), fs.LocalFileSystem())
+    rows: dataset.Dataset = table.to_pyarrow_dataset(filesystem=own)
+    return rows
 
 
 def count_rows(folder: Path) -> int | None:
@@ -127,7 +138,7 @@ def count_by_cluster(folder: Path, snapshots: Sequence[SnapshotKey]) -> Counter[
         table = open_table(folder)
         if table is None:
             return None
-        source = table.to_pyarrow_dataset()
+        source = _open_files(folder, table)
         condition = _match(snapshots)
         for fragment in source.get_fragments(filter=condition):
             rows = fragment.to_table(schema=source.schema, columns=["cluster_id"], filter=condition)
@@ -266,7 +277,7 @@ def _has_exactly(folder: Path, rows: pa.Table) -> bool:
         return False
     with suppress(StoreError), explain_damage(folder):
         table = open_table(folder)
-        source = table.to_pyarrow_dataset() if table else None
+        source = _open_files(folder, table) if table else None
         if source and source.schema.names == rows.schema.names and source.count_rows() == rows.num_rows:
             return Counter(map(str, source.to_table().to_pylist())) == Counter(map(str, rows.to_pylist()))
     return False
@@ -282,7 +293,7 @@ def delete_snapshots(folder: Path, snapshots: Sequence[SnapshotKey], condition: 
     with explain_damage(folder, is_written=True):
         if table := open_table(folder):
             # Not `delete`: it writes the rows that stay as string_view, which Arrow cannot compare.
-            nothing = table.to_pyarrow_dataset().schema.empty_table()
+            nothing = _open_files(folder, table).schema.empty_table()
             predicate = f"({_match_in_sql(snapshots)}) AND {condition}"
             write_deltalake(str(folder), nothing, mode="overwrite", predicate=predicate)
             note_last_commit(folder)

@@ -17,7 +17,7 @@ import pyspark.sql.pandas.serializers  # noqa: F401
 from pyspark import daemon
 
 import pipelines.stages.stage_registry  # noqa: F401
-import udfs.planning.goal_planners  # noqa: F401
+import udfs.planning.plan_making  # noqa: F401
 
 
 def _keep_zip_directory(_importer: zipimport.zipimporter) -> None:

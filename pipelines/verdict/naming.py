@@ -3,27 +3,22 @@
 from collections.abc import Iterable, Sequence
 
 from pipelines.verdict.cluster_evidence import MAX_BROKERS, MAX_NAMED, MAX_TOPICS, AffectedPartitions
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 
 def name_some(items: Sequence[object], count: int | None = None) -> str:
     """Name the first items, as in `1, 2, 3, 4, 5, 6 and 2 more`. count: how many there are, if not all are given."""
-    return _name_first(items, MAX_NAMED, count or len(items))
+    return join_names(items, MAX_NAMED, count)
 
 
 def name_brokers(ids: Sequence[object]) -> str:
     """Name the first brokers, as in `1, 2 and 3 more`."""
-    return _name_first(ids, MAX_BROKERS, len(ids))
+    return join_names(ids, MAX_BROKERS)
 
 
 def name_with_noun(brokers: Sequence[int]) -> str:
     """Name brokers, as in `broker 1` or `brokers 1, 2`."""
     return f"broker{'' if len(brokers) == 1 else 's'} {name_brokers(brokers)}"
-
-
-def _name_first(items: Sequence[object], limit: int, count: int) -> str:
-    more = count - min(len(items), limit)
-    return ", ".join(map(str, items[:limit])) + (f" and {more} more" if more else "")
 
 
 def name_topics(partitions: Iterable[tuple[str, int]], topics: int) -> str:

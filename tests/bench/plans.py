@@ -16,7 +16,7 @@ from tests.unit.planning.models import make_model
 from udfs.planning.certificates import BalanceCertificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import lead_lists
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import mark_drained_brokers, measure_balance
 from udfs.planning.plan_request import PlanRequest
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.contracts import language
 from tests.contracts.language import check_text, find_hits, find_public_hits, is_banned, list_files
+from udfs.planning.goal_registry import GOALS
 
 
 def test_no_file_has_a_banned_word() -> None:
@@ -58,3 +60,12 @@ def test_published_keys_and_code_of_others_are_exempt(tmp_path: Path, monkeypatc
     hits = [(hit.line, hit.kind, hit.word) for hit in find_hits([file])]
     language.published_keys.cache_clear()
     assert hits == [(1, "module", "answers"), (3, "text", "dead"), (6, "identifier", "held")]
+
+
+def test_glossary_names_every_goal() -> None:
+    (goals,) = re.findall(
+        r"^\| goal \| what a plan is for: (.+) \|$",
+        (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(),
+        re.M,
+    )
+    assert set(goals.split(", ")) == set(GOALS)

@@ -16,7 +16,7 @@ from tests.docs.pages import PAGES, Block, Command, blocks
 
 QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 # What healthy clusters have no row of.
-EMPTY = ("silver.quarantine", "stage = 'retention'", "topic_health_history")
+EMPTY = ("silver.quarantine", "stage = 'retention'")
 # What is about more than the newest snapshots.
 HISTORY = (
     "* FROM insights.snapshots",
@@ -24,6 +24,7 @@ HISTORY = (
     "insights.snapshot_changes",
     "insights.broker_changes",
     "insights.topic_changes",
+    "insights.topic_health_history",
     "insights.hottest_broker_history",
     "ops.runs",
     "VERSION AS OF",

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.oracle.kraft_controller import KRaftController, Life, Partitions, Stands, random_life, random_returns
-from tests.seed_sampler import TWENTIETH, SeedSampler
+from tests.seed_sampler import TENTH, SeedSampler
 from udfs.simulation.cluster_events import build_event_log
 from udfs.simulation.result_tables import ResultTables
 from udfs.simulation.simulator import simulate_log
@@ -47,7 +47,7 @@ def as_sets(partitions: Partitions) -> dict:
 @pytest.mark.usefixtures("jdk")
 def test_kafkas_controller_does_the_same(seed_sampler: SeedSampler) -> None:
     with KRaftController() as kafka:
-        lives = {seed: random_life(kafka, seed) for seed in [*seed_sampler.seeds(LIVES, TWENTIETH), *KEPT]}
+        lives = {seed: random_life(kafka, seed) for seed in [*seed_sampler.seeds(LIVES, TENTH), *KEPT]}
     seen = compare(lives)
     assert min(seen["eligible"], seen["leaderless"]) > len(lives) / 2
 
@@ -57,7 +57,7 @@ def test_kafkas_controller_does_the_same(seed_sampler: SeedSampler) -> None:
 def test_kafkas_controller_does_the_same_after_a_snapshot(seed_sampler: SeedSampler) -> None:
     """Brokers that are down in the snapshot return, after a crash or a clean stop; replication factors 1 to 3."""
     with KRaftController() as kafka:
-        lives = {seed: random_returns(kafka, seed) for seed in seed_sampler.seeds(LIVES, TWENTIETH)}
+        lives = {seed: random_returns(kafka, seed) for seed in seed_sampler.seeds(LIVES, TENTH)}
     draw = random.Random(0)
     cut = {number: life.since(draw.randrange(len(life.stood))) for number, life in lives.items() if life.stood}
     seen = compare({number: life for number, life in cut.items() if life.events})

@@ -18,8 +18,8 @@ from tests.seed_sampler import TWENTIETH, SeedSampler
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import InfeasibleRequest, check_request
-from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
 from udfs.planning.waves import WaveLimits
 

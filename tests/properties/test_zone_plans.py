@@ -18,7 +18,7 @@ from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.certificates import ZoneCertificate
 from udfs.planning.cluster_model import ClusterModel, FreezeReason
 from udfs.planning.constraints import InfeasibleRequest
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import MetricOptions, measure_state
 from udfs.planning.plan_request import BrokerSet, PlanRequest, Targets
 

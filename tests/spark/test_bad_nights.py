@@ -133,7 +133,7 @@ def test_readers_during_maintenance(nights: Path, tmp_path: Path) -> None:
             assert session.run(sql) == expected
             add_nights(Path(store.warehouse), 3, first=NIGHTS)
         else:
-            with pytest.raises(StoreError, match=r"table gold.current_loads at .* is damaged: .*Could not open"):
+            with pytest.raises(StoreError, match=r"table gold.current_loads at .* is damaged: .*Failed to open"):
                 session.run(sql)
     assert store.open_sql(["gold.current_loads"]).run(sql).num_rows
 

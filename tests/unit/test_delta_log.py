@@ -13,9 +13,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyarrow.fs import LocalFileSystem
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.spark import delta_rs
 from pipelines.spark.delta_log import check_log, last_version
 from pipelines.spark.delta_rs import count_by_cluster, count_rows, list_files, read_rows
 from pipelines.spark.table_files import has_unnamed_data
@@ -203,3 +205,10 @@ def test_data_that_no_commit_names_is_told(tmp_path: Path) -> None:
     for file in (tmp_path / "_delta_log").glob(f"*{1:020}*"):
         file.unlink()
     assert has_unnamed_data(tmp_path)
+
+
+def test_files_are_opened_without_python(table: Path) -> None:
+    """While pyarrow begins to read files for DuckDB, nothing that needs Python may run: both would wait for ever."""
+    rows = delta_rs._open_files(table, DeltaTable(str(table)))
+    assert isinstance(rows.filesystem.base_fs, LocalFileSystem)
+    assert rows.to_table().num_rows == DeltaTable(str(table)).to_pyarrow_table().num_rows > 0

@@ -58,3 +58,14 @@ def test_actual_needs_a_failure(tmp_path: Path) -> None:
     (tmp_path / "before.txt").write_text(_describe(_BEFORE))
     out = call("what-if", "before.txt", "--actual", "before.txt", code=64, folder=tmp_path)
     assert "--actual needs --fail" in out.stderr
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["before", "after"])
+def test_one_of_the_sources_may_be_a_running_cluster(tmp_path: Path, is_first: bool) -> None:
+    """--command-config is for this one then, and --format for the other."""
+    (tmp_path / "d.txt").write_text(_describe(_BEFORE))
+    (tmp_path / "client.properties").write_text("socket.connection.setup.timeout.ms=500\n")
+    sources = ["kafka://127.0.0.1:1", "d.txt"][:: 1 if is_first else -1]
+    options = ("--fail", "1", "--actual", sources[1], "--command-config", "client.properties", "--format", "describe")
+    out = call("what-if", sources[0], *options, code=1, folder=tmp_path)
+    assert "127.0.0.1:1 cannot be reached" in out.stderr

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.plan_options import PlanOptions, parse_request
+from pipelines.cli.plan_option_values import parse_request
+from pipelines.cli.plan_options import PlanOptions
 from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.config.settings import load_settings
 from pipelines.ingest.snapshot_reader import load_snapshot

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from pipelines.spark.store import Store
-from pipelines.spark.views import BY_NAME, VIEWS
+from pipelines.spark.views import BY_NAME
 from pipelines.tables import GROWTH_TABLES, RUN_TABLES
 from tests.shared_runs import SampleRun
 
@@ -86,7 +86,6 @@ def store(spark_application: SparkSession, sample_run: SampleRun) -> Store:
     tables = sorted((*RUN_TABLES, *GROWTH_TABLES))
     assert sorted(store.register(tables)) == tables
     assert list_tables(sample_run.warehouse) == sorted((*tables, *BY_NAME))
-    store.register_views(VIEWS)
     return store
 
 
@@ -102,11 +101,6 @@ def test_three_readers_see_the_same_rows(
     from_duck = duck.sql(f"SELECT * FROM {name}").to_arrow_table()
     assert from_duck.num_rows == len(expected)
     assert sort_rows(from_duck.cast(arrow(name).schema)) == expected  # DuckDB names its zone Etc/UTC
-
-
-@pytest.mark.parametrize("name", BY_NAME)
-def test_the_table_of_a_view_has_its_rows(store: Store, arrow: Callable[[str], pa.Table], name: str) -> None:
-    assert sort_rows(arrow(name)) == sort_rows(store.spark.table(name).toArrow())
 
 
 @pytest.mark.parametrize("query", QUERIES)

@@ -19,7 +19,7 @@ from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, 
 from udfs.arrow.columns import table_of
 from udfs.failures.disk_limits import DiskCapacities
 from udfs.failures.scenarios import ScenarioKind
-from udfs.failures.volumes import number_row_volumes
+from udfs.failures.volumes import list_volumes
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -112,29 +112,25 @@ def _read_disks(
     volumes: pa.Table, racks: Mapping[int, str | None], capacities: DiskCapacities
 ) -> dict[tuple[int, str], _Disk]:
     """Return the disks of live brokers by broker and log dir; "" = all of a broker, where a log dir is unknown."""
+    online: dict[int, list[dict[str, Any]]] = {broker: [] for broker in racks}
+    for row in volumes.to_pylist():
+        if row["broker_id"] in racks and row["log_dir_error"] is None and row["log_dir"] is not None:
+            online[row["broker_id"]].append(row)
     disks: dict[tuple[int, str], _Disk] = {}
-    seen, rows = set[int](), volumes.to_pylist()
-    for row, volume in zip(rows, number_row_volumes(rows), strict=True):
-        broker, path = row["broker_id"], row["log_dir"] or ""
-        if broker not in racks or row["log_dir_error"] is not None:
-            continue
-        used = np.nan if row["used_bytes"] is None else float(row["used_bytes"])
-        limit = capacities.get((broker, path)) if path else None
-        total, usable = row["total_bytes"], row["usable_bytes"]
-        if limit is not None:
-            disks[broker, path] = _Disk(limit, used)
-        elif total is None or usable is None:
-            disks[broker, path] = _Disk(np.nan, used)
-        elif volume not in seen:  # log dirs on one volume, which counts once
-            disks[broker, path] = _Disk(float(total), float(total - usable))
-            seen.add(volume)
-        else:
-            disks[broker, path] = _NO_DISK
-    for broker in racks:
-        if (limit := capacities.get((broker, ""))) is not None:
-            here = [key for key in disks if key[0] == broker]
-            used = sum((disks[key].used for key in here), 0.0)
-            disks = {key: disk for key, disk in disks.items() if key not in here} | {(broker, ""): _Disk(limit, used)}
+    for broker, rows in online.items():
+        in_file = {path: limit for (id_, path), limit in capacities.items() if id_ == broker}
+        own: dict[str, _Disk] = {}
+        for volume in list_volumes(rows, in_file):
+            own |= dict.fromkeys((rows[index]["log_dir"] for index in volume.log_dirs), _NO_DISK)
+            first = rows[volume.log_dirs[0]]  # the volume counts with it
+            total, free, used = volume.total_bytes, volume.free_bytes, first["used_bytes"]
+            if total is None or free is None:
+                own[first["log_dir"]] = _Disk(np.nan, np.nan if used is None else float(used))
+            else:
+                own[first["log_dir"]] = _Disk(float(total), float(total - free))
+        if (limit := in_file.get("")) is not None:
+            own = {"": _Disk(limit, sum((disk.used for disk in own.values()), 0.0))}
+        disks |= {(broker, path): disk for path, disk in (own or {"": _UNKNOWN}).items()}
     return disks
 
 

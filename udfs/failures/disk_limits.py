@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from udfs.failures.volumes import number_row_volumes
+from udfs.failures.volumes import list_volumes
 
 DiskCapacities = Mapping[tuple[int, str], float]  # bytes by broker and log dir; "" = all log dirs of the broker
 _FILE, _VOLUMES = "capacity.file", "silver.log_dirs"
@@ -64,41 +64,33 @@ def find_disk_limits(
         limits[broker, None] = _find_broker_limit(online, own) or (
             DiskLimit(broker_bytes, None, "plans.broker_bytes") if broker_bytes else DiskLimit(None, None, UNKNOWN_DISK)
         )
-        for row in online if len(rows) > 1 else ():
-            limits[broker, row["log_dir"]] = _find_log_dir_limit(row, online, own)
+        for index, row in enumerate(online if len(rows) > 1 else ()):
+            limits[broker, row["log_dir"]] = _find_log_dir_limit(index, online, own)
     return limits
 
 
-def _find_log_dir_limit(row: dict[str, Any], online: list[dict[str, Any]], own: Mapping[str, float]) -> DiskLimit:
-    if (limit := own.get(row["log_dir"])) is not None:
+def _find_log_dir_limit(row: int, online: list[dict[str, Any]], own: Mapping[str, float]) -> DiskLimit:
+    if (limit := own.get(online[row]["log_dir"])) is not None:
         return DiskLimit(limit, None, _FILE)
-    if row["usable_bytes"] is None:
+    (volume,) = (one for one in list_volumes(online, own) if row in one.log_dirs)
+    if volume.free_bytes is None:
         return DiskLimit(None, None, UNKNOWN_LOG_DIR)
-    volumes = number_row_volumes(online)
-    beside = [other for other, volume in zip(online, volumes, strict=True) if volume == volumes[online.index(row)]]
-    free = float(min(other["usable_bytes"] for other in beside))
-    if len(beside) == 1:
+    free = float(volume.free_bytes)
+    if len(volume.log_dirs) == 1:
         return DiskLimit(None, free, _VOLUMES)
-    sizes = [other["used_bytes"] for other in beside]
-    if len(beside) == len(online) or None in sizes or not sum(sizes):
+    sizes = [online[other]["used_bytes"] for other in volume.log_dirs]
+    if len(volume.log_dirs) == len(online) or None in sizes or not sum(sizes):
         return DiskLimit(None, None, SHARED_VOLUME)
-    return DiskLimit(None, free * row["used_bytes"] / sum(sizes), f"{_VOLUMES}: its part of a shared volume")
+    return DiskLimit(None, free * online[row]["used_bytes"] / sum(sizes), f"{_VOLUMES}: its part of a shared volume")
 
 
 def _find_broker_limit(online: list[dict[str, Any]], own: Mapping[str, float]) -> DiskLimit | None:
     if "" in own:
         return DiskLimit(own[""], None, _FILE)
-    of_volumes = [row for row in online if row["log_dir"] not in own]
-    if own and not of_volumes:  # all of them, or no source shows any
-        return DiskLimit(sum(own[row["log_dir"]] for row in online) or sum(own.values()), None, _FILE)
-    of_file = [row for row in online if row["log_dir"] in own]
-    free: dict[int, float | None] = {}
-    for row, volume in zip(of_volumes, number_row_volumes(of_volumes), strict=True):
-        usable = row["usable_bytes"]
-        free[volume] = usable if usable is None else min(usable, free.get(volume) or usable)
-    usable = list(free.values())
-    usable += [None if row["used_bytes"] is None else own[row["log_dir"]] - row["used_bytes"] for row in of_file]
-    known = [each for each in usable if each is not None]
-    if not known or len(known) < len(usable):
+    of_file = [row["log_dir"] for row in online if row["log_dir"] in own]
+    if own and len(of_file) == len(online):  # all of them, or no source shows any
+        return DiskLimit(sum(own[path] for path in of_file) or sum(own.values()), None, _FILE)
+    free = [volume.free_bytes for volume in list_volumes(online, own)]
+    if not free or None in free:
         return None
-    return DiskLimit(None, float(sum(known)), f"{_FILE} and {_VOLUMES}" if of_file else _VOLUMES)
+    return DiskLimit(None, float(sum(filter(None, free))), f"{_FILE} and {_VOLUMES}" if of_file else _VOLUMES)

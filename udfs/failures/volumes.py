@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,37 @@ def number_row_volumes(rows: Sequence[Mapping[str, Any]]) -> list[int]:
     columns = ([row[name] for row in rows] for name in ("broker_id", "total_bytes", "usable_bytes"))
     numbers: list[int] = number_volumes(*columns).tolist()
     return numbers
+
+
+class Volume(NamedTuple):
+    """A volume with log dirs of one broker, or a log dir whose bytes a file has."""
+
+    log_dirs: tuple[int, ...]  # indices of their rows
+    total_bytes: float | None  # None = unknown
+    free_bytes: float | None  # by which the logs on it can grow: other files stay
+
+
+def list_volumes(rows: Sequence[Mapping[str, Any]], in_file: Mapping[str, float]) -> list[Volume]:
+    """List the volumes of the log dirs of one broker that are online, in their order, each once.
+
+    Args:
+        rows: log_dir, total_bytes and usable_bytes (None = unknown); of log dirs in the file also used_bytes.
+        in_file: The bytes that a file has for log dirs, which have these for themselves.
+    """
+    numbers = number_row_volumes([{"broker_id": 0, "total_bytes": None, "usable_bytes": None, **row} for row in rows])
+    together: dict[int, list[int]] = {}
+    for index, (row, number) in enumerate(zip(rows, numbers, strict=True)):
+        together.setdefault(-1 - index if row["log_dir"] in in_file else number, []).append(index)
+    volumes = []
+    for number, indices in together.items():
+        first = rows[indices[0]]
+        if number < 0:
+            total, used = in_file[first["log_dir"]], first["used_bytes"]
+            volumes.append(Volume((*indices,), total, None if used is None else total - used))
+        else:
+            free = [one for index in indices if (one := rows[index].get("usable_bytes")) is not None]
+            volumes.append(Volume((*indices,), first.get("total_bytes"), min(free, default=None)))
+    return volumes
 
 
 def choose_emptiest(replicas: Sequence[int], added: int) -> list[int]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from udfs.plurals import join_names
+
 Ints = npt.NDArray[np.int64]
 _MAX_NAMED = 3  # topics in a sentence
 
@@ -43,5 +45,4 @@ def describe_single_leaders(topics: Sequence[SingleLeaderTopic]) -> str:
     first, *others = topics[:_MAX_NAMED]
     names = [f"{first.topic} ({first.partitions:,} partitions, broker {first.broker_id})"]
     names += [f"{one.topic} ({one.partitions:,}, broker {one.broker_id})" for one in others]
-    more = f" and {len(topics) - _MAX_NAMED:,} more" if len(topics) > _MAX_NAMED else ""
-    return f"{subject}: {', '.join(names)}{more}"
+    return f"{subject}: {join_names(names, count=len(topics))}"

@@ -15,8 +15,7 @@ from udfs.network.client_zones import NetworkAssumptions, list_zones, name_zones
 from udfs.planning.certificates import Certificate, Proof
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Int32s, Ints, ProposedAssignment
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest
-from udfs.planning.goal_registry import ZONES
-from udfs.planning.plan_request import BrokerSet, PlanRequest
+from udfs.planning.plan_request import ZONES, BrokerSet, PlanRequest
 
 Plan = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
 REST = "other brokers"  # the set of the brokers that are in no other

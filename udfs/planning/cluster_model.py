@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,19 +17,13 @@ from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.leader_recovery import find_last_in_sync
 from udfs.failures.replica_logs import list_known_sizes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
+from udfs.planning.broker_log_dirs import BrokerLogDirs
 from udfs.planning.certificates import Certificate
 from udfs.planning.freeze_reasons import FREE, FreezeReason
+from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints
 from udfs.plurals import join_names
 
-if TYPE_CHECKING:
-    from udfs.planning.broker_log_dirs import BrokerLogDirs
-
-Ints = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-
-__all__ = ["FREE", "FreezeReason"]  # for those that also need the model
+__all__ = ["FREE", "Flags", "Floats", "FreezeReason", "Int32s", "Ints"]  # for those that also need the model
 
 
 class ReplicaLists(Protocol):

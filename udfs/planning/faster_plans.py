@@ -9,8 +9,8 @@ from udfs.json_answers import json_key, json_object
 from udfs.planning.bottleneck import Bottleneck, count_forced_copies
 from udfs.planning.cluster_model import ClusterModel, Flags, ProposedAssignment
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, build_rules
-from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_execution import PlanExecution
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import mark_drained_brokers
 from udfs.planning.plan_request import ALL, MIN_BYTES, PlanRequest
 from udfs.planning.waves import IN, WaveLimits, measure_copy_loads, report_waves, split_into_waves

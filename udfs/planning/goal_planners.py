@@ -4,78 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.annealing.balance_plan import plan_balance
-from udfs.planning.broker_sets import plan_in_sets
 from udfs.planning.certificates import CopyCertificate
-from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
-from udfs.planning.constraints import (
-    Rules,
-    build_rules,
-    find_repair_obstacles,
-    find_staying_brokers,
-    select_target_brokers,
-)
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
 from udfs.planning.elections import find_in_sync_replicas
-from udfs.planning.failed_dirs import plan_around_failed_dirs, split_failed_dirs
-from udfs.planning.goal_registry import GOALS
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
 from udfs.planning.leadership.replacement_order import take_positions
 from udfs.planning.leadership.takeover_order import plan_leadership
-from udfs.planning.log_dir_balance import choose_log_dirs, even_out_log_dirs
+from udfs.planning.log_dir_balance import even_out_log_dirs
 from udfs.planning.low_disk import explain_low_disk
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
 from udfs.planning.rack_repairs import add_rack_repairs, add_violations_left, put_drain_first
 from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
-from udfs.planning.zones.rack_levels import plan_in_levels
 from udfs.planning.zones.zone_plan import plan_zones
 
-__all__ = ["make_plan", "plan_copies", "plan_order", "plan_zones"]
-
-
-def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """Make the best plan that the goal's planner finds. Raise InfeasibleRequest, or ValueError for a wrong request."""
-    if request.goal not in GOALS:
-        raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
-    frozen, plan = freeze_partitions_on_down_brokers(model, request), GOALS[request.goal].plan
-
-    def plan_model(part: ClusterModel, own: PlanRequest) -> ProposedAssignment:
-        if own.broker_sets and own.goal != "log-dirs":  # log dirs are of one broker each
-            return plan_in_sets(part, own, make_plan)
-        return plan_in_levels(part, own, plan) if own.rack_separator else plan(part, own)
-
-    repairs = request.goal == "repair"
-    proposal = plan_around_failed_dirs(frozen, request, plan_model) if repairs else plan_model(frozen, request)
-    return choose_log_dirs(model, proposal)
-
-
-def freeze_partitions_on_down_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:
-    """Freeze the partitions with a replica on a down broker or in a failed log dir, unless the plan takes all off.
-
-    For a repair, freeze those with too few brokers, or with more in-sync replicas than their topic should have.
-    """
-    if request.goal == "rf":  # it takes the partitions that it changes off brokers that are down
-        failed = any_true(model.in_failed_dir, model.offsets) & (model.frozen == FREE)
-        usable = count_true(model.is_usable, model.offsets)
-        failed &= usable < (request.factor or 0)  # else it drops what is in a failed log dir
-        return replace(model, frozen=np.where(failed, FreezeReason.FAILED_DIR, model.frozen).astype(np.int8))
-    if request.goal == "repair":
-        obstacles = find_repair_obstacles(split_failed_dirs(model)[0], request)
-        return replace(model, frozen=np.where(obstacles, obstacles, model.frozen)) if obstacles.any() else model
-    leaving = [old for old, _ in request.replacements]
-    if request.goal == "drain":
-        leaving += select_target_brokers(model, request)
-    stays = ~np.isin(model.broker_ids, np.asarray(leaving, dtype=np.int64))[model.replicas]
-    frozen = model.frozen
-    for reason, is_bad in (
-        (FreezeReason.DOWN_REPLICA, ~model.live[model.replicas]),
-        (FreezeReason.FAILED_DIR, model.in_failed_dir),
-    ):
-        bad = any_true(stays & is_bad, model.offsets) & (frozen == FREE)
-        frozen = np.where(bad, reason, frozen).astype(np.int8)
-    return replace(model, frozen=frozen) if (frozen != model.frozen).any() else model
+__all__ = ["plan_zones"]  # for the registry of goals
 
 
 def plan_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:

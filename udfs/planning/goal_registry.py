@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from udfs.planning.plan_request import ALL, MIN_BYTES, MIN_MOVES
+from udfs.planning.plan_request import ALL, LOG_DIRS, MIN_BYTES, MIN_MOVES, ZONES
 
 if TYPE_CHECKING:
     from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 # Raises udfs.planning.constraints.InfeasibleRequest where no plan meets the constraints.
 Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
 
-LOG_DIRS, ZONES = "log-dirs", "zones"
 _EVERY_GOAL = ("--exclude-topics", "--seed")
 _COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle", "--objective")
 _REQUIRED = {

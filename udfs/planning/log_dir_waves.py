@@ -3,10 +3,10 @@
 import numpy as np
 
 from udfs.arrow.ragged import take_segments
-from udfs.planning.broker_log_dirs import find_dir_moves
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.kernels.log_dir_search import assign_first_waves
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
+from udfs.planning.model_log_dirs import find_dir_moves
 from udfs.planning.waves import WaveLimits, WaveReport, Waves
 
 LOG_DIRS = "log dirs"  # direction of a wave's busiest broker

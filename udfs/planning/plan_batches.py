@@ -9,7 +9,7 @@ from udfs.arrow import ipc
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.planning.cluster_model import build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request
-from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_metrics import MetricOptions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_rows import (

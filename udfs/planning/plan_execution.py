@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from udfs.planning.broker_log_dirs import find_dir_moves
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import PreferredElections, elect_preferred_leaders
 from udfs.planning.log_dir_waves import report_dir_moves, split_dir_moves
+from udfs.planning.model_log_dirs import find_dir_moves
 from udfs.planning.waves import WaveLimits, WaveReport, Waves, report_waves, split_into_waves
 
 

@@ -7,6 +7,7 @@ from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
 OBJECTIVES = (ALL, MIN_BYTES, MIN_MOVES)
+LOG_DIRS, ZONES = "log-dirs", "zones"  # two of the goals
 
 # What a plan evens out over brokers, by name as in plans.priorities, and the default order of importance.
 REPLICAS, LEADERS, DISK = "replicas", "leaders", "disk"

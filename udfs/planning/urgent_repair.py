@@ -9,8 +9,8 @@ from udfs.json_answers import json_object
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules
 from udfs.planning.failed_dirs import split_failed_dirs
-from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import WaveLimits
 

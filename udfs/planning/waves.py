@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, position_of, row_of, take_segments
-from udfs.planning.broker_log_dirs import find_dir_moves
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment
 from udfs.planning.kernels.array_types import ListChanges
 from udfs.planning.kernels.wave_steps import (
@@ -30,6 +29,7 @@ from udfs.planning.kernels.wave_steps import (
     assign_waves,
     fill_steps,
 )
+from udfs.planning.model_log_dirs import find_dir_moves
 
 IN, OUT = "in", "out"
 _NOT_URGENT = np.iinfo(np.int64).max

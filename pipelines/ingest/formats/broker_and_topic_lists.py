@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.errors import SourceError
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import TEXT, parse_elements, read_elements
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored
 from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
 from pipelines.quoted_values import escape_invisible
 from udfs.plurals import count_of, join_names
@@ -20,7 +20,7 @@ _MAX_HEADER = 2_000  # characters
 _MAX_UNUSED = 10  # columns that the reason of a header names
 _WITHOUT_SEPARATORS = {ord(c): None for c in " \t_.-"}
 _FIRST_DATA = re.compile(r"\s*+(.)")
-_ELEMENT, _HEADER, _COMMENT = "element", "header", "comment"  # contexts, as BLANK; that of a CSV row is its header
+_ELEMENT = "element"  # context; that of a CSV row is its header
 
 
 @dataclass(frozen=True)
@@ -168,34 +168,30 @@ def _make_format(
 ) -> Format:
     """Return the format of a list; texts: its name and title, parse_values: {our column name: value} -> fact."""
 
-    def read_records(text: str, path: str) -> Records:
+    def read_rows(text: str, path: str) -> Iterator[Row]:
         first = _FIRST_DATA.match(text)
         if first is not None and first[1] in "{[":
             arrays = [(), (columns.array,)]
-            return Records.from_rows(read_elements(text, arrays, columns.array, lambda _event: _ELEMENT))
-        return Records.from_rows(_read_csv(text, path, columns))
+            return read_elements(text, arrays, columns.array, lambda _event: _ELEMENT)
+        return _read_csv(text, path, columns)
 
     def parse_row(context: str, raw: str) -> list[Fact]:
-        if context == _HEADER:
-            return ignore(_describe_header(raw, columns))
-        if context in (BLANK, _COMMENT):
-            return ignore(context)
         values = _read_element(raw, columns) if context == _ELEMENT else _read_cells(context, raw, columns)
         for name in columns.required:
             if values.get(name) is None:
                 raise check.unparsable(f"{name} is missing")
         return [parse_values(values)]
 
-    return Format(*texts, signature, parse_elements(parse_row), read_records)
+    return Format(*texts, signature, parse_elements(parse_row), read_rows)
 
 
 def _describe_header(line: str, columns: ListColumns) -> str:
     """Return the reason why a header is ignored, with the columns that are not read."""
     unused = [cell for cell in _split_cells(line, _find_delimiter(line)) if cell and columns.find(cell) is None]
     if not unused:
-        return _HEADER
+        return "header"
     names = join_names(map(escape_invisible, unused), _MAX_UNUSED)
-    return f"{_HEADER}; {'column' if len(unused) == 1 else 'columns'} not read: {names}"
+    return f"header; {'column' if len(unused) == 1 else 'columns'} not read: {names}"
 
 
 def _read_cells(context: str, raw: str, columns: ListColumns) -> dict[str, Any]:
@@ -228,13 +224,13 @@ def _read_csv(text: str, path: str, columns: ListColumns) -> Iterator[Row]:
     delimiter = ""
     for number, line in enumerate(lines, 1):
         if not line.strip():
-            yield number, BLANK, line
+            yield number, decide_ignored(BLANK), line
         elif line.lstrip().startswith("#"):
-            yield number, _COMMENT, line
+            yield number, decide_ignored("comment"), line
         elif _is_header(line, columns) or not (header or has_header):
             header = _read_header(line, number, path, columns)
             delimiter = _find_delimiter(line)
-            yield number, _HEADER, line
+            yield number, decide_ignored(_describe_header(line, columns)), line
         else:
             yield number, TEXT if header is None or _is_text(line, delimiter) else header, line
 

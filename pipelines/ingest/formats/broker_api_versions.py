@@ -4,7 +4,7 @@ import re
 
 from pipelines.ingest.formats.checked_values import as_int, quote, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, ignore, read_lines
-from pipelines.ingest.text import PROSE, classify_noise
+from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise
 
 # Kafka 4 adds isFenced. `-> (` is followed by versions, `-> ERROR: ` by why the broker did not answer.
 _BROKER = re.compile(
@@ -23,7 +23,7 @@ VERSION = "API version"
 
 
 def _is_line(line: str) -> bool:
-    line = line[:2000]
+    line = line[:MAX_LOOK]
     return ("(id: " in line and _BROKER.search(line) is not None) or _VERSION.fullmatch(line) is not None
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pipelines.quoted_values import escape_invisible
+from pipelines.quoted_values import escape_invisible, shorten_text
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
@@ -37,8 +37,12 @@ def quote(value: object) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = ascii(value)
-    text = escape_invisible(text)
-    return text if len(text) <= _QUOTED else text[: _QUOTED - 3] + "..."
+    return shorten_text(escape_invisible(text))
+
+
+def shorten(text: str) -> str:
+    """Return the beginning of a text that a message repeats."""
+    return text if len(text) <= _QUOTED else f"{text[: _QUOTED - 1]}…"
 
 
 def shorten_name(topic: str) -> str:
@@ -149,9 +153,35 @@ def as_broker_ids(value: object, what: str) -> list[int]:
     return [as_int(item, f"{what}[{i}]") for i, item in enumerate(as_list(value, what))]
 
 
-def split_replicas(text: str | None) -> list[int] | None:
-    """Return the broker ids of a list such as `1, 2, 3`; None for None."""
-    return None if text is None else [as_int(item.strip(), "replica") for item in text.split(",") if item.strip()]
+def split_ids(text: str | None, what: str = "replica", separator: str | None = ",") -> list[int] | None:
+    """Return the broker ids of a list such as `1, 2, 3`; None for None. separator: None = blanks."""
+    if text is None:
+        return None
+    return [as_int(item.strip(), what) for item in text.split(separator) if item.strip()]
+
+
+def read_columns(match: re.Match[str], **labels: str) -> dict[str, Any]:
+    """Return the values of a partition from the groups of a match, which are named as columns of FACTS.
+
+    A group of the leader that the text lacks shows that there is none; any other is not known. labels: how a reason
+    calls the value of a column, if not by its name.
+    """
+    return {name: _read_column(name, text, labels.get(name, name)) for name, text in match.groupdict().items()}
+
+
+def _read_column(name: str, text: str | None, label: str) -> object:
+    if name == "leader":
+        return -1 if text in (None, "none") else as_int(text, label, -1)
+    if text is None:
+        return None
+    match name:
+        case "topic":
+            return as_topic(text, label)
+        case "partition":
+            return as_partition(text, label)
+        case "leader_epoch":
+            return as_int(text, label)
+    return split_ids(text)
 
 
 def as_text(value: object, what: str) -> str:

@@ -1,12 +1,11 @@
 """A synthetic cluster model: brokers with racks, brokers to be emptied, partitions with loads."""
 
 import re
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Iterable, Iterator
 
 from pipelines.ingest.formats.checked_values import (
     INT64,
+    BadValueError,
     as_broker_ids,
     as_int,
     as_number,
@@ -18,7 +17,7 @@ from pipelines.ingest.formats.checked_values import (
     unparsable,
 )
 from pipelines.ingest.formats.json_documents import get_array, parse_elements, read_elements
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, parse_each
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature
 
 _ARRAYS = ("brokers", "removed", "partitions")
 _LOADS = re.compile(r'"(?:size_mb|in_kbps|out_kbps)"\s*:')
@@ -31,8 +30,8 @@ def _is_document(text: str) -> bool:
     return _LOADS.search(text) is not None or _REMOVED.search(text) is not None
 
 
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(read_elements(text, [(name,) for name in _ARRAYS], "brokers and partitions", get_array))
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
+    return read_elements(text, [(name,) for name in _ARRAYS], "brokers and partitions", get_array)
 
 
 def _parse_element(array: str, raw: str) -> list[Fact]:
@@ -59,24 +58,22 @@ def _parse_element(array: str, raw: str) -> list[Fact]:
     return [(FactKind.PARTITION, values)]
 
 
-_parse_record = parse_elements(_parse_element)
+_parse = parse_elements(_parse_element)
 
 
-def _parse_batch(records: Records) -> pa.Table:
-    """Return the facts; rejected records that may have been brokers are marked as listed."""
-    facts = parse_each(records, _parse_record)
-    rejected = set(facts.filter(pc.equal(facts["kind"], FactKind.REJECTED))["record_number"].to_pylist())
-    # A record of no array may be a broker too: the document broke there.
-    gaps = {n for n, _, context, _ in records if n in rejected and context not in ("removed", "partitions")}
-    if not gaps:
-        return facts
-    listed = pc.or_kleene(facts["listed"], pc.is_in(facts["record_number"], pa.array(gaps, pa.int64())))
-    return facts.set_column(facts.schema.get_field_index("listed"), facts.schema.field("listed"), listed)
+def _parse_record(context: str | None, raw: str) -> Iterable[Fact]:
+    """Return the facts of a record; one that is rejected, and may have been a broker, is marked as listed."""
+    try:
+        return _parse(context, raw)
+    except BadValueError as error:
+        # A record of no array may be a broker too: the document broke there.
+        is_listed = None if context in ("removed", "partitions") else True
+        return [(FactKind.REJECTED, {"reasons": [str(error)], "listed": is_listed})]
 
 
 FORMAT = Format(
     "model",
     "synthetic cluster model of cluster_model.py",
     Signature(document=_is_document),
-    *(_parse_record, _read_records, _parse_batch),
+    *(_parse_record, _read_rows),
 )

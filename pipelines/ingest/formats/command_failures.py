@@ -3,10 +3,9 @@
 import re
 from collections.abc import Callable
 
-from pipelines.ingest.formats.checked_values import quote
-from pipelines.ingest.formats.shell_words import MAX_LOOK
+from pipelines.ingest.formats.checked_values import quote, shorten
+from pipelines.ingest.text import MAX_LOOK
 
-_MAX_TEXT = 80  # characters of an error that a message repeats
 _START = r"[\s>|#*`]*+"
 # Of a log, only what a tool itself logs about its failure counts: an exception behind the level.
 _LOGGED = re.compile(
@@ -55,32 +54,10 @@ _NO_LEADER = re.compile(r"(?i:(?<!preferred)(?<!preferred[_ ])leader[_ ]?not[_ ]
 _OF_LISTING = re.compile(r"(?i:replicas?|isrs?|[0-9] partitions)\b")  # a partition or topic, perhaps damaged
 _ENDS_COMMAND = ("while executing", "Exception in thread")
 _TOPIC_WITHOUT_LEADER = re.compile(r"([\w.-]{1,249}+)=LEADER_NOT_AVAILABLE|\b[Tt]opic '?([\w.-]{1,249}+)")
-_MARKS = (
-    "failed because",  # of kafka-list-topic, Kafka 0.8.0
-    "rror",
-    "RROR",
-    "xception",
-    "uthoriz",
-    "AUTHORIZ",
-    "exit",
-    "Exit",
-    "at ",
-    "more",
-    "not found",
-    "No such",
-    "(org",
-    "(kafka",
-    "illed",
-    "erminated",
-    "^C",
-    "fault",
-    "pipe",
-    "onnect",
-    "nterrupt",
-    "recognized",
-    "Missing",
-    "Caused",
-    "frames",
+# Every line of an error has one of them, which is found fast.
+_MARK = re.compile(
+    r"failed because|rror|RROR|xception|uthoriz|AUTHORIZ|exit|Exit|at |more|not found|No such|\((?:org|kafka)|illed"
+    r"|erminated|\^C|fault|pipe|onnect|nterrupt|recognized|Missing|Caused|frames"
 )
 
 # What the text of an error shows -> why the command failed.
@@ -102,9 +79,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ..
 def find_failure(line: str) -> str | None:
     """Return why a command failed if a line is its error; empty if the line only goes on with it, None for others."""
     line = line[:MAX_LOOK]
-    if not any(mark in line for mark in _MARKS):
-        return None
-    if _NO_ZNODE.search(line):
+    if _MARK.search(line) is None or _NO_ZNODE.search(line):
         return None
     if logged := _LOGGED.match(line):
         return None if logged[1] is None else _explain(logged[1])
@@ -133,5 +108,4 @@ def _explain(error: str) -> str:
     for pattern, reason in _REASONS:
         if match := pattern.search(error):
             return reason if isinstance(reason, str) else reason(match)
-    text = error.strip()
-    return quote(text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…")
+    return quote(shorten(error.strip()))

@@ -3,13 +3,12 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from pipelines.ingest.formats import cruise_control_state as states
-from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, split_replicas, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.formats.checked_values import as_int, quote, read_columns, unparsable
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.table_rows import looks_like_cells
-from pipelines.ingest.text import PROSE, classify_noise, split_lines
+from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise, split_lines
 
 _PARTITIONS = re.compile(r"\s*+TOPIC\s++PARTITION\s++LEADER\s++REPLICAS\s++IN-SYNC\b.*")
 _BROKERS = re.compile(r"\s*+BROKER\s++LEADER\(S\)\s++REPLICAS\s++OUT-OF-SYNC\b.*")
@@ -26,21 +25,21 @@ _BROKER_ROW = re.compile(
     r"\s*+([0-9]++)\s++([0-9]++)\s++([0-9]++)\s++([0-9]++)(?:\s++([0-9]++))?\s++(true|false)(?:\s.*)?"
 )
 _DIRS_ROW = re.compile(r"\s*+([0-9]++)\s++\[([^\]\n]*+)\]\s++\[([^\]\n]*+)\]\s*+")
-_IDS = r"\[((?:[0-9]++(?:, ?[0-9]++)*+)?+)\]"
-_ROW = re.compile(
-    r"\s*+([a-zA-Z0-9._-]++)\s++([0-9]++)\s++(-?[0-9]++)"
-    rf"\s++{_IDS}\s++{_IDS}(?:\s++{_IDS})?(?:\s++{_IDS})?(?:\s++([0-9]++))?\s*+"
+_IDS = r"(?:[0-9]++(?:, ?[0-9]++)*+)?+"
+_ROW = re.compile(  # groups are named as columns of FACTS
+    r"\s*+(?P<topic>[a-zA-Z0-9._-]++)\s++(?P<partition>[0-9]++)\s++(?P<leader>-?[0-9]++)"
+    rf"\s++\[(?P<replicas>{_IDS})\]\s++\[(?P<isr>{_IDS})\](?:\s++\[{_IDS}\])?"
+    rf"(?:\s++\[(?P<offline_replicas>{_IDS})\])?(?:\s++([0-9]++))?\s*+"
 )
 _NEARLY = re.compile(r"\s*+[a-zA-Z0-9._-]++\s++[0-9]++\s++-?[0-9]++\s++\[.*")
 _NEARLY_BROKER = re.compile(r"\s*+[0-9]++\s++[0-9\[].*")
-_MAX_LOOK = 2_000  # characters of a line that its signature reads
 # The table of a line and, after a blank, what its reader must know, as JSON.
 _NO_TABLE, _PARTITION_TABLE, _BROKER_TABLE, _DIRS_TABLE, _COUNTED = "none", "partitions", "brokers", "dirs", "summary"
 _TABLES = ((_PARTITIONS, _PARTITION_TABLE), (_BROKERS, _BROKER_TABLE), (_DIRS, _DIRS_TABLE))
 
 
 def _is_line(line: str) -> bool:
-    line = line[:_MAX_LOOK]
+    line = line[:MAX_LOOK]
     if "[" in line:  # a table of another tool may have rows of numbers alone
         match = _ROW.fullmatch(line)
         return match is not None and not match[1].isdecimal()
@@ -48,19 +47,16 @@ def _is_line(line: str) -> bool:
 
 
 def _is_header(line: str) -> bool:
-    return any(pattern.fullmatch(line[:_MAX_LOOK]) for pattern, _ in _TABLES)
+    return any(pattern.fullmatch(line[:MAX_LOOK]) for pattern, _ in _TABLES)
 
 
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(_read_rows(split_lines(text)))
-
-
-def _read_rows(lines: Sequence[str]) -> Iterator[Row]:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
     """Give each line its table.
 
     A broker's counts also get its log directories, these whether it has counts, and a summary how many partitions it
     shows.
     """
+    lines = split_lines(text)
     dirs = {row[1]: _read_dirs(row[2]) for line in lines if (row := _DIRS_ROW.fullmatch(line))}
     counted = {row[1] for line in lines if (row := _BROKER_ROW.fullmatch(line))}
     visible = _count_visible(lines)
@@ -139,19 +135,11 @@ def _parse_dirs(row: re.Match[str], has_counts: bool) -> list[Fact]:
 def _parse_partition(table: str, row: re.Match[str]) -> list[Fact]:
     if row[1].isdecimal() and table != _PARTITION_TABLE:
         raise unparsable(f"{quote(row[0].strip())} has no header as in TOPIC PARTITION LEADER above: of which topic?")
-    topic = as_topic(row[1], "TOPIC")
-    replicas, isr, offline = (split_replicas(row[group]) for group in (4, 5, 7))
-    values: dict[str, Any] = {
-        "topic": topic,
-        "partition": as_partition(row[2], "PARTITION"),
-        "leader": as_int(row[3], "LEADER", -1),
-        "replicas": replicas,
-        "isr": isr,
-        "offline_replicas": offline,
-    }
-    facts: list[Fact] = [(FactKind.PARTITION, values)]
-    if row[8] is not None:
-        facts.append((FactKind.CONFIG, {"topic": topic, "configs": {"min.insync.replicas": row[8]}}))
+    columns = read_columns(row, topic="TOPIC", partition="PARTITION", leader="LEADER")
+    facts: list[Fact] = [(FactKind.PARTITION, columns)]
+    if row[7] is not None:
+        configs = {"min.insync.replicas": row[7]}
+        facts.append((FactKind.CONFIG, {"topic": columns["topic"], "configs": configs}))
     return facts
 
 
@@ -160,5 +148,5 @@ FORMAT = Format(
     "kafka_cluster_state of Cruise Control, as text",
     Signature(line=_is_line, table=_is_header, has_rows=True, row=looks_like_cells),
     _parse_record,
-    _read_records,
+    _read_rows,
 )

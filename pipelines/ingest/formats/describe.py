@@ -13,15 +13,8 @@ from pipelines.ingest.formats.describe_labels import looks_like_data
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.formats.describe_records import PLAIN_RECORDS, looks_wrapped, read_records
 from pipelines.ingest.formats.kafka_versions import OLD_TOPIC_LINE
-from pipelines.ingest.source_format import (
-    FactKind,
-    Format,
-    Records,
-    Signature,
-    build_facts,
-    concat_in_order,
-    parse_each,
-)
+from pipelines.ingest.plain_records import parse_plain
+from pipelines.ingest.source_format import FactKind, Format, PlainFacts, Signature, build_facts
 from udfs.arrow.columns import to_array
 from udfs.text.kernels import partition_lines as scanner
 
@@ -31,11 +24,10 @@ _START = r"^[ \t>|]*(?i:topic): ?(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])"
 _KEY = r"(?:[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|preallocate)"
 _VALUE = r"[a-zA-Z0-9_:/*+-]*(?:\.[a-zA-Z0-9_:/*+-]+)*"
 _TOPIC_LINE = (
-    rf"{_START}(?:[ \t]+TopicId: ?(?P<id>[a-zA-Z0-9_-]{{22}}))?"
-    rf"[ \t]+PartitionCount: ?(?P<count>{_SMALL})[ \t]+ReplicationFactor: ?(?P<factor>{_SMALL})"
+    rf"{_START}(?:[ \t]+TopicId: ?(?P<topic_id>[a-zA-Z0-9_-]{{22}}))?"
+    rf"[ \t]+PartitionCount: ?(?P<partition_count>{_SMALL})[ \t]+ReplicationFactor: ?(?P<replication_factor>{_SMALL})"
     rf"[ \t]+Configs: ?(?P<configs>|{_KEY}={_VALUE}(?:,{_KEY}={_VALUE})*)[ \t]*$"
 )
-_MAP = pa.map_(pa.string(), pa.string())
 # Columns of FACTS, and the lists of the scanner that they come from.
 _LISTS = {
     "replicas": scanner.REPLICAS,
@@ -49,27 +41,7 @@ _LISTS = {
 }
 
 
-def _parse_batch(records: Records) -> pa.Table:
-    lines = records.to_table()
-    partitions, matched = _parse_partitions(lines)
-    parts = [partitions]
-    if len(rest := np.flatnonzero(~matched)):
-        topics, matched = _parse_topics(lines.take(pa.array(rest)))
-        parts.append(topics)
-        rest = rest[~matched]
-    if len(rest):
-        is_wrapped = np.array(["\n" in records.raw[i] for i in rest.tolist()], dtype=bool)
-        if is_wrapped.any():
-            joined = lines.take(pa.array(rest[is_wrapped]))
-            raw = pc.replace_substring_regex(joined["raw"], r"\n[ \t]*", " ")
-            wrapped, matched = _parse_partitions(joined.set_column(joined.schema.get_field_index("raw"), "raw", raw))
-            parts.append(wrapped)
-            rest = np.sort(np.concatenate([rest[~is_wrapped], rest[is_wrapped][~matched]]))
-        parts.append(parse_each(records.take(rest), parse_line))
-    return concat_in_order(parts)
-
-
-def _parse_partitions(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
+def _parse_partitions(lines: pa.Table) -> PlainFacts:
     """Return (facts of the partition lines as Kafka prints them, bool per line: is one)."""
     raw = to_array(lines["raw"])
     _, offsets, data = raw.buffers()
@@ -100,35 +72,15 @@ def _parse_partitions(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
     return (facts if needs_nothing.all() else facts.filter(pa.array(needs_nothing))), is_partition
 
 
-def _parse_topics(lines: pa.Table) -> tuple[pa.Table, np.ndarray]:
-    """Return (facts of the topic lines that match, bool per line: matches)."""
-    result = pc.extract_regex(to_array(lines["raw"]), _TOPIC_LINE)
-    matched = pc.and_(pc.is_valid(result), pc.is_null(to_array(lines["context"])))
-    result, lines = pc.filter(result, matched), lines.filter(matched)
-    topic_id = result.field("id")
-    columns = {
-        "kind": pa.repeat(FactKind.TOPIC.value, lines.num_rows),
-        "topic": result.field("topic"),
-        "topic_id": pc.if_else(pc.equal(topic_id, ""), pa.scalar(None, pa.string()), topic_id),
-        "partition_count": pc.cast(result.field("count"), pa.int32()),
-        "replication_factor": pc.cast(result.field("factor"), pa.int32()),
-        "configs": _split_configs(result.field("configs")),
-        "caps_min_isr": pc.if_else(
-            pc.match_substring_regex(to_array(lines["raw"]), OLD_TOPIC_LINE),
-            pa.scalar(False),
-            pa.scalar(None, pa.bool_()),
-        ),
-        **{name: to_array(lines[name]) for name in ("record_number", "line_number")},
-    }
-    return build_facts(columns, lines.num_rows), matched.to_numpy(zero_copy_only=False)
+def _parse_topics(records: pa.Table) -> PlainFacts:
+    is_old = pc.match_substring_regex(to_array(records["raw"]), OLD_TOPIC_LINE)
+    columns = {"caps_min_isr": pc.if_else(is_old, pa.scalar(False), pa.scalar(None, pa.bool_()))}
+    return parse_plain(records, _TOPIC_LINE, FactKind.TOPIC, pc.is_null(to_array(records["context"])), columns)
 
 
-def _split_configs(column: pa.Array) -> pa.Array:
-    pieces = pc.split_pattern(pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column), ",")
-    pairs = pc.split_pattern(pieces.flatten(), "=", max_splits=1)
-    lengths = pc.fill_null(pc.list_value_length(pieces), 0)
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cast(pc.cumulative_sum(lengths), pa.int32())])
-    return pa.MapArray.from_arrays(offsets, pc.list_element(pairs, 0), pc.list_element(pairs, 1)).cast(_MAP)
+def _parse_wrapped_partitions(records: pa.Table) -> PlainFacts:
+    raw = pc.replace_substring_regex(records["raw"], r"\n[ \t]*", " ")
+    return _parse_partitions(records.set_column(records.schema.get_field_index("raw"), "raw", raw))
 
 
 FORMAT = Format(
@@ -137,5 +89,5 @@ FORMAT = Format(
     Signature(line=looks_like_data, beginning=looks_wrapped, plain_lines=PLAIN_RECORDS),
     parse_line,
     read_records,
-    parse_batch=_parse_batch,
+    plain=(_parse_partitions, _parse_topics, _parse_wrapped_partitions),
 )

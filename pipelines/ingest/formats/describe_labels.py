@@ -7,8 +7,6 @@ import html
 import re
 from typing import NamedTuple
 
-from pipelines.ingest.formats.line_prefixes import AROUND, strip_wrapping
-
 TOPIC, TOPIC_ID, CONFIGS, DELETION = "topic", "topicid", "configs", "markedfordeletion"
 PARTITION_COUNT, REPLICATION_FACTOR = "partitioncount", "replicationfactor"
 PARTITION, LEADER, REPLICAS, ISR = "partition", "leader", "replicas", "isr"
@@ -17,6 +15,8 @@ PARTITION_LABELS = frozenset(
     {LEADER, REPLICAS, ISR, "elr", "lastknownelr", "addingreplicas", "removingreplicas"}
     | {"observers", "liveobservers", "offline", DELETION}
 )
+
+REQUIRED_LABELS = frozenset({PARTITION, LEADER, REPLICAS, ISR})  # of a partition
 
 _WORDS = frozenset({TOPIC, PARTITION, LEADER, REPLICAS, CONFIGS, "observers", "offline"})  # that sentences also have
 _NO_WORDS = HEADER_LABELS - {CONFIGS} | {PARTITION}  # no sentence has these with a colon
@@ -73,6 +73,23 @@ _NEXT_LINE = re.compile(r"\n[\s>|#/*]*+")
 _TAG_BEFORE_LABEL = re.compile(rf">\s{{0,9}}+{_LABEL.pattern}")
 _ESCAPE = re.compile(r"\\[tnr]")
 _ESCAPE_AT_END = re.compile(rf"\\[tnr](?=(?:\\[tnr]){{0,3}}+(?:{_LABEL.pattern}|\s*+(?:[\"'][\s+,;)]*+)?+$))")
+
+# What stands before a line: quote marks, comment marks, numbers, times, names with a colon, a bar or in brackets.
+_WORD_BEFORE = re.compile(
+    r"[>|│┃\"'`*#/;%“”‘’]*+(?:\w[\w./@-]*[:|]|[\w./@-]*?[0-9]+[:-]|[\w./@:-]*\w:[0-9]+[:-]|\[[^\[\]]*+\][:|]?|[0-9]++[.)]?"
+    r"|\[?[0-9]{4}-[0-9][0-9]-[0-9][0-9](?:T[0-9:.,]++(?:Z|[+-][0-9:]++)?)?\]?:?|[0-9][0-9]:[0-9][0-9:.,]*+Z?\]?:?"
+    r"|\[?(?:TRACE|DEBUG|INFO|WARN|ERROR)\]?:?|[-–—•·‣◦▪●○$]|b(?=[\"']))?[>|\"'`*#/;“”‘’]*+"
+)
+# Whole prefixes of logs: of containers, of syslog, and of programs as in `[12:00:02] INFO  check.py:88 - `.
+_LOG_PREFIX = re.compile(
+    r"[\s>]*+(?:[0-9]{4}-\S++ (?:stdout|stderr) F|(?:<[0-9]++>)?[A-Z][a-z][a-z] [ 0-9][0-9] [0-9:]++ [\w.-]++ [\w./-]++"
+    r"(?:\[[0-9]++\])?:|\[?[0-9][0-9:.,T -]*+Z?\]?(?: \[[^\[\]]*+\])? \[?(?:TRACE|DEBUG|INFO|WARN|ERROR)\]? ++\S++ -"
+    r")\s*+"
+)
+_NAME_BEFORE = re.compile(r"[\w./@-]++")
+_MAX_PREFIX = 300
+AROUND = " \t\n\r\f\v\u00a0\u3000>|│┃;`*\"'“”‘’„«»"
+_STRING_END = re.compile(r"(?:\\[tnr])*+[\"'“”‘’][\s+,;)]*+$")
 
 
 class Field(NamedTuple):
@@ -148,7 +165,7 @@ def split_line(line: str) -> LabelledLine:
     if not labels:
         return LabelledLine(line, [])
     prefix = line[: labels[0].begin]
-    line = strip_wrapping(line, prefix)
+    line = _strip_wrapping(line, prefix)
     ends = [*(label.begin for label in labels[1:]), len(line)]
     raws = [line[label.end : end] for label, end in zip(labels, ends, strict=True)]
     comma = _has_comma_style(raws)
@@ -317,3 +334,34 @@ def _is_plausible(item: Field) -> bool:
         return bool(item.value)
     first, *_ = *item.value.split(None, 1), ""
     return is_complete(item.label, first.rstrip(".,;"))
+
+
+def _strip_wrapping(line: str, prefix: str) -> str:
+    """Return a line without the end of what its beginning opens: quotes, backticks, bars, bold text."""
+    if not prefix or prefix.isspace() or not any(mark in prefix for mark in "`\"'“‘|*"):
+        return line
+    line = line.rstrip()
+    if any(mark in prefix for mark in "\"'“‘"):
+        end = _STRING_END.search(line, max(0, len(line) - 40))
+        line = line[: end.start()] if end else line
+    for mark in ("`", "|", "**"):
+        if mark in prefix:
+            line = line.rstrip(mark[0]) if line.endswith(mark) else line
+    return line.removesuffix("*/") if "/*" in prefix else line
+
+
+def is_known_prefix(prefix: str) -> bool:
+    """Return whether the text before the first label is of those that tools and people put before a line."""
+    if not prefix or prefix.isspace():
+        return True
+    if len(prefix) > _MAX_PREFIX:
+        return not prefix.strip(AROUND)
+    if _LOG_PREFIX.fullmatch(prefix):
+        return True
+    words = prefix.split()
+    for i, word in enumerate(words):
+        if _WORD_BEFORE.fullmatch(word):
+            continue
+        if not (words[i + 1 : i + 2] == ["|"] and _NAME_BEFORE.fullmatch(word)):
+            return False
+    return True

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, quote, unparsable
-from pipelines.ingest.formats.go_structs import reject_struct
 from pipelines.ingest.formats.kafka_versions import is_old_topic_line
-from pipelines.ingest.formats.line_prefixes import is_known_prefix
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, ignore
+from pipelines.ingest.table_rows import explain_struct
 from pipelines.ingest.text import classify_noise
 
 _NAMES = {
@@ -25,7 +24,6 @@ _NAMES = {
     labels.REPLICAS: "Replicas",
     labels.ISR: "Isr",
 }
-_OF_PARTITION = frozenset({labels.PARTITION, labels.LEADER, labels.REPLICAS, labels.ISR})
 _OF_HEADER = frozenset({labels.PARTITION_COUNT, labels.REPLICATION_FACTOR, labels.CONFIGS})
 _REST_OF_VALUE = re.compile(r"\s*+[:,]|\s*+[0-9]++(?:,[0-9]++)*+\s")  # of the line above
 _PAGER_CUT = re.compile(r"[0-9a-zA-Z,]>\s*$")  # as `less -S` marks a line that goes on
@@ -44,22 +42,6 @@ _PASTE = ": paste the whole line"
 NAME_TOPIC = "write Topic: NAME before Partition"
 
 
-@dataclass(frozen=True)
-class LineContext:
-    """What a record needs from the lines around it."""
-
-    topic: str | None = None  # of the header above, for partitions that do not name theirs
-    is_header: bool = False  # the record names only the topic of the partitions below
-    problem: str | None = None  # why the record cannot be used
-
-    def to_json(self) -> str:
-        """Return the context as the text that `parse_line` takes."""
-        return json.dumps({name: value for name, value in vars(self).items() if value})
-
-
-_NO_CONTEXT = LineContext()
-
-
 @dataclass
 class _Record:
     """The fields of one topic or partition."""
@@ -71,7 +53,7 @@ class _Record:
 
     @property
     def is_partition(self) -> bool:
-        return not _OF_PARTITION.isdisjoint(self.values)
+        return not labels.REQUIRED_LABELS.isdisjoint(self.values)
 
     @property
     def is_header(self) -> bool:
@@ -83,16 +65,18 @@ _OBJECT = re.compile(r"\{|\bpartition(?:ErrorCode|Id)\b|\berror_?code\b", re.I)
 
 
 def parse_line(context: str | None, raw: str) -> list[Fact]:
-    """Return the facts of one record: topics, partitions, or why it is ignored. Raises: BadValueError."""
-    around = _NO_CONTEXT if context is None else LineContext(**json.loads(context))
-    if (error := reject_struct(raw)) is not None:
-        raise error
-    if around.problem is not None:
-        raise unparsable(around.problem)
+    """Return the facts of one record: topics, partitions, or why it is ignored. Raises: BadValueError.
+
+    context: JSON of the topic of the header above, for partitions that do not name theirs; or of `is_header`, if the
+    record names only the topic of the partitions below; None = it needs nothing from the lines around it.
+    """
+    around = {} if context is None else json.loads(context)
+    if (problem := explain_struct(raw)) is not None:
+        raise unparsable(problem)
     line = labels.tidy(raw)
     whole, gap = _split_cut(line)
     prefix, fields = labels.split_line(line if gap is None else whole)
-    if not fields or not is_known_prefix(prefix):
+    if not fields or not labels.is_known_prefix(prefix):
         if not fields and _CUT_TOPIC.fullmatch(line.rstrip()):
             raise unparsable(f"cut off in Topic{_PASTE}")
         if labels.has_data(fields) and not _HUNK.match(raw):
@@ -107,12 +91,12 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
             )
             raise unparsable(f"{quote(prefix.strip())} stands before {name}: {remedy}")
         return ignore(classify_noise(raw))
-    if not _is_table(fields, gap, line, around):
+    if context is None and not _is_table(fields, gap, line):
         return ignore(classify_noise(raw))
-    records = _split_records(fields, around.topic)
+    records = _split_records(fields, around.get("topic"))
     if gap is not None:
         _mark_cut(records[-1], gap)
-    facts = [fact for record in records for fact in _parse_record(record, around)]
+    facts = [fact for record in records for fact in _parse_record(record, "is_header" in around)]
     if is_old_topic_line(raw):
         for kind, values in facts:
             values |= {"caps_min_isr": False} if kind == FactKind.TOPIC else {}
@@ -132,9 +116,9 @@ def _split_cut(line: str) -> tuple[str, str | None]:
     return whole, whole[len(before) :]
 
 
-def _is_table(fields: list[labels.Field], gap: str | None, line: str, around: LineContext) -> bool:
+def _is_table(fields: list[labels.Field], gap: str | None, line: str) -> bool:
     """Return whether a line with labels is a part of the table, perhaps cut off, rather than prose."""
-    if around.is_header or around.topic is not None or labels.has_data(fields):
+    if labels.has_data(fields):
         return True
     if fields[0].label != labels.TOPIC:
         return False
@@ -173,7 +157,7 @@ def _mark_cut(record: _Record, gap: str) -> None:
         record.cut = None if "\t" in gap and value and not value.endswith(",") else record.last
 
 
-def _parse_record(record: _Record, around: LineContext) -> list[Fact]:
+def _parse_record(record: _Record, is_lone_topic: bool) -> list[Fact]:
     values = record.values
     if labels.TOPIC not in values:
         if labels.PARTITION in values:
@@ -183,7 +167,7 @@ def _parse_record(record: _Record, around: LineContext) -> list[Fact]:
         return _parse_partition(record)
     if record.is_header or (_TOPIC_ID.fullmatch(values.get(labels.TOPIC_ID, "")) and not record.was_cut):
         return _parse_topic(record)
-    if around.is_header and len(values) == 1:
+    if is_lone_topic and len(values) == 1:
         return [(FactKind.TOPIC, {"topic": _get_topic(record)})]
     raise unparsable(f"cut off before Partition or PartitionCount{_PASTE}")
 

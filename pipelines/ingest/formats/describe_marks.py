@@ -12,8 +12,8 @@ from enum import Enum
 from itertools import chain
 
 from pipelines.ingest.formats import describe_labels as labels
-from pipelines.ingest.formats.describe_line import LineContext
-from pipelines.ingest.source_format import Records
+from pipelines.ingest.source_format import Records, decide_rejected
+from pipelines.ingest.text import CHANGED_LINES
 
 
 class _Mark(Enum):
@@ -35,11 +35,11 @@ _MARKS = re.compile(
     re.I | re.X,
 )
 _QUOTE = re.compile(r"\s*+>")
-_HUNK = re.compile(r"@@ -[0-9]|diff --git |[0-9]++(?:,[0-9]++)?+[acd][0-9]++(?:,[0-9]++)?+\s*+$")
-_HUNK_LINE = re.compile(r"^[0-9]++(?:,[0-9]++)?+[acd][0-9]++(?:,[0-9]++)?+\s*+$")
+_HUNK = re.compile(rf"@@ -[0-9]|diff --git |{CHANGED_LINES}")
+_HUNK_LINE = re.compile(CHANGED_LINES)
 _PARTITION = re.compile(r"partition\s?[:：]", re.I)
 _MAX_LOOK = 400  # characters of a line
-_DIFF = "looks like a line of a diff, which mixes two states: give one of the two listings"
+MIXED_STATES = "looks like a line of a diff, which mixes two states: give one of the two listings"
 _STRUCK = "struck out: delete the line if it is no longer true, or else its marks"
 _COMMENT = "commented out beside lines that are not: delete the line if it is no longer true, or else its mark"
 
@@ -59,12 +59,12 @@ def reject_marked(records: Records) -> Records:
     rest = [i for i in marked if marks[i] not in (_Mark.COMMENT, _Mark.STRUCK)]
     if comments and (any(marks[i] is not None for i in rest) or _has_unmarked(records, marks, is_partition=False)):
         problems |= dict.fromkeys(comments, _COMMENT)
-    problems |= dict.fromkeys(_find_diff(records, marks, rest), _DIFF)
+    problems |= dict.fromkeys(_find_diff(records, marks, rest), MIXED_STATES)
     if not problems:
         return records
     contexts = list(records.context)
     for i, problem in problems.items():
-        contexts[i] = LineContext(problem=problem).to_json()
+        contexts[i] = decide_rejected(problem)
     return Records(records.record_number, records.line_number, contexts, records.raw)
 
 

@@ -4,17 +4,17 @@ A partition without `Topic:` belongs to the header above it. A line that was wra
 either is in doubt, the lines are quarantined.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
 from pipelines.ingest.formats import describe_labels as labels
-from pipelines.ingest.formats.describe_line import NAME_TOPIC, LineContext
+from pipelines.ingest.formats.describe_line import NAME_TOPIC
 from pipelines.ingest.formats.describe_marks import has_mark, reject_marked
-from pipelines.ingest.formats.line_prefixes import is_known_prefix
 from pipelines.ingest.formats.topic_configs import is_continued_by
-from pipelines.ingest.source_format import Records, Row
+from pipelines.ingest.source_format import Records, Row, decide_rejected
 from pipelines.ingest.text import BLANK, DIFF_HEADER, PROMPT, PROSE, classify_noise, find_line_end, split_lines
 
 # Whole lines above the next record, as tools print them: they need nothing from others, so no code looks at each.
@@ -35,7 +35,6 @@ PLAIN_RECORDS = re.compile(rf"(?:{_PLAIN}|{_WRAPPED})*+")
 _MAX_LINES, _MAX_LENGTH = 50, 100_000  # of one record; characters
 _ONLY_NUMBERS = re.compile(r"[\s>|,#/*]*+(?:[0-9][0-9,\s]*+|none|null|N/A|true|false)[\s|]*+", re.I)
 _DECORATION = re.compile(r"[\s>|#/*]*+")
-_COMPLETE_PARTITION = frozenset({labels.PARTITION, labels.LEADER, labels.REPLICAS, labels.ISR})
 _IN_PARTITION = labels.PARTITION_LABELS - {labels.DELETION} | {labels.PARTITION}
 _CUT = (".", "…")
 
@@ -47,7 +46,7 @@ class _Pending:
     line_number: int
     lines: list[str]
     fields: list[labels.Field]
-    context: LineContext | None = None
+    context: str | None = None
 
     @property
     def names(self) -> set[str]:
@@ -64,12 +63,11 @@ class _Pending:
         if last.value.endswith(",") or (last.label not in (labels.CONFIGS, *_IN_PARTITION) and not last.value):
             return False
         if self.is_partition:
-            return self.names >= _COMPLETE_PARTITION and (last.label != labels.ISR or last.value != "")
+            return self.names >= labels.REQUIRED_LABELS and (last.label != labels.ISR or last.value != "")
         return not self.names.isdisjoint({labels.CONFIGS, labels.REPLICATION_FACTOR})
 
     def build_row(self) -> Row:
-        context = self.context.to_json() if self.context is not None else None
-        return self.line_number, context, "\n".join(self.lines)
+        return self.line_number, self.context, "\n".join(self.lines)
 
     @property
     def is_full(self) -> bool:
@@ -90,10 +88,10 @@ class _Scope:
     problem: str | None = None  # why there is no topic although a header is above
     last: str | None = None  # the last partition that was shown
 
-    def find_context(self, fields: list[labels.Field]) -> LineContext | None:
+    def find_context(self, fields: list[labels.Field]) -> str | None:
         """Return the context of a record that begins without a topic, and note its partitions."""
         if self.problem is not None:
-            return LineContext(problem=self.problem)
+            return decide_rejected(self.problem)
         if self.topic is None:
             return None
         for item in fields:
@@ -104,9 +102,9 @@ class _Scope:
                     f"unclear topic: partition {item.value[:20]} follows partition {str(self.last)[:20]} "
                     f"of {self.topic[:249]}, the topic above; perhaps a header is missing: {NAME_TOPIC}"
                 )
-                return LineContext(problem=self.problem)
+                return decide_rejected(self.problem)
             self.last = item.value
-        return LineContext(topic=self.topic)
+        return json.dumps({"topic": self.topic})
 
 
 def read_records(text: str, _path: str = "") -> Records:
@@ -185,7 +183,7 @@ class RecordReader:
         has_colon = ":" in line or "：" in line
         prefix, fields = labels.split_line(labels.tidy(line)) if has_colon else (line, [])
         self.has_marks = self.has_marks or has_mark(line, bool(fields))
-        begins = bool(fields) and is_known_prefix(prefix)
+        begins = bool(fields) and labels.is_known_prefix(prefix)
         if self._pending is not None and not line.strip():
             self._blank.append((number, None, line))
             return
@@ -194,9 +192,8 @@ class RecordReader:
                 self._pending.join(line)
                 return
             if not self._pending.is_complete or not self._pending.fields[-1].value:
-                self._pending.context = LineContext(
-                    problem=f"perhaps line {number} is the rest of it: join the lines, or delete line {number}"
-                )
+                problem = f"perhaps line {number} is the rest of it: join the lines, or delete line {number}"
+                self._pending.context = decide_rejected(problem)
         is_lost = self._is_lost_rest(line, begins, fields)
         if begins and self._is_beginning(fields):
             yield from self._begin(number, line, fields)
@@ -208,7 +205,7 @@ class RecordReader:
             )
             if self._incomplete is not None:
                 problem = f"perhaps the rest of line {self._incomplete}: join the lines"
-            yield number, LineContext(problem=problem).to_json(), line
+            yield number, decide_rejected(problem), line
             return
         self._leave(line)
         yield number, None, line
@@ -226,7 +223,7 @@ class RecordReader:
         if fields[0].label != labels.TOPIC:
             above = self._pending
             if above is not None and len(above.fields) == 1 and above.fields[0].label == labels.TOPIC:
-                above.context = LineContext(is_header=True)
+                above.context = json.dumps({"is_header": True})
             context = self._scope.find_context(fields)
         yield from self.finish()
         self._incomplete = None

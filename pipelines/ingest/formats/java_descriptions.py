@@ -12,10 +12,10 @@ from pipelines.ingest.formats.checked_values import (
     as_text,
     as_topic,
     quote,
-    split_replicas,
+    read_columns,
     unparsable,
 )
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import classify_noise, split_lines
 
 # Each piece of a line that counts, in its order: `name=orders, internal=`, then partitions.
@@ -33,16 +33,20 @@ _DESCRIBED = re.compile(
     rf"\(partition=([0-9]++), leader=(none|null|{_NODES}),? ?replicas=({_NODES}),? ?isr=({_NODES})"
     rf"(?:,? ?elr=(N/A|{_NODES}),? ?lastKnownElr=(N/A|{_NODES}))?\)"
 )
-_IDS = r"\[([0-9, ]*+)\]"
+# Groups are named as columns of FACTS.
+_IDS = r"[0-9, ]*+"
 _PARTITION_INFO = re.compile(
-    rf"Partition\(topic = ([^\s,]++), partition = ([0-9]++), leader = (none|-?[0-9]++), replicas = {_IDS}, isr = {_IDS}"
-    rf"(?:, offlineReplicas = {_IDS})?\)"
+    r"Partition\(topic = (?P<topic>[^\s,]++), partition = (?P<partition>[0-9]++), leader = (?P<leader>none|-?[0-9]++), "
+    rf"replicas = \[(?P<replicas>{_IDS})\], isr = \[(?P<isr>{_IDS})\]"
+    rf"(?:, offlineReplicas = \[(?P<offline_replicas>{_IDS})\])?\)"
 )
 _PLAIN_IDS = r"[0-9]*+(?:,[0-9]++)*+"
-_OPTIONAL = r"Optional(?:\.empty|\[(-?[0-9]++)\])"
 _PARTITION_METADATA = re.compile(
-    rf"{_LOGGED}[A-Z_]++, partition=([^\s,]{{1,249}})-([0-9]++), leader={_OPTIONAL}, leaderEpoch={_OPTIONAL}, "
-    rf"replicas=({_PLAIN_IDS}), isr=({_PLAIN_IDS}), offlineReplicas=({_PLAIN_IDS})\)"
+    rf"{_LOGGED}[A-Z_]++, partition=(?P<topic>[^\s,]{{1,249}})-(?P<partition>[0-9]++), "
+    r"leader=Optional(?:\.empty|\[(?P<leader>-?[0-9]++)\]), "
+    r"leaderEpoch=Optional(?:\.empty|\[(?P<leader_epoch>-?[0-9]++)\]), "
+    rf"replicas=(?P<replicas>{_PLAIN_IDS}), isr=(?P<isr>{_PLAIN_IDS}), "
+    rf"offlineReplicas=(?P<offline_replicas>{_PLAIN_IDS})\)"
 )
 _END = re.compile(r"\s*+(?:\)|, authorizedOperations)")
 # Contexts.
@@ -54,11 +58,7 @@ def _is_line(line: str) -> bool:
     return any(mark in line for mark in _MARKS) and _LOOKS.search(line) is not None
 
 
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(_read_rows(text))
-
-
-def _read_rows(text: str) -> Iterator[Row]:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
     """Yield each partition, once each node with its rack, and the lines that have neither."""
     topic = ""
     nodes: set[str] = set()
@@ -90,9 +90,9 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if context == _NODE_RECORD:
         return _parse_node(raw)
     if context == _INFO_RECORD:
-        return [_parse_info(raw)]
+        return [_parse_whole(_PARTITION_INFO, raw, "PartitionInfo")]
     if context == _LOGGED_RECORD:
-        return [_parse_logged(raw)]
+        return [_parse_whole(_PARTITION_METADATA, raw, "PartitionMetadata")]
     if context.startswith(_DESCRIBED_RECORD):
         return [_parse_described(context.removeprefix(_DESCRIBED_RECORD), raw)]
     return ignore("text around a description" if _PIECE.search(raw) else classify_noise(raw))
@@ -144,37 +144,11 @@ def _list_ids(text: str | None) -> list[int] | None:
     return None if text in (None, "N/A") else [as_int(node[2], "id", -1) for node in _NODE.finditer(text or "")]
 
 
-def _parse_info(raw: str) -> Fact:
-    match = _PARTITION_INFO.match(raw)
+def _parse_whole(pattern: re.Pattern[str], raw: str, title: str) -> Fact:
+    match = pattern.match(raw)
     if match is None:
-        raise unparsable(f"{quote(raw)} is no whole PartitionInfo (cut off?)")
-    replicas, isr, offline = (split_replicas(match[group]) for group in (4, 5, 6))
-    values = {
-        "topic": as_topic(match[1], "topic"),
-        "partition": as_partition(match[2], "partition"),
-        "leader": -1 if match[3] == "none" else as_int(match[3], "leader", -1),
-        "replicas": replicas,
-        "isr": isr,
-        "offline_replicas": offline,
-    }
-    return FactKind.PARTITION, values
-
-
-def _parse_logged(raw: str) -> Fact:
-    match = _PARTITION_METADATA.match(raw)
-    if match is None:
-        raise unparsable(f"{quote(raw)} is no whole PartitionMetadata (cut off?)")
-    replicas, isr, offline = (split_replicas(match[group]) for group in (5, 6, 7))
-    values = {
-        "topic": as_topic(match[1], "partition"),
-        "partition": as_partition(match[2], "partition"),
-        "leader": -1 if match[3] is None else as_int(match[3], "leader", -1),
-        "leader_epoch": None if match[4] is None else as_int(match[4], "leaderEpoch"),
-        "replicas": replicas,
-        "isr": isr,
-        "offline_replicas": offline,
-    }
-    return FactKind.PARTITION, values
+        raise unparsable(f"{quote(raw)} is no whole {title} (cut off?)")
+    return FactKind.PARTITION, read_columns(match, leader_epoch="leaderEpoch")
 
 
 FORMAT = Format(
@@ -182,5 +156,5 @@ FORMAT = Format(
     "TopicDescription or PartitionInfo of Kafka's Java clients, as Java prints them",
     Signature(line=_is_line),
     _parse_record,
-    _read_records,
+    _read_rows,
 )

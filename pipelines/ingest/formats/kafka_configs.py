@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from pipelines.ingest.formats.checked_values import as_int, as_topic, unparsable
 from pipelines.ingest.formats.kafka_versions import date_cluster, is_capping
 from pipelines.ingest.formats.topic_configs import split_configs
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import classify_noise, split_lines
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
+from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
 
 _START = r"[\s>|#`]*+"
 # What the configs below a header, or behind it, are of.
@@ -50,17 +50,13 @@ def parse_defaults(configs: Iterable[tuple[str, str | None]]) -> list[Fact]:
 
 
 def _is_line(line: str) -> bool:
-    line = line[:2_000]
+    line = line[:MAX_LOOK]
     if _HEADER.match(line) is not None or (_SENSITIVE in line and _CONFIG.match(line) is not None):
         return True
     return "Feature: " in line and _FEATURE.match(line) is not None
 
 
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(_read_rows(text))
-
-
-def _read_rows(text: str) -> Iterator[Row]:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
     entity: str | None = None
     for number, line in enumerate(split_lines(text), 1):
         header = _match_header(line)
@@ -147,4 +143,4 @@ def _parse_selector(broker: str, value: str | None) -> list[Fact]:
     return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "follower_fetching": value == _RACK_AWARE})]
 
 
-FORMAT = Format("topic-configs", "kafka-configs --describe", Signature(line=_is_line), *(_parse_record, _read_records))
+FORMAT = Format("topic-configs", "kafka-configs --describe", Signature(line=_is_line), *(_parse_record, _read_rows))

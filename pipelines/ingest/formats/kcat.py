@@ -4,28 +4,26 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import as_int, as_partition, as_topic, quote, unparsable
-from pipelines.ingest.formats.partition_filters import describe_topics
+from pipelines.ingest.formats.partition_filters import warn_of_topics
+from pipelines.ingest.plain_records import parse_plain
 from pipelines.ingest.source_format import (
     Fact,
     FactKind,
     Format,
+    PlainFacts,
     Records,
     Signature,
-    build_facts,
-    concat_in_order,
+    decide_ignored,
     ignore,
-    parse_each,
 )
-from pipelines.ingest.text import classify_noise, split_lines
+from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
 from udfs.arrow.columns import to_array
-from udfs.plurals import count_of
+from udfs.plurals import count_of, is_or_are
 
-_MAX_LOOK = 2_000  # characters of a line that its signature reads
 _QUOTE = r"(?:[\"“”]|&quot;)"
 _BEFORE = r"(?:^|[\s>|\"'`*:#-])"  # what mails, tickets and grep put before a line, and kcat's own indent
 # With `partition(s)`, `leader:` and brackets, it is what programs in Python print of librdkafka's metadata.
@@ -68,6 +66,7 @@ _PLAIN_PARTITION = (
     r"^[ \t>|]*partition (?P<partition>[0-9]{1,6}), leader (?P<leader>-1|[0-9]{1,9}), "
     rf"replicas: (?P<replicas>{_IDS}), isrs: (?P<isr>{_IDS})[ \t]*$"
 )
+_PLAIN_TOPIC = "^topic (?P<topic>[a-zA-Z0-9._-]{0,248}[a-zA-Z0-9_-])$"  # of a context
 # Patterns that recognise a line, and words that it must have, which are found faster.
 _SIGNS = (
     (_PARTITION_BEGINS, ("partition ", "leader")),
@@ -77,12 +76,11 @@ _SIGNS = (
     (_PREFIXED_HEADER, ("metadata for ", "(from broker ")),
     (_PREFIXED_HEADER, ("s:",)),
 )
-_ALL, _JOINED, _OF_TOPIC, _SHORT = "all brokers", "joined", "topic ", "short "  # contexts
-_SELECTED = "selected "
+_ALL, _OF_TOPIC = "all brokers", "topic "  # contexts
 
 
 def _is_line(line: str) -> bool:
-    line = line[:_MAX_LOOK]
+    line = line[:MAX_LOOK]
     if "artition" not in line and "broker" not in line and "topics:" not in line:
         return False
     lower = line.lower()
@@ -96,21 +94,21 @@ def _read_records(text: str, _path: str) -> Records:
     lines = split_lines(text)
     contexts: list[str | None] = [None] * len(lines)
     for begin, end in pairwise([*(i for i, line in enumerate(lines) if "opic" in line), len(lines)]):
-        if match := _find_topic(lines[begin][:_MAX_LOOK]):
+        if match := _find_topic(lines[begin][:MAX_LOOK]):
             contexts[begin:end] = [_OF_TOPIC + match[1]] * (end - begin)
     for i in (i for i, line in enumerate(lines) if "roker" in line and " at " in line):
         contexts[i] = None
     for i in _find_whole_broker_lists(lines):
         contexts[i] = _ALL
-    for i, context in _find_headers(lines).items():
-        contexts[i] = context
+    for i, warning in _find_selections(lines).items():
+        contexts[i] = decide_ignored("header", warning=warning, is_selection=True)
     for i, warning in _find_short_lists(lines):
-        contexts[i] = _SHORT + warning
+        contexts[i] = decide_ignored("header", warning=warning)
     wrapped = [i for i, line in enumerate(lines[:-1]) if "artition " in line and "isrs:" not in line]
     for i in wrapped:
-        if _PARTITION_BEGINS.search(lines[i][:_MAX_LOOK]) and _REST.match(lines[i + 1]):
+        if _PARTITION_BEGINS.search(lines[i][:MAX_LOOK]) and _REST.match(lines[i + 1]):
             lines[i] += " " + lines[i + 1].lstrip(" \t>|#")
-            lines[i + 1], contexts[i + 1] = "", _JOINED
+            lines[i + 1], contexts[i + 1] = "", decide_ignored("rest of a wrapped line")
     return Records(range(len(lines)), range(1, len(lines) + 1), contexts, lines)
 
 
@@ -119,16 +117,11 @@ def _find_topic(line: str) -> re.Match[str] | None:
     return _TOPIC.search(line) or (_TOPIC_LINE.fullmatch(line) if "opic" in line else None)
 
 
-def _find_headers(lines: Sequence[str]) -> dict[int, str]:
-    """Return the contexts of headers by position: with -t, each names the one topic that it shows; the first warns."""
-    headers = ((i, _METADATA.search(line[:_MAX_LOOK])) for i, line in enumerate(lines) if "etadata for " in line)
-    names = {i: match[1] for i, match in headers if match is not None}
-    selected = {i: name for i, name in names.items() if name != _ALL_TOPICS}
-    contexts = dict.fromkeys(selected, _SELECTED)
-    if selected:
-        topics = {name: f'"Metadata for {name}"' for name in selected.values()}
-        contexts[min(selected)] += describe_topics(topics, "the headers")
-    return contexts
+def _find_selections(lines: Sequence[str]) -> dict[int, str | None]:
+    """Return the positions of the headers that each name the one topic that is shown, as with -t; the first warns."""
+    headers = ((i, _METADATA.search(line[:MAX_LOOK])) for i, line in enumerate(lines) if "etadata for " in line)
+    names = {i: match[1] for i, match in headers if match is not None and match[1] != _ALL_TOPICS}
+    return warn_of_topics({i: (name, f'"Metadata for {name}"') for i, name in names.items()}, "the headers")
 
 
 def _find_whole_broker_lists(lines: Sequence[str]) -> list[int]:
@@ -137,7 +130,7 @@ def _find_whole_broker_lists(lines: Sequence[str]) -> list[int]:
     for begin in (i for i, line in enumerate(lines) if "roker" in line and _find_broker_count(line) is not None):
         listed = []
         for i in range(begin + 1, len(lines)):
-            if _BROKER.search(lines[i][:_MAX_LOOK]):
+            if _BROKER.search(lines[i][:MAX_LOOK]):
                 listed.append(i)
             elif lines[i].strip():
                 break
@@ -156,35 +149,29 @@ def _find_short_lists(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
             at, count = open_lists.pop(name, (0, 0))
             if (missing := count - listed.get(name, 0)) > 0:
                 part = f"{missing} of {count_of(count, name)}"
-                yield at, f"{part} {'is' if missing == 1 else 'are'} not shown below: paste the whole output"
+                yield at, f"{part} {is_or_are(missing)} not shown below: paste the whole output"
 
     for i, line in enumerate(lines):
         # Nearly all lines are partitions, which end in a digit.
-        head = line[:_MAX_LOOK].rstrip()
+        head = line[:MAX_LOOK].rstrip()
         if head.endswith(":") and (match := _COUNT.fullmatch(head)):
             name = match[2].lower()
             yield from close("broker", "topic") if name == "broker" else close(name)
             open_lists[name], listed[name] = (i, int(match[1])), 0
-        elif "roker" in line and " at " in line and _BROKER.search(line[:_MAX_LOOK]):
+        elif "roker" in line and " at " in line and _BROKER.search(line[:MAX_LOOK]):
             listed["broker"] = listed.get("broker", 0) + 1
-        elif "opic" in line and _find_topic(line[:_MAX_LOOK]):
+        elif "opic" in line and _find_topic(line[:MAX_LOOK]):
             listed["topic"] = listed.get("topic", 0) + 1
     yield from close("broker", "topic")
 
 
 def _find_broker_count(line: str) -> int | None:
-    place = line[:_MAX_LOOK].rfind(" brokers:")
-    match = _BROKER_COUNT.fullmatch(line[line.rfind(" ", 0, place) + 1 : _MAX_LOOK]) if place > 0 else None
+    place = line[:MAX_LOOK].rfind(" brokers:")
+    match = _BROKER_COUNT.fullmatch(line[line.rfind(" ", 0, place) + 1 : MAX_LOOK]) if place > 0 else None
     return None if match is None else int(match[1])
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
-    if context == _JOINED:
-        return ignore("rest of a wrapped line")
-    if context is not None and context.startswith(_SHORT):
-        return ignore("header", context.removeprefix(_SHORT))
-    if context is not None and context.startswith(_SELECTED):
-        return ignore("header", context.removeprefix(_SELECTED) or None, is_selection=True)
     topic = context.removeprefix(_OF_TOPIC) if context is not None and context.startswith(_OF_TOPIC) else None
     if _PARTITION_BEGINS.search(raw):
         return _parse_partition(topic, raw)
@@ -254,30 +241,15 @@ def _parse_broker(match: re.Match[str], is_whole_list: bool) -> list[Fact]:
     return [(FactKind.BROKER, values | ({"registered": True} if is_whole_list else {}))]
 
 
-def _parse_batch(records: Records) -> pa.Table:
-    table = records.to_table()
-    result = pc.extract_regex(to_array(table["raw"]), _PLAIN_PARTITION)
-    topics = pc.replace_substring_regex(to_array(table["context"]), "^topic ([a-zA-Z0-9._-]{1,249})$", r"\1 ")
-    is_named = pc.and_(pc.fill_null(pc.ends_with(topics, " "), False), pc.is_valid(result))
-    topics = pc.utf8_rtrim_whitespace(topics)
-    plain = pc.and_(is_named, pc.invert(pc.is_in(topics, pa.array([".", ".."])))).to_numpy(zero_copy_only=False)
-    result, lines = pc.filter(result, pa.array(plain)), np.flatnonzero(plain)
-    columns = {
-        **{name: to_array(table[name]).take(pa.array(lines)) for name in ("record_number", "line_number")},
-        "kind": pa.repeat(FactKind.PARTITION.value, len(lines)),
-        "topic": pc.filter(topics, pa.array(plain)),
-        "partition": pc.cast(result.field("partition"), pa.int32()),
-        "leader": pc.cast(result.field("leader"), pa.int32()),
-        "replicas": pc.cast(pc.split_pattern(result.field("replicas"), ","), pa.list_(pa.int32())),
-        "isr": pc.cast(pc.split_pattern(result.field("isr"), ","), pa.list_(pa.int32())),
-    }
-    others = parse_each(records.take(np.flatnonzero(~plain)), _parse_record)
-    return concat_in_order([build_facts(columns, len(lines)), others])
+def _parse_plain_partitions(records: pa.Table) -> PlainFacts:
+    contexts = to_array(records["context"]).dictionary_encode()  # one for all partitions of a topic
+    topics = pc.struct_field(pc.extract_regex(contexts.dictionary, _PLAIN_TOPIC), "topic").take(contexts.indices)
+    return parse_plain(records, _PLAIN_PARTITION, FactKind.PARTITION, pc.is_valid(topics), {"topic": topics})
 
 
 FORMAT = Format(
     "kcat",
     "kcat -L (kafkacat): live brokers, topics, partitions",
     Signature(line=_is_line, plain_lines=_PLAIN_LINES),
-    *(_parse_record, _read_records, _parse_batch),
+    *(_parse_record, _read_records, (_parse_plain_partitions,)),
 )

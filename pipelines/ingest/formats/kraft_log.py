@@ -8,7 +8,8 @@ from typing import Any
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.formats.kafka_versions import FIRST_CAPPING_METADATA_VERSION, METADATA_VERSION
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lines
 
 _SNAPSHOT = "dump the snapshot before it too, as in --files N.checkpoint,N.log"
@@ -44,14 +45,7 @@ _IGNORED_TYPES = frozenset(
 )
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _NO_LEADER_CHANGE = -2
-_LISTS = {  # the record's key -> our column
-    "replicas": "replicas",
-    "isr": "isr",
-    "removingReplicas": "removing_replicas",
-    "addingReplicas": "adding_replicas",
-    "eligibleLeaderReplicas": "elr",
-    "lastKnownElr": "last_known_elr",
-}
+_LISTS = {**PARTITION_LISTS, "eligibleLeaderReplicas": "elr"}  # the record's key -> our column
 
 
 def _is_line(line: str) -> bool:
@@ -135,8 +129,8 @@ class _LogReader:
         self._begin = None
 
 
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(_LogReader().read_rows(text))
+def _read_rows(text: str, _path: str) -> list[Row]:
+    return _LogReader().read_rows(text)
 
 
 def find_payload(line: str) -> str | None:
@@ -319,4 +313,4 @@ def _read_feature(feature: check.JsonObject) -> dict[str, Any]:
 
 _TITLE = "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it"
 _SIGNATURE = Signature(line=_is_line, document=_is_document, row=_is_entry)
-FORMAT = Format("kraft-log", _TITLE, _SIGNATURE, _parse_record, _read_records)
+FORMAT = Format("kraft-log", _TITLE, _SIGNATURE, _parse_record, _read_rows)

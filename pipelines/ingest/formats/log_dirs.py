@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,30 +21,24 @@ from pipelines.ingest.formats.json_documents import (
     to_row,
     walk_documents,
 )
-from pipelines.ingest.source_format import (
-    Fact,
-    FactKind,
-    Format,
-    Records,
-    Row,
-    Signature,
-    build_facts,
-    concat_in_order,
-    ignore,
-    parse_each,
-)
+from pipelines.ingest.plain_records import parse_plain
+from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Row, Signature, decide_rejected, ignore
 from udfs.arrow.columns import to_array
 
 # Both arrays: a broker without log dirs is an answer too, and replicas are elements of their own.
 _ARRAYS = (("brokers",), ("brokers", "*", "logDirs", "*", "partitions"))
-# An element as Kafka writes it; every other goes through the JSON parser. Tests hold both equal.
+# An element as Kafka writes it, with -1 for an unknown lag; every other goes through the JSON parser. Tests hold both
+# equal.
 _REPLICA = (
-    r'^\{"partition":"(?P<topic>[a-zA-Z0-9._-]+)-(?P<partition>[0-9]{1,6})","size":(?P<size>0|[1-9][0-9]{0,17}),'
-    r'"offsetLag":(?P<lag>-1|0|[1-9][0-9]{0,17}),"isFuture":(?P<future>true|false)\}$'
+    r'^\{"partition":"(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])-(?P<partition>[0-9]{1,6})",'
+    r'"size":(?P<size_bytes>0|[1-9][0-9]{0,17}),"offsetLag":(?:-1|(?P<offset_lag>0|[1-9][0-9]{0,17})),'
+    r'"isFuture":(?P<is_future>true|false)\}$'
 )
-# Contexts, beside the place of a replica as JSON: a broker; a log dir that shows an error instead of its replicas; a
-# value that no document of Kafka has, perhaps with replicas inside.
-_BROKER, _FAILED_DIR, _ODD_VALUE = "broker", "failed log dir", "odd value"
+_MAX_PLAIN = 249  # bytes of such an element, so that no topic's name is longer than Kafka allows
+_PLACE = pa.struct([("broker_id", pa.int32()), ("log_dir", pa.string())])
+# Contexts, beside the place of a replica as JSON: a broker; a log dir that shows an error instead of its
+# replicas.
+_BROKER, _FAILED_DIR = "broker", "failed log dir"
 _DIR_KEYS = ("logDir", "error", "totalBytes", "usableBytes")
 _KEYS = re.compile(r'"logDirs?"\s*:')
 # How a broker renames the directory of a log that it is going to delete.
@@ -110,21 +103,21 @@ class _Broker:
 
 
 def _is_odd(event: JsonEvent) -> bool:
-    """Return whether a value stands where Kafka writes none: an object or array, or one in the place of an array."""
+    """Return whether a value stands where Kafka writes none: an object or array, or one in the place of an array.
+
+    It perhaps has replicas inside.
+    """
     is_plain = not isinstance(event.value, dict | list) and len(event.path) in (1, 3, 5)
     return event.kind == JsonEventKind.VALUE and not is_plain
 
 
 def _build_odd_row(event: JsonEvent) -> Row:
     text = json.dumps({str(event.path[-1]): event.value} if event.path else event.value)
-    return event.line, _ODD_VALUE, text[:MAX_RAW]
+    problem = f"Kafka writes no such value here (a broken document?): {check.quote(text[:60])}"
+    return event.line, decide_rejected(problem), text[:MAX_RAW]
 
 
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(_read_rows(text))
-
-
-def _read_rows(text: str) -> Iterator[Row]:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
     broker: _Broker | None = None
     for event in walk_documents(text, _ARRAYS):
         row = to_row(event, "brokers and their logDirs")
@@ -159,8 +152,6 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
             return ignore("failed log dir, whose replicas are not shown")
         where = f"log dir {check.quote(failed.get('logDir'))} of broker {check.quote(failed.get('broker'))}"
         raise check.BadValueError(f"{where} failed: {check.quote(failed.get('error'))}; its replicas are not shown")
-    if context == _ODD_VALUE:
-        raise check.unparsable(f"Kafka writes no such value here (a broken document?): {check.quote(raw[:60])}")
     place, replica = check.JsonObject(json.loads(context)), check.parse_object(raw, "the replica")
     name = replica.read("partition", check.as_text)
     if _TO_BE_DELETED.fullmatch(name):
@@ -199,39 +190,17 @@ def _parse_log_dir(broker_id: int, log_dir: check.JsonObject) -> Fact | None:
     return FactKind.LOG_DIR, values
 
 
-_parse_record = parse_elements(_parse_element, _is_line)
+def _parse_plain_replicas(records: pa.Table) -> PlainFacts:
+    contexts = to_array(records["context"]).dictionary_encode()
+    places = pa.array(map(_parse_place, contexts.dictionary.to_pylist()), _PLACE).take(contexts.indices)
+    is_short = pc.less_equal(pc.binary_length(to_array(records["raw"])), _MAX_PLAIN)
+    columns = dict(zip(_PLACE.names, places.flatten(), strict=True))
+    return parse_plain(records, _REPLICA, FactKind.REPLICA, pc.and_(pc.is_valid(places), is_short), columns)
 
 
-def _parse_batch(records: Records) -> pa.Table:
-    table = records.to_table()
-    result = pc.extract_regex(to_array(table["raw"]), _REPLICA)
-    contexts = table["context"].to_pylist()
-    places = {context: _parse_place(context) for context in set(contexts)}
-    has_place = np.array([places[context] is not None for context in contexts], bool)
-    topic = pc.struct_field(result, "topic")
-    odd = pc.or_(pc.is_in(topic, pa.array([".", ".."])), pc.greater(pc.utf8_length(topic), 249))
-    plain = has_place & pc.fill_null(pc.invert(odd), False).to_numpy(zero_copy_only=False)
-    result, replicas = pc.filter(result, pa.array(plain)), records.take(np.flatnonzero(plain))
-    lag, broker_and_dir = result.field("lag"), [places[context] or (0, None) for context in replicas.context]
-    columns = {
-        "record_number": pa.array(replicas.record_number, pa.int64()),
-        "line_number": pa.array(replicas.line_number, pa.int64()),
-        "kind": pa.repeat(FactKind.REPLICA.value, len(replicas)),
-        "topic": result.field("topic"),
-        "partition": pc.cast(result.field("partition"), pa.int32()),
-        "broker_id": pa.array([broker for broker, _ in broker_and_dir], pa.int32()),
-        "size_bytes": pc.cast(result.field("size"), pa.int64()),
-        "offset_lag": pc.cast(pc.if_else(pc.equal(lag, "-1"), pa.scalar(None, pa.string()), lag), pa.int64()),
-        "log_dir": pa.array([log_dir for _, log_dir in broker_and_dir], pa.string()),
-        "is_future": pc.equal(result.field("future"), "true"),
-    }
-    others = parse_each(records.take(np.flatnonzero(~plain)), _parse_record)
-    return concat_in_order([build_facts(columns, len(replicas)), others])
-
-
-def _parse_place(context: str | None) -> tuple[int, str | None] | None:
+def _parse_place(context: str) -> tuple[int, str | None] | None:
     """Return (broker, log dir) of a replica's context; None for another context, or one with bad values."""
-    if not context or not context.startswith("{"):
+    if not context.startswith("{"):
         return None
     place = json.loads(context)
     broker, log_dir = place.get("broker"), place.get("logDir")
@@ -244,5 +213,5 @@ FORMAT = Format(
     "log-dirs",
     "kafka-log-dirs --describe",
     Signature(line=_is_line, document=_is_document),
-    *(_parse_record, _read_records, _parse_batch),
+    *(parse_elements(_parse_element, _is_line), _read_rows, (_parse_plain_replicas,)),
 )

@@ -6,15 +6,15 @@ Client libraries of Python print dictionaries, and those of Go and .NET keys wit
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from pipelines.ingest.formats import partition_objects as objects
 from pipelines.ingest.formats.checked_values import JsonObject, parse_json, parse_object, quote, unparsable
 from pipelines.ingest.formats.cruise_control_state import parse_broker_state
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
-from pipelines.ingest.formats.partition_filters import describe_topics
-from pipelines.ingest.source_format import Fact, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import split_lines
+from pipelines.ingest.formats.partition_filters import warn_of_topics
+from pipelines.ingest.source_format import Fact, Format, Row, Signature, decide_ignored
+from pipelines.ingest.text import MAX_LOOK, split_lines
 
 _STATES = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")  # of Cruise Control
 _ARRAYS = (
@@ -48,7 +48,7 @@ _CAPITAL_KEY = re.compile(r'"([A-Z][A-Za-z]++)"(?=\s*+:)')
 
 _PARTITION, _TOPIC, _REPLICA = "partition ", "topic ", "replicas"  # contexts, with what is around the record
 _BROKER, _LIVE_BROKER, _OTHER = "broker", "live broker", "entry"
-_BROKER_STATE = "broker state "  # of Cruise Control, with the number of partitions that have a leader and are shown
+_BROKER_STATE = "broker state "  # of Cruise Control, with the number of partitions that have a leader and are selected
 _WITH_LIVE_BROKERS = ("originating_broker", "originatingBrokerId", "controllerid", "controller_id")
 _OF_REST = ("KafkaPartitionList", "KafkaReplicaList")
 _SELECTION = "selection "  # of a document of one topic, with its name
@@ -67,7 +67,7 @@ def _is_document(text: str) -> bool:
 
 
 def _is_python_line(line: str) -> bool:
-    if not _PYTHON.match(line[:2000]):
+    if not _PYTHON.match(line[:MAX_LOOK]):
         return False
     is_whole = line.lstrip()[:1] in ("[", "{") and _ONE_LINE.search(line[-20:]) is not None
     return not is_whole or "'replicas'" in line or "'brokers'" in line or "'node_id'" in line
@@ -94,26 +94,18 @@ def _to_json(text: str) -> str:
     return _PYTHON_TOKEN.sub(replace, text)
 
 
-def _read_records(text: str, _path: str) -> Records:
+def _read_rows(text: str, _path: str) -> list[Row]:
     is_python = "'" in text and any(_is_python_line(line) for line in split_lines(text))
-    return Records.from_rows(_describe_selections(list(_read_rows(_to_json(text) if is_python else _lower_keys(text)))))
-
-
-def _describe_selections(rows: list[Row]) -> list[Row]:
-    """Give the first row of a document of one topic the warning that these topics are not all, and the others none."""
-    selected = {i: context.removeprefix(_SELECTION) for i, (_, context, _) in enumerate(rows) if _is_selection(context)}
-    topics = {name: f"a document of topic {name}" for name in selected.values()}
-    for i in selected:
-        warning = describe_topics(topics, "the documents") if i == min(selected) else ""
-        rows[i] = (rows[i][0], _SELECTION + warning, "")
+    rows = list(_read_documents(_to_json(text) if is_python else _lower_keys(text)))
+    contexts = ((i, context) for i, (_, context, _) in enumerate(rows) if (context or "").startswith(_SELECTION))
+    topics = {i: (context or "").removeprefix(_SELECTION) for i, context in contexts}
+    selected = {i: (topic, f"a document of topic {topic}") for i, topic in topics.items()}
+    for i, warning in warn_of_topics(selected, "the documents").items():
+        rows[i] = rows[i][0], decide_ignored("document of one topic", warning=warning, is_selection=True), ""
     return rows
 
 
-def _is_selection(context: str | None) -> TypeGuard[str]:
-    return context is not None and context.startswith(_SELECTION)
-
-
-def _read_rows(text: str) -> Iterator[Row]:
+def _read_documents(text: str) -> Iterator[Row]:
     document, has_rows = _Document(0), False
     for event in walk_documents(text, _ARRAYS):
         row = to_row(event, _NAMES)
@@ -251,8 +243,6 @@ def _dump_scalars(item: dict[str, Any]) -> str:
 def _parse_element(context: str, raw: str) -> list[Fact]:
     if context in (_BROKER, _LIVE_BROKER):
         return objects.parse_broker(parse_object(raw, "the broker"), context == _LIVE_BROKER)
-    if _is_selection(context):
-        return ignore("document of one topic", context.removeprefix(_SELECTION) or None, is_selection=True)
     if context.startswith(_BROKER_STATE):
         return parse_broker_state(parse_object(raw, "KafkaBrokerState"), int(context.removeprefix(_BROKER_STATE)))
     if context.startswith(_TOPIC):
@@ -269,5 +259,5 @@ FORMAT = Format(
     "JSON of partitions with leaders: kcat -J, kafka-ui, Redpanda Console, AKHQ, REST APIs, Cruise Control, clients",
     Signature(line=_is_python_line, document=_is_document),
     parse_elements(_parse_element),
-    _read_records,
+    _read_rows,
 )

@@ -12,7 +12,8 @@ from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import JsonEventKind, find_keys, walk_documents
 from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.formats.kafka_versions import FIRST_CAPPING_METADATA_VERSION, METADATA_VERSION
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, classify_noise
 
 _COMMANDS = ("cat", "tree", "ls", "cd")
@@ -24,14 +25,6 @@ _METADATA_VERSION = re.compile(rf"\b{re.escape(METADATA_VERSION)}: (?:[0-9]+-)?(
 _HOST = re.compile(r"host='([^']*)', port=([0-9]{1,5})\b")
 _NODE = re.compile(r"(?P<indent>(?: {2})*)(?P<name>\S.*):$")  # of `tree`
 _NO_FILE = re.compile(r"(?:cat|ls|tree): ")
-_LISTS = {  # a partition's field -> our column
-    "replicas": "replicas",
-    "isr": "isr",
-    "removingReplicas": "removing_replicas",
-    "addingReplicas": "adding_replicas",
-    "elr": "elr",
-    "lastKnownElr": "last_known_elr",
-}
 _WITHOUT_PLACEMENT = "node without placement"
 # Beginnings of contexts: a node's path, or that of a listing, is behind.
 _VALUE, _LISTING = "value of ", "children of "
@@ -87,10 +80,10 @@ class _Shell:
         return _VALUE + join(self._targets[0], *self._tree[:depth])
 
 
-def _read_records(text: str, _path: str) -> Records:
-    rows = list(_read_rows(text))
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
+    rows = list(_follow_session(text))
     names = {match["id"]: raw.strip() for _, context, raw in rows if (match := _BY_ID.fullmatch(context or ""))}
-    return Records.from_rows((line, _name_topic(context, names), raw) for line, context, raw in rows)
+    return ((line, _name_topic(context, names), raw) for line, context, raw in rows)
 
 
 def _name_topic(context: str | None, names: dict[str, str]) -> str | None:
@@ -101,7 +94,7 @@ def _name_topic(context: str | None, names: dict[str, str]) -> str | None:
     return f"{_VALUE}/topics/{names[match['id']]}{match.string[match.end('id') :]}"
 
 
-def _read_rows(text: str) -> Iterator[Row]:
+def _follow_session(text: str) -> Iterator[Row]:
     shell = _Shell()
     for event in walk_documents(text, ()):
         if event.kind == JsonEventKind.LINE and (prompt := _PROMPT.match(event.raw)):
@@ -171,7 +164,7 @@ def _read_fields(text: str) -> check.JsonObject:
         return check.parse_object(text, "the partition")
     fields: check.JsonObject = check.JsonObject()
     for name, value in _FIELD.findall(registration["fields"]):
-        if name in _LISTS:
+        if name in PARTITION_LISTS:
             fields[name] = check.parse_json(value)
         elif name in ("leader", "leaderEpoch"):
             fields[name] = check.as_int(value, name, -1)
@@ -186,7 +179,7 @@ def _parse_partition(topic: str, partition: str, fields: check.JsonObject) -> Fa
         "leader": fields.read("leader", check.as_int, -1),
         "leader_epoch": fields.find("leaderEpoch", check.as_int, -1),
     }
-    for key, column in _LISTS.items():
+    for key, column in PARTITION_LISTS.items():
         if fields.get(key) is not None or key in ("replicas", "isr"):
             values[column] = fields.read(key, check.as_broker_ids)
     return FactKind.PARTITION, values
@@ -223,5 +216,5 @@ FORMAT = Format(
     "metadata-shell",
     "session of kafka-metadata-shell",
     Signature(line=_is_line, request=_is_request),
-    *(_parse_record, _read_records),
+    *(_parse_record, _read_rows),
 )

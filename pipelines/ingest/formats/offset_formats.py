@@ -15,7 +15,18 @@ from pipelines.ingest.formats.checked_values import (
     quote,
     unparsable,
 )
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore, read_lines
+from pipelines.ingest.formats.describe_marks import MIXED_STATES
+from pipelines.ingest.source_format import (
+    Fact,
+    FactKind,
+    Format,
+    Records,
+    Row,
+    Signature,
+    decide_rejected,
+    ignore,
+    read_lines,
+)
 from pipelines.ingest.text import BLANK, DIFF_HEADER, PROMPT, PROSE, classify_noise, split_lines
 
 _LINE = re.compile(r"([^\s:][^:]*+):([0-9]++):([0-9,\s-]*+)")
@@ -27,7 +38,6 @@ _PLAIN_LINES = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9._-]*+:[0-9]++:[0-9]++\n)*+")
 _NEARLY = re.compile(r"[^\s:]*+:[^\s:]*+:\S*+|[^\s:]++:[0-9]++|[^\s:]*+:[0-9]*+:?+[0-9]*+\s*+(?:\.{2,}+|…)")
 # A topic may be named -orders, but not in a diff. No topic is named like the other marks.
 _DIFF_MARK = re.compile(r"(?:\A|\n)(?:\+|< |@@ -[0-9]|[0-9,]++[acd][0-9])")
-_DIFF = "diff"  # context of a line of a diff
 
 # A checkpoint: version, count, then topic, partition and high watermark a line.
 _GOOD_ENTRY = re.compile(r"\S++ [0-9]++ [0-9]++")
@@ -49,20 +59,18 @@ def _match_offset(line: str) -> re.Match[str] | None:
     return _LINE.fullmatch(line) if is_entry else None
 
 
-def _read_offsets(text: str, _path: str) -> Records:
-    records = read_lines(text)
-    if not _DIFF_MARK.search(text):
-        return records
-    contexts = [
-        _DIFF if raw[:1] in ("-", "+", "<", ">") and classify_noise(raw) != DIFF_HEADER else None for raw in records.raw
-    ]
-    return Records(records.record_number, records.line_number, contexts, records.raw)
+def _read_offsets(text: str, _path: str) -> Records | Iterator[Row]:
+    return _reject_diff(text) if _DIFF_MARK.search(text) else read_lines(text)
 
 
-def _parse_offset(context: str | None, raw: str) -> list[Fact]:
+def _reject_diff(text: str) -> Iterator[Row]:
+    for number, line in enumerate(split_lines(text), 1):
+        is_marked = line[:1] in ("-", "+", "<", ">") and classify_noise(line) != DIFF_HEADER
+        yield number, decide_rejected(MIXED_STATES) if is_marked and _LINE.fullmatch(line.strip()) else None, line
+
+
+def _parse_offset(_context: str | None, raw: str) -> list[Fact]:
     line = raw.strip()
-    if context == _DIFF and _LINE.fullmatch(line):
-        raise unparsable("looks like a line of a diff, which mixes two states: give one of the two listings")
     match = _match_offset(line)
     if match is None:
         reason = classify_noise(line)
@@ -96,16 +104,12 @@ def _find_broker_id(path: str) -> int:
     raise SourceError(path, "an offset checkpoint does not show which broker it belongs to", remedy)
 
 
-def _read_checkpoint(text: str, path: str) -> Records:
+def _read_checkpoint(text: str, path: str) -> Iterator[Row]:
     broker_id, lines = _find_broker_id(path), split_lines(text)
     entries = sum(1 for line in lines if line.strip()) - 2
-
-    def read_rows() -> Iterator[Row]:
-        contexts = iter(("version", f"count {entries}"))
-        for number, line in enumerate(lines, 1):
-            yield number, next(contexts, f"broker {broker_id}") if line.strip() else BLANK, line
-
-    return Records.from_rows(read_rows())
+    contexts = iter(("version", f"count {entries}"))
+    for number, line in enumerate(lines, 1):
+        yield number, next(contexts, f"broker {broker_id}") if line.strip() else BLANK, line
 
 
 def _parse_checkpoint(context: str | None, raw: str) -> list[Fact]:

@@ -87,6 +87,15 @@ def describe_topics(topics: Mapping[str, str], subject: str = "the commands") ->
     return f"{topics[names[0]]} {what}: {NO_OTHERS}"
 
 
+def warn_of_topics(selected: Mapping[int, tuple[str, str]], subject: str) -> dict[int, str | None]:
+    """Return the warning of each record that shows one topic, by its place: the first has that of all, the others none.
+
+    selected: the topic, and what selects it.
+    """
+    warnings: dict[int, str | None] = dict.fromkeys(selected)
+    return warnings | ({min(selected): describe_topics(dict(selected.values()), subject)} if selected else {})
+
+
 def find_selection(command: Command) -> Selection | None:
     """Return why a command that lists partitions shows only some, or None if it shows all."""
     if command.tool in ("kcat", "kafkacat"):

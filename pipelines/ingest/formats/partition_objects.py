@@ -21,16 +21,8 @@ Object = Mapping[str, Any]
 
 TOPIC_NAMES = ("topic", "topic_name", "topicName", "name")
 PARTITION_IDS = (
-    *(
-        "partition",
-        "partition_id",
-        "partitionId",
-        "partition_index",
-        "partitionIndex",
-        "partitionNumber",
-        "id",
-        "index",
-    ),
+    *("partition", "partition_id", "partitionId", "partition_index", "partitionIndex", "partitionNumber"),
+    *("id", "index"),
 )
 REPLICA_LISTS = ("replicas", "replica_nodes", "replicaNodes", "nodes")
 BROKER_IDS = ("broker_id", "brokerId", "broker", "Broker", "node_id", "nodeId", "id", "ID")
@@ -45,6 +37,11 @@ _LISTS = {
     "removing_replicas": ("removingReplicas", "removing_replicas"),
     "elr": ("elr", "eligibleLeaderReplicas", "eligible_leader_replicas"),
     "last_known_elr": ("lastKnownElr", "last_known_elr"),
+}
+# The keys that Kafka itself has, in a registration of a partition.
+PARTITION_LISTS = {
+    **{"replicas": "replicas", "isr": "isr", "removingReplicas": "removing_replicas"},
+    **{"addingReplicas": "adding_replicas", "elr": "elr", "lastKnownElr": "last_known_elr"},
 }
 _EPOCHS = ("leaderEpoch", "leader_epoch")
 _OFFSETS = ("offsetMax", "waterMarkHigh", "lastOffset", "endOffset", "log_end_offset")

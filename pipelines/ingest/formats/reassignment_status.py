@@ -7,10 +7,10 @@ Source: ReassignPartitionsCommand of Kafka 0.8 to 4.1.
 import re
 from collections.abc import Iterator
 
-from pipelines.ingest.formats.checked_values import as_broker_ids, as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.formats.checked_values import as_partition, as_topic, quote, split_ids, unparsable
 from pipelines.ingest.mentions import CHANGE
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
-from pipelines.ingest.text import TOOL_MESSAGE, classify_noise, split_lines
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
+from pipelines.ingest.text import MAX_LOOK, TOOL_MESSAGE, classify_noise, split_lines
 from udfs.plurals import count_of
 
 _START = r"[\s>|#`]*+"
@@ -46,27 +46,22 @@ _WITHOUT_LIVE_LOG = re.compile(
     r"on broker (?P<broker>[0-9]++)\b"
 )
 _WARNED = (_RUNNING, _EXISTING, _WITHOUT_LIVE_LOG)
-_MAX_LOOK = 2_000  # characters of a line that are compared
 
 
 def _is_line(line: str) -> bool:
-    line = line[:_MAX_LOOK]
+    line = line[:MAX_LOOK]
     patterns = (_NEARLY_LISTED, _LIST_MESSAGE, _NEARLY_VERIFIED, *_WARNED)
     return any(pattern.match(line) is not None for pattern in patterns)
 
 
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(_read_rows(text))
-
-
-def _read_rows(text: str) -> Iterator[Row]:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
     """Yield each line; the first of several that show the same has the warning of all as its context."""
     lines = split_lines(text)
     matches: dict[re.Pattern[str], dict[int, re.Match[str]]] = {pattern: {} for pattern in _WARNED}
     listed = {i: match for i, line in enumerate(lines) if (match := _LISTED.fullmatch(line)) is not None}
     for i, line in enumerate(lines):
         for pattern in _WARNED:
-            if match := pattern.match(line[:_MAX_LOOK]):
+            if match := pattern.match(line[:MAX_LOOK]):
                 matches[pattern][i] = match
     running, existing, without_log = matches.values()
     warnings = {}
@@ -84,14 +79,14 @@ def _read_rows(text: str) -> Iterator[Row]:
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if listed := _LISTED.fullmatch(raw):
-        adding, removing = (_split_ids(listed[group] or "") for group in (3, 4))
+        adding, removing = (split_ids(listed[group] or "", "replicas") for group in (3, 4))
         moves = {"adding_replicas": adding, "removing_replicas": removing}
-        kind, values = _build_partition(listed[1], _split_ids(listed[2]), moves)
+        kind, values = _build_partition(listed[1], split_ids(listed[2], "replicas"), moves)
         return [(kind, values | {"warning": context})]
     if verified := next(filter(None, (pattern.fullmatch(raw) for pattern in _VERIFIED)), None):
-        kind, values = _build_partition(verified["partition"], _split_ids(verified["replicas"]), {})
+        kind, values = _build_partition(verified["partition"], split_ids(verified["replicas"], "replicas"), {})
         return [(kind, values | {"warning": CHANGE, "until_listing": True})]
-    if any(pattern.match(raw[:_MAX_LOOK]) for pattern in _WARNED):
+    if any(pattern.match(raw[:MAX_LOOK]) for pattern in _WARNED):
         return ignore(TOOL_MESSAGE, context)
     if _NEARLY_LISTED.match(raw) or _NEARLY_VERIFIED.match(raw):
         raise unparsable(f"{quote(raw.strip())} is no whole line of kafka-reassign-partitions (cut off?)")
@@ -118,27 +113,18 @@ def _join_name(partition: str) -> str:
     return "-".join(re.split(", ?", partition.strip("[]")))
 
 
-def _split_ids(text: str) -> list[int]:
-    return [as_int(item, "replicas") for item in text.split(",") if item]
-
-
-def _build_partition(name: str, replicas: list[int], moves: dict[str, list[int]]) -> Fact:
+def _build_partition(name: str, replicas: list[int] | None, moves: dict[str, list[int] | None]) -> Fact:
     topic, dash, partition = _join_name(name).rpartition("-")
     if not dash:
         raise unparsable(f"{quote(name)} is not TOPIC-PARTITION")
     if not replicas:
         raise unparsable("replicas is empty")
     number = as_partition(partition, f"the number in {quote(name)}")
-    return FactKind.PARTITION, {
-        "topic": as_topic(topic, "topic"),
-        "partition": number,
-        "replicas": as_broker_ids(replicas, "replicas"),
-        **moves,
-    }
+    return FactKind.PARTITION, {"topic": as_topic(topic, "topic"), "partition": number, "replicas": replicas, **moves}
 
 
 FORMAT = Format(
     "reassignment-list",
     "kafka-reassign-partitions --list and --verify: what the cluster shows of reassignments",
-    *(Signature(line=_is_line), _parse_record, _read_records),
+    *(Signature(line=_is_line), _parse_record, _read_rows),
 )

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, split_ids, unparsable
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
 from pipelines.ingest.formats.partition_filters import describe_topics, read_rpk
 from pipelines.ingest.formats.rpk_health import (
@@ -19,9 +19,9 @@ from pipelines.ingest.formats.rpk_health import (
 )
 from pipelines.ingest.formats.shell_words import parse_commands
 from pipelines.ingest.sections import find_document_end
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.table_rows import looks_like_cells
-from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
+from pipelines.ingest.text import BLANK, MAX_LOOK, PROSE, classify_noise, split_lines
 
 _PARTITIONS = re.compile(r"[\s>|#]*+PARTITION\s++LEADER\s++(?:EPOCH\s++)?REPLICAS\b[A-Z -]*+\s*+", re.I)
 _OF_CLUSTER = re.compile(
@@ -60,7 +60,6 @@ _PREFIX = re.compile(r"[\s>|#]*+")
 _KAFKA = "kafka"  # the namespace of topics; the others are Redpanda's own
 _OWN_NAMESPACE = "partition of Redpanda's own namespaces"
 _ERROR = re.compile(r"\b[A-Z]++(?:_[A-Z]++)+\b")  # in the column LOAD-ERROR
-_SELECTION = "selection"
 _SUMMARY = "summary"  # rows outside of a table, of a topic's summary
 _HEALTH, _DOCUMENT = "health", "document"
 _REMEDY = "run rpk topic describe --print-all TOPIC, which also prints the name"
@@ -70,7 +69,7 @@ _UNORDERED = "header of partitions, whose replicas rpk sorts by id: the first is
 
 
 def _is_line(line: str) -> bool:
-    line = line[:2000]
+    line = line[:MAX_LOOK]
     patterns = (*(pattern for pattern, _ in _HEADERS), _DETAILED_TOPIC, _ROW, _CLUSTER_ROW)
     return any(pattern.fullmatch(line) for pattern in patterns) or is_health_line(line)
 
@@ -80,11 +79,7 @@ def _is_summary(lines: Sequence[str]) -> bool:
     return any(_TITLE.fullmatch(line) for line in lines[:20]) and any(_NAME.fullmatch(line) for line in lines[:20])
 
 
-def _read_records(text: str, _path: str) -> Records:
-    return Records.from_rows(_read_rows(text))
-
-
-def _read_rows(text: str) -> Iterator[Row]:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
     """Give each line its table, the topic that it belongs to, and the columns of the table."""
     lines = split_lines(text)
     table, topic, options = _SUMMARY, "", ""
@@ -93,7 +88,7 @@ def _read_rows(text: str) -> Iterator[Row]:
     selection = _describe_summaries(lines)
     begin = document_end = 0  # positions in the text
     for number, line in enumerate(lines, 1):
-        look, position = line[:2000], begin
+        look, position = line[:MAX_LOOK], begin
         begin += len(line) + 1
         if position < document_end:
             continue
@@ -117,7 +112,7 @@ def _read_rows(text: str) -> Iterator[Row]:
         elif table == _SUMMARY and (name := _NAME.fullmatch(look)):
             topic = name[1]
             if not has_command and selection:
-                yield number, f"{_SELECTION}  {selection}", ""
+                yield number, decide_ignored("summary of a topic", warning=selection, is_selection=True), ""
                 selection = ""
         yield number, f"{table} {topic} {options}", line
 
@@ -150,8 +145,6 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     table, topic, options = (context or f"{_SUMMARY}  ").split(" ", 2)
     if table == _HEALTH:
         return parse_health_line(raw, json.loads(options))
-    if table == _SELECTION:
-        return ignore("summary of a topic", options, is_selection=True)
     if table == _DOCUMENT:
         return parse_health_document(raw)
     if not raw.strip():
@@ -221,7 +214,7 @@ def _parse_config(topic: str, match: re.Match[str]) -> list[Fact]:
 def _parse_partition(topic: str, match: re.Match[str], column: str) -> list[Fact]:
     if not topic:
         raise unparsable(f"partition {match[1]} of which topic? {_REMEDY}")
-    replicas = [as_int(item, "REPLICAS") for item in match[4].split()]
+    replicas = split_ids(match[4], "REPLICAS", None)
     if not replicas:
         raise unparsable("REPLICAS is empty")
     place = {"topic": as_topic(topic, "NAME"), "partition": as_partition(match[1], "PARTITION")}
@@ -232,7 +225,7 @@ def _parse_partition(topic: str, match: re.Match[str], column: str) -> list[Fact
         problem = "lacks a list of brokers that the header above has" if column else "has two lists of brokers"
         raise unparsable(f"{quote(match[0].strip())} {problem}: paste the whole table with its header")
     if column:
-        values[column] = [as_int(item, column) for item in match[5].split()]
+        values[column] = split_ids(match[5], column, None)
     facts: list[Fact] = [(FactKind.PARTITION, values)]
     if leader >= 0 and (error := _ERROR.search(match[6])) is not None:
         facts += ignore("error of a partition", f"rpk reports an error of {topic}-{match[1]}: {error[0]}")
@@ -290,5 +283,5 @@ FORMAT = Format(
     "rpk topic describe, rpk cluster info, health and partitions list, rpk redpanda admin brokers list (Redpanda)",
     Signature(line=_is_line, document=is_health_document, beginning=_is_summary, has_rows=True, row=looks_like_cells),
     _parse_record,
-    _read_records,
+    _read_rows,
 )

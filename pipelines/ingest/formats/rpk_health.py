@@ -17,9 +17,9 @@ from pipelines.ingest.formats.checked_values import (
     unparsable,
 )
 from pipelines.ingest.source_format import Fact, FactKind, ignore
-from udfs.plurals import count_of
+from pipelines.ingest.text import MAX_LOOK
+from udfs.plurals import count_of, is_or_are
 
-_MAX_LOOK = 2_000  # characters of a line that its signature reads
 _ITEM = re.compile(
     r"[\s>|#]*+(?:(CLUSTER HEALTH OVERVIEW)\s*+$|(Healthy):\s++(?:true|false)\s*+$|(Unhealthy reasons):\s++\["
     r"|(Controller ID):\s++(?=-?[0-9])|(All nodes|Nodes down|Nodes in recovery mode|High disk usage nodes):\s++\["
@@ -34,7 +34,7 @@ _NAMED = 10  # partitions that a warning names
 
 def is_health_line(line: str) -> bool:
     """Return whether a line is one of `rpk cluster health`."""
-    return _ITEM.match(line[:_MAX_LOOK]) is not None
+    return _ITEM.match(line[:MAX_LOOK]) is not None
 
 
 def is_health_document(text: str) -> bool:
@@ -105,8 +105,8 @@ def _parse_partitions(name: str, count: int, partitions: Sequence[str]) -> list[
     named = ", ".join([*(f"{topic}-{number}" for topic, number in places[:_NAMED]), *["..."] * (count > _NAMED)])
     counted = f"{count_of(count, 'partition')}{f' ({named})' if places else ''}"
     if name == "Under-replicated partitions":
-        verb = "is" if count == 1 else "are"
-        return ignore(_REASON, f"{counted} {verb} under-replicated: rpk does not show which replicas are in sync")
+        remedy = "rpk does not show which replicas are in sync"
+        return ignore(_REASON, f"{counted} {is_or_are(count)} under-replicated: {remedy}")
     verb, owner = ("has", "its") if count == 1 else ("have", "their")
     remedy = f"rpk topic describe --print-all TOPIC shows {owner} replicas"
     facts: list[Fact] = [(FactKind.PARTITION, {"topic": t, "partition": n, "leader": -1}) for t, n in places]

@@ -26,7 +26,7 @@ from pipelines.ingest.formats.partition_filters import (
     lists_topics,
 )
 from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import PROMPT, PROSE, classify_noise, split_lines
 from udfs.plurals import join_names
 
@@ -72,24 +72,19 @@ def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
         yield ShownCommand(begin + 1, at, list(parse_commands(text)))
 
 
-def _read_records(text: str, _path: str) -> Records:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
     lines = split_lines(text)
     commands = list(find_commands(lines))
-    contexts = _find_topic_names(lines, commands) | _describe_commands(lines, commands) | _describe_errors(lines)
-    return Records.from_rows(_build_rows(lines, contexts))
-
-
-def _build_rows(lines: Sequence[str], contexts: dict[int, dict[str, Any]]) -> Iterator[Row]:
+    decided = _describe_commands(lines, commands) | _describe_errors(lines)
+    contexts = _find_topic_names(lines, commands) | {n: decide_ignored(**values) for n, values in decided.items()}
     for number, line in enumerate(lines, 1):
-        if not line:  # of another format
-            continue
-        context = contexts.get(number)
-        yield number, None if context is None else json.dumps(context), line
+        if line:  # else it is of another format
+            yield number, contexts.get(number), line
 
 
-def _find_topic_names(lines: Sequence[str], commands: Sequence[ShownCommand]) -> dict[int, dict[str, Any]]:
+def _find_topic_names(lines: Sequence[str], commands: Sequence[ShownCommand]) -> dict[int, str]:
     """Return by line number which topics the commands name that list their names."""
-    contexts: dict[int, dict[str, Any]] = {}
+    contexts: dict[int, str] = {}
     for command in commands:
         number = command.last_line
         if any(map(lists_topics, command.parts)):
@@ -97,7 +92,7 @@ def _find_topic_names(lines: Sequence[str], commands: Sequence[ShownCommand]) ->
                 if not (match := _TOPIC_NAME.fullmatch(lines[number])):
                     break
                 number += 1
-                contexts[number] = {"topic": match[1], "marked_for_deletion": True if match[2] else None}
+                contexts[number] = json.dumps({"topic": match[1], "marked_for_deletion": True if match[2] else None})
     return contexts
 
 
@@ -229,19 +224,12 @@ def _name_rest(line: str) -> str:
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
-    if context is None:
-        return ignore(classify_noise(raw))
-    values = json.loads(context)
-    if "topic" in values:
-        return [(FactKind.TOPIC, values)]
-    others = {name: values.pop(name, None) for name in ("host", "selection")}
-    ((kind, columns),) = ignore(**values)
-    return [(kind, columns | {name: value for name, value in others.items() if value is not None})]
+    return ignore(classify_noise(raw)) if context is None else [(FactKind.TOPIC, json.loads(context))]
 
 
 FORMAT = Format(
     "shell",
     "commands of Kafka's tools and their errors",
     Signature(line=_is_line, is_aside=True, table=_lists_topics, table_line=_is_topic_name),
-    *(_parse_record, _read_records),
+    *(_parse_record, _read_rows),
 )

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-MAX_LOOK = 2_000  # characters of a line that are compared
+from pipelines.ingest.text import MAX_LOOK
+
 _MAX_COMMAND = 20_000  # characters of a command over several lines
 
 _TOOL = re.compile(
@@ -24,25 +25,11 @@ _BEFORE = re.compile(
 )
 # Commands that show the lines of a file, all or some.
 VIEWERS = frozenset(
-    (
-        *(
-            "awk",
-            "bat",
-            "cat",
-            "column",
-            "egrep",
-            "fgrep",
-            "findstr",
-            "gawk",
-            "gc",
-            "Get-Content",
-            "grep",
-            "head",
-            "jq",
-        ),
-        *("less", "mawk", "more", "rg", "sed", "Select-String", "sls", "sort", "tac", "tail", "type", "zcat", "zgrep"),
-        "zless",
-    )
+    {
+        *("awk", "bat", "cat", "column", "egrep", "fgrep", "findstr", "gawk", "gc", "Get-Content", "grep"),
+        *("head", "jq", "less", "mawk", "more", "rg", "sed", "Select-String", "sls", "sort", "tac", "tail", "type"),
+        *("zcat", "zgrep", "zless"),
+    }
 )
 _SHELL_PROMPT = (
     r"\$|[❯➜]|\[[^\]\n]{1,100}\]\s?[$#%]|[\w.-]++@[^\s$#%>]{1,100}[ ~]{0,2}[$#%>]|(?:ba|z|c|k)?sh-?[0-9.]*+[$#%]"

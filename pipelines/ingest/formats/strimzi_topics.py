@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.checked_values import as_int, as_topic, quote, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import MARKUP, PROSE, classify_noise, split_lines
 
 _KIND = re.compile(r"( *+)(- )?kind: *+[\"']?KafkaTopic[\"']?\s*+")
@@ -39,16 +39,12 @@ def _is_annotation(text: str) -> bool:
     return text[:1] == " " and _LAST_APPLIED.match(text) is not None
 
 
-def _read_records(text: str, _path: str) -> Records:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
     lines = split_lines(text)
     contexts: dict[int, str] = {}
     for begin, line in enumerate(lines):
         if _is_line(line):
             contexts |= _describe_resource(list(_read_entries(lines, begin)))
-    return Records.from_rows(_build_rows(lines, contexts))
-
-
-def _build_rows(lines: Sequence[str], contexts: dict[int, str]) -> Iterator[Row]:
     for number, line in enumerate(lines, 1):
         yield number, contexts.get(number), line
 
@@ -89,11 +85,12 @@ def _describe_resource(entries: Sequence[_Entry]) -> dict[int, str]:
     contexts: dict[int, str] = {}
     for entry in entries:
         context: dict[str, Any] = {"topic": topic, "key": entry.path[-1], "value": entry.value}
-        if entry.path == ("kind",):
-            context = {"problem": problem, "topic": topic} if problem else {}
-        elif problem or not _is_used(entry):
+        if problem or not _is_used(entry):
             context = {}
         contexts[entry.line_number] = json.dumps(context)
+        if problem and entry.path == ("kind",):
+            warning = f"KafkaTopic {topic} {problem}: its counts and configs are not used"
+            contexts[entry.line_number] = decide_ignored(f"{_TITLE}: not used", warning=warning)
     return contexts
 
 
@@ -128,9 +125,6 @@ def _find_problem(entries: Sequence[_Entry]) -> str | None:
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     values = {} if context is None else json.loads(context)
-    if "problem" in values:
-        warning = f"KafkaTopic {values['topic']} {values['problem']}: its counts and configs are not used"
-        return ignore(f"{_TITLE}: not used", warning)
     if context is None and raw.lstrip().startswith("{") and not _is_annotation(raw):
         raise unparsable(f"{quote(raw.strip()[:60])} is no part of a KafkaTopic")
     if not values:
@@ -151,5 +145,5 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
 FORMAT = Format(
     "strimzi-topics",
     "KafkaTopic resources of Strimzi, as YAML",
-    *(Signature(line=_is_line, document=_is_annotation), _parse_record, _read_records),
+    *(Signature(line=_is_line, document=_is_annotation), _parse_record, _read_rows),
 )

@@ -12,12 +12,10 @@ from pipelines.ingest.formats.checked_values import (
     quote,
     unparsable,
 )
-from pipelines.ingest.formats.failed_elections import describe_failed_elections
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Row, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import STATE_MESSAGE
 
 _CURRENT, _PROPOSED = "current", "proposed"
-_WARNING = "warning: "  # begins the context of a message
 _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"\s*:|\])')
 # A partition of an assignment, or an array of them, without the object around them.
 _BARE = re.compile(
@@ -58,6 +56,13 @@ _HERE_DOCUMENT = re.compile(r"\b(?:cat|tee)\b[^\n]{0,200}<<")
 _STARTED = re.compile(r"^[ \t]*+Successfully started reassignment of partitions", re.M)
 _COMPLETED = re.compile(r"^[ \t]*+Reassignment of partition \S++ (?:is completed|completed successfully)", re.M)
 
+_FAILED_ELECTION = re.compile(
+    r"^[\s>|#`]*+Error completing [a-z ]{0,40}?election (?:\([A-Z]++\) )?for partition:? (?P<partition>[^\s:]++): "
+    r"(?P<error>[\w.]++)",
+    re.M,
+)
+_CHECK = "check that the listing is of the same time"
+
 
 def _is_line(line: str) -> bool:
     return any(title.match(line) for title, _ in _TITLES) or _MESSAGE.match(line) is not None
@@ -79,6 +84,40 @@ def _describe_messages(text: str) -> dict[int, str | None]:
     return warnings
 
 
+def describe_failed_elections(text: str) -> dict[int, str | None]:
+    """Return {line number: warning} of each failed election: one warning per exception, None for its other lines.
+
+    Source: LeaderElectionCommand of Kafka 4.1, PreferredReplicaLeaderElectionCommand of Kafka 2.3.
+    """
+    warnings: dict[int, str | None] = {}
+    first_lines: dict[str, int] = {}
+    partitions: dict[str, list[str]] = {}
+    line = 1
+    at = 0
+    for match in _FAILED_ELECTION.finditer(text) if "Error completing" in text else ():
+        line += text.count("\n", at, at := match.start("partition"))
+        error = match["error"].rpartition(".")[2]
+        first_lines.setdefault(error, line)
+        partitions.setdefault(error, []).append(match["partition"])
+        warnings[line] = None
+    return warnings | {first_lines[error]: _describe_election(error, names) for error, names in partitions.items()}
+
+
+def _describe_election(error: str, partitions: list[str]) -> str:
+    is_one = len(partitions) == 1
+    of_partitions = (
+        f"partition {partitions[0]}" if is_one else f"{len(partitions)} partitions, such as {partitions[0]},"
+    )
+    if error == "EligibleLeadersNotAvailableException":
+        return (
+            f"{of_partitions} had no live replica that could lead, and {'was' if is_one else 'were'} offline: {_CHECK}"
+        )
+    if error == "PreferredLeaderNotAvailableException":
+        replicas = "the preferred replica of" if is_one else "the preferred replicas of"
+        return f"{replicas} {of_partitions} {'was' if is_one else 'were'} down or out of the ISR: {_CHECK}"
+    return f"the leader election of {of_partitions.removesuffix(',')} failed ({error}): {_CHECK}"
+
+
 def _find_assignment(line: str, before: str, plan_files: Collection[str]) -> str:
     """Return which assignment the document below a line is, if a title or a command says so; else the one before."""
     if titled := next((name for title, name in _TITLES if title.match(line)), None):
@@ -90,29 +129,24 @@ def _find_assignment(line: str, before: str, plan_files: Collection[str]) -> str
     return _PROPOSED if writes or (_VIEWER.search(line) and not files.isdisjoint(plan_files)) else _CURRENT
 
 
-def _read_reassignment(text: str, _path: str) -> Records:
-    def read_rows() -> Iterator[Row]:
-        warnings = _describe_messages(text)
-        plan_files = {path.rpartition("/")[2] for path in _PLAN_FILE.findall(text)}
-        assignment = _CURRENT
-        for event in documents.walk_documents(text, [("partitions",), ()]):
-            if event.kind == documents.JsonEventKind.LINE:
-                assignment = _find_assignment(event.raw, assignment, plan_files)
-            if event.kind == documents.JsonEventKind.LINE and event.line in warnings:
-                yield event.line, _WARNING + (warnings[event.line] or ""), event.raw
-            elif event.kind == documents.JsonEventKind.FOREIGN and _BARE.match(event.raw):
-                yield event.line, assignment, event.raw  # a partition alone, as jq prints them
-            elif (row := documents.to_row(event, "partitions")) is not None:
-                yield row
-            elif event.kind == documents.JsonEventKind.ELEMENT:
-                yield event.line, assignment, event.raw
-
-    return Records.from_rows(read_rows())
+def _read_reassignment(text: str, _path: str) -> Iterator[Row]:
+    warnings = _describe_messages(text)
+    plan_files = {path.rpartition("/")[2] for path in _PLAN_FILE.findall(text)}
+    assignment = _CURRENT
+    for event in documents.walk_documents(text, [("partitions",), ()]):
+        if event.kind == documents.JsonEventKind.LINE:
+            assignment = _find_assignment(event.raw, assignment, plan_files)
+        if event.kind == documents.JsonEventKind.LINE and event.line in warnings:
+            yield event.line, decide_ignored(STATE_MESSAGE, warning=warnings[event.line]), event.raw
+        elif event.kind == documents.JsonEventKind.FOREIGN and _BARE.match(event.raw):
+            yield event.line, assignment, event.raw  # a partition alone, as jq prints them
+        elif (row := documents.to_row(event, "partitions")) is not None:
+            yield row
+        elif event.kind == documents.JsonEventKind.ELEMENT:
+            yield event.line, assignment, event.raw
 
 
 def _parse_partition(assignment: str, raw: str) -> list[Fact]:
-    if assignment.startswith(_WARNING):
-        return ignore(STATE_MESSAGE, assignment.removeprefix(_WARNING) or None)
     if assignment == _PROPOSED:
         return ignore("proposed assignment")
     partition = parse_object(raw, "the partition", "the partition")
@@ -131,9 +165,9 @@ def _is_input(text: str) -> bool:
     return any(keys == {array, *element} for array, (element, _) in _INPUT_ARRAYS.items())
 
 
-def _read_input(text: str, _path: str) -> Records:
+def _read_input(text: str, _path: str) -> Iterator[Row]:
     arrays = [(array,) for array in _INPUT_ARRAYS]
-    return Records.from_rows(documents.read_elements(text, arrays, "topics or partitions", documents.get_array))
+    return documents.read_elements(text, arrays, "topics or partitions", documents.get_array)
 
 
 def _parse_input(array: str, raw: str) -> list[Fact]:

@@ -3,21 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_number, as_partition, as_topic, quote, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 
 _UNKNOWN = "-"
-_RATES = r"in (\S++) B/s, out (\S++) B/s"
-_STATISTICS = r"mean ([^\s,]++), p95 ([^\s,]++), peak ([^\s;)]++)"
-_LOAD = re.compile(
-    rf"load of (?:all topics|topic (\S++)) on broker ([^\s:]++): {_RATES}(?: \(in {_STATISTICS}; out {_STATISTICS}\))?"
-)
-_PARTITION_LOAD = re.compile(rf"load of topic (\S++) partition ([^\s:]++): {_RATES}")
-_SIZE = re.compile(r"size of topic (\S++) partition (\S++) on broker ([^\s:]++): (\S++) bytes")
-_VOLUME = re.compile(r"volume (\S.*?) on broker ([^\s:]++): total (\S++) bytes, usable (\S++) bytes")
-_APPENDED = re.compile(r"appended to topic (\S++) partition (\S++) on broker ([^\s:]++): (\S++) records")
 _HEADER = re.compile(r"loads from (.+)")
 _PROBLEM = re.compile(r"problem of the loads: (.+)")
 _ANY = re.compile(
@@ -99,6 +90,39 @@ class AppendedRecords(NamedTuple):
 Load = TopicLoad | PlainLoad | MeasuredSize | MeasuredVolume | AppendedRecords
 
 
+STATISTICS = tuple(f"bytes_{way}_{name}_per_s" for way in ("in", "out") for name in LoadStatistic)  # columns of FACTS
+_RATES = "in {bytes_in_per_s} B/s, out {bytes_out_per_s} B/s"
+_WINDOW = " (in mean {{{}}}, p95 {{{}}}, peak {{{}}}; out mean {{{}}}, p95 {{{}}}, peak {{{}}})".format(*STATISTICS)
+_REPLICA = "topic {topic} partition {partition} on broker {broker_id}"
+# The lines of loads, with the columns of the fact that each is.
+_LINES = (
+    (FactKind.LOAD, f"load of all topics on broker {{broker_id}}: {_RATES}"),
+    (FactKind.LOAD, f"load of all topics on broker {{broker_id}}: {_RATES}{_WINDOW}"),
+    (FactKind.LOAD, f"load of topic {{topic}} on broker {{broker_id}}: {_RATES}"),
+    (FactKind.LOAD, f"load of topic {{topic}} on broker {{broker_id}}: {_RATES}{_WINDOW}"),
+    (FactKind.LOAD, f"load of topic {{topic}} partition {{partition}}: {_RATES}"),
+    (FactKind.REPLICA_SIZE, f"size of {_REPLICA}: {{size_bytes}} bytes"),
+    (FactKind.VOLUME, "volume {log_dir} on broker {broker_id}: total {total_bytes} bytes, usable {usable_bytes} bytes"),
+    (FactKind.APPENDED, f"appended to {_REPLICA}: {{records}} records"),
+)
+_WORD, _NUMBER = r"\S++", r"[^\s:]++"
+_COLUMN = re.compile(r"\\\{([a-z0-9_]+)\\\}")  # in an escaped line
+_VALUES = {
+    **{"log_dir": r"\S.*?", "broker_id": _NUMBER, "partition": _NUMBER},
+    **dict.fromkeys(STATISTICS, r"[^\s,;)]++"),
+}
+
+
+def _to_pattern(line: str) -> re.Pattern[str]:
+    return re.compile(_COLUMN.sub(lambda match: f"(?P<{match[1]}>{_VALUES.get(match[1], _WORD)})", re.escape(line)))
+
+
+_PATTERNS = tuple((kind, _to_pattern(line)) for kind, line in _LINES)
+_TEMPLATES = {frozenset(pattern.groupindex): line for (_, pattern), (_, line) in zip(_PATTERNS, _LINES, strict=True)}
+_PLACES = ("topic", "broker_id", "partition")  # a load lacks some of them
+_COLUMNS = {"broker": "broker_id", "path": "log_dir"}  # names of fields that are not those of columns
+
+
 def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], statistic: LoadStatistic) -> Iterator[str]:
     """Yield the lines of a file.
 
@@ -107,50 +131,45 @@ def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], sta
     yield f"loads from {header}"
     for text in problems:
         yield f"problem of the loads: {text}"
-    for one in loads:
-        match one:
-            case TopicLoad():
-                rates = _print_rates(one.bytes_in.get(statistic), one.bytes_out.get(statistic))
-                within = f"in {_print_window(one.bytes_in)}; out {_print_window(one.bytes_out)}"
-                yield f"load of {_name_topic(one.topic)} on broker {one.broker}: {rates} ({within})"
-            case PlainLoad():
-                place = f"on broker {one.broker}" if one.partition is None else f"partition {one.partition}"
-                rates = _print_rates(one.bytes_in_per_s, one.bytes_out_per_s)
-                yield f"load of {_name_topic(one.topic)} {place}: {rates}"
-            case MeasuredSize():
-                place = f"topic {one.topic} partition {one.partition} on broker {one.broker}"
-                yield f"size of {place}: {one.size_bytes} bytes"
-            case MeasuredVolume():
-                usable = _UNKNOWN if one.usable_bytes is None else one.usable_bytes
-                yield f"volume {one.path} on broker {one.broker}: total {one.total_bytes} bytes, usable {usable} bytes"
-            case AppendedRecords():
-                place = f"topic {one.topic} partition {one.partition} on broker {one.broker}"
-                yield f"appended to {place}: {one.records} records"
+    for load in loads:
+        values = {_COLUMNS.get(name, name): value for name, value in load._asdict().items()}
+        if isinstance(load, TopicLoad):
+            for way, rates in (("in", values.pop("bytes_in")), ("out", values.pop("bytes_out"))):
+                values[f"bytes_{way}_per_s"] = rates.get(statistic)
+                values |= {f"bytes_{way}_{name}_per_s": rates.get(name) for name in LoadStatistic}
+        known = {name: value for name, value in values.items() if value is not None or name not in _PLACES}
+        texts = {name: _print_value(name, value) for name, value in known.items()}
+        yield _TEMPLATES[frozenset(texts)].format(**texts)
 
 
 def have_window(lines: Iterable[str]) -> bool:
     """Return whether some of these lines have rates within a window, as not those of CSV."""
-    return any((match := _LOAD.fullmatch(line)) is not None and match[5] is not None for line in lines)
+    matches = (pattern.fullmatch(line) for line in lines for _, pattern in _PATTERNS)
+    return any(match is not None and STATISTICS[0] in match.groupdict() for match in matches)
 
 
-def _name_topic(topic: str | None) -> str:
-    return "all topics" if topic is None else f"topic {topic}"
+def _print_value(name: str, value: object) -> str:
+    if value is None:
+        return _UNKNOWN
+    return repr(round(float(str(value)), 3)) if name.endswith("_per_s") else str(value)
 
 
-def _print_rates(rate_in: float | None, rate_out: float | None) -> str:
-    return f"in {_print_rate(rate_in)} B/s, out {_print_rate(rate_out)} B/s"
-
-
-def _print_window(rates: WindowRates) -> str:
-    return ", ".join(f"{name} {_print_rate(rate)}" for name, rate in zip(LoadStatistic, rates, strict=True))
-
-
-def _print_rate(rate: float | None) -> str:
-    return _UNKNOWN if rate is None else repr(round(float(rate), 3))
-
-
-def _read_rate(text: str | None, what: str) -> float | None:
-    return None if text in (None, _UNKNOWN) else as_number(text, what)
+def _read_value(name: str, text: str) -> object:
+    """Return the value of a column."""
+    match name:
+        case "topic":
+            return as_topic(text, "topic")
+        case "partition":
+            return as_partition(text, "partition")
+        case "broker_id":
+            return as_int(text, "broker")
+        case "log_dir":
+            return text
+    if text == _UNKNOWN and name not in ("size_bytes", "total_bytes", "records"):
+        return None
+    if name.endswith("_per_s"):
+        return as_number(text, "B/s")
+    return as_int(text, "bytes" if name == "size_bytes" else name.replace("_", " "), 0, INT64)
 
 
 def _is_line(line: str) -> bool:
@@ -161,41 +180,15 @@ def _parse_line(_context: str | None, raw: str) -> list[Fact]:
     line = raw.strip()
     if not line:
         return ignore("blank line")
-    if match := _LOAD.fullmatch(line):
-        topic = None if match[1] is None else as_topic(match[1], "topic")
-        return [(FactKind.LOAD, {"topic": topic, "broker_id": as_int(match[2], "broker"), **_parse_rates(match, 3)})]
-    if match := _PARTITION_LOAD.fullmatch(line):
-        return [(FactKind.LOAD, {**_parse_place(match), **_parse_rates(match, 3)})]
-    if match := _SIZE.fullmatch(line):
-        place = {**_parse_place(match), "broker_id": as_int(match[3], "broker")}
-        return [(FactKind.REPLICA_SIZE, {**place, "size_bytes": as_int(match[4], "bytes", 0, INT64)})]
-    if match := _VOLUME.fullmatch(line):
-        total = as_int(match[3], "total bytes", 0, INT64)
-        usable = None if match[4] == _UNKNOWN else as_int(match[4], "usable bytes", 0, INT64)
-        place = {"broker_id": as_int(match[2], "broker"), "log_dir": match[1]}
-        return [(FactKind.VOLUME, {**place, "total_bytes": total, "usable_bytes": usable})]
-    if match := _APPENDED.fullmatch(line):
-        place = {**_parse_place(match), "broker_id": as_int(match[3], "broker")}
-        return [(FactKind.APPENDED, {**place, "records": as_int(match[4], "records", 0, INT64)})]
+    for kind, pattern in _PATTERNS:
+        if match := pattern.fullmatch(line):
+            return [(kind, {name: _read_value(name, text) for name, text in match.groupdict().items()})]
     if match := _PROBLEM.fullmatch(line):
         return ignore("problem", f"metrics: {match[1]}")
     if _HEADER.fullmatch(line):
         return ignore("header")
     raise unparsable(f"{quote(line)} is no line of loads")
 
-
-def _parse_place(match: re.Match[str]) -> dict[str, Any]:
-    return {"topic": as_topic(match[1], "topic"), "partition": as_partition(match[2], "partition")}
-
-
-def _parse_rates(match: re.Match[str], first: int) -> dict[str, Any]:
-    """Parse the two rates that count, and then those of the statistics, where the line has them."""
-    rates = dict(zip(("bytes_in_per_s", "bytes_out_per_s"), match.groups()[first - 1 :], strict=False))
-    statistics = dict(zip(STATISTICS, match.groups()[first + 1 :], strict=False))
-    return {name: _read_rate(text, "B/s") for name, text in {**rates, **statistics}.items()}
-
-
-STATISTICS = tuple(f"bytes_{way}_{name}_per_s" for way in ("in", "out") for name in LoadStatistic)  # columns of FACTS
 
 FORMAT = Format(
     "topic-loads", "loads of topics on brokers, as --metrics writes them", Signature(line=_is_line), _parse_line

@@ -22,7 +22,7 @@ from pipelines.ingest.formats.zookeeper_commands import (
     parse_requests,
     strip_prompt,
 )
-from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_rejected, ignore
 from pipelines.ingest.text import LOG_LINE, PROMPT, classify_noise, split_lines
 
 _STAT_LINE = "stat line"
@@ -54,7 +54,7 @@ def _is_request(line: str) -> bool:
     return bool(parse_requests(strip_prompt(line)))
 
 
-def _read_records(text: str, _path: str) -> Records:
+def _read_rows(text: str, _path: str) -> list[Row]:
     rows = _Session().read_rows(text)
     mentions = _Mentions()
     for _, answered, line in rows:
@@ -64,9 +64,7 @@ def _read_records(text: str, _path: str) -> Records:
                 mentions.add(znode["path"], znodes.parse_znode(znode["path"], znode["data"]))
             elif isinstance(answered, Request) and answered.operation != MISSING:
                 mentions.add(answered.path, _parse_answer(answered, line))
-    return Records.from_rows(
-        (number, _build_context(answered, mentions, line), line) for number, answered, line in rows
-    )
+    return [(number, _build_context(answered, mentions, line), line) for number, answered, line in rows]
 
 
 class _Session:
@@ -185,7 +183,7 @@ def _build_context(request: Request | str | None, mentions: _Mentions, line: str
     if request is None:
         return None
     if isinstance(request, str):
-        return json.dumps({"problem": request})
+        return decide_rejected(request)
     context: dict[str, Any] = {"op": request.operation, "path": request.path}
     absent: list[int] = []
     with suppress(BadValueError):  # the record will be rejected
@@ -212,8 +210,6 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     line = strip_prompt(raw)
     if context is not None:
         surroundings = json.loads(context)
-        if "problem" in surroundings:
-            raise unparsable(surroundings["problem"])
         ids = surroundings.get("absent", ())
         absent: list[Fact] = [(FactKind.BROKER, {"broker_id": i, "registered": False}) for i in ids]
         if surroundings["op"] == MISSING:
@@ -299,5 +295,5 @@ FORMAT = Format(
     "zookeeper-cli",
     "text of a zkCli.sh session",
     Signature(line=_is_line, request=_is_request),
-    *(_parse_record, _read_records),
+    *(_parse_record, _read_rows),
 )

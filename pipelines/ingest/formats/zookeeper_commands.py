@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from pipelines.ingest.text import MAX_LOOK
+
 # Operations that zkCli has no word for: the requested znode does not exist; a line of `ls -R`, which names the znodes
 # below a path.
 MISSING, LIST_TREE = "missing", "ls -R"
 LISTS = ("ls", "ls2")
 _OPERATIONS = ("get", *LISTS, "stat", "getEphemerals")
 _SHELLS = ("zkCli", "zookeeper-shell")
-_MAX_LOOK = 2_000  # characters of a line that are compared
 
 _ZK_PROMPT = re.compile(r"\s*\[zk: [^\]]*\]\s?")
 _PROMPTS = ("$", "#", "%", ">", "heredoc>")
@@ -62,17 +63,17 @@ def names_shell(line: str) -> bool:
 
 def begins_here_document(line: str) -> bool:
     """Return whether the next lines are the commands of a shell, as below `zookeeper-shell zk:2181 <<EOF`."""
-    return len(line) <= _MAX_LOOK and names_shell(line) and _HERE_DOCUMENT.search(line) is not None
+    return len(line) <= MAX_LOOK and names_shell(line) and _HERE_DOCUMENT.search(line) is not None
 
 
 def is_of_here_document(line: str) -> bool:
     """Return whether a line of a here-document is a command: its end and what the shell prints begin otherwise."""
-    return len(line) <= _MAX_LOOK and _HERE_LINE.fullmatch(line) is not None
+    return len(line) <= MAX_LOOK and _HERE_LINE.fullmatch(line) is not None
 
 
 def parse_requests(line: str) -> list[Request]:
     """Return the requests of a line without a prompt of zkCli that has commands or is a bare path, in their order."""
-    if len(line) > _MAX_LOOK or line[:1] in ("{", "["):
+    if len(line) > MAX_LOOK or line[:1] in ("{", "["):
         return []
     bare = _BARE_PATH.fullmatch(line)
     if bare:

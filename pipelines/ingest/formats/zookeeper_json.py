@@ -3,47 +3,21 @@
 import re
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.formats.kafka_versions import date_cluster
-from pipelines.ingest.source_format import (
-    Fact,
-    FactKind,
-    Format,
-    Records,
-    Signature,
-    build_facts,
-    concat_in_order,
-    ignore,
-    parse_each,
-)
+from pipelines.ingest.plain_records import parse_plain
+from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Signature, ignore
 from pipelines.ingest.text import ELLIPSIS, classify_noise
-from udfs.arrow.columns import to_array, to_numpy
-from udfs.arrow.ragged import offsets_of
 
 WITHOUT_PLACEMENT = "znode without placement"
 LISTING = "listing"
 
 # A cluster may live under a path of its own (a chroot); none of its parts is one of Kafka's own top nodes.
-_CHROOT = r"(?:/(?!(?:brokers|config|admin|consumers|controller|zookeeper|cluster)(?:/|$))[^/]+)*"
-_BROKER = re.compile(_CHROOT + r"/brokers/ids/([^/]+)")
-_TOPIC = re.compile(_CHROOT + r"/brokers/topics/([^/]+)")
-_STATE = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/([^/]+)/state")
-_CONFIG = re.compile(_CHROOT + r"/config/topics/([^/]+)")
-_CONTROLLER = re.compile(_CHROOT + r"/controller")
-_EPOCH = re.compile(_CHROOT + r"/controller_epoch")
-_DELETED = re.compile(_CHROOT + r"/admin/delete_topics/([^/]+)")
-_REASSIGNMENT = re.compile(_CHROOT + r"/admin/reassign_partitions")
-_BROKER_DEFAULT = re.compile(_CHROOT + r"/config/brokers/<default>")
-_BROKERS = re.compile(_CHROOT + r"/brokers/ids/?")
-_TOPICS = re.compile(_CHROOT + r"/brokers/topics/?")
-_DELETIONS = re.compile(_CHROOT + r"/admin/delete_topics/?")
-_PARTITIONS = re.compile(_CHROOT + r"/brokers/topics/([^/]+)/partitions/?")
-_KAFKA = re.compile("(" + _CHROOT + r")/(?:brokers|config|admin|controller)(?:/.*)?")
+_TOP_NODES = ("brokers", "config", "admin", "consumers", "controller", "zookeeper", "cluster")
+_CHROOT = rf"(?:/(?!(?:{'|'.join(_TOP_NODES)})(?:/|$))[^/]+)*"
 # Paths that surely are znodes of Kafka. Without the second part, such a path may as well be a folder's.
 _OWN_NODE = re.compile(
     _CHROOT + r"/(?:brokers/(?:ids|topics|seqid)|config/(?:topics|brokers|clients|users|ips|changes)|cluster/id"
@@ -62,38 +36,49 @@ _OLD_TOPICS = (1, 2)  # versions of topics up to Kafka 2.7: the controller of la
 _STAT_KEYS = ("czxid", "mzxid", "ctime", "mtime", "version", "cversion", "aversion", "ephemeralOwner", "numChildren")
 _STATE_LINE = (
     r'^\{"path": ?"/brokers/topics/(?P<topic>[a-zA-Z0-9._-]+)/partitions/(?P<partition>0|[1-9][0-9]{0,5})/state"'
-    rf', ?"data": ?"\{{\\"controller_epoch\\": ?(?P<controller>{_NUMBER}), ?\\"leader\\": ?(?P<leader>{_OR_NONE})'
-    rf', ?\\"version\\": ?{_NUMBER}, ?\\"leader_epoch\\": ?(?P<epoch>{_OR_NONE})'
+    rf', ?"data": ?"\{{\\"controller_epoch\\": ?(?P<controller_epoch>{_NUMBER}), ?\\"leader\\": ?(?P<leader>{_OR_NONE})'
+    rf', ?\\"version\\": ?{_NUMBER}, ?\\"leader_epoch\\": ?(?P<leader_epoch>{_OR_NONE})'
     rf', ?\\"isr\\": ?\[(?P<isr>(?:{_NUMBER}(?:, ?{_NUMBER})*)?)\]\}}"'
     + "".join(rf'(?:, ?"{key}": ?(?:0|[1-9][0-9]{{0,17}}))?' for key in _STAT_KEYS)
     + r"\}$"
 )
 
 
+def split_path(path: str) -> tuple[str, list[str]]:
+    """Return (the path that a znode's cluster is under, empty for the root; the names below it, if it is Kafka's)."""
+    above, *names = path.rstrip("/").split("/")
+    begin = next((i for i, name in enumerate(names) if name in _TOP_NODES), len(names))
+    if begin == len(names) and names[-1:] == ["controller_epoch"]:
+        begin -= 1
+    chroot = names[:begin]
+    return "".join(f"/{name}" for name in chroot), names[begin:] if not above and all(chroot) else []
+
+
 def parse_znode(path: str, data: object) -> list[Fact]:
     """Return the facts of a znode; data: its JSON as text or decoded, or None."""
     path = path.rstrip("/") or "/"
-    if match := _STATE.fullmatch(path):
-        return [_parse_state(match[1], match[2], _parse_data(data, path))]
-    if match := _TOPIC.fullmatch(path):
-        return _parse_topic(match[1], _parse_data(data, path))
-    if match := _BROKER.fullmatch(path):
-        return _parse_broker(match[1], data, path)
-    if match := _CONFIG.fullmatch(path):
-        return [_parse_configs(match[1], _parse_data(data, path))]
-    if _CONTROLLER.fullmatch(path):
-        return [
-            (FactKind.BROKER, {"broker_id": _parse_data(data, path).read("brokerid", check.as_int), "controller": True})
-        ]
-    if _EPOCH.fullmatch(path) and data is not None:
-        epoch = check.as_int(check.parse_json(data, path) if isinstance(data, str) else data, "controller_epoch")
-        return [(FactKind.IGNORED, {"reasons": [WITHOUT_PLACEMENT], "controller_epoch": epoch})]
-    if _BROKER_DEFAULT.fullmatch(path) and data is not None:
-        return _parse_broker_default(_parse_data(data, path))
-    if match := _DELETED.fullmatch(path):
-        return [(FactKind.TOPIC, {"topic": check.as_text(match[1], "path"), "marked_for_deletion": True})]
-    if _REASSIGNMENT.fullmatch(path) and data not in (None, "", "null"):
-        return ignore("a reassignment", "a reassignment is running: replicas change")
+    names = split_path(path)[1]
+    match names if all(names) else []:
+        case ["brokers", "topics", topic, "partitions", partition, "state"]:
+            return [_parse_state(topic, partition, _parse_data(data, path))]
+        case ["brokers", "topics", topic]:
+            return _parse_topic(topic, _parse_data(data, path))
+        case ["brokers", "ids", broker]:
+            return _parse_broker(broker, data, path)
+        case ["config", "topics", topic]:
+            return [_parse_configs(topic, _parse_data(data, path))]
+        case ["controller"]:
+            broker_id = _parse_data(data, path).read("brokerid", check.as_int)
+            return [(FactKind.BROKER, {"broker_id": broker_id, "controller": True})]
+        case ["controller_epoch"] if data is not None:
+            epoch = check.as_int(check.parse_json(data, path) if isinstance(data, str) else data, "controller_epoch")
+            return [(FactKind.IGNORED, {"reasons": [WITHOUT_PLACEMENT], "controller_epoch": epoch})]
+        case ["config", "brokers", "<default>"] if data is not None:
+            return _parse_broker_default(_parse_data(data, path))
+        case ["admin", "delete_topics", topic]:
+            return [(FactKind.TOPIC, {"topic": check.as_text(topic, "path"), "marked_for_deletion": True})]
+        case ["admin", "reassign_partitions"] if data not in (None, "", "null"):
+            return ignore("a reassignment", "a reassignment is running: replicas change")
     if isinstance(data, str) and _LISTS_PLACEMENT.search(data):
         raise check.unparsable(f"this JSON lists partitions or brokers, which the data of {path} does not")
     return ignore(WITHOUT_PLACEMENT)
@@ -101,19 +86,21 @@ def parse_znode(path: str, data: object) -> list[Fact]:
 
 def parse_listing(path: str, children: list[str]) -> list[Fact]:
     """Return the facts of a znode's listing: the names of its children."""
-    path = path.rstrip("/") or "/"
-    if _BROKERS.fullmatch(path):
-        ids = [check.as_int(child, "broker id") for child in children]
-        return [(FactKind.BROKER, {"broker_id": i, "registered": True}) for i in ids] or ignore("empty broker listing")
-    if match := _PARTITIONS.fullmatch(path):
-        highest = max((check.as_partition(child, "partition") for child in children), default=-1)
-        return [(FactKind.TOPIC, {"topic": match[1], "partition_count": max(len(children), highest + 1)})]
-    if match := _TOPIC.fullmatch(path):
-        return [(FactKind.TOPIC, {"topic": match[1]})]
-    if _TOPICS.fullmatch(path) and children:
-        return [(FactKind.TOPIC, {"topic": child}) for child in children]
-    if _DELETIONS.fullmatch(path) and children:
-        return [(FactKind.TOPIC, {"topic": child, "marked_for_deletion": True}) for child in children]
+    names = split_path(path)[1]
+    match names if all(names) else []:
+        case ["brokers", "ids"]:
+            ids = [check.as_int(child, "broker id") for child in children]
+            facts = [(FactKind.BROKER, {"broker_id": i, "registered": True}) for i in ids]
+            return facts or ignore("empty broker listing")
+        case ["brokers", "topics", topic, "partitions"]:
+            highest = max((check.as_partition(child, "partition") for child in children), default=-1)
+            return [(FactKind.TOPIC, {"topic": topic, "partition_count": max(len(children), highest + 1)})]
+        case ["brokers", "topics", topic]:
+            return [(FactKind.TOPIC, {"topic": topic})]
+        case ["brokers", "topics"] if children:
+            return [(FactKind.TOPIC, {"topic": child}) for child in children]
+        case ["admin", "delete_topics"] if children:
+            return [(FactKind.TOPIC, {"topic": child, "marked_for_deletion": True}) for child in children]
     return ignore(LISTING)
 
 
@@ -130,8 +117,8 @@ def parse_dump_line(line: str) -> list[Fact]:
 
 def find_chroot(path: str) -> str | None:
     """Return the path that a znode's cluster is under, empty for the root; None for a znode that is not Kafka's."""
-    match = _KAFKA.fullmatch(path.rstrip("/"))
-    return match[1] if match else None
+    chroot, names = split_path(path)
+    return chroot if names and names[0] in ("brokers", "config", "admin", "controller") else None
 
 
 def is_kafka_path(path: str) -> bool:
@@ -141,18 +128,23 @@ def is_kafka_path(path: str) -> bool:
 
 def is_topic_listing(path: str) -> bool:
     """Return whether the names of a znode's children are topics or partitions."""
-    return any(parent.fullmatch(path) for parent in (_TOPICS, _PARTITIONS, _DELETIONS))
+    match split_path(path)[1]:
+        case ["brokers", "topics"] | ["admin", "delete_topics"] | ["brokers", "topics", _, "partitions"]:
+            return True
+    return False
 
 
 def is_broker_listing(path: str) -> bool:
     """Return whether the children of the znode are all the registered brokers."""
-    return _BROKERS.fullmatch(path) is not None
+    return split_path(path)[1] == ["brokers", "ids"]
 
 
 def find_broker(path: str) -> int | None:
     """Return the broker whose registration the znode is, or None for another znode."""
-    match = _BROKER.fullmatch(path.rstrip("/"))
-    return check.as_int(match[1], "broker id") if match else None
+    match split_path(path)[1]:
+        case ["brokers", "ids", broker] if broker:
+            return check.as_int(broker, "broker id")
+    return None
 
 
 def _parse_data(data: object, path: str) -> check.JsonObject:
@@ -248,34 +240,8 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
     return parse_dump_line(line)
 
 
-def _parse_batch(records: Records) -> pa.Table:
-    lines = records.to_table()
-    result = pc.extract_regex(to_array(lines["raw"]), _STATE_LINE)
-    is_state = np.asarray(pc.is_valid(result))
-    parts, states = pc.drop_null(result), lines.filter(pa.array(is_state))
-    isr = parts.field("isr")
-    ids = pc.split_pattern(
-        pc.if_else(pc.equal(isr, ""), pa.scalar(None, pa.string()), pc.replace_substring(isr, " ", "")), ","
-    )
-    lists = pa.ListArray.from_arrays(
-        pa.array(offsets_of(to_numpy(pc.list_value_length(ids))), pa.int32()), pc.cast(ids.flatten(), pa.int32())
-    )
-    columns = {
-        "kind": pa.repeat(FactKind.PARTITION.value, len(parts)),
-        "topic": parts.field("topic"),
-        "isr": lists,
-        **{name: to_array(states[name]) for name in ("record_number", "line_number")},
-        **{
-            name: pc.cast(parts.field(group), pa.int32())
-            for name, group in (
-                *(("partition", "partition"), ("leader", "leader")),
-                *(("leader_epoch", "epoch"), ("controller_epoch", "controller")),
-            )
-        },
-    }
-    facts = build_facts(columns, len(parts))
-    others = np.flatnonzero(~is_state)
-    return concat_in_order([facts, parse_each(records.take(others), _parse_record)]) if len(others) else facts
+def _parse_plain_states(records: pa.Table) -> PlainFacts:
+    return parse_plain(records, _STATE_LINE, FactKind.PARTITION, pa.scalar(True))
 
 
 FORMAT = Format(
@@ -283,5 +249,5 @@ FORMAT = Format(
     "ZooKeeper dump, JSON lines of path and data",
     Signature(document=_is_document, plain_lines=_PLAIN_LINES),
     _parse_record,
-    parse_batch=_parse_batch,
+    plain=(_parse_plain_states,),
 )

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from pipelines.ingest.formats.broker_states import is_live_state
 from pipelines.ingest.formats.checked_values import quote
 from udfs.plurals import count_of, is_or_are
 
 Broker = Mapping[str, Any]  # columns of REGISTRATIONS and USAGE, `others_are_registered`, `others_have_api_versions`
+
+
+# What people and tools write in the state column of a broker list.
+_LIVE = frozenset({"UP", "LIVE", "ALIVE", "ONLINE", "RUNNING", "ACTIVE", "AKTIV", "STARTED", "HEALTHY", "TRUE", "YES"})
+_DOWN = frozenset({"DOWN", "DEAD", "OFFLINE", "STOPPED", "FAILED", "CRASHED", "TERMINATED", "FALSE", "NO"})
 
 
 class Evidence(NamedTuple):
@@ -85,8 +89,8 @@ def _is_only_listed(broker: Broker) -> bool:
 
 def _find_listed_state(broker: Broker) -> bool | None:
     """Return what a broker list says of a broker's state: live, down, or None for nothing or neither."""
-    state = broker["listed_state"]
-    return None if state is None else is_live_state(state)
+    word = (broker["listed_state"] or "").strip().upper()
+    return True if word in _LIVE else False if word in _DOWN else None
 
 
 def _quote_listed_state(broker: Broker) -> str:

@@ -1,5 +1,6 @@
 """Finds partitions that were listed by a command that shows only some of them, and warns of what an answer may lack."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,19 +29,29 @@ def find_selected(shard: ShardFacts, source: pa.ChunkedArray, line: pa.ChunkedAr
 
     The nearest command above a line counts, so a complete listing beside a filtered one stays complete.
     """
-    commands = _list_commands(shard)
-    codes, names = to_codes(source)
-    number = to_numpy(line).astype(np.int64)
-    selected = np.zeros(len(codes), dtype=np.bool_)
-    for code, name in enumerate(names.to_pylist()):
-        own = commands.filter(pc.equal(commands["source"], name))
-        if not own.num_rows:
-            continue
-        rows = np.flatnonzero(codes == code)
-        at = np.searchsorted(own["line_number"].to_numpy(), number[rows], side="right") - 1
+    selected = np.zeros(len(source), dtype=np.bool_)
+    for own, rows, at in _find_nearest_commands(shard, source, line):
         is_selection = to_flags(own["is_selection"])
         selected[rows] = is_selection[np.maximum(at, 0)] & ((at >= 0) | is_selection.all())
     return selected
+
+
+def _find_nearest_commands(
+    shard: ShardFacts, source: pa.ChunkedArray, line: pa.ChunkedArray
+) -> Iterator[tuple[pa.Table, npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Yield for each file with commands (these, by line; the rows of its lines; the nearest command above each or -1).
+
+    source, line: of n facts.
+    """
+    is_command = pc.is_valid(shard.facts["is_selection"])
+    commands = select_rows(shard.facts, is_command).sort_by("line_number")
+    codes, names = to_codes(source)
+    number = to_numpy(line).astype(np.int64)
+    for code, name in enumerate(names.to_pylist()):
+        own = commands.filter(pc.equal(commands["source"], name))
+        if own.num_rows:
+            rows = np.flatnonzero(codes == code)
+            yield own, rows, np.searchsorted(own["line_number"].to_numpy(), number[rows], side="right") - 1
 
 
 def find_min_isr(shard: ShardFacts) -> dict[str, tuple[int, bool]]:
@@ -49,32 +60,25 @@ def find_min_isr(shard: ShardFacts) -> dict[str, tuple[int, bool]]:
     They do below the commands that select the partitions whose ISR is as small as that, or smaller. A topic without
     one value is left out.
     """
-    commands = _list_commands(shard)
-    if commands["selection"].null_count == commands.num_rows:
+    if shard.facts["selection"].null_count == shard.facts.num_rows:
         return {}
     sizes: dict[str, dict[str, set[int]]] = {AT_MIN_ISR: {}, UNDER_MIN_ISR: {}}  # option -> topic -> sizes of ISRs
     facts, headers = shard.select(FactKind.PARTITION), shard.select(FactKind.TOPIC)
-    for source in pc.unique(commands["source"]).to_pylist():
-        own, rows, above = (table.filter(pc.equal(table["source"], source)) for table in (commands, facts, headers))
-        at = np.searchsorted(own["line_number"].to_numpy(), rows["line_number"].to_numpy(), side="right") - 1
-        nearest = own.select(["line_number", "selection"]).take(pa.array(at, mask=at < 0))
-        columns = [rows["topic"], rows["line_number"], pc.list_value_length(rows["isr"]), *nearest.columns]
-        listed = pa.table(columns, names=["topic", "line", "size", "command", "option"])
-        header_lines: dict[str, list[int]] = {}
-        for topic, line in zip(above["topic"].to_pylist(), above["line_number"].to_pylist(), strict=True):
-            header_lines.setdefault(topic, []).append(line)
-        for row in listed.filter(pc.and_(pc.is_valid(listed["option"]), pc.is_valid(listed["size"]))).to_pylist():
+    header_lines: dict[tuple[str, str], list[int]] = {}  # of the topics of each file
+    for row in headers.select(["source", "topic", "line_number"]).to_pylist():
+        header_lines.setdefault((row["source"], row["topic"]), []).append(row["line_number"])
+    for own, rows, at in _find_nearest_commands(shard, facts["source"], facts["line_number"]):
+        is_chosen = (at >= 0) & is_valid(own["selection"])[np.maximum(at, 0)] & is_valid(facts["isr"])[rows]
+        listed = facts.select(["source", "topic", "line_number", "isr"]).take(pa.array(rows[is_chosen]))
+        nearest = own.select(["line_number", "selection"]).take(pa.array(at[is_chosen]))
+        for row, command in zip(listed.to_pylist(), nearest.to_pylist(), strict=True):
+            lines = header_lines.get((row["source"], row["topic"]), ())
             # Kafka prints no line of a topic when it selects partitions: below one, they are of another listing.
-            if not any(row["command"] < line < row["line"] for line in header_lines.get(row["topic"], ())):
-                sizes[row["option"]].setdefault(row["topic"], set()).add(row["size"])
+            if not any(command["line_number"] < line < row["line_number"] for line in lines):
+                sizes[command["selection"]].setdefault(row["topic"], set()).add(len(row["isr"]))
     least = {topic: (max(lengths) + 1, False) for topic, lengths in sizes[UNDER_MIN_ISR].items()}
     least |= {topic: (min(lengths), True) for topic, lengths in sizes[AT_MIN_ISR].items()}
     return {topic: value for topic, value in least.items() if len(sizes[AT_MIN_ISR].get(topic, ())) <= 1}
-
-
-def _list_commands(shard: ShardFacts) -> pa.Table:
-    """Return the facts of commands that list partitions, by line."""
-    return select_rows(shard.facts, pc.is_valid(shard.facts["is_selection"])).sort_by("line_number")
 
 
 def build_warnings(shard: ShardFacts) -> pa.Table:

@@ -21,7 +21,7 @@ from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import row_of
 from udfs.failures.kernels.election import Bools
-from udfs.plurals import count_of
+from udfs.plurals import count_of, is_or_are, join_names
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _VERSION = "caps_min_isr"
@@ -214,10 +214,9 @@ def describe_topics(
             # In time of what is shown, not of the count.
             window = np.arange(min(effective, len(visible) + _NAMED_PARTITIONS + 1))
             some = np.setdiff1d(window, visible, assume_unique=True)[:_NAMED_PARTITIONS].tolist()
-            more = "" if missing == len(some) else f" and {missing - len(some):,} more"
             count_text = f"{missing:,} of {count_of(effective, 'partition')}"
-            verb = "is" if missing == 1 else "are"
-            warnings.append(f"{count_text} {verb} not shown: {', '.join(map(str, some))}{more}")
+            named = join_names(some, _NAMED_PARTITIONS, missing)
+            warnings.append(f"{count_text} {is_or_are(missing)} not shown: {named}")
         if begin == end:
             warnings.append("no partition is shown")
         elif topic in without_line:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.plan_waves import PartitionSteps, PlanWaves
-from pipelines.execution.preflight import DiskRoom, find_problems, find_unchecked_disks, measure_disk
+from pipelines.execution.preflight import find_problems, find_unchecked_disks
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
 
 GB = 10**9
@@ -26,21 +24,6 @@ def log_dir(path: str, total: int, usable: int, partitions: Mapping[int, int] | 
 
 
 FAILED = {"log_dir": "/f", "error": "KafkaStorage", "total_bytes": -1, "usable_bytes": -1, "topics": []}
-
-
-@pytest.mark.parametrize(
-    ("dirs", "room"),
-    [
-        ([log_dir("/a", 100, 60), log_dir("/b", 100, 60)], (60, 100)),  # one volume
-        ([log_dir("/a", 100, 60), log_dir("/b", 100, 50)], (110, 200)),
-        ([log_dir("/a", 100, 60), FAILED], (60, 100)),
-        ([log_dir("/a", 100, 60), log_dir("/b", -1, -1)], (60, 100)),
-        ([FAILED], (None, None)),
-        ([], (None, None)),
-    ],
-)
-def test_room_on_volumes(dirs: list[dict[str, Any]], room: tuple[int | None, int | None]) -> None:
-    assert measure_disk(dirs) == DiskRoom(*room)
 
 
 def view_of(brokers: int, offline: tuple[int, ...] = ()) -> ClusterView:
@@ -75,6 +58,14 @@ def test_one_full_log_dir_among_several() -> None:
     assert len(find([full, empty], chosen="/full")) == 1
     assert len(find([log_dir("/full", 100 * GB, 14 * GB)] * 2)) == 1  # one volume: both copies go there
     assert find([log_dir("/a", 100 * GB, 24 * GB), log_dir("/b", 100 * GB, 30 * GB)]) == []
+
+
+def test_disks_may_be_used_up_to_a_share() -> None:
+    """capacity.max_disk_ratio, as for the plan itself."""
+    logs = {1: [LEADER], 2: [], 3: [log_dir("/a", 100 * GB, 50 * GB)]}
+    assert find_problems(copy_to_third(), view_of(3), logs, [], 0.7) == []
+    (problem,) = find_problems(copy_to_third(), view_of(3), logs, [], 0.69)
+    assert problem.startswith("broker 3 has 50.0 GB left on its disks, too little for the 20.0 GB")
 
 
 def test_failed_and_unknown_log_dirs_leave_the_others_checked() -> None:

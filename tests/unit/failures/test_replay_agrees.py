@@ -1,4 +1,4 @@
-"""`replay --fail` elects the leaders that `what-if --fail` names: for every sample, paste and mutations of them."""
+"""`replay --fail` elects the leaders that `what-if --fail` names: for samples, pastes and mutations of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
 from tests.fuzz.case_execution import write_case
 from tests.fuzz.cases import build_case
-from tests.seed_sampler import count_cases
+from tests.seed_sampler import count_cases, sample_cases
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.simulation.result_tables import get_final_state
 
@@ -25,9 +25,10 @@ BROKERS = 2  # that fail, of each source
 
 
 def list_sources(folder: Path) -> list[str]:
-    """Every sample and paste alone, the sample clusters, and mutations of all these."""
+    """Samples and pastes alone, the sample clusters, and mutations of all these."""
     files = [file for name in ("formats", "pastes") for file in sorted((SAMPLES / name).iterdir())]
     result = [str(file) for file in files if file.is_file() and file.suffix not in (".expected", ".md")]
+    result = sample_cases(result, "replay and what-if")
     result += [str(SAMPLES / name) for name in ("kafka-4.1.1-kraft", "kafka-2.8.2-zookeeper")]
     for index in range(MUTATIONS):
         place = folder / str(index)
@@ -67,4 +68,4 @@ def test_replay_and_what_if_elect_the_same_leaders(tmp_path: Path) -> None:
                 if change.leader_before is not None and key not in moved:
                     assert leaders[key] == change.leader_after, (source, change)
                     compared += change.leader_before != change.leader_after
-    assert compared > 200, "else the samples show too little"
+    assert compared > count_cases(200), "else the samples show too little"

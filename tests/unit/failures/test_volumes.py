@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.failures.log_dir_rows import log_dir_table
 from udfs.failures.disk_limits import find_disk_limits, is_full
-from udfs.failures.volumes import choose_emptiest, number_volumes
+from udfs.failures.volumes import Volume, choose_emptiest, list_volumes, number_volumes
 
 TB = 10**12
 
@@ -28,6 +28,26 @@ def test_log_dirs_share_a_volume(total: list[int | None], usable: list[int | Non
 
 def test_brokers_share_no_volume() -> None:
     assert number_volumes([2, 1, 2], [TB] * 3, [7] * 3).tolist() == [0, 1, 0]
+
+
+def _row(path: str, total: int | None, usable: int | None, used: int | None = None) -> dict[str, object]:
+    return {"log_dir": path, "total_bytes": total, "usable_bytes": usable, "used_bytes": used}
+
+
+@pytest.mark.parametrize(
+    ("rows", "volumes"),
+    [
+        ([_row("/a", 100, 60), _row("/b", 100, 60)], [Volume((0, 1), 100, 60)]),
+        ([_row("/a", 100, 60), _row("/b", 100, 50)], [Volume((0,), 100, 60), Volume((1,), 100, 50)]),
+        ([_row("/a", 100, 60), _row("/b", None, None)], [Volume((0,), 100, 60), Volume((1,), None, None)]),
+        ([_row("/f", 100, 60, 10), _row("/b", 100, 60)], [Volume((0,), 500, 490), Volume((1,), 100, 60)]),
+        ([_row("/f", 100, 60, None)], [Volume((0,), 500, None)]),
+        ([], []),
+    ],
+)
+def test_each_volume_is_listed_once(rows: list[dict[str, object]], volumes: list[Volume]) -> None:
+    """A file says that /f has 500 bytes for itself."""
+    assert list_volumes(rows, {"/f": 500}) == volumes
 
 
 def test_kafka_chooses_the_log_dir_with_the_fewest_replicas() -> None:

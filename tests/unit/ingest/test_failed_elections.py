@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.ingest.formats.failed_elections import describe_failed_elections
+from pipelines.ingest.formats.tool_documents import describe_failed_elections
 
 from .test_sections import DESCRIBE, load
 

@@ -13,9 +13,9 @@ from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import check_source, list_problems, read_files
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source
+from pipelines.ingest.table_rows import find_table
 from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.ingest.unreadable_files import explain_unused_text
-from pipelines.ingest.unsupported_tables import find_table
 
 from .facts import BAD_DIR, FORMATS_DIR
 from .test_sections import DESCRIBE, load, replicas

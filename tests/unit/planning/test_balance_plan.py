@@ -16,7 +16,7 @@ from udfs.planning.annealing.search import search_assignment
 from udfs.planning.annealing.search_task import SearchResult, SearchTask
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest, Targets
 
 

@@ -19,8 +19,8 @@ from udfs.planning.bottleneck import count_forced_copies, find_bottleneck, measu
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules, find_rack_violations
 from udfs.planning.faster_plans import find_faster_plans
-from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_execution import prepare_execution
+from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
 from udfs.planning.waves import WaveLimits
 

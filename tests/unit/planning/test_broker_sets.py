@@ -11,7 +11,7 @@ from tests.unit.planning.rated_models import make_rated_model
 from udfs.planning.broker_sets import REST, BrokerSetsCertificate, assign_sets
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import BrokerSet, PlanRequest
 
 _RACKS = [0, 1, 2] * 4  # brokers 0 to 11 in three racks

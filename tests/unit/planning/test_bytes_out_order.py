@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.planning.models import make_model
 from tests.unit.planning.test_balance_plan import assert_legal, loads, over_mean, worst_survivor
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
 
 EVERYONE = np.ones(18, dtype=np.bool_)

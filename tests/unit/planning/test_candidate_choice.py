@@ -10,7 +10,7 @@ import pytest
 from tests.unit.planning.models import make_model
 from tests.unit.planning.small_clusters import cluster
 from udfs.planning.cluster_model import ClusterModel
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.unit.planning.plan_models import measure, model_with
 from udfs.arrow.ragged import has_repeat, row_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import Rules, build_rules, find_rack_violations
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_MOVES, PRIORITIES, PlanRequest
 from udfs.planning.replicas.copyset_reduction import REASON, reduce_copysets

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, build_model
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.failed_dirs import REASON
-from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import WaveLimits, split_into_waves
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.cli.plan_options import parse_new_brokers
+from pipelines.cli.plan_option_values import parse_new_brokers
 from pipelines.plan_files.new_brokers import NewBroker
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe
 

@@ -25,7 +25,7 @@ from udfs.network.cross_zone_traffic import CrossZoneTraffic
 from udfs.network.traffic_rows import CrossZonePrices
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.elections import find_current_leaders, lead_lists
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import LoadSpread, MetricOptions, measure_balance, measure_state
 from udfs.planning.plan_request import PlanRequest
 

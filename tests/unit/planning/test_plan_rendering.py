@@ -13,12 +13,13 @@ import numba
 import pytest
 
 from pipelines.cli.disk_rendering import render_disk_growth
-from pipelines.cli.text_format import format_count, format_duration
+from pipelines.cli.text_format import format_duration
 from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
 from udfs.planning.disk_growth import DiskGrowth
 from udfs.planning.plan_request import PlanRequest
+from udfs.plurals import count_of
 
 
 def test_repair_names_what_cannot_be_rolled_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,7 +313,7 @@ def test_compilation_is_announced_once() -> None:
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 moves"), (1, "1 move"), (2000, "2,000 moves")])
 def test_format_count(count: int, text: str) -> None:
-    assert format_count(count, "move") == text
+    assert count_of(count, "move") == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "under 1 s"), (119, "2 min"), (42, "42 s"), (7300, "2 h 2 min")])

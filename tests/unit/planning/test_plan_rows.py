@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipelines.cli.plan_options import PlanOptions, parse_request
+from pipelines.cli.plan_option_values import parse_request
+from pipelines.cli.plan_options import PlanOptions
 from pipelines.config.settings import load_settings
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
-from udfs.planning.goal_planners import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_metrics import MetricOptions, summarize_plan
 from udfs.planning.plan_rows import build_metric_rows, build_plan_row
 from udfs.planning.waves import WaveLimits

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.planning.rated_models import make_rated_model
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
 
 # Two zones with three racks of two brokers each.
@@ -68,7 +68,7 @@ def test_replicas_share_no_rack_within_a_zone(goal: str) -> None:
 
 @pytest.mark.slow
 def test_soft_racks_copy_nothing_more() -> None:
-    model = _make_model(_draw(2))
+    model = _make_model(_draw(2, 12))
     plain = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator=""))
     soft = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator="/", soft_racks=True))
     hard = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator="/"))

@@ -17,7 +17,7 @@ from udfs.arrow.ragged import offsets_of
 from udfs.planning.bounds.reached_bounds import bound_bytes_by_disk, count_forced_replicas, count_rack_repairs
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
 
 BROKERS = 5

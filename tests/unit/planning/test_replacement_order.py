@@ -13,7 +13,7 @@ from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe
 from tests.unit.planning.plan_models import measure, model_with
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
 
 NEW = (13, 14)

@@ -14,7 +14,7 @@ from tests.unit.planning.plan_models import model_with
 from udfs.arrow.ragged import count_true, has_repeat, row_of
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, Rules, build_rules, find_rack_violations
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import ALL, MIN_BYTES, PlanRequest
 from udfs.planning.replicas.count_limits import CountTargets, compute_count_targets
 from udfs.planning.replicas.replica_counts import plan_replica_counts

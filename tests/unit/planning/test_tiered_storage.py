@@ -9,7 +9,7 @@ from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from udfs.arrow.ragged import row_of
 from udfs.planning.cluster_model import build_model
-from udfs.planning.goal_planners import make_plan
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
 
 LOCAL, REMOTE = 300, 90_000  # bytes of a partition on the disk of each replica, and in the remote storage

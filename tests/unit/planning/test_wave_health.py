@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import InfeasibleRequest
-from udfs.planning.goal_planners import make_plan
 from udfs.planning.plan_execution import PlanExecution, prepare_execution
+from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.wave_health import NEVER, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import WaveLimits

@@ -1,0 +1,127 @@
+"""The options of commands that answer for one cluster: how its source is read, and in which state it is."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from pipelines.cli import common_options as common
+from pipelines.cli.source_arguments import CommandConfigOption, MetricsOption, MetricsRequest, WindowOption, open_source
+from pipelines.cli.text_format import print_message
+from pipelines.config.metrics_settings import print_window
+from pipelines.config.settings import Settings
+from pipelines.ingest.sources import is_live
+from pipelines.metrics.metrics_origin import hide_secrets
+from udfs.plurals import count_of, is_or_are
+
+if TYPE_CHECKING:
+    from pipelines.ingest.snapshot_reader import Snapshot
+    from udfs.failures.topic_defaults import TopicDefaults
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """The options as they were written."""
+
+    returned: common.ReturnOption = None
+    after: common.AfterOption = None
+    format_name: common.FormatOption = None
+    command_config: CommandConfigOption = None
+    metrics: MetricsOption = None
+    window: WindowOption = None
+    conf: common.ConfOption = None
+    settings: common.SetOption = None
+    ignored: common.IgnoreTopicsOption = None
+
+    def read_settings(self) -> Settings:
+        """Load the settings that the options ask for."""
+        return common.read_settings(self.conf, self.settings, ignored=self.ignored)
+
+    def read(self, source: str, settings: Settings, later: str | None = None) -> Snapshot:
+        """Read a source as it is, and print warnings.
+
+        later: another source that the command reads with `read_later`, for which --command-config or --format may be.
+        """
+        loads = MetricsRequest.of_options(self.metrics, self.window, settings)
+        opened = open_source(source, self.command_config, loads, self.format_name, later)
+        snapshot = common.read_snapshot(opened, None if is_live(source) else self.format_name, settings)
+        common.warn_of_unmatched_patterns(self.ignored, snapshot.topics)
+        return snapshot
+
+    def read_later(self, source: str, settings: Settings, first: str) -> Snapshot:
+        """Read a source of the same cluster at a later time, without loads. first: the other source."""
+        opened = open_source(source, self.command_config, None, self.format_name, first)
+        return common.read_snapshot(opened, None if is_live(source) else self.format_name, settings)
+
+    def apply(self, snapshot: Snapshot, defaults: TopicDefaults) -> Snapshot:
+        """Return the snapshot with brokers back, and then after the plans, and say so."""
+        return _apply_plans(_return_brokers(snapshot, self.returned, defaults), self.after)
+
+    @property
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The options that were written, each with its values."""
+        values = {
+            "--return": [self.returned] if self.returned else [],
+            "--after": self.after or (),
+            "--ignore-topics": self.ignored or (),
+            "--conf": [self.conf] if self.conf else [],
+            "--set": self.settings or (),
+            "--format": [self.format_name] if self.format_name else [],
+            "--command-config": [self.command_config] if self.command_config else [],
+            "--metrics": [hide_secrets(text) for text in self.metrics or ()],
+            "--window": [print_window(self.window)] if self.window else [],
+        }
+        return {option: tuple(map(str, texts)) for option, texts in values.items() if texts}
+
+    def quote_with(self, source: str) -> str:
+        """Return a source with these options, as the commands of next steps name it, quoted for a shell."""
+        return shlex.join(
+            [source, *(word for option, texts in self.values.items() for text in texts for word in (option, text))]
+        )
+
+
+def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot:
+    """Return the snapshot after the plans of folders, one after the other, and say so; without a folder, as it is."""
+    if not folders:
+        return snapshot
+    from pipelines.plan_files.plan_reader import read_plan
+    from pipelines.plan_files.state_after_plan import apply_plan
+
+    for folder in folders:
+        plan = read_plan(folder)
+        snapshot = apply_plan(snapshot, plan, folder)
+        changed = count_of(len(plan.changes), "partition")
+        print_message(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
+    return snapshot
+
+
+def _return_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefaults) -> Snapshot:
+    """Return the snapshot with brokers (ids or racks) back and in sync, and say so; without any, as it is.
+
+    Raises: typer.BadParameter for a broker that is not down, and whose replicas are all in sync.
+    """
+    if brokers is None:
+        return snapshot
+    from pipelines.cli.named_brokers import find_brokers
+    from pipelines.cli.restart_order import describe_stays
+    from pipelines.ingest.merge.live_brokers import get_down_brokers
+    from pipelines.ingest.returned_brokers import find_missing_brokers, find_offline, return_brokers
+    from pipelines.verdict.naming import name_with_noun
+    from udfs.failures.topic_defaults import KAFKA_DEFAULTS
+
+    down = get_down_brokers(snapshot.brokers).tolist()
+    missing = sorted({*down, *find_missing_brokers(snapshot, KAFKA_DEFAULTS)})
+    ids = find_brokers("--return", brokers, snapshot)
+    if others := [broker for broker in ids if broker not in missing]:
+        these = f"brokers that are down or have replicas out of sync: {', '.join(map(str, missing))}"
+        problem = f"{name_with_noun(others)} {is_or_are(len(others))} live with all replicas in sync"
+        raise typer.BadParameter(f"--return: {problem}; {these if missing else 'so are all others'}")
+    state = "was live, with all its replicas in sync" if len(ids) == 1 else "were live, with all their replicas in sync"
+    returned = return_brokers(snapshot, ids, defaults)
+    print_message(f"as if {name_with_noun(ids)} {state}{describe_stays(find_offline(returned, defaults), ids)}")
+    return returned
