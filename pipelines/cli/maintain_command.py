@@ -25,7 +25,7 @@ def maintain(
     from pipelines.maintenance import maintain_tables
 
     settings = common.read_settings(conf, options, warehouse)
-    result = maintain_tables(common.open_store_to_read(settings), settings, datetime.now(UTC))
+    result = maintain_tables(common.open_existing_store(settings), settings, datetime.now(UTC))
     if json_file is not None:
         common.write_json(json_file, result)
     if str(json_file) != "-":
@@ -34,6 +34,8 @@ def maintain(
 
 def print_maintenance(result: MaintenanceResult) -> None:
     """Print what was done."""
+    if result.upgraded:
+        print_line(f"{count_of(len(result.upgraded), 'table')} of an earlier version upgraded, with all rows.")
     for one in result.deleted:
         print_line(f"{one.cluster_id}: snapshot {one.snapshot_id} deleted, {count_of(one.rows, 'row')}")
     for table in result.compacted:

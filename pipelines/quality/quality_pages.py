@@ -86,10 +86,7 @@ def _write_site(checked: Sequence[CheckedSuite], site: Path) -> None:
     tables = []
     for suite, results in checked:
         place = f"{suite.name}.html"
-        pages = {
-            "validations": ValidationResultsPageRenderer().render(results),
-            "expectations": render_suite(suite),
-        }
+        pages = {"validations": ValidationResultsPageRenderer().render(results), "expectations": render_suite(suite)}
         for kind, page in pages.items():
             (site / kind).mkdir(parents=True, exist_ok=True)
             (site / kind / place).write_text(view.render(page), encoding="utf-8")

@@ -35,6 +35,7 @@ from pipelines.report.zone_comparison import compare_zone_traffic
 from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.sql_text import quote_text
 from pipelines.spark.store import Store
+from pipelines.spark.table_migrations import check_migrated
 from pipelines.spark.views import find_dependencies
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
 from pipelines.verdict.judgement import Verdict
@@ -241,7 +242,8 @@ def read_report(
     existing = [name for name in names if store.exists(name)]
     if "gold.scheme_comparison" not in existing or "ops.runs" not in existing:
         raise StoreError(f"there is nothing to report at {store.warehouse}. Create it: kafka-placement run SOURCE...")
-    store.check_versions(["ops.runs"])  # tables of other versions have other names: the report would lack their figures
+    check_migrated(store)
+    store.check_versions(["ops.runs"])
     with store.explain_faults():
         session = store.open_sql([*TREND.dependencies, "insights.snapshots"])
         newest = [] if only_these else [SnapshotKey(**row) for row in session.run(_NEWEST).to_pylist()]
