@@ -11,27 +11,15 @@ import typer
 from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.option_values import decimal_number, whole_number
 from pipelines.cli.text_format import print_message
-from udfs.json_answers import json_object
 from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
-    from pipelines.plan_files.hypothetical_cluster import PlanningOptions
-    from pipelines.plan_files.new_brokers import NewBroker
+    from pipelines.plan_files.hypothetical_cluster import Hypothesis, PlanningOptions
     from pipelines.verdict.judgement import Verdict
 
 _MAX_BROKERS, _MAX_FACTOR = 1000, 1000
-
-
-@json_object
-class Hypothesis:
-    """How the cluster of an answer differs from that of its sources."""
-
-    load_factor: float = 1.0
-    added_brokers: tuple[NewBroker, ...] = ()
-    removed_brokers: tuple[int, ...] = ()
-    copied_replicas: int = 0  # by the plans that fill and empty brokers
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,7 @@ class HypotheticalOptions:
         """
         if not self.is_given:
             return snapshot, None
-        from pipelines.plan_files.hypothetical_cluster import grow_loads
+        from pipelines.plan_files.hypothetical_cluster import Hypothesis, grow_loads
 
         hypothesis = Hypothesis()
         if self.grow is not None:

@@ -13,7 +13,6 @@ from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, 
 from pipelines.ingest.sources import name_line
 from pipelines.ingest.text import BLANK
 from pipelines.ingest.unrecognised import NO_TEXT
-from udfs.json_answers import json_key
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
@@ -30,12 +29,6 @@ _PARTITION_COLUMNS = (
     *("adding_replicas", "removing_replicas", "observers", "offline_replicas", "size_bytes", "state_inferred"),
 )
 # Published keys of columns that have a better name now.
-_JSON_KEYS = {
-    "live": "alive",
-    "live_reason": "alive_because",
-    "listed_partitions": "partitions_shown",
-    "state_inferred": "state_assumed",
-}
 _MAX_SECTIONS = 8  # of a file that are named
 _MAX_LINES = 6  # of ignored records that are named, by reason
 _MAX_IDS = 20  # brokers that are named
@@ -71,17 +64,17 @@ class SourceRecords:
     source: str
     format: str
     records: int
-    accepted: int = json_key("kept")
+    accepted: int
     quarantined: int
     ignored: int
-    ignored_reasons: Mapping[str, int] = json_key("ignored_because")
+    ignored_reasons: Mapping[str, int]
     ignored_lines: Mapping[str, Sequence[int]]  # the first lines by reason
     sections: Sequence[SourceSection]
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What is understood of a source. Rows have the columns of the silver tables under their published keys."""
+    """What is understood of a source. Rows have the columns of the silver tables."""
 
     cluster: str
     format: str
@@ -93,7 +86,7 @@ class Inspection:
     quarantined: list[dict[str, Any]]
     warnings: Sequence[dict[str, Any]]  # records that show that something is missing, with source and line
     conflicting_listings: Sequence[str]  # a sentence on each pair of listings that disagree on partitions
-    conflicts: Sequence[dict[str, Any]] = json_key("contradictions")
+    conflicts: Sequence[dict[str, Any]]
 
 
 def build_answer(snapshot: Snapshot) -> Inspection:
@@ -105,7 +98,7 @@ def build_answer(snapshot: Snapshot) -> Inspection:
     for partition in partitions:
         partition["leader"] = None if partition["leader"] == -1 else partition["leader"]
         partition.update({name: partition[name] or [] for name in ("replicas", "isr")})
-    conflicts = [row | {"field": _JSON_KEYS.get(row["field"], row["field"])} for row in snapshot.conflicts.to_pylist()]
+    conflicts = snapshot.conflicts.to_pylist()
     formats = "+".join(sorted({name for file in snapshot.files for name in file.format_names}))
     head = (snapshot.cluster_id, formats, count_records(snapshot), snapshot.skipped, _list_rows(snapshot.brokers))
     warnings = _list_rows(snapshot.warnings.drop_columns(["record_number"]))
@@ -115,7 +108,7 @@ def build_answer(snapshot: Snapshot) -> Inspection:
 
 def _list_rows(table: pa.Table) -> list[dict[str, Any]]:
     """Return the rows as dictionaries. Each null of a column without values would cost as much as a value."""
-    names = [_JSON_KEYS.get(name, name) for name in table.schema.names]
+    names = table.schema.names
     columns = ([None] * len(c) if c.null_count == len(c) else c.to_pylist() for c in table.itercolumns())
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:
-    from pipelines.cli.outage import OfflinePartition, Outage
-    from pipelines.cli.what_if_answers import BrokerFailure
     from pipelines.ingest.returned_brokers import OfflinePartitions
+    from pipelines.what_if.outage import OfflinePartition, Outage
+    from pipelines.what_if.what_if_answers import BrokerFailure
     from udfs.failures.leader_recovery import BrokerStart
 
 # Which offline partitions need more than a start, and what to say of them.

@@ -215,7 +215,7 @@ DOCUMENTS = (
     ),
     make_input(
         "an answer of this program",
-        r'"contradictions"\s*+:\s*+\[',
+        r'"conflicting_listings"\s*+:\s*+\[',
         "which is no source",
         "Give the source that it was made from.",
     ),

@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -13,21 +11,32 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files.kafka_json import get_key, get_lists, get_planned_log_dirs, get_source_lists
 from pipelines.plan_files.log_dir_bytes import update_volumes
 from pipelines.plan_files.new_brokers import NewBroker, read_racks
-from pipelines.plan_files.plan_creation import create_plan
-from pipelines.plan_files.plan_reader import read_plan
-from pipelines.plan_files.state_after_plan import apply_plan
+from pipelines.plan_files.plan_creation import solve_plan
+from pipelines.plan_files.plan_reader import PlannedChange
+from pipelines.plan_files.state_after_plan import make_changes
 from udfs.arrow.columns import replace_columns, to_array, to_lists
 from udfs.arrow.ragged import any_true, offsets_of
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.waves import WaveLimits
+from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 from udfs.plurals import count_of, join_names
 
 _MAX_SIZE = float(2**62)  # bytes
 _LOADS = ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """How the cluster of an answer differs from that of its sources."""
+
+    load_factor: float = 1.0
+    added_brokers: tuple[NewBroker, ...] = ()
+    removed_brokers: tuple[int, ...] = ()
+    copied_replicas: int = 0  # by the plans that fill and empty brokers
 
 
 @dataclass(frozen=True)
@@ -94,11 +103,17 @@ def carry_out(snapshot: Snapshot, request: PlanRequest, options: PlanningOptions
 
     Raises: Infeasible, or SourceError for a wrong request.
     """
-    with TemporaryDirectory() as folder:
-        out = Path(folder, "plan")
-        created = create_plan(snapshot, request, out, options.limits, options.metrics, options.defaults)
-        after = apply_plan(snapshot, read_plan(out), out)
-    return after, created.summary.metrics.moves
+    plan, _ = solve_plan(snapshot, request, options.limits, options.metrics, options.defaults)
+    model, proposal = plan.model, plan.proposal
+    rows = np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist()
+    before, log_dirs = get_source_lists(model, rows), get_planned_log_dirs(model, proposal, rows)
+    after = get_lists(model, rows, proposal.offsets, proposal.replicas)
+    changes = {
+        key: PlannedChange(before[key], ((1, replicas),), log_dirs=log_dirs.get(key, {}))
+        for key, replicas in after.items()
+    }
+    election = [get_key(model, row) for row in np.flatnonzero(plan.elections.elected).tolist()]
+    return make_changes(snapshot, changes, election), plan.metrics.moves
 
 
 def remove_brokers(snapshot: Snapshot, ids: Sequence[int]) -> Snapshot:

@@ -15,7 +15,6 @@ from pipelines.plan_files.new_brokers import NewBroker
 from pipelines.plan_files.plan_reader import StoredPlan
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
-from udfs.json_answers import json_key, json_object
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.elections import find_in_sync_replicas
 
@@ -94,7 +93,7 @@ class ChangedRack:
     now: str | None
 
 
-@json_object
+@dataclass(frozen=True)
 class PlanProgress:
     """Progress of a plan."""
 
@@ -112,13 +111,13 @@ class PlanProgress:
     new_topics: tuple[str, ...]
     missing_brokers: tuple[int, ...]
     add_brokers: tuple[str, ...]  # Missing brokers as --add-brokers names them, with their racks then
-    down_brokers: tuple[int, ...] = json_key("dead_brokers")
+    down_brokers: tuple[int, ...]
     new_brokers: tuple[int, ...]
     returned_brokers: tuple[int, ...]
     changed_racks: tuple[ChangedRack, ...]  # Of brokers that the rest of the plan names
     # Brokers that the rest of the plan names and the source newly marks for draining
-    drained_brokers: tuple[int, ...] = json_key("to_empty")
-    pending_elections: tuple[PendingElection, ...] = json_key("unelected")
+    drained_brokers: tuple[int, ...]
+    pending_elections: tuple[PendingElection, ...]
     changes_beside_plan: bool  # Whether the cluster has changed where the plan changes nothing
     leaders_known: bool  # Whether a source shows leaders; else no election is pending
     racks_known: bool  # Whether a source shows racks, or none did when the plan was made

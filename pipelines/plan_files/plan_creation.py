@@ -13,7 +13,7 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from udfs.failures.topic_defaults import TopicDefaults
-from udfs.json_answers import json_inline, json_key, json_object, to_json
+from udfs.json_answers import to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, build_model
@@ -47,26 +47,26 @@ class CreatedPlan:
         return len(find_dir_moves(self.summary.model, self.summary.proposal)) > 0
 
 
-@json_object
+@dataclass(frozen=True)
 class PlanFacts:
     """What plan.json says beside the assignment: the same for the same cluster, request and seed."""
 
     cluster: str
     # The id that Kafka gave the cluster, and those of the topics that the plan changes, as far as sources show them
-    kafka_cluster_id: str | None = json_key("kafka_cluster_id", omit_none=True)
+    kafka_cluster_id: str | None
     topic_ids: dict[str, str]
     goal: str
-    request: PlanRequest = json_key("wishes")
-    target_brokers: list[int] = json_key("chosen_brokers")
+    request: PlanRequest
+    target_brokers: list[int]
     added_brokers: list[NewBroker]  # Those that no source shows
-    frozen_partitions: dict[str, int] = json_key("left_alone")
+    frozen_partitions: dict[str, int]
     certificate: Certificate
-    metrics: PlanMetrics = json_inline()
+    metrics: PlanMetrics
     bottleneck: Bottleneck | None
     faster_plans: tuple[FasterPlan, ...]
     disk_growth: tuple[DiskGrowth, ...]  # Brokers whose disk grows most
     # The part of a repair to do first, or None
-    urgent_repair: UrgentRepair | None = json_key("urgent_repair", omit_none=True, default=None)
+    urgent_repair: UrgentRepair | None = None
 
 
 def build_snapshot_model(
@@ -95,6 +95,29 @@ def create_plan(
 ) -> CreatedPlan:
     """Create a plan, and write it to the folder `out`. Raise Infeasible, or SourceError for a wrong request."""
     plan_writer.check_plan_folder(out.resolve())
+    summary, seconds = solve_plan(snapshot, request, limits, options, defaults)
+    measured = perf_counter()
+    bottleneck = find_bottleneck(summary, request)
+    faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
+    explained = perf_counter()
+    facts = _collect_facts(request, summary, snapshot, bottleneck, faster)
+    files = plan_writer.write_plan(out, summary, to_json(facts))
+    return CreatedPlan(
+        request,
+        summary,
+        facts,
+        bottleneck,
+        faster,
+        tuple(files),
+        unplaced=snapshot.partitions.num_rows - summary.model.partitions,
+        seconds=seconds | {"alternatives": explained - measured, "writing": perf_counter() - explained},
+    )
+
+
+def solve_plan(
+    snapshot: Snapshot, request: PlanRequest, limits: WaveLimits, options: MetricOptions, defaults: TopicDefaults
+) -> tuple[PlanSummary, dict[str, float]]:
+    """Return (a plan, the seconds of each part). Raise Infeasible, or SourceError for a wrong request."""
     model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
     if request.max_bytes is not None and not model.known[0]:
         remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"
@@ -114,28 +137,7 @@ def create_plan(
     solved = perf_counter()
     added = list_added_brokers(snapshot)
     summary = summarize_plan(model, request, proposal, limits, options, [broker.broker_id for broker in added])
-    measured = perf_counter()
-    bottleneck = find_bottleneck(summary, request)
-    faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
-    explained = perf_counter()
-    facts = _collect_facts(request, summary, snapshot, bottleneck, faster)
-    files = plan_writer.write_plan(out, summary, to_json(facts))
-    written = perf_counter()
-    return CreatedPlan(
-        request,
-        summary,
-        facts,
-        bottleneck,
-        faster,
-        tuple(files),
-        unplaced=snapshot.partitions.num_rows - model.partitions,
-        seconds={
-            "solving": solved - started,
-            "measuring": measured - solved,
-            "alternatives": explained - measured,
-            "writing": written - explained,
-        },
-    )
+    return summary, {"solving": solved - started, "measuring": perf_counter() - solved}
 
 
 def _collect_facts(

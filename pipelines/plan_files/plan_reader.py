@@ -80,7 +80,7 @@ class _Topic(_Model):
 class _Before(_Model):
     sha256: str
     cluster: str
-    live_brokers: list[_Id] = Field(alias="living_brokers")
+    live_brokers: list[_Id]
     draining_brokers: list[_Id]
     racks: dict[str, list[_Id]]
     topics: dict[str, _Topic]

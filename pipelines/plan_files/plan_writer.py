@@ -7,7 +7,7 @@ import math
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from pipelines.plan_files.kafka_json import (
 )
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
-from udfs.json_answers import json_key, json_object, to_json
+from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.plan_execution import PlanExecution
@@ -125,13 +125,13 @@ def _mix(value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return value ^ (value >> np.uint64(31))
 
 
-@json_object
+@dataclass(frozen=True)
 class OmittedPartitions:
     """Partitions that a file of the plan leaves out: how many, the first of them, and why."""
 
     partitions: int
-    first_partitions: list[str] = json_key("first")
-    reason: str | None = json_key("why")
+    first_partitions: list[str]
+    reason: str | None
 
 
 def to_plain_json(value: Any) -> Any:
@@ -222,8 +222,8 @@ def _dump_assignment(model: ClusterModel) -> str:
     members = {
         "sha256": hash_assignment(model),
         "cluster": model.cluster_id,
-        "living_brokers": model.broker_ids[model.live].tolist(),
-        "dead_brokers": model.broker_ids[~model.live].tolist(),
+        "live_brokers": model.broker_ids[model.live].tolist(),
+        "down_brokers": model.broker_ids[~model.live].tolist(),
         "draining_brokers": model.broker_ids[model.draining].tolist(),
         "racks": racks,
     }

@@ -13,6 +13,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files.kafka_json import Key
 from pipelines.plan_files.log_dir_bytes import update_volumes
 from pipelines.plan_files.new_brokers import add_new_brokers
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
@@ -32,16 +33,24 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
     Raises: SourceError if a partition has neither the replicas before the plan nor those of one of its waves.
     """
     snapshot = add_new_brokers(snapshot, plan.added_brokers)
+    lists = snapshot.partitions.select(["topic", "partition", "replicas"]).to_pylist()
+    now = {(row["topic"], row["partition"]): row["replicas"] for row in lists}
+    for (topic, partition), change in plan.changes.items():
+        if now.get((topic, partition)) not in change.lists:
+            problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
+            raise SourceError(str(folder), problem, "See all differences with plan --check, or make a new plan")
+    return make_changes(snapshot, plan.changes, plan.election)
+
+
+def make_changes(snapshot: Snapshot, changes: Mapping[Key, PlannedChange], election: Sequence[Key]) -> Snapshot:
+    """Return the snapshot after changes of its partitions, and elections of their preferred leaders."""
     partitions, live = snapshot.partitions, set(get_live_brokers(snapshot.brokers).tolist())
     keys = zip(partitions["topic"].to_pylist(), partitions["partition"].to_pylist(), strict=True)
     rows = {key: row for row, key in enumerate(keys)}
     sizes, only_dirs = partitions["size_bytes"].to_pylist(), _find_only_log_dirs(snapshot)
     columns: dict[str, list[Any]] = {name: partitions[name].to_pylist() for name in (*_CHANGED, *_ENDED)}
-    for (topic, partition), change in plan.changes.items():
-        row = rows.get((topic, partition))
-        if row is None or columns["replicas"][row] not in change.lists:
-            problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
-            raise SourceError(str(folder), problem, "See all differences with plan --check, or make a new plan")
+    for key, change in changes.items():
+        row = rows[key]
         before, isr = set(columns["replicas"][row]), set(columns["isr"][row] or ())
         in_sync = [broker for broker in change.after if broker in live and (broker in isr or broker not in before)]
         leader = columns["leader"][row]
@@ -52,21 +61,21 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
         state = {"replicas": change.after, "isr": in_sync, "leader": leader, "logs": logs}
         for name, value in state.items():
             columns[name][row] = value
-    for key in plan.election:
+    for key in election:
         row = rows[key]
         preferred = columns["replicas"][row][0]
         if columns["leader"][row] is not None and preferred in columns["isr"][row] and preferred in live:
             columns["leader"][row] = preferred
     arrays = {name: pa.array(values, partitions.schema.field(name).type) for name, values in columns.items()}
-    after = replace(snapshot, partitions=replace_columns(partitions, arrays), topics=_change_factors(snapshot, plan))
+    after = replace(snapshot, partitions=replace_columns(partitions, arrays), topics=_change_factors(snapshot, changes))
     return update_volumes(snapshot, after)
 
 
-def _change_factors(snapshot: Snapshot, plan: StoredPlan) -> pa.Table:
+def _change_factors(snapshot: Snapshot, changes: Mapping[Key, PlannedChange]) -> pa.Table:
     """Return the topics after a plan: Kafka takes their replication factor from partition 0."""
     factors = {
         topic: len(change.after)
-        for (topic, partition), change in plan.changes.items()
+        for (topic, partition), change in changes.items()
         if partition == 0 and len(change.after) != len(change.lists[0])
     }
     names, old = (snapshot.topics[name].to_pylist() for name in ("topic", "replication_factor"))

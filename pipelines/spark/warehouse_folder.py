@@ -2,24 +2,24 @@
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import StoreError
 from pipelines.spark.delta_rs import is_plain
 from pipelines.spark.table_files import has_unnamed_data
 from pipelines.tables import TABLES
-from udfs.json_answers import json_key, json_object
 
 
-@json_object
+@dataclass(frozen=True)
 class TableListing:
     """A table of a warehouse; its location is a path, or a name in a catalog."""
 
-    name: str = json_key("table")
+    name: str
     rows: int
     version: int
     comment: str
-    location: str = json_key("place")
+    location: str
 
 
 def check_folder(warehouse: str, writing: bool) -> None:

@@ -12,7 +12,6 @@ import sys
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +66,7 @@ KILLED_PROCESS = re.compile(
     r"\b(process|processes|run|runs|command|signal|SIGKILL|JVM|worker|workers|job|jobs)\b", re.I
 )
 # Not ours: states of consumer groups and of brokers in other tools, and names of the folders of captures.
-FOREIGN = re.compile(r"\bDead\b|\bDEAD\b|\bALIVE\b|\bkafka-\d[\d.]*-[\w-]+")
+FOREIGN = re.compile(r'\bDead\b|\bDEAD\b|\bALIVE\b|"alive"|\bkafka-\d[\d.]*-[\w-]+')
 FOREIGN_NAMES = frozenset({"DEAD"})
 # Python's, numpy's and other libraries' names.
 LIBRARY_NAMES = frozenset({"kill", "killpg", "is_alive", "SIGKILL"})
@@ -115,7 +114,7 @@ def find_hits(files: Sequence[Path]) -> list[Hit]:
                 hits.append(Hit(place, 1, file.stem, "module"))
             tree = ast.parse(text)
             hits += [Hit(place, line, name, "identifier") for line, name in list_identifiers(tree) if is_banned(name)]
-            for line, part in list_texts(text, tree):
+            for line, part in list_texts(text):
                 hits += check_text(place, line, part)
         else:
             hits += check_text(place, 1, text)
@@ -152,35 +151,16 @@ def list_identifiers(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
-def list_texts(source: str, tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and source of every string, docstring and comment, but for published keys of JSON."""
-    keys = {
-        (call.args[0].lineno, call.args[0].col_offset)
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "json_key" and call.args
-    }
+def list_texts(source: str) -> Iterator[tuple[int, str]]:
+    """Line and source of every string, docstring and comment."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in (tokenize.STRING, tokenize.COMMENT) and token.start not in keys:
+        if token.type in (tokenize.STRING, tokenize.COMMENT):
             yield token.start[0], token.string
-
-
-@cache
-def published_keys() -> frozenset[str]:
-    """Keys of the commands' JSON that keep an old word, because scripts depend on them: arguments of `json_key`."""
-    sources = (file.read_text(encoding="utf-8") for name in PACKAGES for file in (ROOT / name).rglob("*.py"))
-    return frozenset(key for source in sources for key in re.findall(r'\bjson_key\(\s*"(\w+)"', source))
-
-
-def published_pattern() -> str:
-    """Match published keys: those of several words anywhere, those of one word in quotes."""
-    keys = sorted(published_keys())
-    several, single = "|".join(key for key in keys if "_" in key), "|".join(key for key in keys if "_" not in key)
-    return rf"\b(?:{several or '(?!)'})\b|([\"`'])(?:{single or '(?!)'})\1"
 
 
 def check_text(place: str, first_line: int, text: str) -> Iterator[Hit]:
     """Find the banned phrases of a text that begins in a line of a file."""
-    own = re.sub(rf"{published_pattern()}|{FOREIGN.pattern}", lambda match: "_" * len(match[0]), text)
+    own = re.sub(FOREIGN.pattern, lambda match: "_" * len(match[0]), text)
     for match in TEXT.finditer(own):
         yield Hit(place, first_line + own.count("\n", 0, match.start()), match[0], "text")
     for match in KILL.finditer(own):

@@ -23,12 +23,12 @@ from pipelines.cli import main
 from pipelines.cli.common_options import write_answer
 from pipelines.cli.inspect_command import build_answer, render_snapshot
 from pipelines.cli.text_format import print_error
-from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
-from pipelines.cli.what_if_command import format_cluster, format_failure
+from pipelines.cli.what_if_rendering import format_cluster, format_failure
 from pipelines.errors import KafkaPlacementError
 from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
 from pipelines.ingest.sources import Source, find_source, get_name
+from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from tests.fuzz.account_checks import Problem, check_account, check_partitions
 from tests.fuzz.answer_checks import check_all_clear, check_comments, check_state
 from tests.fuzz.cases import FuzzCase

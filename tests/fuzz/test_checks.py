@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers
-from pipelines.cli.what_if_command import format_cluster
+from pipelines.cli.what_if_rendering import format_cluster
 from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, load_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source, find_source
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.fuzz import case_execution, data_lines
 from tests.fuzz.account_checks import check_account, check_partitions
 from tests.fuzz.answer_checks import check_all_clear, check_comments, check_state

@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 
 from pipelines.cli.plan_option_values import parse_request
 from pipelines.cli.plan_options import PlanOptions
-from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
@@ -30,6 +29,7 @@ from pipelines.stages.plan_stage import PlanParameters, pack_plans, unpack_plan_
 from pipelines.stages.stage_registry import STEPS
 from pipelines.tables.gold_tables import PLAN_MOVES
 from pipelines.verdict.recommended_plans import list_recommended_plans
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.unit.planning import judge
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.plan_batches import BROKERS, PARTITIONS, TOPICS

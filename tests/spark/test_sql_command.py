@@ -193,10 +193,10 @@ def test_metrics_of_a_plan_agree_with_its_json(
     costs = {"copied_bytes": "bytes_to_copy", "moves": "moves", "leader_changes": "leader_changes"}
     assert {*rows} == {*costs, *METRICS, "under_replicated_partitions", "fullest_broker_bytes"}
     for name, key in costs.items():
-        assert (rows[name]["before"], rows[name]["after"]) == (0, plan[key]), name
+        assert (rows[name]["before"], rows[name]["after"]) == (0, plan["metrics"][key]), name
     for metric in METRICS:
-        expected = [read_metric(plan[when], metric) for when in ("before", "after")]
+        expected = [read_metric(plan["metrics"][when], metric) for when in ("before", "after")]
         found = [rows[metric][when] for when in ("before", "after")]
         assert found == [None if one is None else pytest.approx(one, abs=1e-5) for one in expected], metric
-    assert rows["leader_changes"]["lower_bound"] == plan["certificate"]["bound"]
+    assert rows["leader_changes"]["lower_bound"] == plan["certificate"]["changes_lower_bound"]
     assert rows["copysets"]["lower_bound"] is None

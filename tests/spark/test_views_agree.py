@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.cli.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
@@ -30,6 +29,7 @@ from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL, assess_fail
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.snapshot_findings import find_findings
+from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan
 from udfs.failures.failure_rows import summary_rows

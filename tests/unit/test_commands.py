@@ -11,11 +11,11 @@ import pytest
 
 from pipelines import cli
 from pipelines.cli.inspect_command import build_answer, render_snapshot
-from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
-from pipelines.cli.what_if_command import format_cluster, format_failure
+from pipelines.cli.what_if_rendering import format_cluster, format_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 
@@ -54,7 +54,7 @@ def half_a_dump(tmp_path: Path) -> Snapshot:
 
 def test_inspect_shows_a_leader_and_isr_without_an_assignment(half_a_dump: Snapshot) -> None:
     partitions = build_answer(half_a_dump).partitions
-    shown = [(p["leader"], p["replicas"], p["isr"], p["state_assumed"]) for p in partitions]
+    shown = [(p["leader"], p["replicas"], p["isr"], p["state_inferred"]) for p in partitions]
     assert shown == [(4, [], [4, 7], False), (None, [], [9], False), (4, [4, 7], [4], False), (7, [7, 4], [7, 4], True)]
     text = list(render_snapshot(half_a_dump))
     assert "  topics: 2, partitions: 4, leaderless: 1" in text

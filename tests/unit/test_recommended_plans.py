@@ -10,7 +10,6 @@ import pytest
 
 from pipelines.cli.plan_option_values import parse_request
 from pipelines.cli.plan_options import PlanOptions
-from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.config.settings import load_settings
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
@@ -20,6 +19,7 @@ from pipelines.verdict.judgement import Verdict, judge_cluster
 from pipelines.verdict.levels import Level
 from pipelines.verdict.recommended_plans import RECOMMENDABLE_GOALS, list_all_plans, list_recommended_plans
 from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.goal_registry import GOALS
 

@@ -1,9 +1,10 @@
 """The broker that determines how long a plan's copies take, if it copies far more than others, and why it does."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from udfs.arrow.ragged import any_true, row_of
-from udfs.json_answers import json_inline, json_object
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.constraints import EVEN_GOALS, Rules, build_rules, select_target_brokers
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
@@ -17,7 +18,7 @@ _MIN_SECONDS = 60.0  # shorter copies need no explanation
 _MAIN_SHARE = 0.5  # of the busiest broker's bytes that a reason must account for
 
 
-@json_object
+@dataclass(frozen=True)
 class EvenSpread:
     """A lower bound of the duration: brokers that only each other can relieve share their copies evenly."""
 
@@ -27,7 +28,7 @@ class EvenSpread:
     fills_brokers: bool = False  # Whether they are brokers that the plan is to fill
 
 
-@json_object
+@dataclass(frozen=True)
 class Bottleneck:
     """The broker whose copies in one direction take longest: at least twice as long as if all were spread evenly."""
 
@@ -37,7 +38,7 @@ class Bottleneck:
     total_bytes: int  # That all brokers copy
     share: float  # Of the broker
     seconds: float  # At the throttle
-    even_spread: EvenSpread = json_inline()
+    even_spread: EvenSpread
     reason: str | None  # Why this broker; None = the model does not show it
     # Brokers, by id, that copy at least half as much in this direction, with this one
     busy_brokers: tuple[int, ...]

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from udfs.arrow.ragged import any_true, offsets_of, position_of, row_of
-from udfs.json_answers import json_key, json_object
 from udfs.network.client_zones import NetworkAssumptions, list_zones, name_zones, share_clients
 from udfs.planning.certificates import Certificate, Proof
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Int32s, Ints, ProposedAssignment
@@ -24,7 +23,7 @@ _OF_PARTITIONS = ("topic", "partition", "size", "rate_in", "rate_out", "topic_mi
 _GATHERING = ("balance", "expand", "drain")
 
 
-@json_object
+@dataclass(frozen=True)
 class SetCertificate:
     """What is proven about the plan of one set. outside: replicas on brokers of another set, before and after it."""
 
@@ -36,12 +35,12 @@ class SetCertificate:
     certificate: Certificate
 
 
-@json_object
+@dataclass(frozen=True)
 class BrokerSetsCertificate(Certificate):
     """What is proven about the plan of each broker set."""
 
     goal: str
-    sets: list[SetCertificate] = json_key("broker_sets")
+    sets: list[SetCertificate]
 
     @property
     def proofs(self) -> list[Proof]:

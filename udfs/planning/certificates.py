@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from udfs.json_answers import json_inline, json_key, json_object
 from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
 
 BYTES_COPIED, REPLICAS_COPIED, LEADERS_CHANGED = "bytes copied", "replicas copied", "preferred leaders changed"
@@ -24,18 +23,18 @@ class Proof:
     gap: float
 
 
-@json_object
+@dataclass(frozen=True)
 class CopysetChange:
     """Copysets (distinct replica sets of live brokers) before the plan, before and after their reduction."""
 
-    before: int = json_key("copysets_before")
-    of_plan: int = json_key("copysets_of_plan")
-    after: int = json_key("copysets")
-    failures: int = json_key("copysets_deaths")  # Brokers that fail at once
+    before: int
+    of_plan: int
+    after: int
+    failures: int  # Brokers that fail at once
     # Probability that these failures lose a partition; None with fewer live brokers than failures
-    loss_before: float | None = json_key("copysets_loss_before")
-    loss_of_plan: float | None = json_key("copysets_loss_of_plan")  # The same with the plan before the reduction
-    loss: float | None = json_key("copysets_loss")  # The same with the plan after the reduction
+    loss_before: float | None
+    loss_of_plan: float | None  # The same with the plan before the reduction
+    loss: float | None  # The same with the plan after the reduction
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,12 @@ class RackLevelChange:
     lower_bound: int  # With as many replicas in each zone
 
 
-@json_object
+@dataclass(frozen=True)
 class Certificate:
     """What a planner proves about the assignment that it proposes."""
 
-    copysets: CopysetChange | None = json_inline(default=None, kw_only=True)
-    rack_levels: RackLevelChange | None = json_key("rack_levels", omit_none=True, default=None, kw_only=True)
+    copysets: CopysetChange | None = field(default=None, kw_only=True)
+    rack_levels: RackLevelChange | None = field(default=None, kw_only=True)
 
     @property
     def proofs(self) -> list[Proof]:
@@ -71,12 +70,12 @@ class Certificate:
         return list(getattr(self, "missed", ()))
 
 
-@json_object
+@dataclass(frozen=True)
 class BoundCertificate(Certificate):
     """One quantity with its lower bound."""
 
     goal: str
-    quantity: str = json_key("objective")
+    quantity: str
     value: float
     lower_bound: float
     gap: float
@@ -87,36 +86,36 @@ class BoundCertificate(Certificate):
         return [Proof(self.quantity, float(self.value), float(self.lower_bound), float(self.gap))]
 
 
-@json_object
+@dataclass(frozen=True)
 class ForcedLeaders:
     """Brokers whose replica sets force one of them above the ceiling, or below the floor, of leaders."""
 
     text: str
     brokers: list[int]
     partitions: int
-    max_at_least: int | None = json_key("max_at_least", omit_none=True, default=None)
-    min_at_most: int | None = json_key("min_at_most", omit_none=True, default=None)
+    max_at_least: int | None = None
+    min_at_most: int | None = None
 
 
-@json_object
+@dataclass(frozen=True)
 class TopicPrice:
     """Preferred leaders with limits for each topic, less those without: changes, and leaders of the extreme brokers."""
 
     changes: int
-    max_leaders: int = json_key("max")
-    min_leaders: int = json_key("min")
+    max_leaders: int
+    min_leaders: int
     # Topics above their limit where leaders are chosen without these limits
-    topics_above_limit_without: int = json_key("topics_above_least_without")
+    topics_above_limit_without: int
 
 
-@json_object
+@dataclass(frozen=True)
 class TopicSpread:
     """How the leaders of single topics are spread, against the lowest limits that their replica sets allow."""
 
-    topics_above_limit_before: int = json_key("topics_above_least_before")
-    topics_above_limit: int = json_key("topics_above_least")
-    highest_limit: int = json_key("most_of_a_topic_bound")
-    price: TopicPrice = json_key("price_of_topics")
+    topics_above_limit_before: int
+    topics_above_limit: int
+    highest_limit: int
+    price: TopicPrice
 
 
 @dataclass(frozen=True)
@@ -126,29 +125,29 @@ class FailoverPrice:
     changes: int
 
 
-@json_object
+@dataclass(frozen=True)
 class LeaderCertificate(Certificate):
     """Preferred leaders: the fewest changes, and leaders per broker that may lead."""
 
     goal: str
-    changes: int = json_key("objective")
-    changes_lower_bound: int = json_key("bound")
+    changes: int
+    changes_lower_bound: int
     gap: int
     brokers: int
     mean: float
     ceiling: int
     floor: int
-    max_leaders: int = json_key("max")
-    min_leaders: int = json_key("min")
-    max_leaders_before: int = json_key("max_before")
-    min_leaders_before: int = json_key("min_before")
+    max_leaders: int
+    min_leaders: int
+    max_leaders_before: int
+    min_leaders_before: int
     even: bool  # Whether all brokers are at the floor or the ceiling of the mean
     forced: list[ForcedLeaders]
     relaxed: list[str]
     # Leaders left on brokers that should not lead, by broker id
-    ineligible_leaders: dict[int, int] = json_key("led_by_brokers_that_should_not")
-    topics: TopicSpread | None = json_inline(default=None)
-    failover_price: FailoverPrice | None = json_key("price_of_failover", omit_none=True, default=None)
+    ineligible_leaders: dict[int, int]
+    topics: TopicSpread | None = None
+    failover_price: FailoverPrice | None = None
 
     @property
     def proofs(self) -> list[Proof]:
@@ -156,44 +155,44 @@ class LeaderCertificate(Certificate):
         return [Proof(LEADERS_CHANGED, float(self.changes), float(self.changes_lower_bound), float(self.gap))]
 
 
-@json_object
+@dataclass(frozen=True)
 class ForcedTakeover:
     """Brokers that keep the worst survivor of a failure from leading less."""
 
     text: str
-    failed_broker: int = json_key("dies")  # Broker that fails
+    failed_broker: int  # Broker that fails
     brokers: list[int]
-    leaders_anyway: int = json_key("lead_anyway")  # Leaders that the brokers have whatever is chosen
+    leaders_anyway: int  # Leaders that the brokers have whatever is chosen
     only_these_can_take: int  # Partitions that no other broker can take over
     max_at_least: int
 
 
-@json_object
+@dataclass(frozen=True)
 class FailureTakeover:
     """Leaders of the worst survivor of one broker's failure: lowest limit, lower bound, value, mean of survivors."""
 
     limit: int
-    lower_bound: int = json_key("bound")
+    lower_bound: int
     worst: int
     mean: float
 
 
-@json_object
+@dataclass(frozen=True)
 class TakeoverCertificate(Certificate):
     """Successors: the least loaded worst survivor of any single failure, with the fewest changed lists."""
 
     goal: str
-    changes: int = json_key("objective")  # Lists that change
+    changes: int  # Lists that change
     cost: int  # Price of these changes; lists that change anyway are cheaper than others
-    cost_lower_bound: int = json_key("bound")
+    cost_lower_bound: int
     gap: int
     limits: str
     target: float
     worst_ratio: float  # Leaders of the worst survivor of the worst failure over the survivors' mean
     worst_ratio_before: float
-    worst_ratio_lower_bound: float = json_key("worst_ratio_bound")
-    failures: dict[int, FailureTakeover] = json_key("deaths")  # By id of the failed broker
-    failures_above_target: int = json_key("deaths_above_target")
+    worst_ratio_lower_bound: float
+    failures: dict[int, FailureTakeover]  # By id of the failed broker
+    failures_above_target: int
     forced: list[ForcedTakeover]
     relaxed: list[str]
 
@@ -204,7 +203,7 @@ class TakeoverCertificate(Certificate):
         return [Proof(WORST_SURVIVOR, self.worst_ratio, self.worst_ratio_lower_bound, gap)]
 
 
-@json_object
+@dataclass(frozen=True)
 class LeadershipCertificate(Certificate):
     """Preferred leaders and their successors, ordered one after the other; leaders is None where they were kept."""
 
@@ -225,14 +224,14 @@ class LeadershipCertificate(Certificate):
         return list(dict.fromkeys([*leaders, *self.failover.relaxed]))
 
 
-@json_object
+@dataclass(frozen=True)
 class SurvivorCertificate(BoundCertificate):
     """The bytes out of the worst survivor after the failure that is worst for it."""
 
-    failed_broker: int | None = json_key("dead_broker")
+    failed_broker: int | None
 
 
-@json_object
+@dataclass(frozen=True)
 class BytesOutCertificate(Certificate):
     """Leaders and successors by bytes out: the fullest leader and the fullest survivor, against their lower bounds."""
 
@@ -241,8 +240,8 @@ class BytesOutCertificate(Certificate):
     by: str = "bytes"
     relaxed: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
-    leaders: BoundCertificate | None = json_key("leaders", omit_none=True, default=None)
-    failover: SurvivorCertificate | None = json_key("failover", omit_none=True, default=None)
+    leaders: BoundCertificate | None = None
+    failover: SurvivorCertificate | None = None
 
     @property
     def proofs(self) -> list[Proof]:
@@ -251,7 +250,7 @@ class BytesOutCertificate(Certificate):
         return [proof for part in parts if part for proof in part.proofs]
 
 
-@json_object
+@dataclass(frozen=True)
 class ZoneCertificate(Certificate):
     """Bytes per second between zones: before and after the plan, with a lower bound within the same limits."""
 
@@ -279,7 +278,7 @@ class RackRepairs:
     bytes: int
 
 
-@json_object
+@dataclass(frozen=True)
 class CopyCertificate(Certificate):
     """What a plan copies: the value of its objective and the number of moves, with their lower bounds."""
 
@@ -292,7 +291,7 @@ class CopyCertificate(Certificate):
     bytes: float
     relaxed: list[str]
     missed: list[str]
-    rack_repairs: RackRepairs | None = json_key("rack_repairs", omit_none=True, default=None, kw_only=True)
+    rack_repairs: RackRepairs | None = field(default=None, kw_only=True)
 
     @property
     def proofs(self) -> list[Proof]:
@@ -305,7 +304,7 @@ class CopyCertificate(Certificate):
         return proofs
 
 
-@json_object
+@dataclass(frozen=True)
 class CountCertificate(CopyCertificate):
     """A plan by replica counts."""
 
@@ -324,7 +323,7 @@ class ReachedLoad:
     min_over_mean: float
 
 
-@json_object
+@dataclass(frozen=True)
 class BalanceCertificate(CopyCertificate):
     """A plan that balances all loads at once."""
 
@@ -357,7 +356,7 @@ class BrokerLogDirBalance:
     bytes_lower_bound: float  # For any plan that reaches as much
 
 
-@json_object
+@dataclass(frozen=True)
 class LogDirCertificate(Certificate):
     """How even the log dirs within each broker are. A broker meets its target unless its lower bound is higher."""
 

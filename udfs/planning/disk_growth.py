@@ -1,9 +1,10 @@
 """Disk of the brokers that a plan fills: before it, and at most while its waves copy."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from udfs.arrow.ragged import row_of
-from udfs.json_answers import json_object
 from udfs.planning.cluster_model import Floats, Ints
 from udfs.planning.plan_execution import PlanExecution
 from udfs.planning.waves import measure_copy_loads
@@ -12,7 +13,7 @@ _LISTED = 3  # brokers
 _MIN_SHARE = 0.1  # of the largest growth: less is not worth a line
 
 
-@json_object
+@dataclass(frozen=True)
 class DiskGrowth:
     """Bytes on a broker before a plan, at most during its waves, and after it."""
 

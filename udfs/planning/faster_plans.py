@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from udfs.json_answers import json_key, json_object
 from udfs.planning.bottleneck import Bottleneck, count_forced_copies
 from udfs.planning.cluster_model import ClusterModel, Flags, ProposedAssignment
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, build_rules
@@ -35,7 +34,7 @@ class BrokerThrottle:
     bytes_per_s: int
 
 
-@json_object
+@dataclass(frozen=True)
 class FasterPlan:
     """A faster alternative: a throttle to set while the plan runs, or options for another plan."""
 
@@ -43,7 +42,7 @@ class FasterPlan:
     seconds: float  # Estimated duration of copying
     bytes_to_copy: int
     options: PlanChanges
-    throttle: BrokerThrottle | None = json_key("throttle", omit_none=True, default=None)
+    throttle: BrokerThrottle | None = None
     disk_max_over_mean: float | None = None  # Disk of the fullest broker over the mean after another plan
     missed_targets: int | None = None  # Targets that another plan misses
 

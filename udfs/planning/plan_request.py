@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from udfs.json_answers import json_key, json_object
 from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
@@ -15,7 +14,7 @@ BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS = "bytes_in", "bytes_out", "failover", "
 PRIORITIES = (REPLICAS, LEADERS, DISK, BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS)
 
 
-@json_object
+@dataclass(frozen=True)
 class Targets:
     """Loads of the fullest broker over the mean of all brokers that may hold replicas (1.01 = 1 % more)."""
 
@@ -26,9 +25,9 @@ class Targets:
     bytes_out: float = 1.009
     failover: float = 1.05  # Leaders of the worst survivor of any single failure, over the survivors' mean
     failover_out: float = 1.15  # Bytes out of the worst survivor of any single failure, over the survivors' mean
-    min_over_mean: float = json_key("least", default=0.955)  # Replicas and leaders of the emptiest broker over the mean
+    min_over_mean: float = 0.955  # Replicas and leaders of the emptiest broker over the mean
     # Disk and bytes in for the goals expand and drain, which move few replicas
-    loose_bytes: float = json_key("loose", default=1.03)
+    loose_bytes: float = 1.03
     extra_moves: float = 0.02  # Share of replicas that expand and drain may copy for that beyond the fewest
 
 
@@ -68,7 +67,7 @@ class PlanRequest:
     per_topic: bool = False  # Whether the leaders of each topic are spread as well
     by_bytes: bool = False  # Whether the goals leaders and failover also even out bytes out
     # Whether a rack may be left without any broker
-    allow_empty_racks: bool = json_key("allow_fewer_racks", default=False)
+    allow_empty_racks: bool = False
     # Whether racks that hold too many replicas of a partition may keep them; no plan adds to them
     keep_rack_violations: bool = False
     # Some of PRIORITIES, the most important first; the others have no target

@@ -1,11 +1,10 @@
 """The part of a repair that producers wait for: partitions with fewer in-sync replicas than min.insync.replicas."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from udfs.arrow.ragged import row_of
-from udfs.json_answers import json_object
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules
 from udfs.planning.failed_dirs import split_failed_dirs
@@ -17,7 +16,7 @@ from udfs.planning.waves import WaveLimits
 _LISTED = 3  # partitions by name
 
 
-@json_object
+@dataclass(frozen=True)
 class UrgentRepair:
     """A repair of only the partitions below min.insync.replicas."""
 

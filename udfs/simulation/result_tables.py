@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from udfs.arrow.ragged import expand_ranges, offsets_of
 from udfs.failures.partition_health import is_under_replicated
-from udfs.json_answers import json_key, json_object
 from udfs.simulation import simulation_schemas as schemas
 from udfs.simulation.event_columns import known_values, name_codes, read_columns
 from udfs.simulation.event_packing import N_EPOCH
@@ -231,12 +230,12 @@ def _split(values: npt.NDArray[Any], size: Ints) -> pa.Array:
 # ---- plain rows of one cluster, and its final state
 
 
-@json_object
+@dataclass(frozen=True)
 class BrokerState:
     """A broker at the end of a simulation."""
 
     broker_id: int
-    is_live: bool = json_key("alive")
+    is_live: bool
 
 
 @dataclass(frozen=True)

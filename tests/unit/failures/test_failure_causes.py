@@ -7,11 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cli.failure_effects import count_in_sync
-from pipelines.cli.what_if_answers import evaluate_failure
-from pipelines.cli.what_if_command import format_failure
+from pipelines.cli.what_if_rendering import format_failure
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.what_if.failure_effects import count_in_sync
+from pipelines.what_if.what_if_answers import evaluate_failure
 from tests.commands import call
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_arrays import elect_after

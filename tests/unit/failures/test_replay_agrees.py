@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import FailureAnswer, evaluate_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
+from pipelines.what_if.what_if_answers import FailureAnswer, evaluate_failure
 from tests.fuzz.case_execution import write_case
 from tests.fuzz.cases import build_case
 from tests.seed_sampler import count_cases, sample_cases

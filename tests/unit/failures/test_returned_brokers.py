@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.ingest.merge.broker_stops import BrokerStops
 from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.verdict.snapshot_findings import find_findings
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.commands import call
 from udfs.failures.topic_defaults import TopicDefaults
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure, model_snapshot
-from pipelines.cli.what_if_command import format_cluster, format_failure
+from pipelines.cli.what_if_rendering import format_cluster, format_failure
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure, model_snapshot
 from udfs.failures.kernels.election import UNKNOWN
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
@@ -50,7 +50,7 @@ def test_each_failure_is_that_of_the_broker_alone(source: Path) -> None:
         assert row.answer.startswith("No") == (row.newly_offline_partitions > 0)
 
 
-def test_json_keys_are_the_published_ones() -> None:
+def test_json_keys_are_field_names() -> None:
     snapshot = load(SAMPLES / "kafka-4.1.1-kraft")
     cluster = to_json(evaluate_brokers(snapshot, DEFAULTS))
     assert list(cluster) == [
@@ -63,17 +63,18 @@ def test_json_keys_are_the_published_ones() -> None:
         "survivor_loads",
         "outage",
         "disks",
+        "hypothesis",
     ]
     assert list(cluster["outage"]) == ["down_brokers", "offline", "start_order"]
     assert list(cluster["verdict"]) == ["level", "sentence", "points"]
     assert set(cluster["verdict"]["points"][0]) == {"level", "text", "step", "kind"}
     assert {"takeover_brokers", "single_isr_partitions", "worst_survivor_ratio", "answer"} <= set(cluster["brokers"][0])
     failure = to_json(evaluate_failure(snapshot, [2], DEFAULTS))
-    assert list(failure) == ["cluster", "failed", "partitions", "summary", "survivor_loads"]
+    assert list(failure) == ["cluster", "failed", "partitions", "summary", "survivor_loads", "check", "hypothesis"]
     assert set(failure["partitions"][0]) == {"topic", "partition", "leader_before", "leader_after", "elected_from"}
-    renamed = {"single_isr_partitions", "worst_survivor_ratio"}
-    gaps = {"failed_already_dead", "state_assumed_partitions", "contradictions", "skipped_entries"}
-    assert renamed | gaps <= set(failure["summary"])
+    assert {"single_isr_partitions", "worst_survivor_ratio", "gaps"} <= set(failure["summary"])
+    gaps = {"failed_already_down", "state_inferred_partitions", "conflicts", "skipped_entries"}
+    assert gaps <= set(failure["summary"]["gaps"])
     assert gaps <= set(cluster["left_out"])
 
 

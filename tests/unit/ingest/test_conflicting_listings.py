@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from pipelines.cli.inspect_command import build_answer, render_snapshot
-from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
-from pipelines.cli.what_if_command import format_cluster, format_failure
+from pipelines.cli.what_if_rendering import format_cluster, format_failure
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source
+from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from udfs.failures.topic_defaults import TopicDefaults
 
 # One replica, min.insync.replicas=2: Kafka 3.6 accepts nothing with acks=all, Kafka 3.7 does.

@@ -13,8 +13,7 @@ import pytest
 from pipelines.assignment.assign_requests import read_cluster_request
 from pipelines.cli.hotspots_command import find_snapshot_hotspots
 from pipelines.cli.inspect_command import build_answer, render_snapshot
-from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
-from pipelines.cli.what_if_command import format_cluster, format_failure
+from pipelines.cli.what_if_rendering import format_cluster, format_failure
 from pipelines.ingest.merge.cluster_merge import merge_facts
 from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_unknown_brokers, infer_brokers
@@ -23,6 +22,7 @@ from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_fact
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.source_snapshots import read_initial_state
 from pipelines.verdict.levels import Level
+from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.json_answers import to_json

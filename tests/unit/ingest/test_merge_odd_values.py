@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers, evaluate_failure
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from udfs.failures.topic_defaults import TopicDefaults
 
 HEADER = "Topic: t\tPartitionCount: {count}\tReplicationFactor: 2\tConfigs: {configs}\n"

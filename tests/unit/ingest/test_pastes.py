@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.verdict.levels import Level
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 from .facts import SAMPLES

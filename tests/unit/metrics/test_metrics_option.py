@@ -57,7 +57,7 @@ def test_topics_without_rates_are_named(folder: Path) -> None:
 @pytest.mark.parametrize("more", [(), ("--format", "describe")])  # of the user's files; that of the loads is known
 def test_plan_balances_bytes_of_metrics(folder: Path, more: tuple[str, ...]) -> None:
     command = ("plan", "prod=d.txt", "--goal", "leaders", "--metrics", "prod=loads.csv", "--json", "-", *more)
-    balance = json.loads(call(*command).stdout)["before"]["balance"]
+    balance = json.loads(call(*command).stdout)["metrics"]["before"]["balance"]
     assert balance["bytes_in_per_s"]["max_over_mean"] == 1  # each broker has a replica of both partitions
     assert balance["bytes_out_per_s"]["max_over_mean"] == pytest.approx(400 / 300, abs=1e-6)  # of what it leads
 

@@ -55,7 +55,8 @@ def plan(
 
 
 def spread_of(found: dict[str, Any]) -> tuple[int, float, str | None, bool]:
-    return found["even_brokers"], found["even_seconds"], found["even_rack"], found["fills_brokers"]
+    spread = found["even_spread"]
+    return spread["even_brokers"], spread["even_seconds"], spread["even_rack"], spread["fills_brokers"]
 
 
 def test_only_broker_of_a_rack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +72,7 @@ def test_only_broker_of_a_rack(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "bottleneck: broker 13 receives 120 GB of 120 GB (100%): 40 min at 50 MB/s" in result.out
     assert "no other broker can share these copies: it is the only one that may receive them in rack c" in result.out
     assert f"why: {found['reason']}" in result.out
-    throttle, broker = sorted(answer["faster_plans"], key=lambda one: "throttle" not in one)
+    throttle, broker = sorted(answer["faster_plans"], key=lambda one: one["throttle"] is None)
     assert throttle["throttle"]["config"] == "follower.replication.throttled.rate"
     rate = throttle["throttle"]["bytes_per_s"]
     assert f"--entity-name 13 --add-config follower.replication.throttled.rate={rate}" in result.out
@@ -147,7 +148,7 @@ def test_alternatives_are_as_fast_as_promised(
     commands = [line.strip() for line in result.out.splitlines() if line.startswith("      kafka-placement plan ")]
     folders = [words[words.index("--out") + 1] for words in map(shlex.split, commands)]
     assert len({*folders, str(tmp_path / "plan")}) == len(commands) + 1  # no command overwrites another plan
-    others = [one for one in answer["faster_plans"] if "throttle" not in one]
+    others = [one for one in answer["faster_plans"] if one["throttle"] is None]
     assert len(commands) == len(others)
     if not new:  # broker 3 alone takes over, or 3 and 5 together
         assert [one["options"]["--goal"] for one in others] == [["drain"]]
@@ -158,8 +159,8 @@ def test_alternatives_are_as_fast_as_promised(
         made = json.loads(again.read_text())
         assert sum(wave["seconds"] for wave in made["waves"]) == pytest.approx(other["seconds"], abs=0.1)
         assert other["seconds"] <= 0.9 * before
-        assert made["bytes_to_copy"] == other["bytes_to_copy"]
-        assert made["after"]["balance"]["size_bytes"]["max_over_mean"] == pytest.approx(
+        assert made["metrics"]["bytes_to_copy"] == other["bytes_to_copy"]
+        assert made["metrics"]["after"]["balance"]["size_bytes"]["max_over_mean"] == pytest.approx(
             other["disk_max_over_mean"], abs=1e-3
         )
 
@@ -215,7 +216,7 @@ def test_leader_sends_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_spread_copies_have_no_bottleneck(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_cluster(tmp_path, {})
     result, answer, _ = plan(capsys, source, "--goal", "rf", "--rf", "3")
-    assert answer["bytes_to_copy"] == 120 * 10**9
+    assert answer["metrics"]["bytes_to_copy"] == 120 * 10**9
     assert (answer["bottleneck"], answer["faster_plans"]) == (None, [])
     assert "bottleneck" not in result.out
 

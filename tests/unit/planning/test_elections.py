@@ -88,7 +88,7 @@ def test_plan_keeps_its_promise(
         if when == "after":
             kafka.reassign(out / "reassignment.json")
             kafka.elect(out / "election.json")
-        leaders = found[when]["balance"]["leaders"]
+        leaders = found["metrics"][when]["balance"]["leaders"]
         if when == "before" and goal[0] == "drain":
             continue  # broker 2 leads still, and is in no mean
         promised = (leaders["max_over_mean"], leaders["min_over_mean"])
@@ -105,7 +105,7 @@ def test_plan_keeps_its_promise(
     assert not elects & late
     if late:
         assert "which is out of sync: t-" in result.err
-        assert not_elected["why"] == "the preferred leader is out of sync, so its election would fail"
+        assert not_elected["reason"] == "the preferred leader is out of sync, so its election would fail"
     if goal == ["leaders"] and failed and not out_of_sync:
         assert any(FAILED in kafka.partitions[partition][1] for partition in elects)
 
@@ -121,8 +121,8 @@ def test_leaders_in_sync_are_preferred_among_equally_good_ones(
     source = write_describe(tmp_path, *lines)
     result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out, "--json", answer)
     found = json.loads(answer.read_text())
-    assert (found["certificate"]["objective"], found["not_elected"]["partitions"]) == (4, 0), result.err
-    assert found["after"]["balance"]["leaders"]["max_over_mean"] == 1
+    assert (found["certificate"]["changes"], found["not_elected"]["partitions"]) == (4, 0), result.err
+    assert found["metrics"]["after"]["balance"]["leaders"]["max_over_mean"] == 1
     planned = json.loads((out / "reassignment.json").read_text())["partitions"]
     assert all(str(entry["replicas"][0]) in isr[entry["partition"]] for entry in planned)
 
@@ -133,7 +133,7 @@ def test_only_possible_leader_out_of_sync_is_listed(tmp_path: Path, capsys: pyte
     source = write_describe(tmp_path, *lines)
     result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out, "--json", answer)
     found = json.loads(answer.read_text())
-    balance = found["after"]["balance"]
+    balance = found["metrics"]["after"]["balance"]
     assert found["not_elected"]["partitions"] == 1
     assert balance["preferred_leaders"]["max_over_mean"] == 1
     assert balance["leaders"]["max_over_mean"] == 2

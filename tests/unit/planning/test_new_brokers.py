@@ -91,7 +91,7 @@ def test_known_broker_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
         result = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "3", "--json", "-", *more)
         answers.append(json.loads(result.out))
     assert answers[0] == answers[1]
-    assert answers[0]["moves"] == 3
+    assert answers[0]["metrics"]["moves"] == 3
 
 
 def test_brokers_and_racks() -> None:

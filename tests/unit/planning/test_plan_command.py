@@ -50,18 +50,19 @@ def test_every_goal(goal: str, more: list[str], tmp_path: Path, capsys: pytest.C
         assert text in result.out
     found, written = json.loads(answer.read_text()), json.loads((out / "plan.json").read_text())
     assert sorted(path.name for path in out.iterdir()) == sorted(found["files"])
-    for name in ("cluster", "goal", "wishes", "certificate", "moves", "before", "after"):
+    for name in ("cluster", "goal", "request", "certificate", "metrics"):
         assert found[name] == written[name], name
     judged = judge.judge(judge.model(3), json.loads((out / "reassignment.json").read_text()))
-    leaders = found["leader_changes"] + found["leader_replacements"]
-    assert (judged["moves"], judged["leader_changes"]) == (found["moves"], leaders)
-    assert (found["leader_replacements"] > 0) == (goal == "replace")
+    metrics = found["metrics"]
+    leaders = metrics["leader_changes"] + metrics["leader_replacements"]
+    assert (judged["moves"], judged["leader_changes"]) == (metrics["moves"], leaders)
+    assert (metrics["leader_replacements"] > 0) == (goal == "replace")
     assert judged["bad"] == 0
     if goal in ("leaders", "failover"):
-        assert found["moves"] == 0
+        assert metrics["moves"] == 0
         assert "nothing is copied" in result.out
         assert "--throttle" not in result.out
-    elif found["moves"]:
+    elif metrics["moves"]:
         assert "--throttle 50000000" in result.out
     assert CommandResult(capsys, "plan", "--check", out, source).code == 0
 
@@ -71,7 +72,7 @@ def test_budget_is_kept_and_missed_targets_are_named(tmp_path: Path, capsys: pyt
     result = CommandResult(capsys, "plan", source, "--goal", "drain", "--max-moves", "5", "--out", out)
     assert result.code == 0
     assert "missed: " in result.out
-    assert json.loads((out / "plan.json").read_text())["moves"] <= 5
+    assert json.loads((out / "plan.json").read_text())["metrics"]["moves"] <= 5
 
 
 def test_files_are_reproducible(tmp_path: Path) -> None:
@@ -166,7 +167,7 @@ def test_ignored_topics_are_frozen(option: list[str], tmp_path: Path, capsys: py
     raised = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "1", *option, "--json", "-", "--out", out)
     assert "2 partitions stay as they are: their topics are ignored" in raised.err
     answer = json.loads(raised.out)
-    assert answer["left_alone"] == {"its topic is ignored": 2}
+    assert answer["frozen_partitions"] == {"its topic is ignored": 2}
     assert [entry["topic"] for entry in json.loads((out / "reassignment.json").read_text())["partitions"]] == ["other"]
     write_describe(tmp_path, describe_line(0, "1,3"), describe_line(1, "1,2"), other)
     assert "changed partitions: t-0" in CommandResult(capsys, "plan", source, "--check", out).out

@@ -74,14 +74,14 @@ def test_rollback_keeps_the_order_of_the_source() -> None:
     proposal = proposal_with(model, {("t", 0): [1, 2, 3], ("t", 1): [1, 3]})
     made = build_files(prepare_execution(model, proposal, LIMITS), FACTS)
     assert lists_in(json.loads(made["rollback.json"])) == {"t-0": [2, 1, 3], "t-1": [3, 1]}
-    assert json.loads(made["plan.json"])["not_in_rollback"] == {"partitions": 0, "first": [], "why": None}
+    assert json.loads(made["plan.json"])["not_in_rollback"] == {"partitions": 0, "first_partitions": [], "reason": None}
 
 
 def test_rollback_omits_lists_with_down_brokers() -> None:
     assert lists_in(found("rollback.json")) == {"orders-0": [1, 2, 3], "orders-1": [1, 2]}
     left_out = found("plan.json")["not_in_rollback"]
-    assert (left_out["partitions"], left_out["first"]) == (1, ["logs.a-5"])
-    assert "a broker that is down" in left_out["why"]
+    assert (left_out["partitions"], left_out["first_partitions"]) == (1, ["logs.a-5"])
+    assert "a broker that is down" in left_out["reason"]
 
 
 def test_without_sizes_no_bytes_and_seconds() -> None:
@@ -189,8 +189,8 @@ def test_plan_json() -> None:
     assert document["certificate"] == {"gap": 0.3, "bound": 3}
     assert document["limits"] == {"bytes_in_flight": 100.0, "moves_per_broker": None, "throttle_bytes_per_s": 10.0}
     assert document["oversized_partitions"] == ["orders-0"]
-    assert document["assignment_before"]["living_brokers"] == [1, 2, 3, 4, 5]
-    assert document["assignment_before"]["dead_brokers"] == [9]
+    assert document["assignment_before"]["live_brokers"] == [1, 2, 3, 4, 5]
+    assert document["assignment_before"]["down_brokers"] == [9]
     assert [document["assignment_before"][name] for name in ("cluster", "draining_brokers", "racks")] == ["c", [], {}]
     assert document["assignment_before"]["topics"]["orders"]["partitions"] == "0-1"
     change = next(one for one in document["changes"] if (one["topic"], one["partition"]) == ("orders", 0))

@@ -174,7 +174,7 @@ def test_disk_that_is_too_full_while_copying_is_named() -> None:
 def test_price_of_spreading_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "plan"
     result = CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "failover", "--per-topic", "--out", out)
-    price = json.loads((out / "plan.json").read_text())["certificate"]["leaders"]["price_of_topics"]
+    price = json.loads((out / "plan.json").read_text())["certificate"]["leaders"]["topics"]["price"]
     assert f"  price of --per-topic: {price['changes']:+,} changed preferred leaders" in result.out
 
 

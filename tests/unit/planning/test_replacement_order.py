@@ -62,7 +62,7 @@ def test_failed_broker_is_replaced_in_place(tmp_path: Path, capsys: pytest.Captu
     lists = [entry["replicas"] for entry in json.loads((out / "reassignment.json").read_text())["partitions"]]
     assert lists == [[13, 1, 2], [1, 13, 2], [2, 1, 13]]
     assert json.loads((out / "election.json").read_text()) == {"partitions": [{"topic": "t", "partition": 0}]}
-    found = json.loads(answer.read_text())
+    found = json.loads(answer.read_text())["metrics"]
     assert (found["leader_changes"], found["leader_replacements"]) == (0, 1)
     elected = "the election at the end moves 1 leader"
     assert f"changed: 3 replica lists, 0 preferred leaders; {elected}\n" in result.out
@@ -83,6 +83,6 @@ def test_changes_are_counted_in_the_lists_of_the_source(tmp_path: Path, capsys: 
     answer = tmp_path / "answer.json"
     result = CommandResult(capsys, "plan", source, "--goal", "repair", "--json", answer)
     assert result.code == 0, result.err
-    found = json.loads(answer.read_text())
+    found = json.loads(answer.read_text())["metrics"]
     assert (found["moves"], found["leader_changes"], found["leader_replacements"]) == (3, 1, 0)
     assert "replaced: " not in result.out

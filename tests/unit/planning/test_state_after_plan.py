@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.what_if_answers import evaluate_brokers
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.state_after_plan import apply_plan
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.commands import call
 from udfs.failures.topic_defaults import TopicDefaults
 
@@ -24,7 +24,7 @@ SAMPLE = Path(__file__).parents[3] / "data_samples" / "kafka-4.1.1-kraft"
 def test_the_state_is_what_the_plan_promises(tmp_path: Path, options: str) -> None:
     shutil.copytree(SAMPLE, tmp_path / "prod")
     call("plan", "prod", "--goal", *options.split(), "--out", "plan", "--json", "plan.json", folder=tmp_path)
-    after = json.loads((tmp_path / "plan.json").read_text())["after"]["balance"]
+    after = json.loads((tmp_path / "plan.json").read_text())["metrics"]["after"]["balance"]
     call("hotspots", "prod", "--after", "plan", "--json", "hot.json", folder=tmp_path)
     observed = json.loads((tmp_path / "hot.json").read_text())["observed"]
     assert observed["max_over_mean_ratio"] == pytest.approx(after["leaders"]["max_over_mean"], abs=5e-4)
@@ -47,7 +47,9 @@ def test_plans_follow_each_other(tmp_path: Path) -> None:
         "after the plan in rf",
         "after the plan in leaders",
     ]
-    planned = json.loads((tmp_path / "plan.json").read_text())["after"]["balance"]["leaders"]["max_over_mean"]
+    planned = json.loads((tmp_path / "plan.json").read_text())["metrics"]["after"]["balance"]["leaders"][
+        "max_over_mean"
+    ]
     observed = json.loads((tmp_path / "hot.json").read_text())["observed"]["max_over_mean_ratio"]
     assert observed == pytest.approx(planned, abs=5e-4)
     reverse = call("what-if", "prod", "--after", "leaders", *first, folder=tmp_path, code=1).stderr

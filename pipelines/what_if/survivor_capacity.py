@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.cli.text_format import format_bytes
 from pipelines.config.capacity_file import match_broker, read_capacities
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from udfs.arrow.columns import to_numpy
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
-from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.config.capacity_settings import CapacitySettings
@@ -108,36 +106,3 @@ def _describe(quantity: str, failed: list[int], broker: int, load: float, limit:
     capacity = None if np.isnan(limit) else round(limit, 3)
     ratio = round(load / capacity, 4) if capacity else None
     return SurvivorLoad(quantity, failed, broker, round(load, 3), capacity, ratio, source)
-
-
-def format_survivor_loads(survivor_loads: Sequence[SurvivorLoad]) -> Iterator[str]:
-    """Yield a line on the worst survivor of all failures for each rate."""
-    for quantity in RATES:
-        of_rate = [load for load in survivor_loads if load.quantity == quantity]
-        if not of_rate:
-            continue
-        worst = max(of_rate, key=_by_use)
-        over = sum(load.is_over for load in of_rate)
-        brokers = ", ".join(map(str, worst.failed))
-        when = f"if broker{'' if len(worst.failed) == 1 else 's'} {brokers} fail{'s' if len(worst.failed) == 1 else ''}"
-        line = f"  {worst.label}: {when}, broker {worst.broker_id} transfers {format_bytes(worst.load)}/s"
-        yield f"{line}, {_compare(worst)}"
-        if len(of_rate) > 1 and over:
-            yield f"    {over} of {count_of(len(of_rate), 'failure')} would take a survivor over its capacity"
-
-
-def _by_use(load: SurvivorLoad) -> tuple[bool, float, float]:
-    """Sort by the part of the capacity that is used; a capacity of 0 is the worst, none the least."""
-    ratio = load.load_over_capacity_ratio
-    if ratio is None and load.is_over:
-        ratio = float("inf")
-    return ratio is not None, ratio or 0.0, load.load
-
-
-def _compare(load: SurvivorLoad) -> str:
-    if load.capacity is None:
-        return "and its capacity is not known"
-    limit = f"its capacity of {format_bytes(load.capacity)}/s, {load.capacity_source}"
-    if load.is_over:
-        return f"over {limit}"
-    return f"{100 * (load.load_over_capacity_ratio or 0):.0f} % of {limit}"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
-
-from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
 
-_MAX_LINES = 20
 _NO_LEADER = -1
 
 
@@ -100,18 +97,3 @@ def _explain(
     if after.leader == after.replicas[0]:
         return f"broker {after.leader} is the preferred leader, and in sync again: an election of preferred leaders"
     return f"broker {after.leader} was elected although {predicted} is in sync and comes first in {after.replicas}"
-
-
-def format_check(check: PredictionCheck) -> Iterator[str]:
-    """Yield the lines that a person reads."""
-    leaders = count_of(check.partitions, "leader")
-    yield f"Compared with the later source: {check.as_predicted} of {leaders} as predicted"
-    for one in check.differences[:_MAX_LINES]:
-        predicted, actual = ("offline" if id_ is None else f"broker {id_}" for id_ in (one.predicted, one.actual))
-        yield f"  {one.topic}-{one.partition}: predicted {predicted}, now {actual}: {one.reason}"
-    if len(check.differences) > _MAX_LINES:
-        yield f"  and {len(check.differences) - _MAX_LINES} more (--json FILE lists all)"
-    if check.only_before:
-        yield f"  {count_of(check.only_before, 'partition')} of the first source are not in the later one"
-    if check.only_after:
-        yield f"  {count_of(check.only_after, 'partition')} of the later source are not in the first one"

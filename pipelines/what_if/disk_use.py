@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.cli.text_format import format_bytes
 from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.plan_files.log_dir_bytes import sum_log_dirs
 from udfs.arrow.columns import to_array, to_lists
 from udfs.failures.disk_limits import find_disk_limits
 from udfs.failures.replica_logs import measure_replicas
-from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
@@ -108,22 +105,3 @@ def _sum_by_broker(snapshot: Snapshot) -> dict[int, BrokerBytes]:
     logs = logs.append_column("of_leaders", pc.if_else(logs["inferred"], logs["size"], 0))
     sums = logs.group_by("broker_id").aggregate([("size", "sum"), ("of_leaders", "sum")]).to_pylist()
     return {row["broker_id"]: BrokerBytes(row["size_sum"], row["of_leaders_sum"] or 0) for row in sums}
-
-
-def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:
-    """Yield a line on the fullest disk, and how many are over; without a known disk, on the largest broker."""
-    if not uses:
-        return
-    fullest = max(uses, key=lambda use: (use.used, use.log_dir is None, use.size_bytes))
-    inferred = f" ({format_bytes(fullest.inferred_bytes)} inferred from leaders)" if fullest.inferred_bytes else ""
-    size = f"  disk: {fullest.name} holds {format_bytes(fullest.size_bytes)}{inferred}"
-    if fullest.disk_bytes is None:
-        yield f"{size}, the most of all; the size of its disks is not known"
-        return
-    disks = f"the {format_bytes(fullest.disk_bytes)} that its {'disks' if fullest.log_dir is None else 'disk'} can hold"
-    yield f"{size}, more than {disks}" if fullest.is_over else f"{size}, {100 * fullest.used:.0f} % of {disks}"
-    over = [use for use in uses if use.is_over]
-    counts = (sum(use.log_dir is None for use in over), sum(use.log_dir is not None for use in over))
-    if sum(counts) > 1:
-        nouns = [count_of(count, noun) for count, noun in zip(counts, ("broker", "log dir"), strict=True) if count]
-        yield f"    {' and '.join(nouns)} would hold more than their disks can"

@@ -1,27 +1,27 @@
 """What the sources of a cluster lack, so that an answer leaves it out or infers it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.cli.survivor_capacity import RATES
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.naming import name_some
+from pipelines.what_if.survivor_capacity import RATES
 from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.kernels.election import NO_BROKER
 from udfs.failures.topic_defaults import TopicDefaults
-from udfs.json_answers import json_key, json_object
 
 
-@json_object
+@dataclass(frozen=True)
 class SourceGaps:
     """What the sources lack: data that an answer leaves out or infers."""
 
-    failed_already_down: tuple[int, ...] = json_key("failed_already_dead")
+    failed_already_down: tuple[int, ...]
     unknown_brokers: tuple[int, ...]  # unknown whether they are live: they count as live
     conflicting_listings: tuple[str, ...]
     partitions_with_observers: int
@@ -33,10 +33,10 @@ class SourceGaps:
     assumed_min_isr: int  # min.insync.replicas of these topics
     unplaced_partitions: int
     unplaced_partitions_losing_leader: int
-    state_inferred_partitions: int = json_key("state_assumed_partitions")
+    state_inferred_partitions: int
     quarantined_records: int
-    conflicts: int = json_key("contradictions")
-    unused_files: int = json_key("unrecognised_files")
+    conflicts: int
+    unused_files: int
     skipped_entries: int
     topics_without_rates: tuple[str, ...]  # of some led partition, where rates of others are known
 

@@ -9,17 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.cli.disk_use import DiskUse
-from pipelines.cli.failure_effects import count_in_sync, find_effects
-from pipelines.cli.hypothetical_options import Hypothesis
-from pipelines.cli.outage import Outage, find_outage
-from pipelines.cli.prediction_check import PredictionCheck
-from pipelines.cli.source_gaps import SourceGaps, find_gaps
-from pipelines.cli.survivor_capacity import SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
+from pipelines.plan_files.hypothetical_cluster import Hypothesis
 from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
@@ -27,6 +21,12 @@ from pipelines.verdict.judgement import Verdict, describe_source_findings, judge
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
 from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.what_if.disk_use import DiskUse
+from pipelines.what_if.failure_effects import count_in_sync, find_effects
+from pipelines.what_if.outage import Outage, find_outage
+from pipelines.what_if.prediction_check import PredictionCheck
+from pipelines.what_if.source_gaps import SourceGaps, find_gaps
+from pipelines.what_if.survivor_capacity import SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -43,12 +43,11 @@ from udfs.failures.partition_arrays import (
 from udfs.failures.partition_sums import aggregate_failures
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
 from udfs.failures.topic_defaults import TopicDefaults
-from udfs.json_answers import json_inline, json_key, json_object
 
 _DIGITS = 4  # of ratios in JSON
 
 
-@json_object
+@dataclass(frozen=True)
 class FailureTotals:
     """A failure in numbers; takeovers and leaders_after are by broker."""
 
@@ -70,7 +69,7 @@ class FailureTotals:
     worst_survivor_ratio: float | None
     size_bytes_offline: int | None
     uncounted_topics: tuple[str, ...]  # ignored, or marked for deletion: what happens to them is in no count of losses
-    gaps: SourceGaps = json_inline()
+    gaps: SourceGaps
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,7 @@ class PartitionChange:
     elected_from: str
 
 
-@json_object
+@dataclass(frozen=True)
 class FailureAnswer:
     """The answer of `what-if --fail`. check: of the predicted leaders, with --actual."""
 
@@ -93,8 +92,8 @@ class FailureAnswer:
     partitions: list[PartitionChange]
     summary: FailureTotals
     survivor_loads: list[SurvivorLoad]  # one per rate that is known
-    check: PredictionCheck | None = json_key("actual", omit_none=True, default=None)
-    hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
+    check: PredictionCheck | None = None
+    hypothesis: Hypothesis | None = None
 
     def name_source(self, source: str) -> "FailureAnswer":
         """Replace the placeholder of the cluster's source in the next steps."""
@@ -107,7 +106,7 @@ class FailureAnswer:
         return replace(self, summary=replace(self.summary, causes=causes))
 
 
-@json_object
+@dataclass(frozen=True)
 class BrokerFailure:
     """The failure of one broker; columns of gold.failure_summary."""
 
@@ -146,7 +145,7 @@ class RackFailure:
 _Failure = TypeVar("_Failure", BrokerFailure, RackFailure)
 
 
-@json_object
+@dataclass(frozen=True)
 class ClusterAnswer:
     """The answer of `what-if` without --fail: every live broker, by id, and every rack, by name."""
 
@@ -159,7 +158,7 @@ class ClusterAnswer:
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
     outage: Outage
     disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
-    hypothesis: Hypothesis | None = json_key("hypothesis", omit_none=True, default=None)
+    hypothesis: Hypothesis | None = None
 
 
 def model_snapshot(
