@@ -1,4 +1,4 @@
-"""`maintain`: delete snapshots that no longer stay, write tables of many files to few, and remove unused files."""
+"""`maintain`: upgrade tables, delete snapshots that no longer stay, write few files, and remove unused ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def maintain(
     conf: common.ConfOption = None,
     options: common.SetOption = None,
 ) -> None:
-    """Delete old snapshots, as [retention] says, and tidy up the files of all tables. `run` does so now and then."""
+    """Delete old snapshots, as [retention] says, and tidy up the files of all tables. `run` does so now and then.
+
+    Tables of an earlier version of kafka-placement are upgraded first, with all their rows.
+    """
     from pipelines.maintenance import maintain_tables
 
     settings = common.read_settings(conf, options, warehouse)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.sql_text import quote_text
+from pipelines.sql_text import quote_text
 from pipelines.tables.table_contract import Between, Expectation, Matches, NoRowWhere, OneOf, Table
 
 

@@ -7,8 +7,8 @@ from textwrap import indent
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.report.load_queries import LOAD_QUERIES
-from pipelines.spark.sql_text import match_snapshots
 from pipelines.spark.views import View, parse_queries
+from pipelines.sql_text import match_snapshots
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_SQL, PartitionIssue
 
 

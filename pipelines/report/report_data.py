@@ -33,10 +33,10 @@ from pipelines.report.verdict_reader import (
 )
 from pipelines.report.zone_comparison import compare_zone_traffic
 from pipelines.spark.sql_session import SqlSession
-from pipelines.spark.sql_text import quote_text
 from pipelines.spark.store import Store
 from pipelines.spark.table_migrations import check_migrated
 from pipelines.spark.views import find_dependencies
+from pipelines.sql_text import quote_text
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level

@@ -25,10 +25,10 @@ from pipelines.spark import views as sql_views
 from pipelines.spark.arrow_frames import complete_frame, copy_table, create_frame
 from pipelines.spark.delta_tables import DeltaTables
 from pipelines.spark.sql_session import SparkSql, SqlSession
-from pipelines.spark.sql_text import match_clusters, match_snapshots, quote_text
 from pipelines.spark.table_upgrades import make_replace_statement
 from pipelines.spark.views import VIEWS, View, find_dependencies
 from pipelines.spark.warehouse_folder import TableListing
+from pipelines.sql_text import match_clusters, match_snapshots, quote_text
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructField, StructType
 
 from pipelines.errors import StoreError
-from pipelines.spark.sql_text import quote_text
+from pipelines.sql_text import quote_text
 from pipelines.tables.earlier_tables import find_earlier_columns
 from pipelines.tables.table_contract import Table
 

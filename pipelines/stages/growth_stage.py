@@ -16,7 +16,7 @@ from pipelines.config.capacity_file import match_disks
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.arrow_frames import complete_frame, copy_table, make_rows
 from pipelines.spark.sql_session import SqlSession
-from pipelines.spark.sql_text import match_snapshots
+from pipelines.sql_text import match_snapshots
 from pipelines.tables.gold_tables import LOAD_HISTORY
 from pipelines.tables.growth_tables import GROWTH
 from pipelines.tables.table_contract import SNAPSHOT_KEY
