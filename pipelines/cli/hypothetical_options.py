@@ -131,4 +131,4 @@ def _build_options(settings: Settings) -> PlanningOptions:
 
 def omit_steps(verdict: Verdict) -> Verdict:
     """Leave out the next steps of a verdict: their commands are for the cluster as it is."""
-    return replace(verdict, points=tuple(replace(point, step="") for point in verdict.points))
+    return replace(verdict, points=tuple(point.omit_step() for point in verdict.points))

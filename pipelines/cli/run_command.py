@@ -135,13 +135,11 @@ def run(
             compile_missing(list(dict.fromkeys((*SETUP, *plan_groups))), print_message)
             progress.began("starting Spark")
         work.go(unfinished, clock=lambda: datetime.now(UTC))
-        known: Mapping[str, Verdict] = context.verdicts
         if page is not None and (unfinished or work.has_trends or not page.is_file()):
             progress.began("report")
             report_began = monotonic()
-            facts = write_report(store, page, sources=context.sources, only_these=report_file is not None)
+            write_report(store, page, sources=context.sources, only_these=report_file is not None)
             work.seconds["report"] = monotonic() - report_began
-            known = {cluster["cluster_id"]: cluster["verdict"] for cluster in facts.clusters}
         problems = [*_create_views(store), *_maintain(store, settings)] if is_complete else []
     if is_complete and unfinished:
         from pipelines.spark.replaced_clusters import find_replaced_clusters
@@ -149,7 +147,7 @@ def run(
         problems += find_replaced_clusters(store, context.snapshots)
     for problem in problems:
         print_warning(problem)
-    verdicts = print_summary(store, context.sources, steps, page, settings, known or None)
+    verdicts = print_summary(store, context.sources, steps, page, settings)
     if as_of is not None and is_complete:
         for note in describe_older_snapshots(store, context.snapshots, as_of):
             print_line(note)

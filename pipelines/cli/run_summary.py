@@ -26,19 +26,12 @@ SUMMARY_STAGE = "gold.scheme_comparison"  # the last stage that the summary and 
 
 
 def print_summary(
-    store: Store,
-    sources: Mapping[SnapshotKey, Source],
-    steps: Sequence[str],
-    page: Path | None,
-    settings: Settings,
-    verdicts: Mapping[str, Verdict] | None = None,
+    store: Store, sources: Mapping[SnapshotKey, Source], steps: Sequence[str], page: Path | None, settings: Settings
 ) -> Mapping[str, Verdict]:
     """Print the result of a run: rejected records, verdicts, schemes, custom failures, and where the report is.
 
-    `verdicts` are those of the clusters, if they are known already. Returns them; none if the run stopped early.
+    Returns the verdicts by cluster; none if the run stopped early.
     """
-    from pipelines.report.report_data import read_verdicts
-
     snapshots = list(sources)
     if "silver.source_summary" in steps:
         for row in _read_source_summary(store, snapshots):
@@ -49,8 +42,9 @@ def print_summary(
         rows = store.read_rows("silver.conflicts", snapshots, ["cluster_id"])
         for cluster, count in sorted(Counter(row["cluster_id"] for row in rows).items()):
             print_line(f"{cluster}: {count_of(count, 'conflict')} between sources, see silver.conflicts")
-    if SUMMARY_STAGE in steps:
-        verdicts = read_verdicts(store, snapshots) if verdicts is None else verdicts
+    verdicts: Mapping[str, Verdict] = {}
+    if "gold.findings" in steps:
+        verdicts = _read_verdicts(store, snapshots)
         levels = [*Level]  # the worst first
         for key, source in sorted(
             sources.items(), key=lambda item: (levels.index(verdicts[item[0].cluster_id].level), item[0])
@@ -58,12 +52,24 @@ def print_summary(
             for line in format_in_summary(key.cluster_id, verdicts[key.cluster_id], source.argument):
                 print_line(line)
         print_line()
+    if SUMMARY_STAGE in steps:
         _print_schemes(store, snapshots, settings.failures.max_pairs)
         if settings.failures.custom:
             _print_custom_failures(store, snapshots)
     if page is not None:
         print_line(f"Report: {page.resolve()}")
-    return verdicts or {}
+    return verdicts
+
+
+def _read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
+    from pipelines.verdict.finding_rows import FINDING_COLUMNS, read_finding_rows
+
+    names = ["cluster_id", *(column.name for column in FINDING_COLUMNS)]
+    rows = store.read_rows("gold.findings", snapshots, names)
+    return {
+        key.cluster_id: read_finding_rows(row for row in rows if row["cluster_id"] == key.cluster_id)
+        for key in snapshots
+    }
 
 
 def describe_older_snapshots(store: Store, snapshots: Sequence[SnapshotKey], as_of: datetime) -> Iterator[str]:

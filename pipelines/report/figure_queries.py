@@ -41,8 +41,12 @@ _QUERIES = """
 SELECT cluster_id, source, format, records, accepted_records, quarantined_records, ignored_records
 FROM silver.source_summary WHERE {condition} ORDER BY cluster_id, source
 
+-- verdict: The verdict: all findings, the most serious first
+SELECT cluster_id, place, level, text, step, kind, plan, affected, topics, subject
+FROM gold.findings WHERE {condition} ORDER BY cluster_id, place
+
 -- findings: What is wrong already, and what the sources lack
-SELECT * FROM gold.cluster_findings WHERE {condition}
+SELECT * EXCEPT (snapshot_id) FROM gold.cluster_findings WHERE {condition}
 
 -- topics_at_risk: Topics at risk
 SELECT cluster_id, issue, topic, partitions, replicas_min, replicas_max, single_replica_partitions,

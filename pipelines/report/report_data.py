@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
@@ -23,33 +24,23 @@ from pipelines.report.figure_queries import FIGURES, TREND
 from pipelines.report.growth_dates import summarize_growth
 from pipelines.report.load_summary import add_survivor_bytes, find_capacity_source, summarize_loads
 from pipelines.report.overview import rank_urgency
-from pipelines.report.verdict_reader import (
-    VERDICT_TABLES,
-    Rows,
-    build_findings,
-    judge_figures,
-    judge_snapshots,
-    select_cluster,
-)
 from pipelines.report.zone_comparison import compare_zone_traffic
 from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.store import Store
 from pipelines.spark.table_migrations import check_migrated
 from pipelines.spark.views import find_dependencies
 from pipelines.sql_text import quote_text
+from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
+from pipelines.verdict.finding_rows import read_finding_rows
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.recommended_plans import list_recommended_plans
+from pipelines.verdict.snapshot_findings import read_row
 
+Rows = list[dict[str, Any]]
 _NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"
 _PARALLEL_QUERIES = 3
-
-
-def read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
-    """Read what the verdicts of these snapshots need, and return the verdict of each cluster."""
-    with store.explain_faults():
-        return judge_snapshots(store.open_sql(VERDICT_TABLES, snapshots), snapshots)
 
 
 def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows:
@@ -91,7 +82,7 @@ def read_report_data(
     clusters = [
         _describe_cluster(
             key,
-            {name: select_cluster(table, key.cluster_id) for name, table in tables.items()},
+            {name: _select_cluster(table, key.cluster_id) for name, table in tables.items()},
             trend.get(key.cluster_id, []),
         )
         for key in ordered
@@ -139,9 +130,10 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
     for row in failures:
         if row["worst_survivor_ratio"] is not None:
             worst.setdefault(row["scheme"], []).append([row["failed"], row["worst_survivor_ratio"]])
-    racks, findings = rows("racks"), build_findings(rows("findings"))
+    racks, facts = rows("racks"), rows("findings")
+    findings = read_row(facts[0]) if facts else ClusterFindings()
     observed, observed_racks = ([row for row in part if row["scheme"] == "observed"] for part in (failures, racks))
-    verdict = judge_figures(hotspots, failures, racks, findings).name_source("SOURCE", key.cluster_id)
+    verdict = read_finding_rows(rows("verdict")).name_source("SOURCE", key.cluster_id)
     origin = next(iter(rows("origin")), None) if brokers else None
     survivors, network = rows("survivor_bytes"), rows("network")
     plan_metrics: dict[str, dict[str, list[float | None]]] = {}  # by goal and name: before and after the plan
@@ -195,6 +187,11 @@ def select_plans(verdict: Verdict, plans: Rows, moves: Rows) -> dict[str, Any]:
 
 def _list_goals(verdict: Verdict) -> list[str]:
     return [plan.goal for plan in list_recommended_plans(verdict)]
+
+
+def _select_cluster(table: pa.Table, cluster_id: str) -> pa.Table:
+    """Select the rows of a cluster, without its name."""
+    return table.filter(pc.equal(table["cluster_id"], cluster_id)).drop_columns(["cluster_id"])
 
 
 def add_risks(failures: Rows) -> Rows:

@@ -22,7 +22,7 @@ from pipelines.errors import EnvironmentFault
 _HOST = "127.0.0.1"
 _SO_ATTACH_FILTER = 26  # of Linux
 _DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)  # a filter of one instruction: return 0 bytes of the packet
-
+_IDLE_SECONDS = str(7 * 24 * 3600)  # after which Sail forgets a session
 _servers: list[Any] = []  # they run as long as this process
 
 
@@ -33,7 +33,8 @@ def can_start_sail() -> bool:
 
 def start_sail() -> SparkSession:
     """Start Sail in this process and open a session of it; raise EnvironmentFault if others could connect too."""
-    os.environ.setdefault("RUST_LOG", "off")  # before the import; errors reach the client
+    # Before the import. Errors reach the client; a step may take longer than the 15 minutes that Sail waits by default.
+    os.environ |= {"RUST_LOG": os.environ.get("RUST_LOG", "off"), "SAIL_SPARK__SESSION_TIMEOUT_SECS": _IDLE_SECONDS}
     from pysail.spark import SparkConnectServer
 
     server = SparkConnectServer(_HOST, 0)

@@ -1,19 +1,27 @@
-"""gold.cluster_findings: what is wrong with each cluster, and what its sources lack; one task judges one snapshot."""
+"""gold.cluster_findings: what is wrong with each cluster, and what its sources lack; gold.findings: the verdict."""
+
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import infer_brokers
 from pipelines.ingest.snapshot_reader import ClusterTables
-from pipelines.spark.arrow_frames import apply_to_pairs
+from pipelines.spark.arrow_frames import apply_to_pairs, copy_table
 from pipelines.spark.entity_shards import unpack
-from pipelines.tables.gold_tables import CLUSTER_FINDINGS
+from pipelines.tables.gold_tables import CLUSTER_FINDINGS, FINDINGS
 from pipelines.tables.table_contract import SNAPSHOT_KEY
-from pipelines.verdict.snapshot_findings import find_findings, make_row
+from pipelines.verdict.cluster_evidence import make_evidence
+from pipelines.verdict.finding_rows import make_finding_rows
+from pipelines.verdict.judgement import judge_cluster
+from pipelines.verdict.snapshot_findings import find_findings, make_row, read_row
 from udfs.arrow.column_declarations import schema_of
+from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.topic_defaults import TopicDefaults
+from udfs.placement.schemes import OBSERVED
 
 _WHOLE = ("registrations", "usage", "topics", "log_dirs", "quarantine", "conflicts", "warnings")
 
@@ -51,3 +59,25 @@ def cluster_findings(entities: DataFrame, source_summary: DataFrame, defaults: T
     packed = entities.select(*SNAPSHOT_KEY, *_WHOLE, "partitions")
     sources = source_summary.select(*SNAPSHOT_KEY, "source", "format")
     return apply_to_pairs(packed, sources, find, schema)
+
+
+def findings(cluster_findings: DataFrame, leader_hotspots: DataFrame, failure_summary: DataFrame) -> DataFrame:
+    """Judge each snapshot: rows of gold.findings. Only rows about the observed placement as a whole are collected."""
+    observed = F.col("scheme") == OBSERVED
+    hotspots = _collect(leader_hotspots.where(observed & F.col("topic").isNull()))
+    kinds = [str(ScenarioKind.BROKER), str(ScenarioKind.RACK)]
+    failures = _collect(failure_summary.where(observed & F.col("scenario_kind").isin(kinds)))
+    rows: list[dict[str, Any]] = []
+    for key, (row,) in sorted(_collect(cluster_findings).items()):
+        now = next(iter(hotspots.get(key, ())), None)
+        verdict = judge_cluster(make_evidence(now, failures.get(key, ()), read_row(row)))
+        rows += (dict(zip(SNAPSHOT_KEY, key, strict=True)) | one for one in make_finding_rows(verdict))
+    table = pa.Table.from_pylist(rows, schema_of(FINDINGS.columns))
+    return copy_table(cluster_findings.sparkSession, table, FINDINGS.schema)
+
+
+def _collect(frame: DataFrame) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+    rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in frame.toArrow().to_pylist():
+        rows.setdefault(tuple(row.pop(name) for name in SNAPSHOT_KEY), []).append(row)
+    return rows

@@ -3,9 +3,9 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 
@@ -18,7 +18,6 @@ from pipelines.errors import SettingsError
 from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.quoted_values import quote_value
-from pipelines.report.verdict_reader import VERDICT_TABLES, judge_frames
 from pipelines.stages import (
     disk_stage,
     finding_stage,
@@ -36,7 +35,7 @@ from pipelines.stages.ingest_stages import entities
 from pipelines.stages.plan_requests import build_run_requests
 from pipelines.tables import gold_tables
 from pipelines.tables.table_contract import Table
-from pipelines.verdict.judgement import Verdict
+from pipelines.verdict.finding_rows import read_finding_rows
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import arrow_functions
@@ -63,7 +62,6 @@ class Context:
     settings: Settings
     sources: Mapping[SnapshotKey, Source]
     format_name: str | None = None
-    verdicts: dict[str, Verdict] = field(default_factory=dict)  # by cluster, once the plans needed them
 
     @property
     def snapshots(self) -> list[SnapshotKey]:
@@ -194,10 +192,12 @@ def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
 
 def _pack_plans(t: Frames, context: Context) -> DataFrame:
     settings = context.settings
+    findings: dict[str, list[dict[str, Any]]] = {}
     if RECOMMENDED in settings.plans.goals:
-        context.verdicts.update(judge_frames(t, context.snapshots))
+        for row in t[_FINDINGS].toArrow().to_pylist():
+            findings.setdefault(row["cluster_id"], []).append(row)
     clusters = [key.cluster_id for key in context.snapshots]
-    requests = {cluster: build_run_requests(settings, context.verdicts.get(cluster)) for cluster in clusters}
+    requests = {name: build_run_requests(settings, read_finding_rows(findings.get(name, ()))) for name in clusters}
     limits, options = build_wave_limits(settings), build_metric_options(settings)
     defaults = settings.topics.defaults
     parameters = plan_stage.PlanParameters(requests, limits, options, defaults, select_plan_settings(settings))
@@ -209,6 +209,8 @@ BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
 _REPLICAS, LOG_DIRS, _SOURCE_SUMMARY = "silver.replicas", "silver.log_dirs", "silver.source_summary"
 _TOPICS, _PARTITIONS, _PACKED_PLANS = "silver.topics", "silver.partitions", "internal.packed_plans"
 _SILVER_INPUTS = (_TOPICS, _PARTITIONS, BROKERS)
+_FINDINGS = "gold.findings"
+_JUDGED = ("gold.cluster_findings", "gold.leader_hotspots", "gold.failure_summary")
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
@@ -248,7 +250,8 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),
     _plain_stage("gold.topic_origin", _SILVER_INPUTS, origin_stage.topic_origin),
     _plain_stage("gold.cluster_origin", ("gold.topic_origin",), origin_stage.cluster_origin),
-    Stage(_PACKED_PLANS, (*_SILVER_INPUTS, *VERDICT_TABLES), _pack_plans),
+    _plain_stage(_FINDINGS, _JUDGED, finding_stage.findings),
+    Stage(_PACKED_PLANS, (*_SILVER_INPUTS, _FINDINGS), _pack_plans),
     _plain_stage("gold.plans", (_PACKED_PLANS,), plan_stage.unpack_plans),
     _plain_stage("gold.plan_metrics", (_PACKED_PLANS,), plan_stage.unpack_plan_metrics),
     _plain_stage("gold.plan_moves", (_PACKED_PLANS,), plan_stage.unpack_plan_moves),

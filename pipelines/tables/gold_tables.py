@@ -3,6 +3,7 @@
 from pipelines.ingest.merge.entities import LOADS
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, NoRowWhere, OneOf, Table, columns
 from pipelines.verdict.cluster_evidence import ClusterFindings, list_columns
+from pipelines.verdict.finding_rows import FINDING_COLUMNS
 from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
 from udfs.durability.durability_rows import DURABILITY_COLUMNS
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO
@@ -34,6 +35,16 @@ CLUSTER_FINDINGS = Table(
     "`report` judge the cluster by it. Partitions of topics that are ignored or marked for deletion do not count.",
     columns(*list_columns(ClusterFindings)),
     keys=SNAPSHOT_KEY,
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id",),
+)
+
+FINDINGS = Table(
+    "gold.findings",
+    "One row per snapshot and finding of its verdict, the most serious first: `what-if`, `run`, `report` and plans "
+    "read what is wrong here.",
+    columns(*FINDING_COLUMNS),
+    keys=(*SNAPSHOT_KEY, "place"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id",),
 )

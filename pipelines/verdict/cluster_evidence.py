@@ -1,6 +1,6 @@
 """What a verdict is about: the state of a cluster's partitions and brokers, and what its sources lack."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pipelines.ingest.formats.live_requests import NO_TOPICS
 from pipelines.ingest.merge.entities import PARTITION, TOPIC, to_struct
 from udfs.arrow.column_declarations import DOUBLE, INTS, LONG, TEXT, TEXTS, column, get_comment
+from udfs.failures.scenarios import ScenarioKind
 
 
 class PartitionIssue(StrEnum):
@@ -205,3 +206,17 @@ class ClusterEvidence:
     broker_failures: Sequence[Mapping[str, Any]]  # of gold.failure_summary, with `failed`: the broker
     rack_failures: Sequence[Mapping[str, Any]]  # the same, with `failed`: the rack, and `brokers`: its live brokers
     findings: ClusterFindings = ClusterFindings()
+
+
+def make_evidence(
+    now: Mapping[str, Any] | None, failures: Iterable[Mapping[str, Any]], findings: ClusterFindings
+) -> ClusterEvidence:
+    """Make the evidence from rows of gold.failure_summary of the scheme `observed`, which may be of any kind."""
+    brokers, racks = [], []
+    for row in sorted(failures, key=lambda row: (row["failed_brokers"], row["scenario"])):
+        if row["scenario_kind"] == ScenarioKind.BROKER:
+            brokers.append({**row, "failed": row["failed_brokers"][0]})
+        elif row["scenario_kind"] == ScenarioKind.RACK:
+            rack = row["scenario"].removeprefix(f"{ScenarioKind.RACK}:")
+            racks.append({**row, "failed": rack, "brokers": len(row["failed_brokers"])})
+    return ClusterEvidence(now, brokers, sorted(racks, key=lambda row: row["scenario"]), findings)

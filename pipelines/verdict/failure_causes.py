@@ -17,8 +17,8 @@ ONE_BY_ONE = Step(
     "several brokers fail together",
     "take them down one after the other, and wait until all replicas are in sync in between",
 )
-ADD_BROKERS = Step(statements.ADD_TO_RACKS.condition, f"; {statements.ADD_TO_RACKS.text}")
-SPREAD = Step("", f", or {statements.SPREAD_OVER_RACKS.text}")
+ADD_BROKERS = statements.ADD_TO_RACKS._replace(text=f"; {statements.ADD_TO_RACKS.text}")
+SPREAD = statements.SPREAD_OVER_RACKS._replace(text=f", or {statements.SPREAD_OVER_RACKS.text}")
 BROKER_DOWN = Statement(
     Level.AT_RISK,
     "A broker is down, and some of these partitions have a replica there.",
@@ -88,11 +88,12 @@ class FailureEffects:
         if count := self.offline.on_down_brokers + self.blocked.on_down_brokers:
             stay_down = LostBrokers(down if can_repair(live_count, racks.replication_factor) else ())
             needed = f"the partitions that need {name_with_noun(failing)}"
-            values = {"affected": self._name(count), "repair_first": repair_first(stay_down, needed, failing)}
+            first = repair_first(stay_down, needed, failing)
             have = "has" if count == 1 else "have"
-            yield BROKER_DOWN.fill(len(down), brokers=name_brokers(down), have=have, **values)
+            named = {"brokers": name_brokers(down), "affected": self._name(count)}
+            yield BROKER_DOWN.fill(len(down), None, **named, have=have, repair_first=first)
         if count := self.offline.on_failed_dirs + self.blocked.on_failed_dirs:
-            yield FAILED_DIR.fill(count, affected=self._name(count), repair=FAILED_DIR.repairs[0].text)
+            yield FAILED_DIR.fill(count, affected=self._name(count), repair=FAILED_DIR.repairs[0].fill())
         if count := self.offline.single_replica_partitions:
             yield ONE_REPLICA.fill(count, affected=self._name(count), repair=repair_offline(self.offline, live_count))
         if count := self.without_survivor:
@@ -104,7 +105,7 @@ class FailureEffects:
         if count := self.crowded:
             yield CROWDED.fill(count, affected=self._name(count), repair=racks.choose_step(SPREAD, ADD_BROKERS))
         if count := self.no_spare.partitions:
-            repair = ONE_BY_ONE.text if len(failing) > 1 else exceed_min_isr(self.no_spare, live_count)
+            repair = ONE_BY_ONE.fill() if len(failing) > 1 else exceed_min_isr(self.no_spare, live_count)
             yield NO_SPARE.fill(count, affected=self._name(count), repair=repair)
 
     def _name(self, count: int) -> str:

@@ -29,7 +29,7 @@ from pipelines.verdict.naming import name_affected_topics, name_brokers, name_so
 from pipelines.verdict.reassignment_findings import describe_extra_replicas, describe_stuck
 from pipelines.verdict.replica_shortage import add_missing_replicas
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
-from pipelines.verdict.verdict_points import Statement, VerdictPoint, fill_forms
+from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, Statement, Step, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are, it_or_them
 
@@ -97,19 +97,20 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         single = count_of(offline.single_replica_partitions, "partition")
         disk = "its disk, which has" if len(down) == 1 else "their disks, which have"
         has_only_copy = offline.on_down_brokers and offline.single_replica_partitions
-        values = {"only_copy": f"keep {disk} the only copy of {single}; " if has_only_copy else ""}
+        values: dict[str, Any] = {"only_copy": f"keep {disk} the only copy of {single}; " if has_only_copy else ""}
         order = statements.START_ORDER if len(down) > 1 else ""
         values["restart"] = describe_restart(findings, offline, order=order)
-        yield statements.OFFLINE.fill(offline.partitions, topics=name_affected_topics(offline), **values)
+        values |= {"topic_names": offline.topic_names, "topics": name_affected_topics(offline)}
+        yield statements.OFFLINE.fill(offline.partitions, **values)
     yield from judge_log_dirs(findings)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
-        step = statements.DO_WITH_FEWER if findings.replication_factor else None
+        step = statements.DO_WITH_FEWER if findings.replication_factor else Step("", "")
         if offline.on_down_brokers - offline.single_replica_partitions >= count:
-            step = None  # nothing is left to copy from
+            step = Step("", "")  # nothing is left to copy from
         elif can_repair(findings.live_brokers, findings.replication_factor):
             step = statements.MOVE_REPLICAS
-        repair = fill_forms(step.text, len(down)) if step else ""
+        repair = step.fill(len(down))
         yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text, repair=repair)
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
@@ -118,7 +119,10 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings), where=where)
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
         repair = _unblock(findings, blocked)
-        yield statements.UNDER_MIN_ISR.fill(blocked.partitions, topics=name_affected_topics(blocked), repair=repair)
+        names = name_affected_topics(blocked)
+        yield statements.UNDER_MIN_ISR.fill(
+            blocked.partitions, topic_names=blocked.topic_names, topics=names, repair=repair
+        )
     if findings.stuck_partitions:
         yield describe_stuck(findings)
     if findings.extra_replica_partitions:
@@ -133,16 +137,17 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.REASSIGNED.fill(count)
 
 
-def _unblock(findings: ClusterFindings, blocked: AffectedPartitions) -> str:
+def _unblock(findings: ClusterFindings, blocked: AffectedPartitions) -> NextStep:
     """Return how partitions below min.insync.replicas take acks=all again: first those with too few replicas."""
     steps = [add_missing_replicas(blocked, findings.live_brokers)] if blocked.unreachable_min_isr else []
     if blocked.unreachable_min_isr < blocked.partitions:
-        repair = ""
+        repair = NO_STEP
         if count := blocked.on_down_brokers or blocked.on_failed_dirs:
             some = "these partitions" if count == blocked.partitions else f"the {count:,} of them with a replica there"
             repair = repair_first(select_repairable(findings, blocked), some)
-        steps.append(f"{describe_restart(findings, blocked)}{statements.WATCH_REPLICAS.text}{repair}")
-    return "; then ".join(steps)
+        text = f"{describe_restart(findings, blocked)}{statements.WATCH_REPLICAS.text}{repair.text}"
+        steps.append(NextStep(text, repair.plan))
+    return NextStep("; then ".join(step.text for step in steps), next((step.plan for step in steps if step.plan), None))
 
 
 def describe_election(findings: ClusterFindings, ratio: float | None) -> Iterator[VerdictPoint]:
@@ -154,7 +159,7 @@ def describe_election(findings: ClusterFindings, ratio: float | None) -> Iterato
         elected = findings.elected_ratio
         effect = f"; after their election, the hottest broker leads {elected:.2f} times the mean" if elected else ""
         point = statements.NOT_PREFERRED.fill(count, effect=effect)
-        yield point if elected and ratio and elected < ratio else replace(point, step="")
+        yield point if elected and ratio and elected < ratio else point.omit_step()
 
 
 def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
@@ -162,6 +167,7 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     brokers = evidence.broker_failures
     exposed = findings.find(PartitionIssue.OFFLINE_IF_BROKER_FAILS)
     values = {
+        "topic_names": exposed.topic_names,
         "topics": name_affected_topics(exposed),
         "all": f"{exposed.partitions:,}",
         "repair": repair_offline(exposed, len(brokers)),
@@ -179,8 +185,8 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
             names = f"{in_all}, of which {survive} the failure of any single broker{names}"
         if offline and not confined.partitions:
             names = "; they are the same partitions that single brokers take offline"
-        repair = _spread_over_racks(evidence) if confined.partitions else ""
-        values = {"topics": names, "repair": repair}
+        repair = _spread_over_racks(evidence) if confined.partitions else NO_STEP
+        values = {"topic_names": confined.topic_names, "topics": names, "repair": repair}
         by_rack = [*_judge_rule(statements.RACK_OFFLINE, NEWLY_OFFLINE, racks, "rack", **values)]
         # What goes offline with any of its brokers goes offline with their rack: then the broker is the cause.
         offline = [*by_rack, *offline] if confined.partitions else [*offline, *by_rack]
@@ -201,7 +207,7 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
 
 
 def _judge_rule(
-    statement: Statement, rule: FailureRule, failures: Rows, unit: str, **values: object
+    statement: Statement, rule: FailureRule, failures: Rows, unit: str, **values: Any
 ) -> Iterator[VerdictPoint]:
     rows = [row for row in failures if rule.count(row) > 0]
     if not rows:
@@ -214,54 +220,58 @@ def _judge_rule(
     yield statement.fill(rule.count(worst), **values)
 
 
-def repair_offline(affected: AffectedPartitions, live_count: int) -> str:
+def repair_offline(affected: AffectedPartitions, live_count: int) -> NextStep:
     """Return how these partitions survive a failure: more replicas for those with one, else larger ISRs."""
     if not affected.single_replica_partitions:
-        return statements.FIND_LAGGING.text
+        return statements.FIND_LAGGING.fill()
     if live_count < 2:
-        return statements.ADD_BROKER.text
+        return statements.ADD_BROKER.fill()
     factor = max(2, min(_REPLICATION_FACTOR, live_count))
     names = affected.single_replica_topic_names
     more = affected.single_replica_topics - len(names)
     others = f"; then do the same for {count_of(more, 'more topic')} with replication factor 1" if more else ""
     step = statements.ADD_REPLICAS if factor >= _REPLICATION_FACTOR else statements.ADD_SECOND_REPLICA
-    return step.text.format(factor=factor, names=",".join(names), first=names[0], others=others)
+    plan = NextPlan("rf", factor=factor, topics=tuple(names))
+    return step.fill(plan=plan, first=names[0], others=others)
 
 
-def exceed_min_isr(affected: AffectedPartitions, live_count: int) -> str:
+def exceed_min_isr(affected: AffectedPartitions, live_count: int) -> NextStep:
     """Return how partitions whose replication factor is min.insync.replicas survive the failure of one broker."""
     factor = max(affected.min_factor, affected.few_min_isr) + 1
     if not affected.min_factor or factor > live_count:
-        return statements.LOWER_MIN_ISR.text
+        return statements.LOWER_MIN_ISR.fill()
     names = affected.min_factor_topic_names
     more = affected.topics - len(names)
     others = f"; then do the same for {count_of(more, 'more topic')}" if more else ""
-    return statements.ADD_ABOVE_MIN_ISR.text.format(factor=factor, names=",".join(names), others=others)
+    plan = NextPlan("rf", "rf-spare", factor=factor, topics=tuple(names))
+    return statements.ADD_ABOVE_MIN_ISR.fill(plan=plan, others=others)
 
 
-def _repair_isr(findings: ClusterFindings, affected: AffectedPartitions, otherwise: str, repair_first: str = "") -> str:
+def _repair_isr(
+    findings: ClusterFindings, affected: AffectedPartitions, otherwise: NextStep, repair_first: NextStep = NO_STEP
+) -> NextStep:
     """Return how ISRs become larger: replicas that are out of sync come first, as more replicas do not help them.
 
     repair_first: how the step goes on if affected partitions have a replica on a broker that is down.
     """
     if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
         restart = describe_restart(findings, affected)
-        return statements.COMPLETE_ISRS.text.format(restart=restart, repair_first=repair_first if restart else "")
+        return statements.COMPLETE_ISRS.fill(restart=restart, repair_first=repair_first if restart else NO_STEP)
     return otherwise
 
 
-def _repair_critical(evidence: ClusterEvidence) -> str:
+def _repair_critical(evidence: ClusterEvidence) -> NextStep:
     """Return how to repair what the worst failure would block; of brokers for whose partitions a repair can do it."""
     findings = evidence.findings
     rows = [row for row in evidence.broker_failures if row["failed"] in set(findings.down_critical_brokers)]
     if not rows:
-        return ""
+        return NO_STEP
     worst = max(rows, key=NEWLY_UNDER_MIN_ISR.count)["failed"]
     down = findings.down_brokers if can_repair(findings.live_brokers, findings.replication_factor) else ()
     return repair_first(LostBrokers(down), f"the partitions that need broker {worst}", [worst])
 
 
-def _spread_over_racks(evidence: ClusterEvidence) -> str:
+def _spread_over_racks(evidence: ClusterEvidence) -> NextStep:
     """Return how replicas are spread over racks; where a rack is too small, brokers come first."""
     findings = evidence.findings
     live = {row["failed"]: row["brokers"] for row in evidence.rack_failures}
@@ -289,9 +299,9 @@ def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         row = max(hot, key=lambda row: row["worst_survivor_ratio"])
         values = {"failed": row["failed"], "survivor": row["hot_survivor"], "ratio": row["worst_survivor_ratio"]}
         step = statements.SPREAD_TAKEOVERS_AND_LEADERS if is_hot else statements.SPREAD_TAKEOVERS
-        yield statements.HOT_SURVIVOR.fill(row["leaders_after_max"], **values, repair=step.text)
+        yield statements.HOT_SURVIVOR.fill(row["leaders_after_max"], **values, repair=step.fill())
         if is_hot:
-            leaders = [replace(point, step="") for point in leaders]
+            leaders = [point.omit_step() for point in leaders]
     yield from leaders
 
 
@@ -344,8 +354,9 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
         yield statements.TWO_CLUSTERS.fill()
     if count := findings.config_conflicts:
         yield statements.CONFIG_CONFLICTS.fill(count)
-    if count := findings.unknown_version.partitions:
-        yield statements.UNKNOWN_VERSION.fill(count, topics=name_affected_topics(findings.unknown_version))
+    if (unknown := findings.unknown_version).partitions:
+        names = name_affected_topics(unknown)
+        yield statements.UNKNOWN_VERSION.fill(unknown.partitions, topic_names=unknown.topic_names, topics=names)
     if findings.unknown_brokers:
         yield describe_unknown_brokers(findings.unknown_brokers)
 

@@ -1,12 +1,12 @@
 """What brokers that are down and log dirs that failed take away, and what to do about it first."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.naming import name_brokers, name_with_noun
-from pipelines.verdict.verdict_points import VerdictPoint, fill_forms
+from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, VerdictPoint, fill_forms
 from udfs.plurals import count_of, is_or_are, it_or_them
 
 _LACKING = PartitionIssue.UNDER_REPLICATED
@@ -30,11 +30,11 @@ def judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         parts = [f"{count_of(n, 'partition')} {is_or_are(n)} {words[issue]}" for issue, n in issues.items() if n][::-1]
         lost = issues[PartitionIssue.OFFLINE]
         only_copy = f"; keep the failed disk, which may have the only copy of {it_or_them(lost)}" if lost else ""
-        values = {
+        values: dict[str, Any] = {
             "log_dirs": _capitalize(name_brokers(log_dirs)),
             "brokers": name_with_noun(brokers),
             "effect": f", so that {' and '.join(parts)}{only_copy}" if parts else "",
-            "repair": statements.FAILED_LOG_DIR.repairs[0].text if _can_move_lost(findings) else "",
+            "repair": statements.FAILED_LOG_DIR.repairs[0].fill() if _can_move_lost(findings) else NO_STEP,
         }
         yield statements.FAILED_LOG_DIR.fill(sum(findings.failed_dir_replicas), **values)
     elif named:
@@ -67,20 +67,23 @@ def can_repair(live_count: int, factor: float | None) -> bool:
     return factor is not None and live_count >= factor
 
 
-def repair_first(lost: LostBrokers, partitions: str, needed: Sequence[int] = ()) -> str:
+def repair_first(lost: LostBrokers, partitions: str, needed: Sequence[int] = ()) -> NextStep:
     """Return how a next step goes on if these brokers stay as they are; empty without any.
 
     needed: brokers whose partitions at min.insync.replicas, or below it, to repair first; empty = all below it.
     """
     if not lost.ids:
-        return ""
-    ids = list(map(str, needed))
-    options = "--under-min-isr-partitions"
-    options = f"--at-min-isr-partitions {options} --brokers {','.join(ids)}" if ids else options
-    part = f"for-{'-'.join(ids)}" if ids else "first"  # a folder of its own: the whole repair comes later
+        return NO_STEP
+    part = f"for-{'-'.join(map(str, needed))}" if needed else "first"
+    plan = NextPlan(
+        "repair",
+        f"repair-{part}",  # a folder of its own: the whole repair comes later
+        brokers=tuple(needed),
+        at_min_isr_partitions=bool(needed),
+        under_min_isr_partitions=True,
+    )
     condition = fill_forms(lost.condition, len(lost.ids), brokers=name_brokers(lost.ids))
-    values = {"condition": condition, "partitions": partitions, "options": options, "part": part}
-    return fill_forms(statements.REPAIR_FIRST, len(lost.ids), **values)
+    return statements.REPAIR_FIRST.fill(len(lost.ids), plan, condition=condition, partitions=partitions)
 
 
 def describe_restart(

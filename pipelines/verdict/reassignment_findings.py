@@ -5,7 +5,7 @@ import json
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import MAX_NAMED, MAX_TOPICS, AffectedPartitions, ClusterFindings
 from pipelines.verdict.naming import name_affected_topics, name_some, name_with_noun
-from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
 from udfs.plurals import count_of
 
 
@@ -39,8 +39,9 @@ def describe_extra_replicas(findings: ClusterFindings) -> VerdictPoint:
     )
     return statements.EXTRA_REPLICAS.fill(
         findings.extra_replica_partitions,
+        topic_names=affected.topic_names,
         topics=name_affected_topics(affected),
         factor=factor,
-        names=",".join(names),
+        plan=NextPlan("rf", factor=factor, topics=tuple(names)),
         others=f"; then see to {count_of(more, 'more topic')}" if more else "",
     )

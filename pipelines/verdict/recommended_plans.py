@@ -1,62 +1,46 @@
-"""The plans that the next steps of a verdict recommend, read from their commands."""
+"""The plans that the next steps of a verdict recommend, one for each goal."""
 
-import re
-import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.statements import STATEMENTS
+from pipelines.verdict.verdict_points import NextPlan
 
-_COMMAND = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)((?: --(?!out )[a-z-]+(?: (?!--)\S+)?)*)")
-_OPTION = re.compile(r"--([a-z-]+)(?: ((?!--)\S+))?")
 # Findings whose repair spreads replicas over racks: a restart of a broker that is down does not replace it.
 _SPREADING_KINDS = frozenset({"rack_offline", "rack_under_min_isr"})
-_FACTOR = re.compile(r"--goal rf --rf ([0-9]+) --topics (\S+)")
-# Of plans that a run cannot make, as these brokers do not exist yet
-_NEW_BROKERS = "--add-brokers"
-_NEW_BROKER_LIST = re.compile(rf"--goal expand {_NEW_BROKERS} (.+?) --out ")
-# Options as fields of a plan request.
-_FIELDS: Mapping[str, tuple[str, Callable[[str], Any]]] = MappingProxyType(
-    {
-        "rf": ("factor", int),
-        "topics": ("topics", lambda text: tuple(sorted(text.split(",")))),
-        "brokers": ("brokers", lambda text: tuple(sorted(map(int, text.split(","))))),
-        "at-min-isr-partitions": ("at_min_isr_partitions", lambda _: True),
-        "under-min-isr-partitions": ("under_min_isr_partitions", lambda _: True),
-    }
-)
-
+_NEEDS_BROKERS = "expand"  # A run cannot make such plans, as their brokers do not exist yet
 # Goals of all plans that next steps can recommend and that a run can make.
-RECOMMENDABLE_GOALS = tuple(
-    sorted(
-        {
-            command[1]
-            for statement in STATEMENTS.values()
-            for text in (statement.step, *(repair.text for repair in statement.repairs))
-            for command in _COMMAND.finditer(text)
-            if _NEW_BROKERS not in command[0]
-        }
-    )
-)
+_GOALS = {statement.goal for statement in STATEMENTS.values()}
+_GOALS |= {step.goal for statement in STATEMENTS.values() for step in statement.repairs}
+RECOMMENDABLE_GOALS = tuple(sorted(_GOALS - {"", _NEEDS_BROKERS}))
 
 
 @dataclass(frozen=True)
 class RecommendedPlan:
     """A plan that next steps of a verdict recommend."""
 
-    goal: str
+    plan: NextPlan
     step: str  # the next step of the most serious finding that recommends it, with its command
     kinds: tuple[str, ...]  # of all findings that recommend it, the most serious first: names of their statements
 
     @property
+    def goal(self) -> str:
+        """The goal of the plan."""
+        return self.plan.goal
+
+    @property
     def fields(self) -> dict[str, Any]:
-        """The options of the command as fields of a plan request, as in {"factor": 3, "topics": ("a", "b")}."""
-        command = _COMMAND.search(self.step)
-        options = _OPTION.findall(command[2]) if command else []
-        return {name: parse(text) for option, text in options for name, parse in [_FIELDS[option]]}
+        """The fields of a plan request, as in {"factor": 3, "topics": ("a", "b")}."""
+        plan = self.plan
+        values = {
+            "factor": plan.factor,
+            "topics": tuple(sorted(plan.topics)),
+            "brokers": tuple(sorted(plan.brokers)),
+            "at_min_isr_partitions": plan.at_min_isr_partitions,
+            "under_min_isr_partitions": plan.under_min_isr_partitions,
+        }
+        return {name: value for name, value in values.items() if value}
 
     @property
     def replaces_restart(self) -> bool:
@@ -66,9 +50,7 @@ class RecommendedPlan:
     @property
     def new_broker_racks(self) -> list[str]:
         """The rack of each new broker that the plan needs; empty = a run can make the plan."""
-        brokers = _NEW_BROKER_LIST.search(self.step)
-        names = shlex.split(brokers[1])[0].split(",") if brokers else []
-        return [name.partition(":")[2] for name in names]
+        return [name.partition(":")[2] for name in self.plan.new_brokers]
 
 
 def list_recommended_plans(verdict: Verdict) -> list[RecommendedPlan]:
@@ -82,19 +64,17 @@ def list_all_plans(verdict: Verdict) -> list[RecommendedPlan]:
     Two steps that raise the replication factor of topics to the same number are one plan. Plans that need new brokers
     are among them.
     """
-    steps: dict[str, str] = {}
-    kinds: dict[str, tuple[str, ...]] = {}
+    plans: dict[str, RecommendedPlan] = {}
     for point in verdict.points:
-        if goal := point.plan_goal:
-            steps[goal] = _add_topics(steps.get(goal, point.step), point.step)
-            kinds[goal] = (*kinds.get(goal, ()), point.kind)
-    return [RecommendedPlan(goal, step, kinds[goal]) for goal, step in steps.items()]
+        if (plan := point.plan) is None:
+            continue
+        first = plans.setdefault(plan.goal, RecommendedPlan(plan, point.step, ()))
+        topics = tuple(dict.fromkeys([*first.plan.topics, *plan.topics]))
+        more = replace(first.plan, topics=topics) if plan.factor == first.plan.factor and plan.topics else first.plan
+        step = first.step.replace(_format_topics(first.plan), _format_topics(more))
+        plans[plan.goal] = RecommendedPlan(more, step, (*first.kinds, point.kind))
+    return list(plans.values())
 
 
-def _add_topics(step: str, other: str) -> str:
-    """Add the topics of another step to the command of a step that sets the same replication factor."""
-    both = [_FACTOR.search(text) for text in (step, other)]
-    if not both[0] or not both[1] or both[0][1] != both[1][1]:
-        return step
-    names = dict.fromkeys(name for match in both if match for name in match[2].split(","))
-    return f"{step[: both[0].start(2)]}{','.join(names)}{step[both[0].end(2) :]}"
+def _format_topics(plan: NextPlan) -> str:
+    return f"--topics {','.join(plan.topics)} "

@@ -2,10 +2,11 @@
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import AffectedPartitions
+from pipelines.verdict.verdict_points import NextPlan, NextStep
 from udfs.plurals import count_of
 
 
-def add_missing_replicas(blocked: AffectedPartitions, live_count: int) -> str:
+def add_missing_replicas(blocked: AffectedPartitions, live_count: int) -> NextStep:
     """Return the step that gives these partitions replicas, or lowers min.insync.replicas where brokers are too few."""
     few, names = blocked.few_replicas, blocked.few_replica_topic_names
     factor, step = min(blocked.few_min_isr + 1, live_count), statements.ADD_FOR_MIN_ISR
@@ -13,6 +14,7 @@ def add_missing_replicas(blocked: AffectedPartitions, live_count: int) -> str:
         factor, step = blocked.few_factor, statements.LOWER_FOR_MIN_ISR
     more = blocked.few_replica_topics - len(names)
     others = f"; then do the same for {count_of(more, 'more topic')}" if more else ""
-    text = step.text.format(factor=factor, names=",".join(names), first=names[0], others=others)
+    plan = NextPlan("rf", factor=factor, topics=tuple(names))
+    filled = step.fill(plan=plan, factor=factor, first=names[0], others=others)
     where = f"where replicas are fewer than min.insync.replicas ({count_of(few, 'partition')}), "
-    return text if few == blocked.partitions else f"{where}{text}"
+    return filled if few == blocked.partitions else filled._replace(text=f"{where}{filled.text}")

@@ -1,13 +1,12 @@
 """Racks with few brokers, which would hold too many replicas if the replicas were spread over racks."""
 
-import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import MAX_BROKERS
-from pipelines.verdict.verdict_points import Step
+from pipelines.verdict.verdict_points import NextPlan, NextStep, Step
 from udfs.plurals import count_of
 
 _CROWDED_RATIO = 1.25  # replicas of a broker over the mean
@@ -24,14 +23,14 @@ class RackSizes:
     unknown_count: int = 0  # of the live ones, those of unknown state
     replication_factor: float | None = None  # median of partitions with several replicas; None = there are none
 
-    def choose_step(self, spread: Step, add_brokers: Step) -> str:
+    def choose_step(self, spread: Step, add_brokers: Step) -> NextStep:
         """Return what to do so that a rack can fail: spread replicas over racks, or first add brokers to small racks.
 
-        add_brokers: with {racks} and {new_brokers}.
+        add_brokers: with {racks}.
         """
         small = list(self._find_small())
         if not small:
-            return spread.text
+            return spread.fill()
         count = sum(self.live.values())
         sizes = [f"rack {rack} has {self.live[rack]:,}" for rack in small[:MAX_BROKERS]]
         more = [count_of(len(small) - MAX_BROKERS, "more rack")] if len(small) > MAX_BROKERS else []
@@ -41,7 +40,7 @@ class RackSizes:
         unknown = f" ({self.unknown_count:,} of unknown state)" if self.unknown_count else ""
         brokers = f"{count:,} live brokers{unknown}"
         racks = f"{', '.join([*sizes, *more])} of {brokers} and would{each} hold {name} of all replicas"
-        return add_brokers.text.format(racks=racks, new_brokers=shlex.quote(",".join(self._list_new(small))))
+        return add_brokers.fill(plan=NextPlan("expand", new_brokers=tuple(self._list_new(small))), racks=racks)
 
     def _share(self) -> float:
         """Return which part of the replicas each rack holds at least after they are spread."""
@@ -64,6 +63,6 @@ class RackSizes:
                 yield f"{next(free)}:{rack}"
 
 
-def choose_spread_step(racks: RackSizes) -> str:
+def choose_spread_step(racks: RackSizes) -> NextStep:
     """Return the step that spreads replicas over racks, or the one before it."""
     return racks.choose_step(statements.SPREAD_OVER_RACKS, statements.ADD_TO_RACKS)

@@ -14,25 +14,20 @@ BROKER_CHECKS = "log of the replica fetchers, disk, network"  # where a live bro
 # How a next step goes on while {brokers} are down, or keep failed disks. The options select the partitions to repair.
 STAY_DOWN = "if broker[|s] {brokers} [stays|stay] down, "
 KEEP_FAILED_DISKS = "if broker[|s] {brokers} must wait for [a new disk|new disks], "
-REPAIR_FIRST = (
-    "; {condition}repair {partitions} first: kafka-placement plan SOURCE --goal repair {options} "
-    "--out plan-CLUSTER-repair-{part}"
-)
-_ADD_REPLICAS = (
-    "add replicas (a failed disk would lose the only copy): "
-    "kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} --out plan-CLUSTER-rf{others}"
-)
+REPAIR_FIRST = Step("", "; {condition}repair {partitions} first: {plan}", "repair")
+_ADD_REPLICAS = "add replicas (a failed disk would lose the only copy): {plan}{others}"
 ADD_REPLICAS = Step(
     "some of them have replication factor 1, and three brokers or more are live",
     f"{_ADD_REPLICAS}; then raise min.insync.replicas to 2 where it is 1 (acks=all waits for two replicas): "
     f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {{first}} "
     "--add-config min.insync.replicas=2",
+    "rf",
 )
 ADD_BROKER = Step(
     "some of them have replication factor 1, and fewer than two brokers are live",
     "add a broker: one broker cannot hold a second replica",
 )
-ADD_SECOND_REPLICA = Step("some of them have replication factor 1", _ADD_REPLICAS)
+ADD_SECOND_REPLICA = Step("some of them have replication factor 1", _ADD_REPLICAS, "rf")
 FIND_LAGGING = Step("", f"find the replicas that are out of sync: {_LIST}--under-replicated-partitions")
 COMPLETE_ISRS = Step(
     "partitions are under-replicated now",
@@ -40,8 +35,8 @@ COMPLETE_ISRS = Step(
 )
 ADD_ABOVE_MIN_ISR = Step(
     "a broker is left for another replica",
-    "raise the replication factor above min.insync.replicas: kafka-placement plan SOURCE --goal rf --rf {factor} "
-    "--topics {names} --out plan-CLUSTER-rf-spare{others}",
+    "raise the replication factor above min.insync.replicas: {plan}{others}",
+    "rf",
 )
 LOWER_MIN_ISR = Step(
     "",
@@ -50,23 +45,22 @@ LOWER_MIN_ISR = Step(
 )
 MOVE_REPLICAS = Step(
     "partitions have several replicas, and as many brokers are live as they have replicas (median)",
-    ", or move replicas to other brokers: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
+    ", or move replicas to other brokers: {plan}",
+    "repair",
 )
 DO_WITH_FEWER = Step(
     "partitions have several replicas, and fewer brokers are live than they have replicas (median)",
     "; if [it does|they do] not return, add [a broker|brokers], or lower the replication factor with plan --goal rf",
 )
-SPREAD_OVER_RACKS = Step(
-    "", "spread replicas over racks: kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair"
-)
+SPREAD_OVER_RACKS = Step("", "spread replicas over racks: {plan}", "repair")
 ADD_TO_RACKS = Step(
     "brokers of a rack would hold over 1.25 times the mean of replicas then: with R racks and replication factor F, "
     "each rack holds at least F // R replicas of a partition",
-    "{racks}: add brokers there before spreading replicas over racks: kafka-placement plan SOURCE --goal expand "
-    "--add-brokers {new_brokers} --out plan-CLUSTER-expand",
+    "{racks}: add brokers there before spreading replicas over racks: {plan}",
+    "expand",
 )
-SPREAD_CONFINED = Step("some of them survive the failure of any single broker", SPREAD_OVER_RACKS.text)
-ADD_FOR_CONFINED = Step(f"{SPREAD_CONFINED.condition}, and {ADD_TO_RACKS.condition}", ADD_TO_RACKS.text)
+SPREAD_CONFINED = SPREAD_OVER_RACKS._replace(condition="some of them survive the failure of any single broker")
+ADD_FOR_CONFINED = ADD_TO_RACKS._replace(condition=f"{SPREAD_CONFINED.condition}, and {ADD_TO_RACKS.condition}")
 START_ORDER = " (kafka-placement what-if SOURCE shows in which order)"  # of several brokers that are down
 # The state now.
 OFFLINE = Statement(
@@ -78,8 +72,8 @@ OFFLINE = Statement(
 )
 ADD_FOR_MIN_ISR = Step(
     "partitions have fewer replicas than min.insync.replicas, and enough brokers are live",
-    "add replicas, as waiting does not help: kafka-placement plan SOURCE --goal rf --rf {factor} --topics {names} "
-    "--out plan-CLUSTER-rf{others}; or lower min.insync.replicas to the number of replicas",
+    "add replicas, as waiting does not help: {plan}{others}; or lower min.insync.replicas to the number of replicas",
+    "rf",
 )
 LOWER_FOR_MIN_ISR = Step(
     "partitions have fewer replicas than min.insync.replicas",
@@ -108,8 +102,8 @@ FAILED_LOG_DIR = Statement(
     repairs=(
         Step(
             "partitions have several replicas, and as many brokers without a failed log dir are live (median)",
-            ", or move exactly these replicas to other brokers: "
-            "kafka-placement plan SOURCE --goal repair --out plan-CLUSTER-repair",
+            ", or move exactly these replicas to other brokers: {plan}",
+            "repair",
         ),
         Step("", ""),
     ),
@@ -197,12 +191,12 @@ ONE_RACK = Statement(
     "All {brokers} are in rack {rack}: nothing survives its failure.",
 )
 # Load.
-_PLAN_FAILOVER = "kafka-placement plan SOURCE --goal failover --out plan-CLUSTER-failover"
 SPREAD_TAKEOVERS_AND_LEADERS = Step(
     "a broker leads over 1.25 times the mean now, too",
-    f"spread takeovers evenly (this also evens out leaders): {_PLAN_FAILOVER}",
+    "spread takeovers evenly (this also evens out leaders): {plan}",
+    "failover",
 )
-SPREAD_TAKEOVERS = Step("", f"spread takeovers evenly: {_PLAN_FAILOVER}")
+SPREAD_TAKEOVERS = Step("", "spread takeovers evenly: {plan}", "failover")
 HOT_SURVIVOR = Statement(
     Level.WARNING,
     "After the failure of one live broker, a survivor that takes over leaders leads over 1.25 times the mean, and more "
@@ -216,7 +210,8 @@ HOT_BROKER = Statement(
     "A broker leads over 1.25 times the mean, and more than even leaders would require (the mean, rounded up). The "
     "next step is left out if the one for takeovers is printed, which also evens out leaders.",
     "Broker {broker} leads {n} [partition|partitions] now, {ratio:.2f} times the mean.",
-    "{election}even out leaders: kafka-placement plan SOURCE --goal leaders --out plan-CLUSTER-leaders",
+    "{election}even out leaders: {plan}",
+    goal="leaders",
 )
 UNEVEN_LEADERS = Statement(
     Level.OK,
@@ -244,8 +239,8 @@ EXTRA_REPLICAS = Statement(
     "A partition that is not being reassigned has more replicas than the replication factor of its topic. For Kafka, "
     "that is the number of replicas of partition 0.",
     "{n} [partition has|partitions have] more replicas than the replication factor of [its|their] topic{topics}.",
-    "if replication factor {factor} is right, remove the other replicas: kafka-placement plan SOURCE --goal rf "
-    "--rf {factor} --topics {names} --out plan-CLUSTER-rf{others}",
+    "if replication factor {factor} is right, remove the other replicas: {plan}{others}",
+    goal="rf",
 )
 REASSIGNED = Statement(
     Level.OK,

@@ -1,6 +1,8 @@
 """The sentences that a verdict consists of, and the texts that they are made from; statements.py has these."""
 
 import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -9,10 +11,50 @@ from pipelines.verdict.levels import Level
 _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
 _FOLDER = re.compile(r"(?<=--out plan-)CLUSTER(?=-[a-z]+)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a folder
-_PLAN = re.compile(r"kafka-placement plan .*?--goal ([a-z]+)")
 DEFAULT_SERVER = "localhost:9092"  # where no source shows host and port of a live broker
 _SERVER = f"--bootstrap-server {DEFAULT_SERVER}"
 _FORMS = re.compile(r"\[([^\[\]|]*)\|([^\[\]|]*)\]")
+
+
+@dataclass(frozen=True)
+class NextPlan:
+    """A plan that a next step recommends: fields of a plan request."""
+
+    goal: str
+    folder: str = ""  # what the name of its folder ends with; empty = the goal
+    factor: int | None = None
+    topics: tuple[str, ...] = ()
+    brokers: tuple[int, ...] = ()
+    at_min_isr_partitions: bool = False
+    under_min_isr_partitions: bool = False
+    new_brokers: tuple[str, ...] = ()  # that do not exist yet, as in 13:eu-1c
+
+    @property
+    def command(self) -> str:
+        """The command that makes the plan."""
+        options = {
+            "--rf": str(self.factor or ""),
+            "--topics": ",".join(self.topics),
+            "--at-min-isr-partitions": self.at_min_isr_partitions,
+            "--under-min-isr-partitions": self.under_min_isr_partitions,
+            "--brokers": ",".join(map(str, self.brokers)),
+            "--add-brokers": ",".join(self.new_brokers),
+        }
+        given = [(name, value) for name, value in options.items() if value]
+        words = [name if value is True else f"{name} {shlex.quote(str(value))}" for name, value in given]
+        folder = f"--out plan-CLUSTER-{self.folder or self.goal}"
+        return " ".join(["kafka-placement plan SOURCE --goal", self.goal, *words, folder])
+
+
+class NextStep(NamedTuple):
+    """What to do next, with the first plan that it recommends."""
+
+    text: str
+    plan: NextPlan | None = None
+
+
+NO_STEP = NextStep("")
+_SUBJECTS = ("log_dirs", "racks", "rack", "brokers", "broker", "failed")  # values that name what a sentence is about
 
 
 class Step(NamedTuple):
@@ -20,6 +62,11 @@ class Step(NamedTuple):
 
     condition: str  # in words, for docs/verdicts.md; empty = else
     text: str
+    goal: str = ""  # of the plan whose command {plan} stands for
+
+    def fill(self, n: int = 0, plan: NextPlan | None = None, **values: object) -> NextStep:
+        """Return the step for these values; plan: by default, one with the goal alone."""
+        return fill_step(self.text, n, plan or NextPlan(self.goal), **values)
 
 
 class Statement(NamedTuple):
@@ -31,12 +78,28 @@ class Statement(NamedTuple):
     step: str = ""  # what to do next; empty = nothing
     worst_case: str = ""  # the text where several brokers or racks have this effect, of which {worst} is the worst
     repairs: tuple[Step, ...] = ()  # what {repair} in the step stands for: the first whose condition holds
+    goal: str = ""  # of the plan whose command {plan} in the step stands for
 
-    def fill(self, n: int = 0, **values: object) -> "VerdictPoint":
-        """Return the sentence for these values. n: the count that decides between singular and plural."""
+    def fill(
+        self, n: int = 0, plan: NextPlan | None = None, topic_names: Sequence[str] = (), **values: object
+    ) -> "VerdictPoint":
+        """Return the sentence for these values.
+
+        n: the count that decides between singular and plural; topic_names: the first topics that it affects.
+        """
         text = self.worst_case if "worst" in values else self.text
-        kind = KINDS.get(self, "")
-        return VerdictPoint(self.level, fill_forms(text, n, **values), fill_forms(self.step, n, **values), kind)
+        step = fill_step(self.step, n, plan or NextPlan(self.goal), **values)
+        subject = next((f"{values[name]}" for name in _SUBJECTS if name in values), None)
+        head = (self.level, fill_forms(text, n, **values), step.text, KINDS.get(self, ""), step.plan)
+        return VerdictPoint(*head, n, tuple(topic_names), subject)
+
+
+def fill_step(template: str, n: int, plan: NextPlan, **values: object) -> NextStep:
+    """Fill in a next step; {plan} is the command of the plan, and values that are steps bring theirs."""
+    plans = [value.plan for value in values.values() if isinstance(value, NextStep) and value.plan]
+    plans += [plan] if "{plan}" in template else []
+    texts = {name: value.text if isinstance(value, NextStep) else value for name, value in values.items()}
+    return NextStep(fill_forms(template, n, plan=plan.command, **texts), next(iter(plans), None))
 
 
 @dataclass(frozen=True)
@@ -47,12 +110,14 @@ class VerdictPoint:
     text: str
     step: str = ""
     kind: str = ""  # the name of its statement in STATEMENTS, as in broker_offline
+    plan: NextPlan | None = None  # that the next step makes first
+    affected: int = 0  # what it counts: partitions, brokers, topics or records
+    topics: tuple[str, ...] = ()  # the first topics that it affects
+    subject: str | None = None  # brokers, racks or log dirs that it is about; None = the cluster
 
-    @property
-    def plan_goal(self) -> str | None:
-        """The goal of the plan that the next step makes, as in repair; None = it makes no plan."""
-        command = _PLAN.search(self.step)
-        return command[1] if command else None
+    def omit_step(self) -> "VerdictPoint":
+        """Leave out the next step."""
+        return replace(self, step="", plan=None)
 
     def name_source(self, source: str, cluster: str) -> "VerdictPoint":
         """Replace the placeholders of the cluster's source and name in the commands of the next step.

@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from pipelines.verdict.failure_causes import CAUSES
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS
-from pipelines.verdict.verdict_points import Statement
+from pipelines.verdict.verdict_points import NextPlan, Statement
 
 _INTRODUCTION = """# Verdicts
 
@@ -33,6 +34,12 @@ _CAUSES = """## Causes of a failure's effects
 
 `what-if --fail` says why partitions would go offline or block producers:
 """
+
+# Options of the commands of plans, by goal.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "rf": {"factor": "N", "topics": ("TOPICS",)},
+    "expand": {"new_brokers": ("ID:RACK",)},
+}
 
 
 def render_page() -> str:
@@ -61,12 +68,18 @@ def _render_rows(statements: Iterable[Statement]) -> Iterator[str]:
 
 def _cells(statement: Statement) -> tuple[str, str, str]:
     several = f"<br>several: {_code(statement.worst_case)}" if statement.worst_case else ""
-    steps = (
-        f"{f'If {step.condition}' if step.condition else 'Else'}: {_code(statement.step.format(repair=step.text))}"
-        for step in statement.repairs
-    )
-    step = "<br>".join(steps) if statement.repairs else _code(statement.step) if statement.step else ""
-    return statement.condition, _code(statement.text) + several, step
+    steps = []
+    for one in statement.repairs:
+        step = _name_plan(statement.step.replace("{repair}", one.text), one.goal)
+        steps.append(f"{f'If {one.condition}' if one.condition else 'Else'}: {_code(step)}")
+    if not steps and statement.step:
+        steps.append(_code(_name_plan(statement.step, statement.goal)))
+    return statement.condition, _code(statement.text) + several, "<br>".join(steps)
+
+
+def _name_plan(step: str, goal: str) -> str:
+    """Show the command of a plan in a step."""
+    return step.replace("{plan}", NextPlan(goal, **_OPTIONS.get(goal, {})).command)
 
 
 def _code(text: str) -> str:

@@ -1,7 +1,7 @@
 """The answers of `what-if`, computed as the stages compute gold.failure_summary, without Spark."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
 from pipelines.plan_files.hypothetical_cluster import Hypothesis
-from pipelines.verdict.cluster_evidence import ClusterEvidence, ClusterFindings
+from pipelines.verdict.cluster_evidence import ClusterFindings, make_evidence
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
@@ -102,7 +102,7 @@ class FailureAnswer:
 
     def omit_steps(self) -> "FailureAnswer":
         """Leave out the next steps, as their commands are for the cluster as it is."""
-        causes = tuple(replace(cause, step="") for cause in self.summary.causes)
+        causes = tuple(cause.omit_step() for cause in self.summary.causes)
         return replace(self, summary=replace(self.summary, causes=causes))
 
 
@@ -282,27 +282,22 @@ def evaluate_brokers(
     """
     partitions, placement, aggregates = model_snapshot(snapshot, defaults)
     failures = single_failures(aggregates)
-    rows = outcome_rows(failures.outcomes, aggregates).to_pylist()
-    single = dict(zip(aggregates.ids.tolist(), _count_single_replicas(placement, len(aggregates.ids)), strict=True))
-    rows = [
-        {**row, "failed": failed, "single_replica_partitions": single[failed]}
-        for row in rows
-        for failed in row["failed_brokers"]
-    ]
-    racks = [
-        {**row, "failed": row["scenario"].removeprefix(f"{ScenarioKind.RACK}:"), "brokers": len(row["failed_brokers"])}
-        for loads in scenario_failures(aggregates)
-        if loads.outcomes.kind is ScenarioKind.RACK
-        for row in outcome_rows(loads.outcomes, aggregates).to_pylist()
-    ]
+    by_rack = (loads.outcomes for loads in scenario_failures(aggregates) if loads.outcomes.kind is ScenarioKind.RACK)
+    rows = [row for one in (failures.outcomes, *by_rack) for row in outcome_rows(one, aggregates).to_pylist()]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     findings = find_findings(snapshot, defaults)
-    verdict = judge_cluster(ClusterEvidence(now[0] if now else None, rows, racks, findings))
+    evidence = make_evidence(now[0] if now else None, rows, findings)
+    verdict = judge_cluster(evidence)
     gaps = find_gaps(snapshot, findings, defaults)
-    brokers, by_rack = ([_describe(BrokerFailure, row) for row in rows], [_describe(RackFailure, row) for row in racks])
+    single = dict(zip(aggregates.ids.tolist(), _count_single_replicas(placement, len(aggregates.ids)), strict=True))
+    brokers = [
+        _describe(BrokerFailure, {**row, "single_replica_partitions": single[row["failed"]]})
+        for row in evidence.broker_failures
+    ]
+    racks = [_describe(RackFailure, row) for row in evidence.rack_failures]
     survivors = list_survivor_loads(failures, aggregates, capacities)
     outage = find_outage(snapshot, defaults)
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, by_rack, gaps, survivors, outage)
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, racks, gaps, survivors, outage)
 
 
 def _count_single_replicas(placement: Placement, brokers: int) -> list[int]:
@@ -320,8 +315,8 @@ def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> Ra
     return RackSizes(live, racks.keys(), len(down), len(findings.unknown_brokers), findings.replication_factor)
 
 
-def _describe(kind: type[_Failure], row: dict[str, Any]) -> _Failure:
-    row |= {"worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
+def _describe(kind: type[_Failure], row: Mapping[str, Any]) -> _Failure:
+    row = {**row, "worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
     return kind(**{f.name: row[f.name] for f in fields(kind)})
 
 

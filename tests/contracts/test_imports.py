@@ -34,6 +34,13 @@ FORBIDDEN = {
     "pipelines/tables": ("pipelines.spark", *ABOVE_SPARK, "pipelines.config.settings"),
     "pipelines/quality": ("pipelines.spark", "pipelines.stages", "pipelines.config.settings"),
     "pipelines/spark": ABOVE_SPARK,
+    "pipelines/stages": (
+        "pipelines.quality",
+        "pipelines.runner",
+        "pipelines.report",
+        "pipelines.alerts",
+        "pipelines.cli",
+    ),
     "pipelines/setup": ("pipelines.spark", *ABOVE_SPARK),
     **dict.fromkeys(
         ("pipelines/spark/store.py", "pipelines/spark/delta_tables.py", "pipelines/spark/views.py"),

@@ -16,16 +16,16 @@ from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, FIGURES, TOPICS_AT_RISK
 from pipelines.report.topics_at_risk import ISSUES
-from pipelines.report.verdict_reader import VERDICT_FIGURES, judge_rows
 from pipelines.spark.election_udf import elect_leader
 from pipelines.spark.views import BY_NAME
 from pipelines.stages import failure_stages, silver_stages
 from pipelines.stages.cluster_inputs import collect_clusters
-from pipelines.stages.finding_stage import cluster_findings
+from pipelines.stages.finding_stage import cluster_findings, findings
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.tables import gold_tables
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL, assess_failure
+from pipelines.verdict.finding_rows import read_finding_rows
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.snapshot_findings import find_findings
@@ -101,13 +101,17 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession) -> None:
         frame.createOrReplaceTempView(f"verdict_{name.replace('.', '_')}")
     figures = {}
     for figure in FIGURES:
-        if figure.name in (*VERDICT_FIGURES, TOPICS_AT_RISK.name):
+        if figure.name == TOPICS_AT_RISK.name:
             query = figure.sql.format(condition="snapshot_id = 's'", most_topics=1_000)
             for name in tables:
                 query = query.replace(name, f"verdict_{name.replace('.', '_')}")
             figures[figure.name] = spark.sql(query).toArrow()
     assert len(expected) > 150
-    judged = {cluster: judge_rows(figures, cluster) for cluster in expected}
+    judged_rows: dict[str, list[dict[str, Any]]] = {cluster: [] for cluster in expected}
+    names = ("gold.cluster_findings", "gold.leader_hotspots", "gold.failure_summary")
+    for row in findings(*(tables[name] for name in names)).toArrow().to_pylist():
+        judged_rows[row["cluster_id"]].append(row)
+    judged = {cluster: read_finding_rows(rows) for cluster, rows in judged_rows.items()}
     for cluster, verdict in expected.items():
         if verdict is not None:
             assert judged[cluster] == verdict, cluster

@@ -15,17 +15,22 @@ from pipelines.cli.verdict_rendering import format_in_summary
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS
-from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
 from tests.commands import call
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 TOPIC = "orders.v2-113"  # of the sample kafka-4.1.1-kraft
 
 
+# Plans with options, by goal.
+PLANS = {"rf": NextPlan("rf", factor=3, topics=(TOPIC,)), "expand": NextPlan("expand", new_brokers=("6:r0", "7:r0"))}
+
+
 def fill_steps() -> Iterator[str]:
     """Fill in the next steps of all statements, with their repairs."""
     for statement in STATEMENTS.values():
-        for step in [statement.step, *(repair.text for repair in statement.repairs)]:
+        steps = ((statement.step, statement.goal), *((repair.text, repair.goal) for repair in statement.repairs))
+        for step, goal in steps:
             values = {
                 "restart": "",
                 "only_copy": "",
@@ -33,10 +38,9 @@ def fill_steps() -> Iterator[str]:
                 "election": "",
                 "repair": "",
                 "factor": 3,
-                "names": TOPIC,
+                "plan": PLANS.get(goal, NextPlan(goal)).command,
                 "first": TOPIC,
                 "racks": "rack r0 has 1 of 6 live brokers",
-                "new_brokers": "6:r0,7:r0",
                 "others": "",
                 "brokers": "broker 2",
                 "cancelled": "{}",

@@ -8,7 +8,7 @@ from pipelines.report.planned_work import list_planned_work
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
 from tests.report.made_up import cluster_of
 
 GB = 10**9
@@ -16,15 +16,14 @@ GB = 10**9
 
 def cluster(
     name: str,
-    *findings: tuple[str, str],
+    *findings: tuple[str, str | NextPlan],
     down: tuple[int, ...] = (),
     issues: dict[str, AffectedPartitions] | None = None,
     **plans: Any,
 ) -> dict[str, Any]:
-    """A cluster. findings: kind and goal, with options; plans: bytes and seconds by goal, None = infeasible."""
-    points = [
-        VerdictPoint(Level.AT_RISK, kind, f"kafka-placement plan SOURCE --goal {goal}", kind) for kind, goal in findings
-    ]
+    """A cluster. findings: kind, and goal or plan; plans: bytes and seconds by goal, None = infeasible."""
+    recommended = [(kind, NextPlan(plan) if isinstance(plan, str) else plan) for kind, plan in findings]
+    points = [VerdictPoint(Level.AT_RISK, kind, plan.command, kind, plan) for kind, plan in recommended]
     row = cluster_of(3)["plan"] | {"changed_partitions": 5}
     rows = {
         goal: row | {"goal": goal, "feasible": cost is not None} | dict(zip(COSTS, cost or (None, None), strict=True))
@@ -110,7 +109,7 @@ def test_plans_made_while_a_broker_is_down_are_made_again() -> None:
 
 
 def test_plans_that_need_new_brokers_are_work() -> None:
-    expand = ("rack_offline", "expand --add-brokers 13:eu-1c,14:eu-1c,15:eu-1a --out plan-a-expand")
+    expand = ("rack_offline", NextPlan("expand", new_brokers=("13:eu-1c", "14:eu-1c", "15:eu-1a")))
     work = list_planned_work([cluster("a", expand, ("hot_broker", "leaders"), leaders=(0, 0.0))])
     rows = [(one.due, one.goal, one.new_brokers, one.plan is None) for one in work.plans]
     assert rows == [("This week", "expand", "3 new brokers (eu-1c, eu-1a)", True), ("Watch", "leaders", "", False)]

@@ -18,7 +18,7 @@ from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEviden
 from pipelines.verdict.judgement import Verdict, judge_cluster
 from pipelines.verdict.levels import Level
 from pipelines.verdict.recommended_plans import RECOMMENDABLE_GOALS, list_all_plans, list_recommended_plans
-from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
 from pipelines.what_if.what_if_answers import evaluate_brokers
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.goal_registry import GOALS
@@ -43,14 +43,15 @@ def judge(down: tuple[int, ...] = (), racks: int = 0, **issues: AffectedPartitio
 def test_the_options_of_a_command_are_those_of_the_request() -> None:
     (plan,) = list_recommended_plans(judge(offline_if_broker_fails=SINGLE))
     assert (plan.goal, plan.fields) == ("rf", {"factor": 3, "topics": ("a", "b")})
-    command = "repair: kafka-placement plan SOURCE --goal repair {} --out plan-CLUSTER-repair"
     for options, fields in (
         ("", {}),
-        ("--under-min-isr-partitions", {"under_min_isr_partitions": True}),
-        ("--at-min-isr-partitions --brokers 5", {"at_min_isr_partitions": True, "brokers": (5,)}),
+        (" --under-min-isr-partitions", {"under_min_isr_partitions": True}),
+        (" --at-min-isr-partitions --brokers 5", {"at_min_isr_partitions": True, "brokers": (5,)}),
     ):
-        verdict = Verdict(Level.AT_RISK, "x", (VerdictPoint(Level.AT_RISK, "x", command.format(options), "down"),))
-        assert [plan.fields for plan in list_recommended_plans(verdict)] == [fields]
+        plan = NextPlan("repair", **fields)
+        assert plan.command == f"kafka-placement plan SOURCE --goal repair{options} --out plan-CLUSTER-repair"
+        verdict = Verdict(Level.AT_RISK, "x", (VerdictPoint(Level.AT_RISK, "x", plan.command, "down", plan),))
+        assert [one.fields for one in list_recommended_plans(verdict)] == [fields]
 
 
 def test_a_source_and_cluster_in_the_command_change_no_option() -> None:
@@ -59,12 +60,14 @@ def test_a_source_and_cluster_in_the_command_change_no_option() -> None:
 
 
 def test_topics_that_get_as_many_replicas_are_one_plan() -> None:
-    command = "kafka-placement plan SOURCE --goal rf --rf {} --topics {} --out plan-CLUSTER-rf; then"
-    steps = [command.format(*values) for values in ((3, "a,b"), (3, "c,b"), (4, "d"))]
-    points = tuple(VerdictPoint(Level.WARNING, "x", step, f"kind-{i}") for i, step in enumerate(steps))
+    plans = [NextPlan("rf", factor=n, topics=topics) for n, topics in ((3, ("a", "b")), (3, ("c", "b")), (4, ("d",)))]
+    points = tuple(
+        VerdictPoint(Level.WARNING, "x", f"{plan.command}; then", f"kind-{i}", plan) for i, plan in enumerate(plans)
+    )
     (plan,) = list_recommended_plans(Verdict(Level.WARNING, "x", points))
     assert plan.fields == {"factor": 3, "topics": ("a", "b", "c")}
-    assert plan.step == command.format(3, "a,b,c")
+    command = "kafka-placement plan SOURCE --goal rf --rf 3 --topics a,b,c --out plan-CLUSTER-rf; then"
+    assert plan.step == command
 
 
 def test_only_a_restart_makes_a_repair_needless() -> None:
@@ -118,10 +121,14 @@ def test_goals_that_a_verdict_can_recommend() -> None:
 
 
 def test_a_run_leaves_out_plans_that_need_new_brokers() -> None:
-    command = "add brokers there: kafka-placement plan SOURCE --goal expand --add-brokers {} --out plan-CLUSTER-expand"
-    for brokers, racks in (("10:c,11:b", ["c", "b"]), (shlex.quote("10:eu 1's"), ["eu 1's"])):
-        point = VerdictPoint(Level.WARNING, "", command.format(brokers), "rack_under_min_isr")
+    for brokers, option, racks in (
+        (("10:c", "11:b"), "10:c,11:b", ["c", "b"]),
+        (("10:eu 1's",), shlex.quote("10:eu 1's"), ["eu 1's"]),
+    ):
+        plan = NextPlan("expand", new_brokers=brokers)
+        options = f"--goal expand --add-brokers {option} --out plan-CLUSTER-expand"
+        assert plan.command == f"kafka-placement plan SOURCE {options}"
+        point = VerdictPoint(Level.WARNING, "", plan.command, "rack_under_min_isr", plan)
         verdict = Verdict(Level.WARNING, "", (point,))
-        assert point.plan_goal == "expand"
         assert list_recommended_plans(verdict) == []
-        assert [(plan.goal, plan.new_broker_racks) for plan in list_all_plans(verdict)] == [("expand", racks)]
+        assert [(one.goal, one.new_broker_racks) for one in list_all_plans(verdict)] == [("expand", racks)]
