@@ -156,7 +156,7 @@ class DeltaTables:
         """Return the number of a table's last commit; -1 if there is none."""
         if self._is_local:  # Spark takes longer
             return last_version(Path(self.location(name)))
-        history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name(name)} LIMIT 1").select(F.col("version")).first()
+        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT 1").select(F.col("version")).first()
         return int(history[0]) if history else -1
 
     def read_arrow(
@@ -178,7 +178,7 @@ class DeltaTables:
             commits = reversed(list_commits(Path(self.location(name))))
             commit = next((file for file in commits if version is None or int(file.stem) == version), None)
             return f"{int(commit.stem)} {commit.stat().st_mtime_ns}" if commit else ""
-        history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name(name)} {'LIMIT 1' if version is None else ''}")
+        history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} {'LIMIT 1' if version is None else ''}")
         chosen = history if version is None else history.where(F.col("version") == version)
         row = chosen.selectExpr("version", "CAST(timestamp AS STRING) AS time").first()
         return f"{row.version} {row.time}" if row else ""
@@ -188,7 +188,7 @@ class DeltaTables:
         if self._has_delta_rs:
             return delta_rs.read_history(Path(self.location(name)), commits)
         try:
-            history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name(name)} LIMIT {commits}")
+            history = self.spark.sql(f"DESCRIBE HISTORY {self._sql_name(name)} LIMIT {commits}")
             rows = history.select("operation", "operationParameters", "userMetadata").collect()
         except AnalysisException:
             return []
@@ -211,7 +211,7 @@ class DeltaTables:
                 delta_rs.delete_snapshots(Path(self.location(name)), snapshots, condition)
             else:
                 rows = f"({match_snapshots(snapshots)}) AND {condition}"
-                self._retry(TABLES[name], lambda: self.spark.sql(f"DELETE FROM {self.sql_name(name)} WHERE {rows}"))
+                self._retry(TABLES[name], lambda: self.spark.sql(f"DELETE FROM {self._sql_name(name)} WHERE {rows}"))
 
     def overwrite(
         self,
@@ -249,7 +249,7 @@ class DeltaTables:
             if self._has_delta_rs:
                 table_files.compact_table(Path(self.location(name)))
             else:
-                self.spark.sql(f"OPTIMIZE {self.sql_name(name)}")
+                self.spark.sql(f"OPTIMIZE {self._sql_name(name)}")
 
     def vacuum(self, name: str, days: float | None = None) -> int:
         """Remove the files that a table has not had for so many days; return their number, where it is known.
@@ -259,7 +259,7 @@ class DeltaTables:
         with self.explain_faults(f"table {name} at {self.location(name)}"):
             if self._has_delta_rs:
                 return table_files.vacuum_table(Path(self.location(name)), days)
-            statement = f"VACUUM {self.sql_name(name)}"
+            statement = f"VACUUM {self._sql_name(name)}"
             try:
                 self.spark.sql(f"{statement} LITE")  # reads the log instead of listing files in thousands of tasks
             except Exception as error:
@@ -300,15 +300,14 @@ class DeltaTables:
                 frame = copy_table(self.spark, rows, table.schema)
                 self._save(table, frame.select(*table.column_names).write.mode("append"))
 
-    def sql_name(self, name: str) -> str:
-        """Return the name of a table in SQL of Spark."""
+    def _sql_name(self, name: str) -> str:
         return self.location(name) if self._catalog else f"delta.{quote_name(self.location(name))}"
 
     def _describe(self, name: str) -> Row | None:
         """Look for a table with Spark, and note its properties."""
         with self.explain_faults():
             try:
-                row = self.spark.sql(f"DESCRIBE DETAIL {self.sql_name(name)}").first()
+                row = self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").first()
             except AnalysisException:
                 return None
         self._properties[name] = dict(row.properties or {}) if row else {}
@@ -354,7 +353,7 @@ class DeltaTables:
         if self._is_small:
             delta_rs.create_table(Path(self.location(table.name)), table)
         else:
-            statement = table_upgrades.make_create_statement(table, self.sql_name(table.name))
+            statement = table_upgrades.make_create_statement(table, self._sql_name(table.name))
             self._retry(table, lambda: self.spark.sql(statement))
 
     def _upgrade(self, table: Table) -> None:
@@ -366,7 +365,7 @@ class DeltaTables:
             delta_rs.upgrade_table(Path(self.location(table.name)), upgrade)
         elif not upgrade.is_empty:
             for clause in table_upgrades.make_alter_clauses(upgrade):
-                statement = f"ALTER TABLE {self.sql_name(table.name)} {clause}"
+                statement = f"ALTER TABLE {self._sql_name(table.name)} {clause}"
                 self._retry(table, partial(self.spark.sql, statement))
         self._properties.pop(table.name, None)
 

@@ -127,8 +127,8 @@ class Store(DeltaTables):
                 described = rows.cast(pa.schema([field.with_nullable(True) for field in table.columns]))
                 delta_rs.overwrite_table(folder, described, table.comment, "")
             else:
-                query = query.format(source=self.sql_name(source))
-                statement = make_replace_statement(table, self.sql_name(table.name), query)
+                query = query.format(source=self._sql_name(source))
+                statement = make_replace_statement(table, self._sql_name(table.name), query)
                 self._retry(table, lambda: self.spark.sql(statement))
         self._existing.add(table.name)
         self._properties.pop(table.name, None)
