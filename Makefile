@@ -102,7 +102,7 @@ screenshots: check-machine $(READY) ## update docs/images with the report of the
 	$(BIN)/python -m tests.report.screenshots $(if $(WORK),--work $(WORK))
 
 docs: check-machine $(READY) ## update docs/tables.md and docs/verdicts.md from the code
-	$(BIN)/python -m pipelines.tables.tables_page > docs/tables.md
+	$(BIN)/python -m pipelines.spark.tables_page > docs/tables.md
 	$(BIN)/python -m pipelines.verdict.verdicts_page > docs/verdicts.md
 
 wheel: check-machine $(READY) ## build dist/kafka_placement-*.whl, with the default settings inside
@@ -138,6 +138,6 @@ $(READY): requirements.lock requirements-build.lock pyproject.toml conf/jars.tom
 	@echo "  Delta's jars, from Maven Central"
 	@$(BIN)/python -m pipelines.setup.jars
 	@echo "  Kernels compiled, and a first start of Spark that makes later ones faster"
-	@$(BIN)/python -m pipelines.setup.faster_starts
+	@$(BIN)/python -m pipelines.faster_starts
 	@touch $(READY)
 	@echo "Ready after $$(($$(date +%s) - $$(cat $(BEGAN)))) s: $(BIN)/kafka-placement --help"

@@ -32,13 +32,25 @@ of_cluster = F.col("cluster_id").like(cluster)
 spark.sql(
     """
     SELECT cluster_id, goal, feasible, reasons, moves, copied_bytes, leader_changes, objective_value, lower_bound, gap,
-           round(leaders_max_over_mean_before, 3) AS leaders_before,
-           round(leaders_max_over_mean_after, 3) AS leaders_after,
-           round(worst_survivor_ratio_before, 3) AS worst_survivor_before,
-           round(worst_survivor_ratio_after, 3) AS worst_survivor_after
+           missed_targets
     FROM gold.plans JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest ORDER BY cluster_id, goal
     """
 ).where(of_cluster).show(truncate=False, vertical=True)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The cluster before and after the plan
+
+# COMMAND ----------
+
+spark.sql(
+    """
+    SELECT cluster_id, goal, metric, round(before, 3) AS before, round(after, 3) AS after, lower_bound
+    FROM gold.plan_metrics JOIN insights.snapshots USING (cluster_id, snapshot_id) WHERE newest
+    ORDER BY cluster_id, goal, metric
+    """
+).where(of_cluster).show(200, truncate=False)
 
 # COMMAND ----------
 

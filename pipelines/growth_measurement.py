@@ -27,7 +27,7 @@ from udfs.growth.load_history import LOAD_SAMPLES
 
 _LOADS = tuple(name for name in LOAD_SAMPLES.names if name != "sample")
 _LOG_DIRS = ("cluster_id", "broker_id", "log_dir", "total_bytes", "usable_bytes", "log_dir_error", "used_bytes")
-GROWTH_INPUTS = ("gold.load_totals", "gold.headroom")
+GROWTH_INPUTS = ("gold.load_history", "gold.headroom")
 
 
 def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Settings) -> bool:
@@ -43,9 +43,9 @@ def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Setting
     limits = HistoryLimits(options.min_samples, options.min_days, options.window_days, options.max_samples)
     used = {cluster: select_history(seen, limits) for cluster, seen in samples.items()}
     keys = {SnapshotKey(cluster, sample.snapshot_id) for cluster, seen in used.items() for sample in seen}
-    few = store.read_arrow("gold.load_totals", sorted(keys), (*SNAPSHOT_KEY, *_LOADS))
+    few = store.read_arrow("gold.load_history", sorted(keys), (*SNAPSHOT_KEY, *_LOADS))
     if few is None:
-        store.replace(GROWTH, growth(store.read("gold.load_totals", sorted(keys)), used, limits), newest)
+        store.replace(GROWTH, growth(store.read("gold.load_history", sorted(keys)), used, limits), newest)
     else:
         store.replace(GROWTH, growth_of_few(few, used, limits), newest)
     brokers = store.read_columns("silver.brokers", ("cluster_id", "broker_id"), newest)

@@ -14,6 +14,8 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.retention import SeenSnapshot, choose_expired
 from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
+from pipelines.spark.table_migrations import migrate_tables
+from pipelines.spark.view_tables import publish_views
 from pipelines.spark.views import VIEWS
 from pipelines.stages.finished_steps import get_program_version
 from pipelines.tables import TABLES
@@ -23,7 +25,7 @@ from pipelines.warehouse_urls import redact_urls
 LAST_STAGE = "gold.scheme_comparison"  # a run that finished it has seen the cluster, as in insights.snapshots
 RETENTION = "retention"  # the stage of ops.runs that records a deletion
 # Rows that stay: what growth needs, and what people have done. ops.runs loses those of stages.
-_LASTING = ("gold.load_totals", "ops.alerts", "gold.plan_executions", RUNS.name)
+_LASTING = ("gold.load_history", "ops.alerts", "gold.plan_executions", RUNS.name)
 _RUNS_BETWEEN = 8
 _LAST_DELETED = "silver.source_summary"  # every snapshot has rows of it: while it has, a deletion is not finished
 
@@ -50,6 +52,7 @@ class CompactedTable:
 class MaintenanceResult:
     """What was done."""
 
+    upgraded: Sequence[str]  # tables of an earlier version
     deleted: Sequence[DeletedSnapshot]
     compacted: Sequence[CompactedTable]
     removed_files: int  # that tables no longer had
@@ -78,7 +81,12 @@ def is_due(store: Store) -> bool:
 
 
 def maintain_tables(store: Store, settings: Settings, now: datetime) -> MaintenanceResult:
-    """Delete what no longer stays, and write tables of many files to few; each step may be repeated after a crash."""
+    """Delete what no longer stays, and write tables of many files to few; each step may be repeated after a crash.
+
+    Before, tables of an earlier version are upgraded, and the views of their rows written anew.
+    """
+    if upgraded := migrate_tables(store):
+        publish_views(store)
     deleted = _delete_expired(store, settings, now)
     views = () if settings.store.catalog else (view.name for view in VIEWS)  # in a folder, they are tables too
     names = [name for name in (*TABLES, *views) if store.exists(name)]
@@ -92,7 +100,7 @@ def maintain_tables(store: Store, settings: Settings, now: datetime) -> Maintena
             store.compact(name)
             compacted.append(CompactedTable(name, before, store.count_files(name)))
         removed += store.vacuum(name, settings.retention.unused_file_days)
-    return MaintenanceResult(deleted, compacted, removed)
+    return MaintenanceResult(upgraded, deleted, compacted, removed)
 
 
 def _delete_expired(store: Store, settings: Settings, now: datetime) -> list[DeletedSnapshot]:
@@ -139,7 +147,6 @@ def _record(
             one.snapshot_id,
             run_id,
             RETENTION,
-            "",
             counts[one.key],
             0.0,
             now,

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pipelines.config.settings import load_settings
 from pipelines.spark.session import open_session
 from pipelines.spark.store import Store
+from pipelines.spark.table_migrations import check_migrated
 
 
 def get_parameter(notebook: Mapping[str, Any], name: str, default: str) -> str:
@@ -24,5 +25,7 @@ def open_tables(app_name: str) -> SparkSession:
     """Open a session where existing tables and views have names, as in `SELECT ... FROM gold.placements`."""
     store_settings = load_settings().store
     spark = open_session(app_name, warehouse=None)
-    Store(spark, store_settings.warehouse, store_settings.catalog).register_all()
+    store = Store(spark, store_settings.warehouse, store_settings.catalog)
+    check_migrated(store)
+    store.register_all()
     return spark

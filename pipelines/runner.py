@@ -29,12 +29,14 @@ from pipelines.spark.arrow_frames import create_frame, make_rows
 from pipelines.spark.delta_tables import EMBEDDED
 from pipelines.spark.session import silence_spark
 from pipelines.spark.store import Store
+from pipelines.spark.table_migrations import migrate_tables
 from pipelines.stages.cluster_inputs import check_settings
 from pipelines.stages.finished_steps import find_finished_steps, get_program_version
 from pipelines.stages.ingest_stages import FILES, count_parts, raw_metadata
 from pipelines.stages.scheduler import run_steps
 from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, SETTINGS_SELECTORS, STAGES, Context
 from pipelines.tables import TABLES
+from pipelines.tables.internal_tables import PACKED_PLANS
 from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
 from pipelines.warehouse_urls import redact_urls
 
@@ -78,6 +80,7 @@ class Run:
 
     def go(self, steps: Sequence[str], clock: Callable[[], datetime]) -> None:
         """Run steps in order, recording those that finish; raise StoreError, SettingsError or TableFault."""
+        migrate_tables(self._store)
         self._store.check_versions([*steps, QUALITY_RESULTS.name, RUNS.name])
         self._check_inputs(steps)
         # Great Expectations takes seconds to import: it does so while the first stages run.
@@ -146,7 +149,7 @@ class Run:
             if not self._store.exists(name):
                 problem = f"{table} needs {name}, which does not exist at {self._store.describe_location(name)}"
                 raise StoreError(f"{problem}. Start with an earlier stage: --from {name}")
-            if name in (RAW, "internal.entities") and self._store.read(name, self._context.snapshots).isEmpty():
+            if self._lacks_packed_rows(name, table):
                 clusters = ", ".join(key.cluster_id for key in self._context.snapshots)
                 problem = f"{name} has no rows for these snapshots of {clusters}"
                 raise StoreError(f"{problem}. Start with an earlier stage: --from bronze")
@@ -155,6 +158,16 @@ class Run:
         for name, select_settings in SETTINGS_SELECTORS.items():
             if name not in tables and any(name in stage.inputs for stage in stages):
                 self._check_same_settings(name, select_settings(self._context.settings))
+
+    def _lacks_packed_rows(self, name: str, table: str) -> bool:
+        """Tell whether a table has no rows for these snapshots, from which the rows of another are unpacked."""
+
+        def is_empty(name: str) -> bool:
+            return self._store.read(name, self._context.snapshots).isEmpty()
+
+        if name == PACKED_PLANS.name:  # a cluster may have no plans
+            return is_empty(name) and self._store.exists(table) and not is_empty(table)
+        return (name == RAW or name.startswith("internal.")) and is_empty(name)
 
     def _check_brokers(self) -> None:
         """Raise SettingsError as early as possible if settings name unknown brokers."""
@@ -230,7 +243,7 @@ class Run:
         settings = context.settings.model_dump_json(exclude={"alerts"})  # the address of a webhook is a secret
         common = (context.as_of, get_program_version(), redact_urls(settings))
         rows = [
-            (key.cluster_id, key.snapshot_id, context.run_id, name, name, count, seconds, at, *common)
+            (key.cluster_id, key.snapshot_id, context.run_id, name, count, seconds, at, *common)
             for key, name, count, seconds, at in finished
         ]
         if rows:

@@ -6,8 +6,8 @@ from datetime import datetime
 from pipelines.alerts.findings import AlertFinding, AlertState, JudgedFinding
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.arrow_frames import make_rows
-from pipelines.spark.sql_text import quote_text
 from pipelines.spark.store import Store
+from pipelines.sql_text import quote_text
 from pipelines.tables.alert_tables import ALERTS
 
 _LAST_STATES = """

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from pipelines.config.alert_settings import Acknowledgement
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark.sql_text import match_snapshots
 from pipelines.spark.store import Store
+from pipelines.sql_text import match_snapshots
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import ISSUES_SQL, PartitionIssue
 from pipelines.verdict.levels import Level

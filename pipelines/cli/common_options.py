@@ -66,7 +66,7 @@ LiveServersOption = Annotated[
         **_SERVER,
     ),
 ]
-_READ_FACTOR = 4  # see open_store_to_read
+_READ_FACTOR = 4  # see open_existing_store
 _MAX_PROBLEMS = 6  # files that are not used and explained
 SMALL_REPLAY = 100_000  # events; fewer are not worth Spark's code generation
 WarehouseOption = Annotated[
@@ -173,7 +173,16 @@ def warn_of_lost_rows(warehouse: str) -> None:
 
 
 def open_store_to_read(settings: Settings) -> Store:
-    """Open the tables for a command that only reads; small tables need little of Spark."""
+    """Open the tables for a command that only reads; raise StoreError if an earlier version has written them."""
+    from pipelines.spark.table_migrations import check_migrated
+
+    store = open_existing_store(settings)
+    check_migrated(store)
+    return store
+
+
+def open_existing_store(settings: Settings) -> Store:
+    """Open the tables for a command that adds no rows; small tables need little of Spark."""
     from pipelines.spark.warehouse_folder import is_smaller_than
 
     # Measured: compiled queries pay off for larger tables than sources, as most queries read little of them.

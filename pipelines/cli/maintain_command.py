@@ -1,4 +1,4 @@
-"""`maintain`: delete snapshots that no longer stay, write tables of many files to few, and remove unused files."""
+"""`maintain`: upgrade tables, delete snapshots that no longer stay, write few files, and remove unused ones."""
 
 from __future__ import annotations
 
@@ -21,11 +21,14 @@ def maintain(
     conf: common.ConfOption = None,
     options: common.SetOption = None,
 ) -> None:
-    """Delete old snapshots, as [retention] says, and tidy up the files of all tables. `run` does so now and then."""
+    """Delete old snapshots, as [retention] says, and tidy up the files of all tables. `run` does so now and then.
+
+    Tables of an earlier version of kafka-placement are upgraded first, with all their rows.
+    """
     from pipelines.maintenance import maintain_tables
 
     settings = common.read_settings(conf, options, warehouse)
-    result = maintain_tables(common.open_store_to_read(settings), settings, datetime.now(UTC))
+    result = maintain_tables(common.open_existing_store(settings), settings, datetime.now(UTC))
     if json_file is not None:
         common.write_json(json_file, result)
     if str(json_file) != "-":
@@ -34,6 +37,8 @@ def maintain(
 
 def print_maintenance(result: MaintenanceResult) -> None:
     """Print what was done."""
+    if result.upgraded:
+        print_line(f"{count_of(len(result.upgraded), 'table')} of an earlier version upgraded, with all rows.")
     for one in result.deleted:
         print_line(f"{one.cluster_id}: snapshot {one.snapshot_id} deleted, {count_of(one.rows, 'row')}")
     for table in result.compacted:

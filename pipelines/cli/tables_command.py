@@ -38,17 +38,12 @@ def tables(
 
 def _list_tables(settings: Settings) -> list[TableListing]:
     """List the tables; small tables in a folder are read without Spark. Raises: StoreError if there are none."""
-    from pipelines.spark.session import starts_embedded_spark
-    from pipelines.spark.warehouse_folder import check_folder, list_tables_without_spark
+    from pipelines.spark.table_migrations import check_migrated
 
     place = settings.store
-    listing = None
-    if place.in_folder and starts_embedded_spark():
-        check_folder(place.warehouse, writing=False)
-        common.warn_of_lost_rows(place.warehouse)
-        listing = list_tables_without_spark(place.warehouse)
-    if listing is None:
-        listing = common.open_store(settings, small=True).list_tables()
+    store = common.open_store(settings, small=True)
+    check_migrated(store)
+    listing = store.list_tables()
     if not listing:
         where = Path(place.warehouse).resolve() if place.in_folder else place.catalog or place.warehouse
         raise StoreError(f"there are no tables at {where}. Create them: kafka-placement run SOURCE...")

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
 from udfs.failures.kernels.failure_totals import LOADS
-from udfs.failures.required_headroom import RESOURCES
+from udfs.failures.required_headroom import LOAD_QUANTITIES
 
 _MAX_BYTES = 100_000_000
 _DISK, _LOG_DIR = "disk_bytes", "log_dir"
-_COLUMNS = ("cluster", "broker_id", *RESOURCES, _DISK, _LOG_DIR)
+_COLUMNS = ("cluster", "broker_id", *LOAD_QUANTITIES, _DISK, _LOG_DIR)
 
 
 # Limits of loads (NaN = none), one per load, by cluster ("" = every cluster) and broker id.
@@ -114,7 +114,7 @@ def _parse_row(row: Mapping[str, str], where: str) -> CapacityRow:
     if not (broker.isascii() and broker.isdigit() and len(broker) <= 10):
         raise SettingsError(f"{where}: broker_id is {quote_value(broker)}. Write a broker's id")
     loads = [float("nan")] * LOADS
-    for name, load in RESOURCES.items():
+    for name, load in LOAD_QUANTITIES.items():
         loads[load] = _parse_number(row, name, where)
     log_dir = row.get(_LOG_DIR, "").strip()
     if log_dir and not np.isnan(loads).all():

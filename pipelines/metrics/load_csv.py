@@ -1,4 +1,4 @@
-"""Loads from a CSV file, with the columns of silver.topic_loads, and of partitions."""
+"""Loads from a CSV file, with the columns of silver.measured_loads, and of partitions."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
 """Run the rules of tables as Great Expectations suites, one per table, and write their Data Docs."""
 
-import contextlib
 import logging
 import os
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,17 +11,12 @@ os.environ["GX_ANALYTICS_ENABLED"] = "false"  # before the import: it would repo
 import great_expectations as gx
 from great_expectations.core.metric_domain_types import MetricDomainTypes
 from great_expectations.core.metric_function_types import MetricPartialFunctionTypes
-from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
 from great_expectations.data_context.types.base import (
     DataContextConfig,
     InMemoryStoreBackendDefaults,
     ProgressBarsConfig,
 )
 from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
-from great_expectations.expectations.core.expect_column_values_to_be_between import ExpectColumnValuesToBeBetween
-from great_expectations.expectations.core.expect_column_values_to_be_in_set import ExpectColumnValuesToBeInSet
-from great_expectations.expectations.core.expect_column_values_to_match_regex import ExpectColumnValuesToMatchRegex
-from great_expectations.expectations.core.expect_column_values_to_not_be_null import ExpectColumnValuesToNotBeNull
 from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
@@ -34,15 +26,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.quality.offline_pages import make_offline
-from pipelines.quality.quality_gate import Finding, Rule, list_rules
+from pipelines.quality.quality_pages import CheckedSuite, write_pages
+from pipelines.quality.table_rules import Finding, Rule, list_rules
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
 # It logs at every start, and repeats the findings.
 logging.getLogger("great_expectations").setLevel(logging.CRITICAL)
 
-_SITE = "data_docs"
-_MAX_ATTEMPTS = 20
 _ROWS = "rows_with_these_keys"
 
 
@@ -91,19 +81,14 @@ def count_by_snapshot(frame: DataFrame, rows: Column, example_columns: Sequence[
     return sorted(counts, key=str)
 
 
-class _CountingExpectation(BatchExpectation):
-    """Counts rows that meet `condition`; an example of each snapshot costs another query. The first base."""
+class ExpectNoRowWhere(BatchExpectation):
+    """Expects no row that meets an SQL condition; an example of each snapshot costs another query."""
 
     condition: str = ""
     example_columns: tuple[str, ...] = ()
+    fault: str = ""
     success_keys: ClassVar[Any] = ("condition", "example_columns")  # parameters of the metrics
     metric_dependencies: ClassVar[tuple[str, ...]] = ("table.row_count", "table.rows_where")
-
-    def get_validation_dependencies(
-        self, execution_engine: Any = None, runtime_configuration: Any = None, **kwargs: Any
-    ) -> Any:
-        """Return the metrics of this class instead of those of column expectations."""
-        return BatchExpectation.get_validation_dependencies(self, execution_engine, runtime_configuration, **kwargs)
 
     def _validate(self, metrics: Any, runtime_configuration: Any = None, execution_engine: Any = None) -> Any:
         rows, faulty = (metrics[name] for name in self.metric_dependencies)
@@ -116,28 +101,6 @@ class _CountingExpectation(BatchExpectation):
 
     def _count_by_snapshot(self, frame: DataFrame) -> list[list[Any]]:
         return count_by_snapshot(frame.where(F.expr(self.condition)), F.count(F.lit(1)), self.example_columns)
-
-
-class ExpectNoNull(_CountingExpectation, ExpectColumnValuesToNotBeNull):
-    """Expects no null in a column."""
-
-
-class ExpectBetween(_CountingExpectation, ExpectColumnValuesToBeBetween):
-    """Expects values of a column within limits."""
-
-
-class ExpectMatch(_CountingExpectation, ExpectColumnValuesToMatchRegex):
-    """Expects values of a column to match a regular expression."""
-
-
-class ExpectOneOf(_CountingExpectation, ExpectColumnValuesToBeInSet):
-    """Expects values of a column among some values."""
-
-
-class ExpectNoRowWhere(_CountingExpectation):
-    """Expects no row that meets an SQL condition."""
-
-    fault: str = ""
 
     @classmethod
     @renderer(renderer_type=LegacyRendererType.PRESCRIPTIVE)
@@ -159,12 +122,6 @@ class ExpectUniqueKeys(ExpectNoRowWhere):
         return count_by_snapshot(groups, F.sum(_ROWS), [*self.example_columns, _ROWS])
 
 
-_CLASSES = (ExpectNoNull, ExpectBetween, ExpectMatch, ExpectOneOf, ExpectNoRowWhere, ExpectUniqueKeys)
-_EXPECTATIONS: dict[str, Callable[..., BatchExpectation]] = {
-    expectation.__name__: expectation for expectation in _CLASSES
-}
-
-
 def run_suites(tables: Sequence[tuple[Table, DataFrame]], docs_folder: str | None) -> list[Finding]:
     """Run the rules of tables over their rows, and replace the Data Docs in the folder, if any: a finding per rule."""
     config = DataContextConfig(
@@ -174,26 +131,27 @@ def run_suites(tables: Sequence[tuple[Table, DataFrame]], docs_folder: str | Non
     context = gx.get_context(mode="ephemeral", project_config=config)
     # Not persisted: two passes over a table cost less than caching all of its columns.
     source = context.data_sources.add_spark("tables", persist=False)
-    findings = []
+    findings, pages = [], []
     for table, frame in tables:
         rules = list_rules(table)
         batch = source.add_dataframe_asset(table.name).add_batch_definition_whole_dataframe("rows")
-        expectations = []
-        for rule in rules:
-            shared = {"condition": rule.condition, "example_columns": rule.example_columns, "meta": {"rule": rule.name}}
-            expectations.append(_EXPECTATIONS[rule.kind](**rule.parameters, **shared))
-        suite = gx.ExpectationSuite(name=table.name, expectations=expectations)
+        suite = context.suites.add(gx.ExpectationSuite(name=table.name, expectations=[*map(_convert, rules)]))
         definition = context.validation_definitions.add(
-            gx.ValidationDefinition(name=table.name, data=batch, suite=context.suites.add(suite))
+            gx.ValidationDefinition(name=table.name, data=batch, suite=suite)
         )
         results = definition.run(batch_parameters={"dataframe": frame}, result_format={"result_format": "BASIC"})
         by_name = {str(result.expectation_config.meta["rule"]): result for result in results.results}  # type: ignore[union-attr]
         findings += [_make_finding(table, rule, by_name[rule.name]) for rule in rules]
+        pages.append(CheckedSuite(suite, results))
     if docs_folder is not None:
-        names = [table.name for table, _ in tables]
-        successes = {name: [finding.success for finding in findings if finding.table_name == name] for name in names}
-        _write_docs(context, Path(docs_folder).resolve(), successes)
+        write_pages(pages, Path(docs_folder).resolve())
     return findings
+
+
+def _convert(rule: Rule) -> ExpectNoRowWhere:
+    expect = ExpectNoRowWhere if rule.condition else ExpectUniqueKeys
+    meta = {"rule": rule.name}
+    return expect(condition=rule.condition, fault=rule.fault, example_columns=rule.example_columns, meta=meta)
 
 
 def _make_finding(table: Table, rule: Rule, result: Any) -> Finding:
@@ -204,32 +162,3 @@ def _make_finding(table: Table, rule: Rule, result: Any) -> Finding:
     by_snapshot = {SnapshotKey(c, s): (n, example) for c, s, n, example in result.result.get("by_snapshot", [])}
     text = (table.name, rule.name, rule.fault)
     return Finding(*text, result.success, rows, unexpected, examples[0] if examples else None, by_snapshot)
-
-
-def _write_docs(context: AbstractDataContext, folder: Path, successes: Mapping[str, Sequence[bool]]) -> None:
-    """Write the site beside the folder, then replace the folder, so that no reader sees half of a site.
-
-    successes: whether each expectation holds, by table.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
-        new_site = Path(scratch, "new")
-        base_directory = str(new_site).replace("$", r"\$")  # otherwise the name of a variable
-        site: Any = {
-            "class_name": "SiteBuilder",
-            "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": base_directory},
-            "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-            "show_how_to_buttons": False,
-        }
-        context.add_data_docs_site(_SITE, site)
-        context.build_data_docs(site_names=[_SITE])
-        make_offline(new_site, successes)
-        for attempt in count():
-            with contextlib.suppress(FileNotFoundError):
-                folder.rename(Path(scratch, f"outdated-{attempt}"))
-            try:
-                new_site.rename(folder)
-                return
-            except OSError:  # another run has written its pages meanwhile
-                if attempt == _MAX_ATTEMPTS:
-                    raise

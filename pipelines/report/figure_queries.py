@@ -7,8 +7,8 @@ from textwrap import indent
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.report.load_queries import LOAD_QUERIES
-from pipelines.spark.sql_text import match_snapshots
 from pipelines.spark.views import View, parse_queries
+from pipelines.sql_text import match_snapshots
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_SQL, PartitionIssue
 
 
@@ -90,11 +90,11 @@ FROM gold.scheme_comparison WHERE {condition}
 
 -- brokers: Leaders and replicas per broker
 SELECT cluster_id, broker_id, rack, leaders, preferred_leaders, replicas, size_bytes, bytes_in_per_s, bytes_out_per_s
-FROM gold.broker_load WHERE {condition} AND scheme = 'observed' ORDER BY broker_id
+FROM gold.current_loads WHERE {condition} AND scheme = 'observed' ORDER BY broker_id
 
 -- takeovers: Takeovers
 SELECT cluster_id, scheme, failed_brokers[0] AS failed, broker_id AS survivor, takeovers
-FROM gold.failure_load WHERE {condition} AND scenario_kind = 'broker' AND takeovers > 0
+FROM gold.loads_after_failure WHERE {condition} AND scenario_kind = 'broker' AND takeovers > 0
 
 -- failures: Failures of single brokers
 SELECT cluster_id, scheme, scenario, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor,
@@ -127,9 +127,9 @@ SELECT cluster_id, scheme, failures, copysets, scatter_width_mean, loss_probabil
 FROM gold.durability WHERE {condition} AND failure_unit = 'broker'
 
 -- headroom: Headroom needed to survive any single failure
-SELECT cluster_id, scenario_kind, resource, capacity_source, required_headroom_ratio, worst_scenario, worst_broker,
+SELECT cluster_id, scenario_kind, quantity, capacity_source, required_headroom_ratio, worst_scenario, worst_broker,
        worst_load
-FROM gold.headroom WHERE {condition} AND scheme = 'observed' ORDER BY resource = 'leaders', scenario_kind, resource
+FROM gold.headroom WHERE {condition} AND scheme = 'observed' ORDER BY quantity = 'leaders', scenario_kind, quantity
 
 -- topics: Topics: leaders, replicas and issues
 SELECT cluster_id, topic, place, topics, partitions, replication_factor, leaders_max, hottest_broker,
@@ -176,8 +176,11 @@ SELECT cluster_id, topics, inconclusive_topics, kafka_topics, kafka_rack_aware_t
        none_topics, unknown_topics, kafka_placed_percent
 FROM gold.cluster_origin WHERE {condition}
 
--- plan: The plan: before and after
+-- plan: The plans that the verdict recommends
 SELECT * FROM gold.plans WHERE {condition}
+
+-- plan_metrics: The plan: before and after
+SELECT cluster_id, goal, metric, before, after FROM gold.plan_metrics WHERE {condition}
 
 -- moves: Replica changes of the plan
 SELECT cluster_id, goal, topic, partition, replicas_before, replicas_after, copied_bytes, first_wave, reason

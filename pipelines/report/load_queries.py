@@ -38,18 +38,18 @@ WHERE {condition} AND scheme = 'observed' AND scenario <> 'none' AND network_byt
 GROUP BY cluster_id, scenario
 
 -- over_capacity: Survivors over their capacity for bytes
-SELECT cluster_id, resource, broker_id, failures, scenario, load_after, capacity
+SELECT cluster_id, quantity, broker_id, failures, scenario, load_after, capacity
 FROM (
-  SELECT *, row_number() OVER (PARTITION BY cluster_id ORDER BY load_over_capacity_ratio DESC, resource, broker_id)
+  SELECT *, row_number() OVER (PARTITION BY cluster_id ORDER BY load_over_capacity_ratio DESC, quantity, broker_id)
     AS place
   FROM (
-    SELECT cluster_id, resource, broker_id, count(*) AS failures, max_by(scenario, excess_load) AS scenario,
+    SELECT cluster_id, quantity, broker_id, count(*) AS failures, max_by(scenario, excess_load) AS scenario,
            max_by(load_after, excess_load) AS load_after, max_by(capacity, excess_load) AS capacity,
            max(coalesce(load_over_capacity_ratio, double('infinity'))) AS load_over_capacity_ratio
     FROM gold.over_capacity
     WHERE {condition} AND scheme = 'observed' AND scenario_kind IN ('broker', 'rack', 'custom')
-      AND resource <> 'leaders'
-    GROUP BY cluster_id, resource, broker_id
+      AND quantity <> 'leaders'
+    GROUP BY cluster_id, quantity, broker_id
   )
 ) WHERE place <= 20 ORDER BY cluster_id, place
 

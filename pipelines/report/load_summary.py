@@ -53,7 +53,7 @@ def add_survivor_bytes(
 
 def find_capacity_source(headroom: Sequence[Mapping[str, Any]]) -> str | None:
     """Return where capacities for bytes are from, by rows of gold.headroom: file, uniform, or None without loads."""
-    sources = {row["capacity_source"] for row in headroom if row["resource"] != "leaders"}
+    sources = {row["capacity_source"] for row in headroom if row["quantity"] != "leaders"}
     return "file" if "file" in sources else next(iter(sources), None)
 
 

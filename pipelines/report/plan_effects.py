@@ -12,7 +12,7 @@ _MIN_RATIO_CHANGE, _EVEN_RATIO = 0.05, 1.1  # of a ratio to the mean; a ratio up
 _LARGE_GROWTH = 1.5  # bytes of the fullest broker after the plan over those before
 _BECAUSE = " because "  # in frozen_reasons, as in `2 because they are being reassigned`
 _RACKS = "_of_racks"  # the end of metrics about the failure of a rack
-# Columns of gold.plans without _before and _after, the most important first.
+# Metrics of gold.plan_metrics, the most important first.
 _COUNTS = {
     "under_replicated_partitions": "under-replicated partitions {} -> {}",
     "newly_offline_partitions": "offline if a broker fails: up to {} -> {}",
@@ -40,7 +40,7 @@ class PlanEffects(NamedTuple):
 
 
 def describe_effects(plan: Mapping[str, Any] | None, has_racks: bool) -> PlanEffects | None:
-    """Describe the effects of a plan (a row of gold.plans); None if there is no plan.
+    """Describe the effects of a plan (a row of gold.plans with its metrics); None if there is no plan.
 
     has_racks: whether there are several racks, so that the failure of one matters.
     """
@@ -54,25 +54,21 @@ def describe_effects(plan: Mapping[str, Any] | None, has_racks: bool) -> PlanEff
 def _compare_counts(plan: Mapping[str, Any], has_racks: bool) -> Iterator[tuple[bool, str]]:
     """Yield each number of partitions that changes: whether it is better then, and the change in words."""
     for name, text in _COUNTS.items():
-        before, after = _read_values(plan, name)
+        before, after = plan["metrics"][name]
         if before is None or after is None or (name.endswith(_RACKS) and not has_racks):
             continue
         if before != after and abs(after - before) >= _MIN_CHANGE * max(before, after):
-            yield after < before, text.format(f"{before:,}", f"{after:,}")
+            yield after < before, text.format(f"{before:,.0f}", f"{after:,.0f}")
 
 
 def _compare_ratios(plan: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     """Yield each load that changes, as a ratio to the mean: whether it is better then, and the change in words."""
     for name, noun in _RATIOS.items():
-        before, after = _read_values(plan, name)
+        before, after = plan["metrics"][name]
         if before is None or after is None or abs(after - before) < _MIN_RATIO_CHANGE:
             continue
         if max(before, after) > _EVEN_RATIO:
             yield after < before, f"{noun} {before:.2f} -> {after:.2f} times the mean"
-
-
-def _read_values(plan: Mapping[str, Any], name: str) -> tuple[Any, Any]:
-    return plan[f"{name}_before"], plan[f"{name}_after"]
 
 
 def _list_caveats(plan: Mapping[str, Any]) -> Iterator[str]:
@@ -85,7 +81,7 @@ def _list_caveats(plan: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"not reached: {target}" for target in missed)
     if plan["copied_bytes"] and (count := plan["unsized_partitions"]):
         yield f"the size of {count_of(count, 'partition')} is unknown and counts as 0 bytes"
-    before, after = plan["fullest_broker_bytes_before"], plan["fullest_broker_bytes_after"]
+    before, after = plan["metrics"]["fullest_broker_bytes"]
     if before is not None and after > _LARGE_GROWTH * before:
         grows = f"broker {plan['fullest_broker']}: {format_bytes(before)} -> {format_bytes(after)}"
         yield f"{grows}, check that it has room"

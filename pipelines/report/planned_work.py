@@ -40,7 +40,7 @@ class PlannedWork(NamedTuple):
     cluster_id: str
     goal: str
     step: str  # the next step of the verdict, with the command that makes the plan
-    plan: Mapping[str, Any] | None  # its row of gold.plans; None = not computed
+    plan: Mapping[str, Any] | None  # its row of gold.plans with its metrics; None = not computed
     effects: PlanEffects | None  # None = there is no plan
     down_brokers: Sequence[int]  # not empty = the plan is only needed if these stay down
     new_brokers: str  # brokers that the plan needs, as in `3 new brokers (eu-1c)`; empty = none

@@ -26,9 +26,10 @@ from pipelines.report.load_summary import add_survivor_bytes, find_capacity_sour
 from pipelines.report.overview import rank_urgency
 from pipelines.report.zone_comparison import compare_zone_traffic
 from pipelines.spark.sql_session import SqlSession
-from pipelines.spark.sql_text import quote_text
 from pipelines.spark.store import Store
+from pipelines.spark.table_migrations import check_migrated
 from pipelines.spark.views import find_dependencies
+from pipelines.sql_text import quote_text
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
 from pipelines.verdict.finding_rows import read_finding_rows
@@ -135,6 +136,10 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
     verdict = read_finding_rows(rows("verdict")).name_source("SOURCE", key.cluster_id)
     origin = next(iter(rows("origin")), None) if brokers else None
     survivors, network = rows("survivor_bytes"), rows("network")
+    plan_metrics: dict[str, dict[str, list[float | None]]] = {}  # by goal and name: before and after the plan
+    for row in rows("plan_metrics"):
+        plan_metrics.setdefault(row["goal"], {})[row["metric"]] = [row["before"], row["after"]]
+    plans = [{**plan, "metrics": plan_metrics.get(plan["goal"], {})} for plan in rows("plan")]
     return {
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
@@ -157,20 +162,20 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
         "network": network,
         "capacity_source": find_capacity_source(rows("headroom")),
         "loads": summarize_loads(rows("loads"), network, findings.warnings),
-        "zone_traffic": compare_zone_traffic(rows("zone_traffic"), rows("plan"), _list_goals(verdict)),
+        "zone_traffic": compare_zone_traffic(rows("zone_traffic"), plans, _list_goals(verdict)),
         "growth": summarize_growth(rows("growth")),
         "topics": [_shorten_topic(row) for row in rows("topics")],
         # Where topics would be placed depends on the live brokers: without any, there is nothing to say.
         "origin": origin,
         "manual_topics": rows("manual_topics") if origin else [],
-        **select_plans(verdict, rows("plan"), rows("moves")),
+        **select_plans(verdict, plans, rows("moves")),
         "trend": trend,
         "sql": {figure.name: figure.query([key]) for figure in FIGURES} | {"trend": trend_query([key.cluster_id])},
     }
 
 
 def select_plans(verdict: Verdict, plans: Rows, moves: Rows) -> dict[str, Any]:
-    """Select the plans that the verdict recommends from rows of gold.plans and gold.plan_moves.
+    """Select the plans that the verdict recommends from rows of gold.plans, with their metrics, and gold.plan_moves.
 
     Keys: plans (by goal), plan and moves of the first goal that is recommended (None and empty if gold.plans lacks it).
     """
@@ -234,6 +239,8 @@ def read_report(
     existing = [name for name in names if store.exists(name)]
     if "gold.scheme_comparison" not in existing or "ops.runs" not in existing:
         raise StoreError(f"there is nothing to report at {store.warehouse}. Create it: kafka-placement run SOURCE...")
+    check_migrated(store)
+    store.check_versions(["ops.runs"])
     with store.explain_faults():
         session = store.open_sql([*TREND.dependencies, "insights.snapshots"])
         newest = [] if only_these else [SnapshotKey(**row) for row in session.run(_NEWEST).to_pylist()]

@@ -28,7 +28,7 @@ class ZoneComparisonRow(NamedTuple):
 def compare_zone_traffic(
     rows: Sequence[Mapping[str, Any]], plans: Sequence[Mapping[str, Any]], goals: Sequence[str]
 ) -> list[ZoneComparisonRow]:
-    """Compare states by rows of the figure `zone_traffic` and of gold.plans; empty if nothing is known or crosses.
+    """Compare states by rows of the figure `zone_traffic` and of plans; empty if nothing is known or crosses.
 
     goals: those that the verdict recommends; their plans are first.
     """
@@ -64,9 +64,9 @@ def _list_plans(plans: Sequence[Mapping[str, Any]], goals: Sequence[str]) -> Ite
     rank = {goal: place for place, goal in enumerate(goals)}
     for plan in sorted(plans, key=lambda plan: (rank.get(plan["goal"], len(rank)), plan["goal"])):
         if plan["feasible"]:
-            replication, producers, consumers = (plan[f"cross_zone_{kind}_bytes_per_s_after"] for kind in KINDS)
-            cost = plan["cross_zone_cost_per_month_after"]
-            yield ZoneComparisonRow(f"after the plan {plan['goal']}", replication, producers, consumers, cost)
+            names = (*(f"{kind}_bytes_per_s" for kind in KINDS), "cost_per_month")
+            after = (plan["metrics"][f"cross_zone_{name}"][1] for name in names)
+            yield ZoneComparisonRow(f"after the plan {plan['goal']}", *after)
 
 
 def _name_failure(scenario: str) -> str:

@@ -11,7 +11,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,21 +19,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriter
 
 from pipelines.errors import KafkaPlacementError, StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark import delta_rs, table_files
+from pipelines.spark import delta_rs, table_files, table_upgrades
 from pipelines.spark.arrow_frames import cast_rows, copy_table
 from pipelines.spark.delta_log import check_log, last_version, list_commits
-from pipelines.spark.sql_text import match_numbers, match_snapshots, quote_name
 from pipelines.spark.storage_faults import explain_storage_fault, read_message
-from pipelines.spark.table_upgrades import TableState, Upgrade, find_upgrade, make_alter_clauses, make_create_statement
 from pipelines.spark.warehouse_folder import check_place
 from pipelines.spark.write_conflicts import repeat_after_conflicts
+from pipelines.sql_text import match_numbers, match_snapshots, quote_name
 from pipelines.tables import TABLES
+from pipelines.tables.earlier_tables import EARLIER_TABLES
 from pipelines.tables.table_contract import Table
 from pipelines.warehouse_urls import redact_urls
 
@@ -43,6 +43,7 @@ EMBEDDED = "spark.kafkaPlacement.embedded"
 SMALL = "spark.kafkaPlacement.small"  # likewise: it was started for few rows
 _PARALLEL_CHECKS = 4
 _MAX_LOCAL_ROWS = 1_000_000
+_KNOWN = {**TABLES, **EARLIER_TABLES}
 _INCOMPLETE_LOG = "DELTA_CANNOT_VACUUM_LITE"  # commits since the last VACUUM are gone: runs are weeks apart
 
 _log = logging.getLogger(__name__)
@@ -147,7 +148,7 @@ class DeltaTables:
         """Tell whether a table exists; raise StoreError if commits of its log are lost."""
         if self._is_local:
             return check_log(Path(self.location(name)))
-        if name not in self._existing and self._find(name):
+        if name not in self._existing and self._describe(name):
             self._existing.add(name)
         return name in self._existing
 
@@ -205,8 +206,7 @@ class DeltaTables:
 
     def delete(self, name: str, snapshots: Sequence[SnapshotKey], condition: str = "true") -> None:
         """Delete the rows of snapshots that meet a condition, which any SQL reads, in one commit."""
-        place = f"table {name} at {self.location(name)}"
-        with self._lock(name), self.explain_faults(place):
+        with self.lock(name):
             if self._has_delta_rs:
                 delta_rs.delete_snapshots(Path(self.location(name)), snapshots, condition)
             else:
@@ -227,7 +227,7 @@ class DeltaTables:
         first_numbers: of each cluster, the first `number` of the rows that are replaced; None = all rows.
         """
         location = self.location(name)
-        with self._lock(name), self.explain_faults(f"table {name} at {location}"):
+        with self.lock(name):
             if isinstance(rows, pa.RecordBatchReader):
                 condition = match_numbers(first_numbers, delta_rs.quote) if first_numbers else ""
                 return delta_rs.overwrite_table(Path(location), rows, comment, metadata, condition)
@@ -240,13 +240,12 @@ class DeltaTables:
         """Count the files of a table."""
         if self._has_delta_rs:
             return table_files.count_files(Path(self.location(name)))
-        with self.explain_faults():
-            row = self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").select("numFiles").first()
-        return int(row[0]) if row else 0
+        row = self._describe(name)
+        return int(row.numFiles) if row else 0
 
     def compact(self, name: str) -> None:
         """Write the rows of a table to few files."""
-        with self._lock(name), self.explain_faults(f"table {name} at {self.location(name)}"):
+        with self.lock(name):
             if self._has_delta_rs:
                 table_files.compact_table(Path(self.location(name)))
             else:
@@ -271,20 +270,29 @@ class DeltaTables:
 
     def create(self, table: Table) -> None:
         """Create a table by its contract if it does not exist."""
-        with self._lock(table.name):
+        with self.lock(table.name):
             self._create(table)
 
     def check_versions(self, names: Iterable[str]) -> None:
         """Raise StoreError if one of these tables cannot be continued, before any of them is written."""
-        existing = [TABLES[name] for name in names if name in TABLES and self.exists(name)]
+        existing = [_KNOWN[name] for name in names if name in _KNOWN and self.exists(name)]
         with ThreadPoolExecutor(_PARALLEL_CHECKS) as pool:
             for table, upgrade in zip(existing, pool.map(self._find_upgrade, existing), strict=True):
                 if upgrade.is_empty:
-                    self._note_existing(table)
+                    self._upgraded.add(table.name)
+
+    def find_table_state(self, name: str) -> table_upgrades.TableState:
+        """Find the columns and the version of a table that exists."""
+        state = delta_rs.read_state(Path(self.location(name))) if self._has_delta_rs else None
+        if state is None:
+            if name not in self._properties:
+                self._describe(name)
+            state = table_upgrades.TableState.of_properties(self._open(name).schema, self._properties.get(name, {}))
+        return state
 
     def append(self, table: Table, rows: pa.Table) -> None:
         """Append rows to a table, which is created if it does not exist."""
-        with self._lock(table.name):
+        with self.lock(table.name):
             self._create(table)
             if self._has_delta_rs:
                 self._write_few(table, rows)
@@ -295,15 +303,15 @@ class DeltaTables:
     def _sql_name(self, name: str) -> str:
         return self.location(name) if self._catalog else f"delta.{quote_name(self.location(name))}"
 
-    def _find(self, name: str) -> bool:
+    def _describe(self, name: str) -> Row | None:
         """Look for a table with Spark, and note its properties."""
         with self.explain_faults():
             try:
-                row = self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").select("properties").first()
+                row = self.spark.sql(f"DESCRIBE DETAIL {self._sql_name(name)}").first()
             except AnalysisException:
-                return False
-        self._properties[name] = dict(row[0] or {}) if row else {}
-        return row is not None
+                return None
+        self._properties[name] = dict(row.properties or {}) if row else {}
+        return row
 
     def _open(self, name: str) -> DataFrame:
         if self._is_local:
@@ -314,27 +322,28 @@ class DeltaTables:
             return self.spark.read.format("delta").load(self.location(name))
 
     @contextmanager
-    def _lock(self, name: str) -> Iterator[None]:
-        """Lock a table in a local folder, where of two commits with one number the second replaces the first."""
-        if not self._is_local:
+    def lock(self, name: str) -> Iterator[None]:
+        """Lock a table to write to it: in a folder, of two commits with one number the second replaces the first."""
+        with self.explain_faults(f"table {name} at {self.location(name)}"), ExitStack() as stack:
+            if self._is_local:
+                folder = Path(self.location(name))
+                folder.mkdir(parents=True, exist_ok=True)
+                lock = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, lock)
+                fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-            return
-        folder = Path(self.location(name))
-        with self.explain_faults(f"table {name} at {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
     def _create(self, table: Table) -> None:
         if table.name in self._upgraded:
             return
         if self.exists(table.name):
             self._upgrade(table)
-            return
+        else:
+            self._create_new(table)
+        self._existing.add(table.name)
+        self._upgraded.add(table.name)
+
+    def _create_new(self, table: Table) -> None:
         if self._is_local:
             # Left by a run that was killed while it created the table. Delta would see a table without columns.
             shutil.rmtree(Path(self.location(table.name), "_delta_log"), ignore_errors=True)
@@ -342,48 +351,40 @@ class DeltaTables:
             schema = table.name.split(".")[0]
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_name(self._catalog)}.{schema}")
         if self._is_small:
-            with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
-                delta_rs.create_table(Path(self.location(table.name)), table)
-            self._note_existing(table)
-            return
-        statement = make_create_statement(table, self._sql_name(table.name))
-        self._retry(table, lambda: self.spark.sql(statement))
-        self._note_existing(table)
-
-    def _note_existing(self, table: Table) -> None:
-        self._existing.add(table.name)
-        self._upgraded.add(table.name)
+            delta_rs.create_table(Path(self.location(table.name)), table)
+        else:
+            statement = table_upgrades.make_create_statement(table, self._sql_name(table.name))
+            self._retry(table, lambda: self.spark.sql(statement))
 
     def _upgrade(self, table: Table) -> None:
         """Add to a table what an earlier version of this program did not write; raise StoreError if that fails."""
         upgrade = self._find_upgrade(table)
+        if upgrade.earlier_columns:
+            raise table_upgrades.make_migration_error(f"table {table.name} at {self.describe_location(table.name)}")
         if self._has_delta_rs and not upgrade.is_empty:
             delta_rs.upgrade_table(Path(self.location(table.name)), upgrade)
         elif not upgrade.is_empty:
-            for clause in make_alter_clauses(upgrade):
+            for clause in table_upgrades.make_alter_clauses(upgrade):
                 statement = f"ALTER TABLE {self._sql_name(table.name)} {clause}"
                 self._retry(table, partial(self.spark.sql, statement))
-        self._note_existing(table)
+        self._properties.pop(table.name, None)
 
-    def _find_upgrade(self, table: Table) -> Upgrade:
-        state = delta_rs.read_state(Path(self.location(table.name))) if self._has_delta_rs else None
-        if state is None:
-            state = TableState.of_properties(self._open(table.name).schema, self._properties.get(table.name, {}))
-        return find_upgrade(table, state, f"table {table.name} at {self.describe_location(table.name)}")
+    def _find_upgrade(self, table: Table) -> table_upgrades.Upgrade:
+        place = f"table {table.name} at {self.describe_location(table.name)}"
+        return table_upgrades.find_upgrade(table, self.find_table_state(table.name), place)
 
     def _write_few(self, table: Table, rows: DataFrame | pa.Table, replaced: Sequence[SnapshotKey] = ()) -> pa.Table:
         """Write rows through this process, in place of those of snapshots, or of their clusters if only_newest.
 
         Without any, there is no commit.
         """
-        with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
-            arrow = rows if isinstance(rows, pa.Table) else rows.select(*table.column_names).toArrow()
-            collected = cast_rows(arrow, table.schema)
-            # Copied, as Spark's empty columns lack the buffers that delta-rs reads.
-            collected = collected.take(np.arange(collected.num_rows))
-            if collected.num_rows or replaced:
-                folder = Path(self.location(table.name))
-                delta_rs.write_rows(folder, collected, replaced, whole_clusters=table.only_newest)
+        arrow = rows if isinstance(rows, pa.Table) else rows.select(*table.column_names).toArrow()
+        collected = cast_rows(arrow, table.schema)
+        # Copied, as Spark's empty columns lack the buffers that delta-rs reads.
+        collected = collected.take(np.arange(collected.num_rows))
+        if collected.num_rows or replaced:
+            folder = Path(self.location(table.name))
+            delta_rs.write_rows(folder, collected, replaced, whole_clusters=table.only_newest)
         return collected
 
     def _save(self, table: Table, writer: DataFrameWriter) -> None:
@@ -392,9 +393,4 @@ class DeltaTables:
 
     def _retry(self, table: Table, write: Callable[[], Any]) -> None:
         """Write, and try again while other runs write to the table at the same time."""
-
-        def explained() -> None:
-            with self.explain_faults(f"table {table.name} at {self.location(table.name)}"):
-                write()
-
-        repeat_after_conflicts(explained, table.name, self.location(table.name))
+        repeat_after_conflicts(write, table.name, self.location(table.name))

@@ -8,6 +8,10 @@ def _cross_zone(kind: str) -> str:
     return f"CASE WHEN {rows} THEN coalesce(sum(CASE WHEN {crosses} THEN z.bytes_per_s END), 0) END"
 
 
+def _after_plan(name: str) -> str:
+    return f"any_value(p.after) FILTER (WHERE p.metric = 'cross_zone_{name}')"
+
+
 _CROSS_ZONE_TRAFFIC = f"""
 -- insights.cross_zone_traffic: Bytes per second between zones (racks), and their cost per month: now, under each
 -- scheme, after the failure with most of them, and after each plan. See docs/network.md.
@@ -40,13 +44,16 @@ FROM (
   )
 ) t WHERE t.scenario = 'none' OR t.place = 1
 UNION ALL
-SELECT p.cluster_id, 'plan' AS state, p.goal AS name, p.cross_zone_replication_bytes_per_s_after,
-       p.cross_zone_producers_bytes_per_s_after, p.cross_zone_consumers_bytes_per_s_after,
-       p.cross_zone_replication_bytes_per_s_after + p.cross_zone_producers_bytes_per_s_after
-         + p.cross_zone_consumers_bytes_per_s_after,
-       p.cross_zone_cost_per_month_after
-FROM gold.plans p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-WHERE s.newest AND p.feasible
+SELECT cluster_id, 'plan' AS state, goal AS name, replication, producers, consumers,
+       replication + producers + consumers, cost_per_month
+FROM (
+  SELECT p.cluster_id, p.goal,
+         {_after_plan("replication_bytes_per_s")} AS replication, {_after_plan("producers_bytes_per_s")} AS producers,
+         {_after_plan("consumers_bytes_per_s")} AS consumers, {_after_plan("cost_per_month")} AS cost_per_month
+  FROM gold.plan_metrics p
+  JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
+  WHERE s.newest GROUP BY p.cluster_id, p.goal
+)
 """
 
 _GROWTH = """

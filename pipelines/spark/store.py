@@ -5,7 +5,9 @@ if another run writes to the table at the same time.
 """
 
 import logging
+import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from pathlib import Path
@@ -23,9 +25,10 @@ from pipelines.spark import views as sql_views
 from pipelines.spark.arrow_frames import complete_frame, copy_table, create_frame
 from pipelines.spark.delta_tables import DeltaTables
 from pipelines.spark.sql_session import SparkSql, SqlSession
-from pipelines.spark.sql_text import match_clusters, match_snapshots, quote_text
+from pipelines.spark.table_upgrades import make_replace_statement
 from pipelines.spark.views import VIEWS, View, find_dependencies
 from pipelines.spark.warehouse_folder import TableListing
+from pipelines.sql_text import match_clusters, match_snapshots, quote_text
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 
@@ -95,7 +98,7 @@ class Store(DeltaTables):
 
         Of a table that keeps only the newest snapshot, all rows of their clusters.
         """
-        with self._lock(table.name):
+        with self.lock(table.name):
             self._create(table)
             is_new = not table.only_newest and self._has_no_rows(table, snapshots)
             if self._is_small or (self._has_delta_rs and isinstance(rows, pa.Table)):
@@ -114,6 +117,41 @@ class Store(DeltaTables):
         if _log.isEnabledFor(logging.INFO):
             counts = self._count_local(table.name, snapshots)
             _log.info("%s: written%s", table.name, "" if counts is None else f", {sum(counts.values())} rows")
+
+    def rewrite(self, table: Table, source: str, query: str) -> None:
+        """Replace all rows and columns of a table, in one commit, by a query over a table, which it calls {source}."""
+        with self.lock(table.name):
+            if (local := self._open_local_sql([source], None, {})) is not None:
+                folder, rows = Path(self.location(table.name)), local.stream(query.format(source=source), table.columns)
+                delta_rs.create_table(folder, table)
+                described = rows.cast(pa.schema([field.with_nullable(True) for field in table.columns]))
+                delta_rs.overwrite_table(folder, described, table.comment, "")
+            else:
+                query = query.format(source=self._sql_name(source))
+                statement = make_replace_statement(table, self._sql_name(table.name), query)
+                self._retry(table, lambda: self.spark.sql(statement))
+        self._existing.add(table.name)
+        self._properties.pop(table.name, None)
+
+    def rename(self, earlier: str, name: str) -> bool:
+        """Rename a table to a name that no other has; return False at a URL, where that is not possible."""
+        if self._is_local:
+            with self.lock(earlier):
+                shutil.rmtree(self.location(name), ignore_errors=True)  # what a run left that was killed: no table
+                Path(self.location(earlier)).rename(self.location(name))
+        elif self._catalog:
+            self.spark.catalog.setCurrentCatalog(self._catalog)
+            self.spark.sql(f"ALTER TABLE {earlier} RENAME TO {name}")
+        self._existing.discard(earlier)
+        return self._is_local or self.has_catalog
+
+    def remove_view(self, name: str) -> None:
+        """Remove a view of an earlier version, but not its rows at a URL."""
+        if self._is_local:
+            shutil.rmtree(self.location(name), ignore_errors=True)
+        elif self._catalog:
+            with suppress(AnalysisException):  # a catalog that holds tables only
+                self.spark.sql(f"DROP VIEW IF EXISTS {self.location(name)}")
 
     def count_by_cluster(self, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[tuple[str, str], int]:
         """Count the rows of snapshots, which have just been written, by table and cluster."""

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pyspark.sql.types import StructField, StructType
 
 from pipelines.errors import StoreError
-from pipelines.spark.sql_text import quote_text
+from pipelines.sql_text import quote_text
+from pipelines.tables.earlier_tables import find_earlier_columns
 from pipelines.tables.table_contract import Table
 
-# A property of each table. Raise it when columns that stay get another meaning.
+# A property of each table. Raise it when tables or columns go, get another name, or another meaning: earlier_tables.py.
 VERSION_PROPERTY = "kafkaPlacement.tableVersion"
-TABLE_VERSION = 1
+TABLE_VERSION = 2
 # Commits between two checkpoints, as Spark's: without these files, reading a table takes longer with each commit.
 CHECKPOINT_INTERVAL = 25  # each is a file more in a night
 _REMEDY = "Load its sources into another folder: kafka-placement run SOURCE... --warehouse DIR"
@@ -38,11 +39,12 @@ class Upgrade:
     new_columns: tuple[StructField, ...]
     new_comments: Mapping[str, str]  # by column
     sets_version: bool
+    earlier_columns: tuple[str, ...] = ()  # columns of earlier_tables.py, with which it cannot be written
 
     @property
     def is_empty(self) -> bool:
         """Whether the table lacks nothing."""
-        return not (self.new_columns or self.new_comments or self.sets_version)
+        return not (self.new_columns or self.new_comments or self.sets_version or self.earlier_columns)
 
 
 def find_upgrade(table: Table, state: TableState, place: str) -> Upgrade:
@@ -52,11 +54,13 @@ def find_upgrade(table: Table, state: TableState, place: str) -> Upgrade:
         raise StoreError(f"{problem}, and this one knows those up to {TABLE_VERSION}. Install that version again")
     existing = {field.name: field for field in state.schema}
     expected = {field.name: field for field in table.schema}
-    if extra := [name for name in existing if name not in expected]:
+    earlier = find_earlier_columns(table.name) if state.version < TABLE_VERSION else {}
+    if extra := [name for name in existing if name not in expected and name not in earlier]:
         raise _make_version_error(place, f"has columns that no longer exist: {', '.join(extra)}")
-    for name, field in expected.items():
-        if name in existing and existing[name].dataType != field.dataType:
-            types = existing[name].dataType.simpleString(), field.dataType.simpleString()
+    for name, field in existing.items():
+        now = expected.get(earlier.get(name) or name)
+        if now and now.dataType != field.dataType:
+            types = field.dataType.simpleString(), now.dataType.simpleString()
             raise _make_version_error(place, f"has column {name} with type {types[0]}, not {types[1]}")
     return Upgrade(
         tuple(field for name, field in expected.items() if name not in existing),
@@ -66,6 +70,7 @@ def find_upgrade(table: Table, state: TableState, place: str) -> Upgrade:
             if name in existing and existing[name].metadata.get("comment") != field.metadata["comment"]
         },
         state.version != TABLE_VERSION,
+        tuple(name for name in existing if name in earlier),
     )
 
 
@@ -80,12 +85,12 @@ def list_properties(skip_by: Iterable[str]) -> dict[str, str]:
 def make_create_statement(table: Table, sql_name: str) -> str:
     """Make the statement of Spark that creates a table by its contract."""
     columns = (_describe_column(field, "" if field.nullable else " NOT NULL") for field in table.schema.fields)
-    partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)}) " if table.partition_by else ""
-    properties = list_properties(table.skip_by)
-    return (
-        f"CREATE TABLE IF NOT EXISTS {sql_name} ({', '.join(columns)}) USING delta {partitioned}"
-        f"COMMENT {quote_text(table.comment)} {_set_properties(properties)}"
-    )
+    return f"CREATE TABLE IF NOT EXISTS {sql_name} ({', '.join(columns)}) {_describe_table(table)}"
+
+
+def make_replace_statement(table: Table, sql_name: str, query: str) -> str:
+    """Make the statement of Spark that creates a table, or replaces all of it, with the rows of a query."""
+    return f"CREATE OR REPLACE TABLE {sql_name} {_describe_table(table)} AS {query}"
 
 
 def make_alter_clauses(upgrade: Upgrade) -> list[str]:
@@ -96,6 +101,12 @@ def make_alter_clauses(upgrade: Upgrade) -> list[str]:
     return [*clauses, *([f"SET {_set_properties({VERSION_PROPERTY: str(TABLE_VERSION)})}"] * upgrade.sets_version)]
 
 
+def _describe_table(table: Table) -> str:
+    partitioned = f"PARTITIONED BY ({', '.join(table.partition_by)}) " if table.partition_by else ""
+    properties = _set_properties(list_properties(table.skip_by))
+    return f"USING delta {partitioned}COMMENT {quote_text(table.comment)} {properties}"
+
+
 def _describe_column(field: StructField, constraint: str = "") -> str:
     comment = quote_text(field.metadata["comment"])
     return f"`{field.name}` {field.dataType.simpleString()}{constraint} COMMENT {comment}"
@@ -104,6 +115,12 @@ def _describe_column(field: StructField, constraint: str = "") -> str:
 def _set_properties(properties: Mapping[str, str]) -> str:
     pairs = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     return f"TBLPROPERTIES ({pairs})"
+
+
+def make_migration_error(place: str) -> StoreError:
+    """Make the error for a table of an earlier version, where others have other names or columns."""
+    problem = f"{place} was written by an earlier version of kafka-placement, whose tables had other names and columns"
+    return StoreError(f"{problem}. To upgrade all tables, with their rows: kafka-placement maintain --warehouse DIR")
 
 
 def _make_version_error(place: str, problem: str) -> StoreError:

@@ -51,9 +51,9 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         column("newest", FLAG, "it is the newest snapshot of its cluster"),
     ),
     "hottest_brokers": (
-        *_copy("gold.broker_load", "cluster_id", "broker_id", "rack", "leaders"),
+        *_copy("gold.current_loads", "cluster_id", "broker_id", "rack", "leaders"),
         _OVER_MEAN,
-        *_copy("gold.broker_load", "preferred_leaders", "replicas", "bytes_out_per_s"),
+        *_copy("gold.current_loads", "preferred_leaders", "replicas", "bytes_out_per_s"),
         column("place", INT, "place by leaders within the cluster: 1 = the hottest; equal brokers share a place"),
     ),
     "broker_failure_risk": (*_CLUSTER, column("broker_id", INT, "broker that fails"), *_FAILURE),
@@ -168,13 +168,6 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         column("consumers_bytes_per_s", DOUBLE, f"bytes per second to consumers {_BETWEEN}"),
         column("cross_zone_bytes_per_s", DOUBLE, "their sum; null = one of them is unknown"),
         column("cost_per_month", DOUBLE, "their cost, in prices.currency; null = bytes or [prices] are unknown"),
-    ),
-    "plan_metrics": (
-        *_copy("gold.plans", "cluster_id", "goal"),
-        column("metric", TEXT, "name of the metric: a column of gold.plans without _before and _after"),
-        column("before", DOUBLE, "value now; 0 for what the plan copies and changes; null = unknown"),
-        column("after", DOUBLE, "value after the plan; null = unknown"),
-        column("lower_bound", DOUBLE, "proven lower bound, which no plan can beat; null = none is proven"),
     ),
     "growth": (
         *_copy("gold.growth_forecasts", "cluster_id", "limit_name", "broker_id", "log_dir", "quantity"),

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.delta_rs import Commit
 from pipelines.spark.sql_session import SparkSql, SqlSession
-from pipelines.spark.sql_text import match_numbers
 from pipelines.spark.store import Store, select_views
 from pipelines.spark.views import HISTORY_VIEWS, SNAPSHOTS, VIEWS, View, create_views, find_dependencies
+from pipelines.sql_text import match_numbers
 from pipelines.tables.ops_tables import RUNS
 
 _THREADS = 4  # of which most wait

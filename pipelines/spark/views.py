@@ -12,15 +12,13 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pipelines.spark.load_views import LOAD_VIEWS
-from pipelines.spark.sql_text import quote_name, quote_text
 from pipelines.spark.view_columns import VIEW_COLUMNS
+from pipelines.sql_text import quote_name, quote_text
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
 from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL
 from udfs.arrow.column_declarations import get_comment
 from udfs.failures.scenarios import ScenarioKind
-from udfs.planning.certificates import BYTES_COPIED, LEADERS_CHANGED, REPLICAS_COPIED, WORST_SURVIVOR
-from udfs.planning.plan_rows import METRICS
 
 SCHEMA = "insights"
 SNAPSHOTS = f"{SCHEMA}.snapshots"  # the first view, which all others read
@@ -58,30 +56,19 @@ FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluste
 WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = '{kind}'"""
 
 
-def _plan_metrics() -> str:
-    """List the metrics of a plan as structs: before, after, and the lower bound if the plan's certificate has one."""
-    costs = {"copied_bytes": BYTES_COPIED, "moves": REPLICAS_COPIED, "leader_changes": LEADERS_CHANGED}
-    values = {name: ("CAST(0 AS DOUBLE)", f"CAST({name} AS DOUBLE)") for name in costs}
-    values |= {m.name: (f"CAST({m.name}_before AS DOUBLE)", f"CAST({m.name}_after AS DOUBLE)") for m in METRICS}
-    bounds = {
-        name: f"CASE WHEN objective = '{quantity}' THEN lower_bound END"
-        for name, quantity in (*costs.items(), ("worst_survivor_ratio", WORST_SURVIVOR))
-    }
-    # A budget may pay for a part of the plan only: then it copies fewer replicas than all targets require.
-    moves = "CAST(get_json_object(certificate, '$.moves_lower_bound') AS DOUBLE)"
-    bounds["moves"] = f"coalesce({bounds['moves']}, CASE WHEN moves >= {moves} THEN {moves} END)"
-    return ",\n  ".join(
-        f"named_struct('metric', '{name}', 'before', {before}, 'after', {after}, "
-        f"'lower_bound', {bounds.get(name, 'CAST(NULL AS DOUBLE)')})"
-        for name, (before, after) in values.items()
-    )
-
-
 _NEWEST_PARTITIONS = """(
   SELECT p.* FROM silver.partitions p
   JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   WHERE s.newest
 )"""
+_LAST_TWO = """(
+    SELECT * FROM (
+      SELECT cluster_id, snapshot_id, newest,
+             lead(newest) OVER (PARTITION BY cluster_id ORDER BY number) AS next_is_newest,
+             count(*) OVER (PARTITION BY cluster_id) AS snapshots
+      FROM insights.snapshots
+    ) WHERE snapshots > 1 AND (newest OR next_is_newest)
+  )"""
 # The newest snapshot is the one seen last: a cluster may return to an earlier state, when a broker comes back. The
 # snapshot then has several rows in insights.snapshots, of which one is the newest. `period` is the same for all
 # places of a snapshot that follow each other.
@@ -113,7 +100,7 @@ SELECT l.cluster_id, l.broker_id, l.rack, l.leaders,
        round(try_divide(l.leaders, avg(l.leaders) OVER (PARTITION BY l.cluster_id)), 3) AS leaders_over_mean,
        l.preferred_leaders, l.replicas, l.bytes_out_per_s,
        rank() OVER (PARTITION BY l.cluster_id ORDER BY l.leaders DESC) AS place
-FROM gold.broker_load l JOIN insights.snapshots s ON l.cluster_id = s.cluster_id AND l.snapshot_id = s.snapshot_id
+FROM gold.current_loads l JOIN insights.snapshots s ON l.cluster_id = s.cluster_id AND l.snapshot_id = s.snapshot_id
 WHERE s.newest AND l.scheme = 'observed'
 
 -- insights.broker_failure_risk: Whether each live broker can fail now: Yes, or the reason why not.
@@ -166,13 +153,7 @@ FROM (
          any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE s.newest) AS new,
          any_value(struct(p.leader, p.replicas, p.isr)) FILTER (WHERE NOT s.newest) AS old
   FROM silver.partitions p
-  JOIN (
-    SELECT cluster_id, snapshot_id, newest,
-           lead(newest) OVER (PARTITION BY cluster_id ORDER BY number) AS next_is_newest,
-           count(*) OVER (PARTITION BY cluster_id) AS snapshots
-    FROM insights.snapshots
-  ) s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-  WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
+  JOIN {_LAST_TWO} s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   GROUP BY p.cluster_id, p.topic, p.partition
 ), LATERAL (SELECT new IS NOT NULL AND old IS NOT NULL AS is_in_both)
 WHERE new IS NULL OR old IS NULL OR NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
@@ -191,13 +172,7 @@ FROM (
          any_value(struct(b.live, b.rack, b.host, b.leaders)) FILTER (WHERE s.newest) AS new,
          any_value(struct(b.live, b.rack, b.host, b.leaders)) FILTER (WHERE NOT s.newest) AS old
   FROM silver.brokers b
-  JOIN (
-    SELECT cluster_id, snapshot_id, newest,
-           lead(newest) OVER (PARTITION BY cluster_id ORDER BY number) AS next_is_newest,
-           count(*) OVER (PARTITION BY cluster_id) AS snapshots
-    FROM insights.snapshots
-  ) s ON b.cluster_id = s.cluster_id AND b.snapshot_id = s.snapshot_id
-  WHERE s.snapshots > 1 AND (s.newest OR s.next_is_newest)
+  JOIN {_LAST_TWO} s ON b.cluster_id = s.cluster_id AND b.snapshot_id = s.snapshot_id
   GROUP BY b.cluster_id, b.broker_id
 )
 WHERE new IS NULL OR old IS NULL OR NOT (new.live <=> old.live) OR NOT (new.rack <=> old.rack)
@@ -259,7 +234,7 @@ SELECT cluster_id, number, first_seen_at, seen_at, -hottest.id AS broker_id, hot
 FROM (
   SELECT l.cluster_id, s.number, s.first_seen_at, s.seen_at, max(struct(l.leaders, -l.broker_id AS id)) AS hottest,
          avg(l.leaders) AS leaders_mean
-  FROM gold.broker_load l JOIN insights.snapshots s ON l.cluster_id = s.cluster_id AND l.snapshot_id = s.snapshot_id
+  FROM gold.current_loads l JOIN insights.snapshots s ON l.cluster_id = s.cluster_id AND l.snapshot_id = s.snapshot_id
   WHERE l.scheme = 'observed' GROUP BY l.cluster_id, s.number, s.first_seen_at, s.seen_at
 )
 
@@ -276,16 +251,6 @@ FROM (
   FROM gold.failure_summary f JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
   WHERE s.newest AND f.scheme = 'observed' AND f.scenario_kind = 'pair'
 ) WHERE place = 1
-
--- insights.plan_metrics: Every metric of each plan, one a row: its value now (before), after the plan, and the proven
--- lower bound, null where none is proven; also what the plan copies and changes, with 0 before.
-SELECT cluster_id, goal, m.metric, m.before, m.after, m.lower_bound
-FROM (
-  SELECT p.cluster_id, p.goal, explode(array(
-  {_plan_metrics()})) AS m
-  FROM gold.plans p JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
-  WHERE s.newest AND p.feasible
-)
 
 -- insights.manually_placed_topics: Topics that no scheme of Kafka explains: placed by hand, or changed since; and the
 -- first partition that differs. Where racks_known is false, topics that Kafka placed across racks are among them.

@@ -1,4 +1,4 @@
-"""Check, measure and list a warehouse that is a folder of this machine, without Spark."""
+"""Check and measure a warehouse that is a folder of this machine, without Spark."""
 
 import tempfile
 from collections.abc import Iterator
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import StoreError
-from pipelines.spark.delta_log import check_log, last_version
-from pipelines.spark.delta_rs import count_rows, is_plain
+from pipelines.spark.delta_rs import is_plain
 from pipelines.spark.table_files import has_unnamed_data
 from pipelines.tables import TABLES
 
@@ -76,17 +75,3 @@ def is_smaller_than(warehouse: str, limit_bytes: int) -> bool:
         if total >= limit_bytes:
             return False
     return True
-
-
-def list_tables_without_spark(warehouse: str) -> list[TableListing] | None:
-    """List the tables of a folder as `Store.list_tables` does; None if a log needs Delta to be read."""
-    listing = []
-    for name, table in TABLES.items():
-        folder = Path(warehouse).resolve() / name.replace(".", "/")
-        if not check_log(folder):
-            continue
-        rows = count_rows(folder) if is_plain(str(folder)) else None
-        if rows is None:
-            return None
-        listing.append(TableListing(name, rows, last_version(folder), table.comment, str(folder)))
-    return listing

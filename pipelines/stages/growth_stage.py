@@ -1,4 +1,4 @@
-"""Make the rows of gold.load_totals, and from those of all snapshots gold.growth and gold.growth_forecasts."""
+"""Make the rows of gold.load_history, and from those of all snapshots gold.growth and gold.growth_forecasts."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,8 +16,8 @@ from pipelines.config.capacity_file import match_disks
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.arrow_frames import complete_frame, copy_table, make_rows
 from pipelines.spark.sql_session import SqlSession
-from pipelines.spark.sql_text import match_snapshots
-from pipelines.tables.gold_tables import LOAD_TOTALS
+from pipelines.sql_text import match_snapshots
+from pipelines.tables.gold_tables import LOAD_HISTORY
 from pipelines.tables.growth_tables import GROWTH
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.disk_limits import find_disk_limits
@@ -57,7 +57,7 @@ SELECT g.cluster_id, g.snapshot_id, '{Limit.SURVIVOR_OVER_CAPACITY}',
 FROM g LEFT JOIN (
   SELECT * FROM gold.headroom
   WHERE {{condition}} AND scheme = 'observed' AND scenario_kind = 'broker' AND capacity_source = 'file'
-) h ON g.cluster_id = h.cluster_id AND g.snapshot_id = h.snapshot_id AND g.quantity = h.resource
+) h ON g.cluster_id = h.cluster_id AND g.snapshot_id = h.snapshot_id AND g.quantity = h.quantity
 WHERE g.subject_kind = '{SubjectKind.CLUSTER}' AND g.quantity IN ('bytes_in_per_s', 'bytes_out_per_s')
 UNION ALL
 SELECT g.cluster_id, g.snapshot_id, '{Limit.BROKER_PARTITIONS}', CAST({{per_broker}} AS DOUBLE),
@@ -87,8 +87,8 @@ class PartitionLimits(NamedTuple):
     per_cluster: int
 
 
-def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, log_dirs: DataFrame) -> DataFrame:
-    """Compute gold.load_totals from silver tables."""
+def load_history(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, log_dirs: DataFrame) -> DataFrame:
+    """Compute gold.load_history from silver tables."""
     known = partitions.where(F.col("replicas").isNotNull()).withColumn("copies", F.size("replicas"))
     by_topic = known.groupBy(*SNAPSHOT_KEY, "topic").agg(
         F.count("*").alias("partitions"),
@@ -131,7 +131,7 @@ def load_totals(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, lo
         SubjectKind.TOPIC: of_topics,
     }
     named = (frame.withColumn("subject_kind", F.lit(str(kind))) for kind, frame in frames.items())
-    rows = (complete_frame(frame, LOAD_TOTALS.schema) for frame in named)
+    rows = (complete_frame(frame, LOAD_HISTORY.schema) for frame in named)
     return reduce(DataFrame.unionByName, rows)
 
 
@@ -150,7 +150,7 @@ def select_history(samples: Sequence[ClusterSample], limits: HistoryLimits) -> l
 def growth(totals: DataFrame, samples: Samples, limits: HistoryLimits) -> DataFrame:
     """Compute gold.growth for the newest snapshots of clusters.
 
-    totals: gold.load_totals of all samples. samples: from select_history, by cluster.
+    totals: gold.load_history of all samples. samples: from select_history, by cluster.
     """
     chosen = F.broadcast(copy_table(totals.sparkSession, _list_samples(samples), from_arrow_schema(_SAMPLES)))
 

@@ -1,4 +1,4 @@
-"""internal.packed_plans, and from it gold.plans and gold.plan_moves: one task makes one plan of a cluster."""
+"""internal.packed_plans, and the tables of plans that are unpacked from it: one task makes one plan of a cluster."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.tables.gold_tables import PLAN_MOVES, PLANS
+from pipelines.tables.gold_tables import PLAN_METRICS, PLAN_MOVES, PLANS
 from pipelines.tables.internal_tables import PACKED_PLANS
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.topic_defaults import TopicDefaults
@@ -71,6 +71,11 @@ def _unpack(packed_plans: DataFrame, part: str) -> DataFrame:
 def unpack_plans(packed_plans: DataFrame) -> DataFrame:
     """Unpack the rows of gold.plans."""
     return _unpack(packed_plans, "plan").select(*PLANS.column_names)
+
+
+def unpack_plan_metrics(packed_plans: DataFrame) -> DataFrame:
+    """Unpack the rows of gold.plan_metrics."""
+    return _unpack(packed_plans, "metrics").select(*PLAN_METRICS.column_names)
 
 
 def unpack_plan_moves(packed_plans: DataFrame) -> DataFrame:

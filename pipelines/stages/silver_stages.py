@@ -152,9 +152,9 @@ def warnings(entities: DataFrame) -> DataFrame:
     return _select_entity(entities, "warnings").select(*silver_tables.WARNINGS.column_names)
 
 
-def topic_loads(entities: DataFrame) -> DataFrame:
-    """Build silver.topic_loads: what metrics show of topics and brokers."""
-    return _select_entity(entities, "topic_loads").select(*silver_tables.TOPIC_LOADS.column_names)
+def measured_loads(entities: DataFrame) -> DataFrame:
+    """Build silver.measured_loads: what metrics show of topics and brokers."""
+    return _select_entity(entities, "topic_loads").select(*silver_tables.MEASURED_LOADS.column_names)
 
 
 def conflicts(entities: DataFrame, brokers: DataFrame) -> DataFrame:

@@ -40,8 +40,8 @@ from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan, Limits, TableFunction
-from udfs.failures.failure_rows import load_rows, random_failure_rows, summary_rows
-from udfs.failures.loads_before_failure import broker_load_rows
+from udfs.failures.failure_rows import load_after_failure_rows, random_failure_rows, summary_rows
+from udfs.failures.loads_before_failure import current_load_rows
 from udfs.failures.scenarios import RandomSets
 from udfs.failures.scheme_distribution import distribution_rows
 from udfs.hotspots.hotspot_distribution import TrialOptions
@@ -220,7 +220,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(_TOPICS, (_ENTITIES,), lambda t, c: silver_stages.topics(t[_ENTITIES], c.settings.topics.defaults)),
     Stage(_PARTITIONS, (_ENTITIES, BROKERS), _partitions),
     _plain_stage(_REPLICAS, (_ENTITIES, BROKERS), silver_stages.replicas),
-    _plain_stage("silver.topic_loads", (_ENTITIES,), silver_stages.topic_loads),
+    _plain_stage("silver.measured_loads", (_ENTITIES,), silver_stages.measured_loads),
     _plain_stage(LOG_DIRS, (_ENTITIES, _REPLICAS), silver_stages.log_dirs),
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
@@ -229,14 +229,14 @@ STAGES: tuple[Stage, ...] = (
     Stage(SUMS, (_ENTITIES, BROKERS, _TOPICS), _scheme_aggregates),
     Stage("gold.cluster_findings", (_ENTITIES, _SOURCE_SUMMARY), _cluster_findings),
     _failure_stage(gold_tables.FAILURE_SUMMARY, lambda c: arrow_functions.table_function(summary_rows)),
-    _failure_stage(gold_tables.FAILURE_LOAD, lambda c: arrow_functions.table_function(load_rows)),
+    _failure_stage(gold_tables.LOADS_AFTER_FAILURE, lambda c: arrow_functions.table_function(load_after_failure_rows)),
     _failure_stage(gold_tables.DURABILITY, _durability),
     _failure_stage(gold_tables.RANDOM_FAILURES, lambda c: arrow_functions.table_function(random_failure_rows)),
     _headroom_stage(gold_tables.HEADROOM, over_capacity=False),
     _headroom_stage(gold_tables.OVER_CAPACITY, over_capacity=True),
     Stage("gold.disk_after_failure", (_PARTITIONS, BROKERS, LOG_DIRS), _disk_after_failure),
     _failure_stage(gold_tables.SCHEME_DISTRIBUTION, lambda c: arrow_functions.table_function(distribution_rows)),
-    _failure_stage(gold_tables.BROKER_LOAD, lambda c: arrow_functions.table_function_with_racks(broker_load_rows)),
+    _failure_stage(gold_tables.CURRENT_LOADS, lambda c: arrow_functions.table_function_with_racks(current_load_rows)),
     _failure_stage(gold_tables.NETWORK_LOAD, lambda c: arrow_functions.table_function_with_racks(network_load_rows)),
     _failure_stage(gold_tables.ZONE_TRAFFIC, _zone_traffic),
     _failure_stage(
@@ -244,7 +244,7 @@ STAGES: tuple[Stage, ...] = (
         lambda c: arrow_functions.hotspot_function(c.settings.hotspots.hot_ratio),
         topic_hotspots=True,
     ),
-    _plain_stage("gold.load_totals", (*_SILVER_INPUTS, LOG_DIRS), growth_stage.load_totals),
+    _plain_stage("gold.load_history", (*_SILVER_INPUTS, LOG_DIRS), growth_stage.load_history),
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
     _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),
@@ -253,6 +253,7 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage(_FINDINGS, _JUDGED, finding_stage.findings),
     Stage(_PACKED_PLANS, (*_SILVER_INPUTS, _FINDINGS), _pack_plans),
     _plain_stage("gold.plans", (_PACKED_PLANS,), plan_stage.unpack_plans),
+    _plain_stage("gold.plan_metrics", (_PACKED_PLANS,), plan_stage.unpack_plan_metrics),
     _plain_stage("gold.plan_moves", (_PACKED_PLANS,), plan_stage.unpack_plan_moves),
 )
 

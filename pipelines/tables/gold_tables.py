@@ -8,8 +8,8 @@ from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
 from udfs.durability.durability_rows import DURABILITY_COLUMNS
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO
 from udfs.failures.disk_after_failure import DISK_COLUMNS, DISK_KINDS
-from udfs.failures.failure_rows import LOAD_COLUMNS, RANDOM_FAILURE_COLUMNS, SUMMARY_COLUMNS
-from udfs.failures.loads_before_failure import BROKER_LOAD_COLUMNS
+from udfs.failures.failure_rows import LOAD_AFTER_FAILURE_COLUMNS, RANDOM_FAILURE_COLUMNS, SUMMARY_COLUMNS
+from udfs.failures.loads_before_failure import CURRENT_LOAD_COLUMNS
 from udfs.failures.required_headroom import HEADROOM_COLUMNS, OVER_CAPACITY_COLUMNS
 from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.scheme_distribution import SCHEME_DISTRIBUTION_COLUMNS
@@ -21,7 +21,7 @@ from udfs.network.traffic_rows import NETWORK_LOAD_COLUMNS, SCENARIO_KINDS, TRAF
 from udfs.network.traffic_sums import MAX_ZONES
 from udfs.origin.topic_origins import ORIGIN_COLUMNS, ORIGIN_NAMES
 from udfs.planning.goal_registry import GOALS
-from udfs.planning.plan_rows import MOVE_COLUMNS, PLAN_COLUMNS
+from udfs.planning.plan_rows import METRIC_COLUMNS, MOVE_COLUMNS, PLAN_COLUMNS
 
 _KEYS = (*SNAPSHOT_KEY, "scheme")
 _PLAN_KEYS = (*SNAPSHOT_KEY, "goal")
@@ -72,10 +72,10 @@ PLACEMENTS = Table(
     skip_by=("snapshot_id", "scheme"),
 )
 
-BROKER_LOAD = Table(
-    "gold.broker_load",
+CURRENT_LOADS = Table(
+    "gold.current_loads",
     "One row per live broker and scheme: leaders, replicas and load.",
-    columns(*BROKER_LOAD_COLUMNS, scheme=True),
+    columns(*CURRENT_LOAD_COLUMNS, scheme=True),
     keys=(*_KEYS, "broker_id"),
     partition_by=("cluster_id",),
 )
@@ -116,8 +116,8 @@ ZONE_TRAFFIC = Table(
     ),
 )
 
-LOAD_TOTALS = Table(
-    "gold.load_totals",
+LOAD_HISTORY = Table(
+    "gold.load_history",
     "One row per cluster, broker, log dir and topic: partitions, bytes and rates. gold.growth compares them over time.",
     columns(
         *SUBJECT_COLUMNS,
@@ -188,12 +188,12 @@ SCHEME_COMPARISON = Table(
 )
 
 
-FAILURE_LOAD = Table(
-    "gold.failure_load",
+LOADS_AFTER_FAILURE = Table(
+    "gold.loads_after_failure",
     "One row per survivor of each failure of a broker, of a rack or of custom brokers (also of pairs, if "
     "failures.pair_loads is set): what it leads before and afterwards. For the failure of a broker, `takeovers` shows "
     "which broker takes over from which.",
-    columns(*LOAD_COLUMNS, scheme=True),
+    columns(*LOAD_AFTER_FAILURE_COLUMNS, scheme=True),
     keys=(*_KEYS, "scenario", "broker_id"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "scheme", "scenario_kind", "broker_id"),
@@ -228,16 +228,16 @@ DURABILITY = Table(
 
 HEADROOM = Table(
     "gold.headroom",
-    "One row per scheme, kind of failure and resource: the headroom that every failure of the kind requires.",
+    "One row per scheme, kind of failure and quantity: the headroom that every failure of the kind requires.",
     columns(*HEADROOM_COLUMNS, scheme=True),
-    keys=(*_KEYS, "scenario_kind", "resource"),
+    keys=(*_KEYS, "scenario_kind", "quantity"),
 )
 
 OVER_CAPACITY = Table(
     "gold.over_capacity",
     "One row per failure and survivor that would be over its capacity.",
     columns(*OVER_CAPACITY_COLUMNS, scheme=True),
-    keys=(*_KEYS, "scenario", "broker_id", "resource"),
+    keys=(*_KEYS, "scenario", "broker_id", "quantity"),
     partition_by=("cluster_id",),
 )
 
@@ -301,9 +301,8 @@ CLUSTER_ORIGIN = Table(
 
 PLANS = Table(
     "gold.plans",
-    "One row per cluster and goal: what the plan does, lower bounds that no plan can beat, and the cluster before and "
-    "after it, with all live replicas in sync and led by the preferred leader. Means are over live brokers that are "
-    "not to be emptied; null = unknown, or no plan.",
+    "One row per cluster and goal: what the plan does, with a lower bound that no plan can beat; null = unknown, or no "
+    "plan.",
     columns(*PLAN_COLUMNS),
     keys=_PLAN_KEYS,
     expectations=(
@@ -313,6 +312,14 @@ PLANS = Table(
             "plan_or_reasons", "feasible = (size(reasons) > 0)", "has a plan and reasons against it, or neither"
         ),
     ),
+)
+
+PLAN_METRICS = Table(
+    "gold.plan_metrics",
+    "One row per plan and metric: its value in the cluster now and after the plan, with all live replicas in sync, and "
+    "its lower bound. Means are over live brokers that are not to be emptied.",
+    columns(*METRIC_COLUMNS),
+    keys=(*_PLAN_KEYS, "metric"),
 )
 
 PLAN_MOVES = Table(

@@ -43,11 +43,12 @@ SCHEME_AGGREGATES = Table(
 
 PACKED_PLANS = Table(
     "internal.packed_plans",
-    "One row per plan, packed: the program unpacks gold.plans and gold.plan_moves from it.",
+    "One row per plan, packed: the program unpacks gold.plans, gold.plan_metrics and gold.plan_moves from it.",
     columns(
         PLAN_COLUMNS[0],
         column("settings", TEXT, "settings that the plan depends on, as JSON", required=True),
         column("plan", BINARY, "the row of gold.plans, see udfs/planning/plan_rows.py", required=True),
+        column("metrics", BINARY, "the rows of gold.plan_metrics, see udfs/planning/plan_rows.py", required=True),
         column("moves", BINARY, "the rows of gold.plan_moves, see udfs/planning/plan_rows.py", required=True),
     ),
     keys=(*SNAPSHOT_KEY, "goal"),

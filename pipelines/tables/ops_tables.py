@@ -8,8 +8,7 @@ RUNS = Table(
     "One row per finished stage of a run and cluster.",
     columns(
         column("run_id", TEXT, "id of the run", required=True),
-        column("stage", TEXT, "stage that finished", required=True),
-        column("table_name", TEXT, "table that it wrote", required=True),
+        column("stage", TEXT, "stage that finished: the table that it wrote, or quality or retention", required=True),
         column("rows", LONG, "rows that it wrote for the cluster", required=True),
         column(
             "seconds",

@@ -67,8 +67,8 @@ REPLICAS = Table(
     expectations=(Between("position", 0), Between("size_bytes", 0)),
 )
 
-TOPIC_LOADS = Table(
-    "silver.topic_loads",
+MEASURED_LOADS = Table(
+    "silver.measured_loads",
     "One row per topic and broker whose loads metrics show (see --metrics), and per broker over all topics.",
     columns(*entities.TOPIC_LOADS),
     keys=(),

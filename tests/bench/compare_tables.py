@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import duckdb
@@ -55,6 +57,11 @@ def replace_values(table: pa.Table, name: str, replaced: dict[str, str]) -> pa.T
     return table
 
 
+def list_ignored(columns: Sequence[str], table: str, patterns: Iterable[str]) -> list[str]:
+    """List the columns of a table that a pattern names, as `column` or `table.column`."""
+    return [c for c in columns if any(fnmatchcase(c, p) or fnmatchcase(f"{table}.{c}", p) for p in patterns)]
+
+
 def compare(before: Path, after: Path, options: argparse.Namespace) -> list[str]:
     """Print a line per table of `before`. Return the names of those that differ."""
     for warehouse in (before, after):
@@ -73,10 +80,7 @@ def compare(before: Path, after: Path, options: argparse.Namespace) -> list[str]
             continue
         old, new = read_table(before, name), read_table(after, new_name)
         old = old.rename_columns([renamed.get(f"{name}.{column}", column) for column in old.column_names])
-        old, new = (
-            table.drop_columns([c for c in table.column_names if c in ignored or f"{new_name}.{c}" in ignored])
-            for table in (old, new)
-        )
+        old, new = (table.drop_columns(list_ignored(table.column_names, new_name, ignored)) for table in (old, new))
         if sorted(old.column_names) != sorted(new.column_names):
             print(f"{name:28} COLUMNS {sorted(set(old.column_names) ^ set(new.column_names))}")
             differing.append(name)
@@ -105,7 +109,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--value", metavar="TABLE.COLUMN.OLD=NEW", help="a part of a text column, by its new name", **many
     )
-    parser.add_argument("--ignore", metavar="COLUMN", help="a column, or table.column, by its new name", **many)
+    parser.add_argument(
+        "--ignore", metavar="COLUMN", help="a column or table.column, by its new name; * = any text", **many
+    )
     parser.add_argument("--skip", metavar="TABLE", help="a table of BEFORE", **many)
     options = parser.parse_args(argv)
     differing = compare(options.before, options.after, options)

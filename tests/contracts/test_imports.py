@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 # A part of the tree and what it must not import.
 EDGE = ("pipelines.spark.store", "pipelines.spark.session", "pipelines.config.settings")
+ABOVE_SPARK = tuple(f"pipelines.{name}" for name in ("quality", "stages", "runner", "report", "alerts", "cli"))
 KERNELS = sorted(str(folder.relative_to(ROOT)) for folder in (ROOT / "udfs").rglob("kernels"))
 FORBIDDEN = {
     **dict.fromkeys(KERNELS, ("pyspark", "pandas", "pyarrow", "pipelines")),
@@ -29,8 +31,17 @@ FORBIDDEN = {
     "pipelines/ingest": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
     "pipelines/plan_files": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
     "pipelines/assignment": ("pyspark", "pipelines.stages", "pipelines.tables", *EDGE),
-    "pipelines/tables": ("pipelines.stages", *EDGE),
-    "pipelines/quality": ("pipelines.stages", *EDGE),
+    "pipelines/tables": ("pipelines.spark", *ABOVE_SPARK, "pipelines.config.settings"),
+    "pipelines/quality": ("pipelines.spark", "pipelines.stages", "pipelines.config.settings"),
+    "pipelines/spark": ABOVE_SPARK,
+    "pipelines/stages": (
+        "pipelines.quality",
+        "pipelines.runner",
+        "pipelines.report",
+        "pipelines.alerts",
+        "pipelines.cli",
+    ),
+    "pipelines/setup": ("pipelines.spark", *ABOVE_SPARK),
     **dict.fromkeys(
         ("pipelines/spark/store.py", "pipelines/spark/delta_tables.py", "pipelines/spark/views.py"),
         ("pipelines.stages", "pipelines.spark.session", "pipelines.config", "pipelines.runner"),
@@ -108,3 +119,22 @@ def list_names(tree: ast.AST) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.ImportFrom):
             yield from (alias.name for alias in node.names)
+
+
+def test_no_modules_import_each_other() -> None:
+    """Not even within functions, or for types alone."""
+    files = {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+        for place in ("pipelines", "udfs")
+        for file in list_modules(place)
+    }
+    imports = {}
+    for name, file in files.items():
+        known = list_imports(file) & files.keys()
+        # `from package import module` names both: it needs the package only for what the package itself defines.
+        packages = {one for one in known if any(other.startswith(f"{one}.") for other in known)}
+        imports[name] = known - packages - {name}
+    try:
+        list(TopologicalSorter(imports).static_order())
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))

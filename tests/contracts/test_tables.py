@@ -52,7 +52,7 @@ def test_stages_come_after_their_inputs() -> None:
     assert len(REPLAY_TABLES) == 10
     assert steps_between(None, None) == list(STEPS)
     assert steps_between("gold", None)[:2] == ["quality", "internal.scheme_aggregates"]
-    assert steps_between("gold.failure_load", "gold.failure_load") == ["quality", "gold.failure_load"]
+    assert steps_between("gold.durability", "gold.durability") == ["quality", "gold.durability"]
     assert steps_between("silver.brokers", "quality")[-1] == "quality"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipelines.spark.tables_page import render_page
 from pipelines.spark.views import VIEWS
 from pipelines.tables import TABLES
-from pipelines.tables.tables_page import render_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 

@@ -8,6 +8,7 @@ from pipelines.report.figure_queries import FIGURES, TREND
 from pipelines.stages.scheme_comparison_stage import METRICS
 from pipelines.tables import TABLES
 from tests.docs.pages import ROOT
+from udfs.planning import plan_rows
 
 PAGE = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
 ASSETS = ROOT / "pipelines" / "report" / "assets"
@@ -33,6 +34,10 @@ def test_every_metric_is_defined() -> None:
     rows = cells("Metrics of gold.scheme_comparison")
     assert [name for names, _ in rows for name in re.findall(r"`(\w+)`", names)] == list(METRICS)
     assert all(formula for _, formula in rows)
+    plan_metrics = cells("Metrics of gold.plan_metrics")
+    names = [name for names, _ in plan_metrics for name in re.findall(r"`(\w+)`", names)]
+    others = ["under_replicated_partitions", "fullest_broker_bytes"]
+    assert names == ["copied_bytes", "moves", "leader_changes", *plan_rows.METRICS, *others]
 
 
 def test_columns_that_formulas_name_exist() -> None:

@@ -21,7 +21,7 @@ from tests.shared_runs import COMMAND, ROOT, SampleRun, SmallRun
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 # A run is killed at each of these: bronze, the merge, the gate, and the end of gold.
-SMALL_STEPS = ("bronze.raw_metadata", "internal.entities", "quality", "gold.failure_load")
+SMALL_STEPS = ("bronze.raw_metadata", "internal.entities", "quality", "gold.loads_after_failure")
 
 
 def test_a_run_after_killed_runs_fills_all_tables(small_run: SmallRun, tmp_path: Path) -> None:

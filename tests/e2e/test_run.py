@@ -115,7 +115,7 @@ def test_tables_have_the_rows_of_the_captures(warehouse: Path) -> None:
     assert counts["silver.brokers"] == 6 + 5
     # Singles, pairs, racks, random sets of three, four (and five of the six), steps of a restart.
     assert counts["gold.failure_summary"] == 4 * (6 + 15 + 3 + (20 + 15 + 6) + 6) + 4 * (5 + 10 + (10 + 5) + 5)
-    assert counts["gold.failure_load"] == 4 * (6 * 5 + 3 * 4 + 5 * 4)
+    assert counts["gold.loads_after_failure"] == 4 * (6 * 5 + 3 * 4 + 5 * 4)
     assert counts["gold.durability"] == 4 * (5 + 3) + 4 * 5
     assert counts["silver.quarantine"] == 0
     assert counts["silver.conflicts"] == 0
@@ -124,7 +124,7 @@ def test_tables_have_the_rows_of_the_captures(warehouse: Path) -> None:
 def test_failures_agree_with_what_if(sample_run: SampleRun, warehouse: Path, tmp_path: Path) -> None:
     answers = tmp_path / "answer.json"
     summary = DeltaTable(str(warehouse / "gold" / "failure_summary")).to_pyarrow_table().to_pylist()
-    load = DeltaTable(str(warehouse / "gold" / "failure_load")).to_pyarrow_table().to_pylist()
+    load = DeltaTable(str(warehouse / "gold" / "loads_after_failure")).to_pyarrow_table().to_pylist()
     for source, cluster in zip(sample_run.sources, ("kraft", "zk"), strict=True):
         observed = [r for r in summary if r["cluster_id"] == cluster and r["scheme"] == "observed"]
         pairs = [r for r in observed if r["scenario_kind"] == "pair"]
@@ -194,7 +194,13 @@ def test_a_process_prints_only_its_answer(sample_run: SampleRun, warehouse: Path
 
 
 # Tables without rows for the captures.
-EMPTY_TABLES = ("silver.topic_loads", "silver.quarantine", "silver.warnings", "silver.conflicts", "gold.over_capacity")
+EMPTY_TABLES = (
+    "silver.measured_loads",
+    "silver.quarantine",
+    "silver.warnings",
+    "silver.conflicts",
+    "gold.over_capacity",
+)
 
 # Texts that each notebook prints, among others.
 NOTEBOOKS = {

@@ -92,18 +92,16 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         *("disk_max_over_mean", "bytes_in_max_over_mean", "bytes_out_max_over_mean"),
         *("worst_survivor_bytes_out_ratio", "worst_survivor_ratio_of_racks"),
     )
-    plan: dict[str, Any] = {f"{name}_{when}": 1.5 for name in known for when in ("before", "after")}
-    plan |= {f"{name}_{when}": None for name in unknown for when in ("before", "after")}
-    plan |= {"goal": "rf", "feasible": True, "reasons": [], "gap": 0.0, "moves": 8}
+    metrics: dict[str, list[float | None]] = {name: [1.5, 1.5] for name in known}
+    metrics |= {name: [None, None] for name in unknown}
+    plan: dict[str, Any] = {"goal": "rf", "feasible": True, "reasons": [], "gap": 0.0, "moves": 8}
     plan |= {"changed_partitions": 4, "leader_changes": 4, "copied_bytes": 12 * 10**9, "copy_duration_s": 240.0}
-    sizes = {"before": 80 * 10**9, "after": 84 * 10**9}
     unchanged = ("under_replicated_partitions", "rack_violations", "under_min_isr_partitions")
     unchanged += ("newly_offline_partitions_of_racks", "under_min_isr_partitions_of_racks")
-    plan |= {f"{name}_{when}": 0 for name in unchanged for when in ("before", "after")}
-    plan |= {"newly_offline_partitions_before": 4, "newly_offline_partitions_after": 0}
+    metrics |= {name: [0.0, 0.0] for name in unchanged}
+    metrics |= {"newly_offline_partitions": [4.0, 0.0], "fullest_broker_bytes": [80e9, 84e9]}
     plan |= {"frozen_partitions": 0, "frozen_reasons": [], "missed_targets": [], "unsized_partitions": 0}
-    plan |= {"throttle_bytes_per_s": 50e6}
-    plan |= {"fullest_broker": 3} | {f"fullest_broker_bytes_{when}": size for when, size in sizes.items()}
+    plan |= {"throttle_bytes_per_s": 50e6, "fullest_broker": 3, "metrics": metrics}
     moves = [
         {
             "goal": "rf",
@@ -177,7 +175,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         "headroom": [
             {
                 "scenario_kind": "broker",
-                "resource": "leaders",
+                "quantity": "leaders",
                 "capacity_source": "uniform",
                 "worst_load": 125.0,
                 "required_headroom_ratio": 0.25,

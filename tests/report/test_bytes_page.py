@@ -34,7 +34,7 @@ def cluster_with_loads(brokers: int = 4, name: str = "loaded") -> dict[str, Any]
         row["survivor_bytes"] = {"broker_id": 1, "bytes_out_per_s": (10 + row["failed"]) * MB, "over_mean_ratio": 1.25}
     cluster["loads"] = LoadSummary("scrapes, 7d, p95", ["80 % of the partitions as sources show them"], ["A gap."])
     cluster["capacity_source"] = "file"
-    over = {"resource": "fetch_per_s", "broker_id": 3, "failures": 2, "scenario": "broker:2"}
+    over = {"quantity": "fetch_per_s", "broker_id": 3, "failures": 2, "scenario": "broker:2"}
     cluster["over_capacity"] = [over | {"load_after": 14 * MB, "capacity": 12 * MB}]
     cluster["zone_traffic"] = [
         ZoneComparisonRow("now", 4 * MB, 2 * MB, MB, 1234.5),

@@ -457,8 +457,8 @@ def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp
     long["plan"] |= {"changed_partitions": 60}
     long["moves"] *= 50
     no_sizes = cluster_of(4, "no-sizes")
-    unknown = ("copied_bytes", "fullest_broker", "fullest_broker_bytes_before", "fullest_broker_bytes_after")
-    no_sizes["plans"]["rf"] |= dict.fromkeys(unknown) | {"copy_duration_s": 0.0}
+    no_sizes["plans"]["rf"] |= {"copied_bytes": None, "fullest_broker": None, "copy_duration_s": 0.0}
+    no_sizes["plans"]["rf"]["metrics"]["fullest_broker_bytes"] = [None, None]
     pages = {}
     for cluster in (cluster_of(4, "recommended"), made, long, no_sizes):
         file = tmp_path / f"{cluster['cluster_id']}.html"
@@ -491,7 +491,8 @@ def cluster_with_down_broker(name: str) -> dict[str, Any]:
     text = "Losing rack r0 takes 9 partitions offline."
     small_rack = VerdictPoint(Level.AT_RISK, text, f"add brokers: {plan.command}", "rack_offline", plan)
     verdict = replace(verdict, points=(*verdict.points, small_rack))
-    repair = down["plan"] | {"goal": "repair", "disk_max_over_mean_before": 1.26, "disk_max_over_mean_after": 1.66}
+    repair = down["plan"] | {"goal": "repair"}
+    repair["metrics"] |= {"disk_max_over_mean": [1.26, 1.66]}
     repair |= {"frozen_partitions": 2, "frozen_reasons": ["2 because they are being reassigned"]}
     repair |= {"copy_duration_s": 26_160.0}
     down["worst_failures"] |= {"rack": 9}

@@ -31,7 +31,7 @@ from tests.stores import open_without_spark
 
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
 NIGHTS = 8
-TABLES_OF_NIGHTS = ("silver.partitions", "silver.source_summary", "gold.broker_load", "gold.load_totals", "ops.runs")
+TABLES_OF_NIGHTS = ("silver.partitions", "silver.source_summary", "gold.current_loads", "gold.load_history", "ops.runs")
 
 
 def read_tables(store: Store, names: Iterator[str] | list[str]) -> dict[str, list[str]]:
@@ -123,19 +123,19 @@ maintain_tables(store, load_settings({options!r}, environ={{}}), datetime(2027, 
 def test_readers_during_maintenance(nights: Path, tmp_path: Path) -> None:
     """They read the rows of the version that they have opened, or say that its files are gone."""
     store = open_without_spark(shutil.copytree(nights, tmp_path / "warehouse"))
-    sql = "SELECT cluster_id, count(*) AS n FROM gold.broker_load GROUP BY ALL ORDER BY ALL"
-    expected = store.open_sql(["gold.broker_load"]).run(sql)
+    sql = "SELECT cluster_id, count(*) AS n FROM gold.current_loads GROUP BY ALL ORDER BY ALL"
+    expected = store.open_sql(["gold.current_loads"]).run(sql)
     for days, is_readable in ((7, True), (0, False)):
-        session = store.open_sql(["gold.broker_load"])
+        session = store.open_sql(["gold.current_loads"])
         options = [f"retention.unused_file_days={days}", "retention.max_files=2", "retention.all_days=0"]
         assert maintain_tables(store, load_settings(options, environ={}), NOW)
         if is_readable:
             assert session.run(sql) == expected
             add_nights(Path(store.warehouse), 3, first=NIGHTS)
         else:
-            with pytest.raises(StoreError, match=r"table gold.broker_load at .* is damaged: .*Failed to open"):
+            with pytest.raises(StoreError, match=r"table gold.current_loads at .* is damaged: .*Failed to open"):
                 session.run(sql)
-    assert store.open_sql(["gold.broker_load"]).run(sql).num_rows
+    assert store.open_sql(["gold.current_loads"]).run(sql).num_rows
 
 
 @pytest.fixture

@@ -22,13 +22,12 @@ from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
 from pipelines.spark.table_upgrades import CHECKPOINT_INTERVAL
-from pipelines.spark.warehouse_folder import list_tables_without_spark
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import RUNS
 
 AT = datetime(2026, 11, 23, tzinfo=UTC)
 KEY = SnapshotKey("prod", "1")
-ROW = ("prod", "1", "run", "gold.scheme_comparison", "gold.scheme_comparison", 1, 1.0, AT, AT, "1", "{}")
+ROW = ("prod", "1", "run", "gold.scheme_comparison", 1, 1.0, AT, AT, "1", "{}")
 COMPARISON = TABLES["gold.scheme_comparison"]
 _COMMITS = CHECKPOINT_INTERVAL + 2  # of ops.runs, after the one that creates it
 
@@ -106,12 +105,7 @@ def test_tables_and_notebooks_name_a_table_without_a_log(spark: SparkSession, fi
     shutil.rmtree(warehouse / "ops" / "runs" / "_delta_log")
     store = Store(spark, str(warehouse))
     row = make_rows([ROW], RUNS.schema)
-    for command in (
-        lambda: list_tables_without_spark(str(warehouse)),
-        store.list_tables,
-        store.register_all,
-        lambda: store.append(RUNS, row),
-    ):
+    for command in (store.list_tables, store.register_all, lambda: store.append(RUNS, row)):
         with pytest.raises(StoreError, match=r"ops\.runs at .* is damaged: it has data"):
             command()
     shutil.rmtree(warehouse / "ops" / "runs")  # as the error says

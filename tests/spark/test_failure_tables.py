@@ -27,8 +27,8 @@ Rows = list[dict[str, Any]]
 CHECKED = [
     f"gold.{name}"
     for name in (
-        *("placements", "failure_summary", "failure_load", "durability"),
-        *("broker_load", "leader_hotspots", "random_failures", "headroom"),
+        *("placements", "failure_summary", "loads_after_failure", "durability"),
+        *("current_loads", "leader_hotspots", "random_failures", "headroom"),
     )
 ]
 SEED = random.randrange(1 << 30)  # printed by a failing test: each run tries other clusters
@@ -249,7 +249,7 @@ def test_failure_load(
 ) -> None:
     seen: Counter[tuple[str, str, str]] = Counter()
     before: dict[tuple[str, str], dict[int, list[float]]] = {}
-    for row in finished.rows("gold.failure_load"):
+    for row in finished.rows("gold.loads_after_failure"):
         key = (row["cluster_id"], row["scheme"])
         brokers = set(live_brokers[row["cluster_id"]])
         if key not in before:
@@ -268,7 +268,7 @@ def test_failure_load(
         if scenario.startswith("broker:"):
             assert count == len(live_brokers[cluster]) - 1
     assert {
-        row["cluster_id"] for row in finished.rows("gold.failure_load") if row["fetch_after_per_s"] is not None
+        row["cluster_id"] for row in finished.rows("gold.loads_after_failure") if row["fetch_after_per_s"] is not None
     } == {"c1"}
 
 
@@ -301,7 +301,7 @@ def test_durability(
 def test_broker_load_and_leader_hotspots(
     finished: FinishedRun, partitions: dict[tuple[str, str], Rows], live_brokers: dict[str, dict[int, str]]
 ) -> None:
-    for row in finished.rows("gold.broker_load"):
+    for row in finished.rows("gold.current_loads"):
         placed = partitions.get((row["cluster_id"], row["scheme"]), [])
         broker = row["broker_id"]
         holds = [p for p in placed if broker in p["replicas"]]
@@ -332,7 +332,7 @@ def test_broker_load_and_leader_hotspots(
 
 
 def test_random_failures_and_headroom(finished: FinishedRun) -> None:
-    summary, loads = finished.rows("gold.failure_summary"), finished.rows("gold.failure_load")
+    summary, loads = finished.rows("gold.failure_summary"), finished.rows("gold.loads_after_failure")
     for row in finished.rows("gold.random_failures"):
         if row["metric"] == "any_newly_offline":
             continue
@@ -347,10 +347,10 @@ def test_random_failures_and_headroom(finished: FinishedRun) -> None:
         assert row["value_mean"] == pytest.approx(sum(of) / len(of))
         assert row["value_max"] == max(of)
     means = {}
-    for row in finished.rows("gold.broker_load"):
+    for row in finished.rows("gold.current_loads"):
         means.setdefault((row["cluster_id"], row["scheme"]), []).append(row["leaders"])
     for row in finished.rows("gold.headroom"):
-        if row["resource"] == "leaders":
+        if row["quantity"] == "leaders":
             key = (row["cluster_id"], row["scheme"], row["scenario_kind"])
             after = [r["leaders_after"] for r in loads if (r["cluster_id"], r["scheme"], r["scenario_kind"]) == key]
             mean = sum(means[key[:2]]) / len(means[key[:2]])

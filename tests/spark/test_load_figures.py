@@ -60,7 +60,7 @@ def test_network_loads_of_brokers_and_worst_survivors(spark: SparkSession) -> No
 
 def test_survivors_over_their_capacity_for_bytes(spark: SparkSession) -> None:
     columns = (
-        "scheme string, scenario_kind string, scenario string, broker_id int, resource string, load_after double, "
+        "scheme string, scenario_kind string, scenario string, broker_id int, quantity string, load_after double, "
     )
     columns += "capacity double, excess_load double, load_over_capacity_ratio double"
     rows = [

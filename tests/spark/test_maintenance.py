@@ -27,7 +27,7 @@ from tests.shared_runs import SmallRun
 NIGHTS = 46  # ten of them are old enough for one a week
 TABLES_OF_NIGHTS = (
     *("silver.topics", "silver.brokers", "silver.partitions", "silver.source_summary", "internal.entities"),
-    *("gold.broker_load", "gold.load_totals", "gold.scheme_comparison", "ops.quality_results", "ops.runs"),
+    *("gold.current_loads", "gold.load_history", "gold.scheme_comparison", "ops.quality_results", "ops.runs"),
 )
 NOW = datetime(2027, 3, 1, tzinfo=UTC)
 
@@ -65,17 +65,17 @@ def test_old_snapshots_go_and_others_stay_as_they_were(store: Store) -> None:
     seen, before = read_seen(store), read_all(store)
     expired = choose_expired(seen, make_settings().retention)
     assert 0 < len(expired) < len({one.key for one in seen})
-    names = ("silver.partitions", "gold.broker_load", "internal.entities", "ops.quality_results")
+    names = ("silver.partitions", "gold.current_loads", "internal.entities", "ops.quality_results")
     keys = {name: list_keys(store, name) for name in names}
     result = maintain_tables(store, make_settings(), NOW)
     assert {SnapshotKey(one.cluster_id, one.snapshot_id) for one in result.deleted} == expired
     assert all(one.rows > 0 for one in result.deleted)
-    assert {one.name for one in result.compacted} >= {"silver.partitions", "ops.runs", "gold.load_totals"}
+    assert {one.name for one in result.compacted} >= {"silver.partitions", "ops.runs", "gold.load_history"}
     after = read_all(store)
     for name in names:
         assert list_keys(store, name) == keys[name] - expired, name
         assert set(after[name]) <= set(before[name]), name
-    assert after["gold.load_totals"] == before["gold.load_totals"]  # growth needs it
+    assert after["gold.load_history"] == before["gold.load_history"]  # growth needs it
     files = [file for file in Path(store.warehouse).rglob("*.parquet") if "_delta_log" not in file.parts]
     assert len(files) == sum(
         len(DeltaTable(str(log.parent)).file_uris()) for log in Path(store.warehouse).glob("*/*/_delta_log")
@@ -120,7 +120,7 @@ def test_maintenance_that_stopped_halfway_is_finished_by_the_next(
         else:
             maintain_tables(store, make_settings("retention.all_days=40"), NOW)
     maintain_tables(store, make_settings(), NOW + timedelta(days=1))
-    for name in ("silver.partitions", "silver.source_summary", "gold.broker_load", "ops.runs"):
+    for name in ("silver.partitions", "silver.source_summary", "gold.current_loads", "ops.runs"):
         assert not list_keys(store, name) & expired, name
 
 
@@ -145,7 +145,7 @@ def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch
         assert sorted(map(str, rows[name].to_pylist())) == sorted(map(str, expected)), name
     conditions.clear()
     version = store.last_version("insights.topic_changes")
-    store.delete("gold.broker_load", [read_seen(store)[0].key])
+    store.delete("gold.current_loads", [read_seen(store)[0].key])
     publish_views(store)
     assert conditions["insights.hottest_broker_history"] == ""
     assert store.last_version("insights.topic_changes") == version

@@ -98,7 +98,7 @@ def test_a_cluster_without_a_live_broker(warehouse: Warehouse, summary: list[lis
 def test_a_broker_list_alone(warehouse: Warehouse, summary: list[list[str]]) -> None:
     for scheme in ("observed", "kafka", "naive"):
         assert ["alone", scheme, "3 (3 unknown)", "-", "-", "-", "-", "0", "0", "0.00000"] in summary
-    loads = warehouse.rows("gold.broker_load", "cluster_id = 'alone' AND scheme = 'observed'")
+    loads = warehouse.rows("gold.current_loads", "cluster_id = 'alone' AND scheme = 'observed'")
     zeros = {"leaders": 0, "preferred_leaders": 0, "replicas": 0, "size_bytes": None}
     assert sorted((r["broker_id"], r["rack"]) for r in loads) == [(1, "a"), (2, "b"), (3, "c")]
     assert all({name: r[name] for name in zeros} == zeros for r in loads)

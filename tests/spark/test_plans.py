@@ -35,11 +35,11 @@ from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.plan_batches import BROKERS, PARTITIONS, TOPICS
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_rows import METRICS, PLAN, build_plan_row, read_metric
+from udfs.planning.plan_rows import METRICS, PLAN, PLAN_METRICS, build_metric_rows, build_plan_row, read_metric
 from udfs.planning.waves import WaveLimits
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PLAN_TABLES = ("internal.packed_plans", "gold.plans", "gold.plan_moves")
+PLAN_TABLES = ("internal.packed_plans", "gold.plans", "gold.plan_metrics", "gold.plan_moves")
 # What the verdicts that recommend plans need, beside the silver tables.
 AGGREGATES = (
     *("gold.cluster_findings", "internal.scheme_aggregates", "gold.failure_summary", "gold.leader_hotspots"),
@@ -75,6 +75,9 @@ class Plans:
     def __init__(self, store: Store, context: Any) -> None:
         self.warehouse = store.warehouse
         self.plans = {row["cluster_id"]: row for row in _rows(store, context, "gold.plans")}
+        self.metrics: dict[str, dict[str, dict[str, Any]]] = {name: {} for name in self.plans}
+        for row in _rows(store, context, "gold.plan_metrics"):
+            self.metrics[row["cluster_id"]][row["metric"]] = {name: row[name] for name in PLAN_METRICS.names}
         self.moves: dict[str, Rows] = {name: [] for name in self.plans}
         for row in _rows(store, context, "gold.plan_moves"):
             self.moves[row["cluster_id"]].append(row)
@@ -118,7 +121,12 @@ def test_as_the_command_without_spark(
     assert build_plan_row(request, created.summary).to_pylist() == [
         {name: made[goal].plans[cluster][name] for name in PLAN.names}
     ]
+    metrics = build_metric_rows(request, created.summary).to_pylist()
+    assert {row["metric"]: row for row in metrics} == made[goal].metrics[cluster]
     written = json.loads((tmp_path / "plan" / "plan.json").read_text())
+    for name in METRICS:
+        found = made[goal].metrics[cluster][name]
+        assert [found["before"], found["after"]] == [read_metric(written[when], name) for when in ("before", "after")]
     rows = sorted(made[goal].moves[cluster], key=lambda row: (row["topic"], row["partition"]))
     assert len(rows) == len(written["changes"]) == made[goal].plans[cluster]["changed_partitions"]
     for row, change in zip(rows, written["changes"], strict=True):
@@ -134,15 +142,14 @@ def test_as_the_command_without_spark(
         assert [row["first_wave"], row["last_wave"]] == [change["steps"][i]["wave"] for i in (0, -1)]
 
 
-def test_metrics_have_columns(made: dict[str, Plans]) -> None:
-    row = made["drain"].plans["model"]
-    metrics = json.loads(row["metrics"])
-    for metric in METRICS:
-        for when in ("before", "after"):
-            assert row[f"{metric.name}_{when}"] == read_metric(metrics[when], metric)
-    assert row["replicas_max_over_mean_after"] < row["replicas_max_over_mean_before"]
-    assert row["loss_probability_of_3_brokers_after"] is not None
-    assert row["loss_probability_of_4_brokers_after"] is None
+def test_metrics_are_rows(made: dict[str, Plans]) -> None:
+    row, metrics = made["drain"].plans["model"], made["drain"].metrics["model"]
+    assert {*METRICS, "copied_bytes", "moves", "leader_changes"} < {*metrics}
+    assert metrics["replicas_max_over_mean"]["after"] < metrics["replicas_max_over_mean"]["before"]
+    assert metrics["loss_probability_of_3_brokers"]["after"] is not None
+    assert metrics["loss_probability_of_4_brokers"]["after"] is None
+    for name in ("copied_bytes", "moves", "leader_changes"):
+        assert (metrics[name]["before"], metrics[name]["after"]) == (0, row[name])
     assert json.loads(row["plan_request"])["goal"] == "drain"
     assert json.loads(row["certificate"])["lower_bound"] == row["lower_bound"] <= row["objective_value"]
 
@@ -155,6 +162,7 @@ def test_an_infeasible_request_is_a_row_with_reasons(made: dict[str, Plans]) -> 
         for name in infeasible:
             row = plans[name]
             assert (row["moves"], row["certificate"], made[goal].moves[name]) == (None, None, [])
+            assert made[goal].metrics[name] == {}
     assert "there is no broker to drain" in made["drain"].plans["kraft"]["reasons"][0]
     assert "rack r0 would have no broker left" in made["drain"].plans["rack"]["reasons"][0]
 
@@ -162,9 +170,10 @@ def test_an_infeasible_request_is_a_row_with_reasons(made: dict[str, Plans]) -> 
 def test_odd_clusters(made: dict[str, Plans]) -> None:
     plans = made["leaders"].plans
     assert plans["one"]["changed_partitions"] == plans["empty"]["changed_partitions"] == 0
-    assert plans["one"]["worst_survivor_ratio_before"] is None
-    assert plans["one"]["leaders_max_over_mean_before"] == 1.0
-    assert plans["empty"]["replicas_max_over_mean_before"] is None
+    metrics = made["leaders"].metrics
+    assert metrics["one"]["worst_survivor_ratio"]["before"] is None
+    assert metrics["one"]["leaders_max_over_mean"]["before"] == 1.0
+    assert metrics["empty"]["replicas_max_over_mean"]["before"] is None
     assert plans["moving"]["frozen_partitions"] == 3  # one moves, one is offline, one has a down replica
     assert [reason.split(",")[0] for reason in plans["moving"]["frozen_reasons"]] == [
         "1 because it is being reassigned",

@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
-from pipelines.quality.quality_gate import Finding, check_tables, require_success
+from pipelines.quality.quality_gate import check_tables, require_success
+from pipelines.quality.table_rules import Finding
 from pipelines.tables import TABLES
 from pipelines.tables.silver_tables import PARTITIONS
 from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table

@@ -144,10 +144,10 @@ def test_show_lists_all_tables_and_views(store: Store) -> None:
 
 def test_show_lists_only_views_whose_tables_exist(spark: SparkSession, small_run: SmallRun, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(small_run.warehouse, tmp_path / "warehouse"))
-    shutil.rmtree(copy / "gold" / "plans")
+    shutil.rmtree(copy / "gold" / "zone_traffic")
     _, rows = run_query(Store(spark, str(copy)), "SHOW TABLES", as_json=False)
     names = {row.tableName for row in rows}
-    assert names.isdisjoint({"plans", "plan_metrics"})
+    assert names.isdisjoint({"zone_traffic", "cross_zone_traffic"})
     assert {"plan_moves", "worst_pair"} <= names
 
 

@@ -181,12 +181,11 @@ def test_cross_zone_traffic_of_states_failures_and_plans(spark: SparkSession) ->
         [("c", "s", *row) for row in traffic] + [("c", "old", *traffic[0])],
         f"{names}, bytes_per_s double, cost_per_month double",
     ).createOrReplaceTempView("gold__zone_traffic")
-    plans = [("c", "s", "balance", True, 1.0, 2.0, 4.0, None), ("c", "s", "leaders", False, None, None, None, None)]
-    kinds = ", ".join(
-        f"cross_zone_{kind}_bytes_per_s_after double" for kind in ("replication", "producers", "consumers")
-    )
-    names = f"{key}, goal string, feasible boolean, {kinds}, cross_zone_cost_per_month_after double"
-    spark.createDataFrame(plans, names).createOrReplaceTempView("gold__plans")
+    after = {"replication_bytes_per_s": 1.0, "producers_bytes_per_s": 2.0, "consumers_bytes_per_s": 4.0}
+    metrics = [("c", "s", "balance", f"cross_zone_{name}", value) for name, value in after.items()]
+    metrics += [("c", "s", "balance", "moves", 5.0), ("c", "old", "drain", metrics[0][3], 9.0)]
+    names = f"{key}, goal string, metric string, after double"
+    spark.createDataFrame(metrics, names).createOrReplaceTempView("gold__plan_metrics")
     found = spark.sql(use_temporary_names(BY_NAME["insights.cross_zone_traffic"].sql)).collect()
     assert sorted((tuple(row)[1:] for row in found), key=str) == [
         ("now", None, 5.0, 0.0, 2.0, 7.0, 14.0),
@@ -351,7 +350,7 @@ def test_history_of_the_state(store: Store) -> None:
 
 def test_versions_of_a_table(store: Store) -> None:
     """Delta keeps earlier versions of a table, and a query can compare them."""
-    now = "SELECT snapshot_id FROM gold.broker_load"
+    now = "SELECT snapshot_id FROM gold.current_loads"
     assert len(set(rows(store, now))) == 2
     assert len(set(rows(store, f"{now} VERSION AS OF 1"))) == 1
 

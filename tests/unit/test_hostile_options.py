@@ -196,7 +196,6 @@ def no_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(common_options, "open_store", stop)
     monkeypatch.setattr("pipelines.cli.replay_command.open_store", stop)
     monkeypatch.setattr("pipelines.live.kafka_connection.KafkaConnection._open", stop)
-    monkeypatch.setattr("pipelines.spark.warehouse_folder.list_tables_without_spark", lambda _: None)
     monkeypatch.setattr("pipelines.setup.java.check_java", lambda: SimpleNamespace(version="17"))
     monkeypatch.chdir(folder)
 

@@ -10,15 +10,14 @@ from pipelines.report.plan_effects import describe_effects
 from tests.report.made_up import cluster_of
 
 GB, TB = 10**9, 10**12
-QUIET = {"newly_offline_partitions_before": 0}  # changes of the made-up plan
+QUIET = {"newly_offline_partitions": [0.0, 0.0]}  # changes of the made-up plan
 
 
 def plan(**more: Any) -> dict[str, Any]:
-    """A row of gold.plans that changes nothing but these columns; a pair is the values before and after the plan."""
-    row: dict[str, Any] = cluster_of(3)["plan"] | QUIET
-    for name, value in more.items():
-        row |= dict(zip((f"{name}_before", f"{name}_after"), value, strict=True)) if name not in row else {name: value}
-    return row
+    """A row of gold.plans and metrics that change nothing but these; a pair is the values before and after the plan."""
+    row: dict[str, Any] = cluster_of(3)["plan"]
+    metrics = row["metrics"] | QUIET | {name: value for name, value in more.items() if name in row["metrics"]}
+    return row | {name: value for name, value in more.items() if name not in metrics} | {"metrics": metrics}
 
 
 def describe(has_racks: bool = True, **more: Any) -> tuple[list[str], list[str], list[str]]:
@@ -103,11 +102,11 @@ MISSED = [f"a-1 and 2 others cannot be changed: {OFFLINE}", "broker 4 still hold
         ({"unsized_partitions": 12, "copied_bytes": 0}, []),
         ({"unsized_partitions": 12, "copied_bytes": None}, []),
         (
-            {"fullest_broker": 1, "fullest_broker_bytes_before": 861 * GB, "fullest_broker_bytes_after": 2.32 * TB},
+            {"fullest_broker": 1, "fullest_broker_bytes": (861 * GB, 2.32 * TB)},
             ["broker 1: 861 GB -> 2.32 TB, check that it has room"],
         ),
-        ({"fullest_broker_bytes_before": 100 * GB, "fullest_broker_bytes_after": 150 * GB}, []),
-        ({"fullest_broker_bytes_before": None, "fullest_broker_bytes_after": None}, []),
+        ({"fullest_broker_bytes": (100 * GB, 150 * GB)}, []),
+        ({"fullest_broker_bytes": (None, None)}, []),
     ],
 )
 def test_caveats(columns: dict[str, Any], caveats: list[str]) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from pipelines.errors import EXIT_TABLE_FAULT, TableFault
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.quality.quality_gate import Finding, list_rules, make_result_rows, require_success
+from pipelines.quality.quality_gate import make_result_rows, require_success
+from pipelines.quality.table_rules import Finding, list_rules
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import QUALITY_RESULTS
 from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table

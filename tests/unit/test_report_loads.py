@@ -55,8 +55,8 @@ def test_failures_get_the_worst_survivor_by_bytes() -> None:
 
 
 def test_capacities_of_leaders_say_nothing_about_bytes() -> None:
-    leaders = {"resource": "leaders", "capacity_source": "file"}
-    rates = {"resource": "bytes_out_per_s", "capacity_source": "uniform"}
+    leaders = {"quantity": "leaders", "capacity_source": "file"}
+    rates = {"quantity": "bytes_out_per_s", "capacity_source": "uniform"}
     assert find_capacity_source([leaders]) is None
     assert find_capacity_source([leaders, rates]) == "uniform"
     assert find_capacity_source([rates, rates | {"capacity_source": "file"}]) == "file"
@@ -70,8 +70,9 @@ def zone_row(kind: str, rate: float | None, scheme: str = "observed", scenario: 
 
 
 def plan_row(goal: str, rate: float | None, feasible: bool = True) -> dict[str, Any]:
-    rates = {f"cross_zone_{kind}_bytes_per_s_after": rate for kind in ("replication", "producers", "consumers")}
-    return {"goal": goal, "feasible": feasible, "cross_zone_cost_per_month_after": None, **rates}
+    rates = {f"cross_zone_{kind}_bytes_per_s": [None, rate] for kind in ("replication", "producers", "consumers")}
+    metrics = {"cross_zone_cost_per_month": [None, None], **rates} if feasible else {}
+    return {"goal": goal, "feasible": feasible, "metrics": metrics}
 
 
 def test_zone_traffic_compares_now_the_worst_failure_schemes_and_plans() -> None:

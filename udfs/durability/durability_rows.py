@@ -27,8 +27,6 @@ DURABILITY_COLUMNS = (
     column("units", LONG, "live brokers; racks with a live broker", required=True),
     column("copysets", LONG, "distinct sets of live brokers (or racks) that hold partitions", required=True),
     column("scatter_width_mean", DOUBLE, "other brokers that share a partition with a broker, mean", required=True),
-    column("scatter_width_min", LONG, "the same for the broker with the fewest", required=True),
-    column("scatter_width_max", LONG, "the same for the broker with the most", required=True),
     column("loss_probability", DOUBLE, "probability that some partition loses every live replica", required=True),
     column("loss_probability_low", DOUBLE, "lower end of its 95 % interval; null = exact"),
     column("loss_probability_high", DOUBLE, "upper end of its 95 % interval; null = exact"),
@@ -83,9 +81,8 @@ def _unit_rows(
     unit: str, offsets: npt.NDArray[np.int64], members: npt.NDArray[np.int32], units: int, plan: DurabilityPlan
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the first columns for each possible number of brokers (or racks) that fail together."""
-    scatter = count_scatter_widths(offsets, members, units) if units else np.zeros(1, dtype=np.int64)
-    widths = (float(scatter.mean()), int(scatter.min()), int(scatter.max()))
+    width = float(count_scatter_widths(offsets, members, units).mean()) if units else 0.0
     for k in (k for k in plan.failure_counts if k <= units):
         loss = compute_loss_probability(offsets, members, units, k, plan.effort)
         interval = (None, None) if loss.method == EXACT else (loss.low, loss.high)
-        yield (unit, k, units, len(offsets) - 1, *widths, loss.probability, *interval, loss.method)
+        yield (unit, k, units, len(offsets) - 1, width, loss.probability, *interval, loss.method)

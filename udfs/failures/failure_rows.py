@@ -1,4 +1,4 @@
-"""gold.failure_summary, failure_load and random_failures: columns, and rows out of a cluster's aggregates."""
+"""gold.failure_summary, loads_after_failure and random_failures: columns, and rows out of a cluster's aggregates."""
 
 from itertools import chain
 from math import comb, sqrt
@@ -88,7 +88,7 @@ def _rate_columns(load: str, text: str) -> tuple[pa.Field, pa.Field]:
     )
 
 
-LOAD_COLUMNS = (
+LOAD_AFTER_FAILURE_COLUMNS = (
     *SCENARIO_COLUMNS,
     column("broker_id", INT, "the survivor", required=True),
     column("leaders_before", LONG, "partitions that it led", required=True),
@@ -112,7 +112,7 @@ RANDOM_FAILURE_COLUMNS = (
 )
 _METRICS = ("worst_survivor_ratio", "newly_offline_partitions", "under_min_isr_partitions", "single_isr_partitions")
 _ANY_OFFLINE = "any_newly_offline"
-_SUMMARY, _LOAD = schema_of(SUMMARY_COLUMNS), schema_of(LOAD_COLUMNS)
+_SUMMARY, _LOAD = schema_of(SUMMARY_COLUMNS), schema_of(LOAD_AFTER_FAILURE_COLUMNS)
 
 
 def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
@@ -165,7 +165,7 @@ def summary_rows(aggregates: SchemeAggregates) -> pa.Table:
 
 
 def survivor_rows(loads: SurvivorLoads, aggregates: SchemeAggregates) -> pa.Table:
-    """Return rows of gold.failure_load (LOAD_COLUMNS): the survivors of scenarios of one kind."""
+    """Return rows of gold.loads_after_failure (LOAD_AFTER_FAILURE_COLUMNS): the survivors of scenarios of one kind."""
     before = aggregates.sums["leader_loads"]
     scenario, broker = np.nonzero(loads.survives)
     at = pa.array(scenario)
@@ -186,8 +186,8 @@ def survivor_rows(loads: SurvivorLoads, aggregates: SchemeAggregates) -> pa.Tabl
     return pa.Table.from_arrays(columns, schema=_LOAD)
 
 
-def load_rows(aggregates: SchemeAggregates) -> pa.Table:
-    """Return all rows of gold.failure_load; of pairs only if their joint takeovers are kept."""
+def load_after_failure_rows(aggregates: SchemeAggregates) -> pa.Table:
+    """Return all rows of gold.loads_after_failure; of pairs only if their joint takeovers are kept."""
     pairs = failure_outcomes.pair_loads(aggregates) if "joint_key" in aggregates.sums else ()
     rows = (survivor_rows(loads, aggregates) for loads in chain(failure_outcomes.survivor_loads(aggregates), pairs))
     return pa.concat_tables([_LOAD.empty_table(), *rows])

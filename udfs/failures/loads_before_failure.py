@@ -1,4 +1,4 @@
-"""Make the rows of gold.broker_load and gold.leader_hotspots: the load of brokers before any failure."""
+"""Make the rows of gold.current_loads and gold.leader_hotspots: the load of brokers before any failure."""
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ from udfs.failures.kernels import broker_sums
 from udfs.failures.partition_arrays import Placement
 from udfs.hotspots.hotspot_measures import BrokerParts, measure_leaders
 
-BROKER_LOAD_COLUMNS = (
+CURRENT_LOAD_COLUMNS = (
     column("broker_id", INT, "broker id", required=True),
     column("rack", TEXT, "its rack"),
     column("leaders", LONG, "partitions it leads", required=True),
@@ -19,27 +19,23 @@ BROKER_LOAD_COLUMNS = (
     column("size_bytes", LONG, "bytes of the replicas it holds; null = no size is known"),
     column("bytes_in_per_s", DOUBLE, "bytes per second written to the replicas it holds; null = unknown"),
     column("bytes_out_per_s", DOUBLE, "bytes per second that consumers fetch from what it leads; null = unknown"),
-    column("leader_bytes_in_per_s", DOUBLE, "bytes per second produced to what it leads; null = unknown"),
 )
 
 
-def broker_load_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...]) -> pa.Table:
-    """Return a row of gold.broker_load for every live broker, even if it holds nothing."""
+def current_load_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...]) -> pa.Table:
+    """Return a row of gold.current_loads for every live broker, even if it holds nothing."""
     counts, loads = aggregates.sums["broker_counts"], aggregates.sums["broker_loads"]
     unknown = np.broadcast_to(aggregates.sums["known"] == 0, (len(counts), 3))
     size = loads[:, broker_sums.SIZE].astype(np.int64)
-    rates = [broker_sums.REPLICA_BYTES_IN, broker_sums.LEADER_BYTES_OUT, broker_sums.LEADER_BYTES_IN]
     columns = [
         aggregates.ids,
         pa.array(racks, TEXT),
         *counts[:, [broker_sums.LED, broker_sums.PREFERRED, broker_sums.REPLICAS]].T,
         pa.array(size, mask=unknown[:, 0].copy()),
-        *(
-            pa.array(loads[:, rate], mask=unknown[:, known].copy())
-            for rate, known in zip(rates, (1, 2, 1), strict=True)
-        ),
+        pa.array(loads[:, broker_sums.REPLICA_BYTES_IN], mask=unknown[:, 1].copy()),
+        pa.array(loads[:, broker_sums.LEADER_BYTES_OUT], mask=unknown[:, 2].copy()),
     ]
-    return pa.Table.from_arrays(columns, schema=schema_of(BROKER_LOAD_COLUMNS))
+    return pa.Table.from_arrays(columns, schema=schema_of(CURRENT_LOAD_COLUMNS))
 
 
 def topic_hotspots(

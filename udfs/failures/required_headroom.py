@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, INT, LONG, TEXT, column, schema_of
+from udfs.arrow.column_declarations import DOUBLE, INT, TEXT, column, schema_of
 from udfs.arrow.columns import table_of
 from udfs.failures.failure_outcomes import SchemeAggregates, survivor_loads
 from udfs.failures.failure_rows import KIND, SCENARIO_COLUMNS
@@ -13,15 +13,15 @@ from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT, FETCH, LEA
 Floats = npt.NDArray[np.float64]
 
 
-RESOURCES = {"leaders": LEADERS, "bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT, "fetch_per_s": FETCH}
+LOAD_QUANTITIES = {"leaders": LEADERS, "bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT, "fetch_per_s": FETCH}
 
 
-_RESOURCE = column("resource", TEXT, ", ".join(RESOURCES), required=True)
+_QUANTITY = column("quantity", TEXT, ", ".join(LOAD_QUANTITIES), required=True)
 
 
 HEADROOM_COLUMNS = (
     KIND,
-    _RESOURCE,
+    _QUANTITY,
     column(
         "capacity_source", TEXT, "uniform: the mean load of the live brokers now; file: capacity.file", required=True
     ),
@@ -34,15 +34,13 @@ HEADROOM_COLUMNS = (
     column("worst_scenario", TEXT, "the failure that requires it", required=True),
     column("worst_broker", INT, "the survivor that requires it", required=True),
     column("worst_load", DOUBLE, "load of that survivor: leaders, or bytes per second", required=True),
-    column("scenarios", LONG, "failures of this kind", required=True),
-    column("scenarios_over_capacity", LONG, "of those, failures that put a survivor over its capacity", required=True),
 )
 
 
 OVER_CAPACITY_COLUMNS = (
     *SCENARIO_COLUMNS,
     column("broker_id", INT, "the survivor", required=True),
-    _RESOURCE,
+    _QUANTITY,
     column("load_after", DOUBLE, "its load afterwards: leaders, or bytes per second", required=True),
     column("capacity", DOUBLE, "its capacity: from capacity.file, else (1 + capacity.headroom) times the mean now"),
     column("excess_load", DOUBLE, "load_after minus capacity", required=True),
@@ -70,7 +68,7 @@ def headroom_rows(
     over = [_OVER_CAPACITY.empty_table()]
     for loads in survivor_loads(aggregates):
         kind, names = str(loads.outcomes.kind), loads.outcomes.name
-        for resource, load in RESOURCES.items():
+        for quantity, load in LOAD_QUANTITIES.items():
             if not aggregates.is_known[load] or not loads.survives.any() or not led[:, load].any():
                 continue
             after, unit, capacity = loads.after[:, :, load], units[:, load], capacities[:, load]
@@ -84,8 +82,7 @@ def headroom_rows(
             s, b = np.unravel_index(np.nanargmax(used), used.shape)
             ratio = float(used[s, b]) - 1 if np.isfinite(used[s, b]) else None
             worst = (names[int(s)].as_py(), int(aggregates.ids[b]), float(after[s, b]))
-            counts = (len(names), int(is_over.any(axis=1).sum()))
-            required.append((kind, resource, source, ratio, *worst, *counts))
+            required.append((kind, quantity, source, ratio, *worst))
             scenario, broker = np.nonzero(is_over)
             load_after, limit = after[scenario, broker], capacity[broker]
             columns = [
@@ -93,7 +90,7 @@ def headroom_rows(
                 names.take(pa.array(scenario)),
                 loads.outcomes.failed_brokers.take(pa.array(scenario)),
                 aggregates.ids[broker],
-                pa.repeat(resource, len(scenario)),
+                pa.repeat(quantity, len(scenario)),
                 load_after,
                 limit,
                 load_after - limit,

@@ -35,7 +35,6 @@ METRICS = (
 SCHEME_DISTRIBUTION_COLUMNS = (
     column("metric", TEXT, "as in gold.scheme_comparison", required=True),
     column("seeds", LONG, "seeds tried; fewer than failures.seeds for large clusters", required=True),
-    column("value_mean", DOUBLE, "mean over the seeds", required=True),
     column("value_p05", DOUBLE, "5th percentile over the seeds", required=True),
     column("value_p50", DOUBLE, "median over the seeds", required=True),
     column("value_p95", DOUBLE, "95th percentile over the seeds", required=True),
@@ -83,7 +82,7 @@ def distribution_rows(aggregates: SchemeAggregates) -> pa.Table:
     for i, metric in enumerate(METRICS):
         known = values[:, i][~np.isnan(values[:, i])]
         if len(known):
-            rows.append((metric, len(known), float(known.mean()), *np.percentile(known, [5, 50, 95]).tolist()))
+            rows.append((metric, len(known), *np.percentile(known, [5, 50, 95]).tolist()))
     return table_of(rows, schema)
 
 

@@ -24,7 +24,7 @@ SUBJECT_COLUMNS = (
 )
 GROWTH_COLUMNS = (
     *SUBJECT_COLUMNS,
-    column("quantity", TEXT, f"{', '.join(QUANTITIES)}, as in gold.load_totals", required=True),
+    column("quantity", TEXT, f"{', '.join(QUANTITIES)}, as in gold.load_history", required=True),
     column("samples", LONG, "values that the slope is of", required=True),
     column("left_out_samples", LONG, "values before a topic was created again, or of other partitions", required=True),
     column("first_at", TIME, "time of the first of these values (UTC)"),

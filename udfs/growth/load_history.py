@@ -37,7 +37,7 @@ QUANTITIES = {
 }
 _MAX_CHANGE = 0.01  # of the part of the partitions whose value is known; else sums are of different partitions
 
-# Rows of gold.load_totals, each with the index of its sample; a snapshot that was seen again has several.
+# Rows of gold.load_history, each with the index of its sample; a snapshot that was seen again has several.
 LOAD_SAMPLES = pa.schema(
     [
         *(("subject_kind", TEXT), ("broker_id", INT), ("log_dir", TEXT), ("topic", TEXT)),

@@ -14,29 +14,21 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def _ratio_columns(prefix: str, load: str) -> tuple[pa.Field, ...]:
-    return (
-        column(
-            f"{prefix}max_over_mean_ratio", DOUBLE, f"{load} of the broker with the most, over the mean; null = none"
-        ),
-        column(f"{prefix}cv_ratio", DOUBLE, f"standard deviation over mean of {load}"),
-        column(f"{prefix}gini_ratio", DOUBLE, f"Gini coefficient of {load}: 0 = all equal"),
-        column(f"{prefix}jain_ratio", DOUBLE, f"Jain's index of {load}: 1 = all equal"),
-    )
-
-
+_OF_MOST = "of the broker with the most, over the mean; null = none"
 HOTSPOT_COLUMNS = (
     column("topic", TEXT, "topic name; null = the whole cluster"),
     column("brokers", LONG, "live brokers", required=True),
     column("partitions", LONG, "partitions with replicas", required=True),
     column("leaders", LONG, "partitions that have a leader", required=True),
     column("leaders_max", LONG, "leaders of the hottest broker", required=True),
-    column("leaders_min", LONG, "leaders of the coolest live broker", required=True),
     column("leaders_mean", DOUBLE, "leaders per live broker"),
     column("hottest_broker", INT, "live broker with the most leaders; the lowest id among equals"),
     column("hot_brokers", INTS, "brokers that lead more than hotspots.hot_ratio times the mean; null for topics"),
-    *_ratio_columns("", "leaders"),
-    *_ratio_columns("bytes_out_", "leaders' bytes out"),
+    column("max_over_mean_ratio", DOUBLE, f"leaders {_OF_MOST}"),
+    column("cv_ratio", DOUBLE, "standard deviation over mean of leaders"),
+    column("gini_ratio", DOUBLE, "Gini coefficient of leaders: 0 = all equal"),
+    column("jain_ratio", DOUBLE, "Jain's index of leaders: 1 = all equal"),
+    column("bytes_out_max_over_mean_ratio", DOUBLE, f"leaders' bytes out {_OF_MOST}"),
     column("preferred_leader_percent", DOUBLE, "partitions led by their first replica, % (CMAK)"),
     column("under_replicated_percent", DOUBLE, "partitions whose ISR is smaller than their replicas, % (CMAK)"),
     column("brokers_spread_percent", DOUBLE, "brokers with a replica of the topic, % of live brokers (CMAK)"),
@@ -51,7 +43,6 @@ class BalanceMeasures(NamedTuple):
 
     mean: Floats
     largest: Floats
-    smallest: Floats
     max_over_mean: Floats  # 1 = all equal
     cv: Floats  # population standard deviation over the mean
     gini: Floats  # Gini coefficient: 0 = all equal, (n - 1) / n = one broker has everything
@@ -88,8 +79,6 @@ def measure_balance(values: Floats, offsets: Ints, brokers: Ints) -> BalanceMeas
     filled, missing, total = count > 0, brokers - count, _segment_sum(values, offsets)
     mean, largest = _divide(total, brokers), np.where(brokers > 0, 0.0, np.nan)
     largest[filled] = np.maximum.reduceat(values, offsets[:-1][filled])
-    smallest = np.where(brokers > 0, 0.0, np.nan)
-    smallest[filled] = np.where(missing[filled] > 0, 0.0, np.minimum.reduceat(values, offsets[:-1][filled]))
     # Sum deviations instead of squares minus the squared mean: equal values must give exactly zero.
     with np.errstate(over="ignore"):
         squares = _segment_sum((values - mean[rows]) ** 2, offsets) + missing * np.nan_to_num(mean) ** 2
@@ -99,7 +88,6 @@ def measure_balance(values: Floats, offsets: Ints, brokers: Ints) -> BalanceMeas
     return BalanceMeasures(
         mean,
         largest,
-        smallest,
         max_over_mean=_divide(largest, mean),
         cv=_divide(np.sqrt(_divide(squares, brokers)), mean),
         gini=_divide(2.0 * weighted - (brokers + 1.0) * total, brokers * total),
@@ -150,8 +138,8 @@ def measure_leaders(
 
     is_unknown = np.bincount(rows[np.isnan(parts.out_rate)], minlength=len(brokers)) > 0
     is_unknown |= np.diff(offsets) == 0
-    bytes_out = measure_balance(np.nan_to_num(parts.out_rate), offsets, brokers)[3:]
-    counts = ((balance.mean * brokers).round(), balance.largest, balance.smallest)
+    bytes_out = measure_balance(np.nan_to_num(parts.out_rate), offsets, brokers).max_over_mean
+    counts = ((balance.mean * brokers).round(), balance.largest)
     columns = [
         topics,
         brokers,
@@ -160,8 +148,8 @@ def measure_leaders(
         _nullable(balance.mean),
         pa.array(hottest, INT, mask=hottest < 0),
         hot_brokers,
-        *map(_nullable, balance[3:]),
-        *(_nullable(np.where(is_unknown, np.nan, ratio)) for ratio in bytes_out),
+        *map(_nullable, (balance.max_over_mean, balance.cv, balance.gini, balance.jain)),
+        _nullable(np.where(is_unknown, np.nan, bytes_out)),
         _percent(preferred, partitions),
         _percent(under_replicated, partitions),
         *(

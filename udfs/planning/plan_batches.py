@@ -12,7 +12,15 @@ from udfs.planning.constraints import InfeasibleRequest, check_request
 from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_metrics import MetricOptions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_rows import MOVES, PLAN, build_infeasible_row, build_move_rows, build_plan_row
+from udfs.planning.plan_rows import (
+    MOVES,
+    PLAN,
+    PLAN_METRICS,
+    build_infeasible_row,
+    build_metric_rows,
+    build_move_rows,
+    build_plan_row,
+)
 from udfs.planning.waves import WaveLimits
 
 _INTS = pa.list_(pa.int32())
@@ -46,8 +54,8 @@ PARTITIONS = pa.schema(
 INPUT_SCHEMAS = {"brokers": BROKERS, "topics": TOPICS, "partitions": PARTITIONS}
 _KEYS = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
 IPC_BATCHES = pa.schema([*_KEYS, ("goal", pa.string()), ("kind", pa.string()), ("ipc_batch", pa.binary())])
-PACKED_PLANS = pa.schema([*_KEYS, ("goal", pa.string()), ("plan", pa.binary()), ("moves", pa.binary())])
-_PART_SCHEMAS = {"plan": PLAN, "moves": MOVES}
+_PART_SCHEMAS = {"plan": PLAN, "metrics": PLAN_METRICS, "moves": MOVES}
+PACKED_PLANS = pa.schema([*_KEYS, ("goal", pa.string()), *((part, pa.binary()) for part in _PART_SCHEMAS)])
 
 Keys = tuple[pa.Scalar, ...]
 Requests = Mapping[str, Sequence[PlanRequest]]  # By cluster, each of another goal
@@ -83,15 +91,18 @@ def make_planner(
             for kind in ("brokers", "partitions", "topics")
         )
         model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, defaults)
-        row, moves = build_infeasible_row(request, faults := check_request(model, request)), MOVES.empty_table()
-        if not faults:
+        reasons: Sequence[str] = check_request(model, request)
+        if not reasons:
             model = freeze_partitions_on_down_brokers(model, request)
             try:
                 summary = summarize_plan(model, request, make_plan(model, request), limits, options)
-                row, moves = build_plan_row(request, summary), build_move_rows(request, summary)
             except InfeasibleRequest as error:
-                row = build_infeasible_row(request, error.reasons)
-        return _one_row(PACKED_PLANS, cluster_id, snapshot_id, request.goal, ipc.pack_table(row), ipc.pack_table(moves))
+                reasons = error.reasons
+        if reasons:
+            parts = [build_infeasible_row(request, reasons), PLAN_METRICS.empty_table(), MOVES.empty_table()]
+        else:
+            parts = [build(request, summary) for build in (build_plan_row, build_metric_rows, build_move_rows)]
+        return _one_row(PACKED_PLANS, cluster_id, snapshot_id, request.goal, *map(ipc.pack_table, parts))
 
     return plan
 
@@ -102,7 +113,7 @@ def _one_row(schema: pa.Schema, *values: str | bytes) -> pa.Table:
 
 
 def schema_with_keys(part: str) -> pa.Schema:
-    """Return the schema of a part of PACKED_PLANS, plan or moves, with the keys in front."""
+    """Return the schema of a part of PACKED_PLANS, with the keys in front."""
     return pa.schema([*_KEYS, *_PART_SCHEMAS[part]])
 
 

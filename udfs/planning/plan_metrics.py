@@ -18,7 +18,7 @@ from udfs.failures.failure_rows import summary_rows
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_arrays import Placement
 from udfs.failures.partition_sums import aggregate_placement, finish_pairs
-from udfs.failures.required_headroom import RESOURCES, headroom_rows
+from udfs.failures.required_headroom import LOAD_QUANTITIES, headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
 from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 from udfs.network.cross_zone_traffic import CrossZoneTraffic, measure_cross_zone_traffic
@@ -117,7 +117,7 @@ class ClusterState:
     balance: Balance
     failures: FailureMetrics
     durability: LossRisk
-    # Required headroom ratio by kind of failure (broker, rack) and resource
+    # Required headroom ratio by kind of failure (broker, rack) and quantity
     headroom: dict[str, dict[str, float | None]]
     cross_zone: CrossZoneTraffic
 
@@ -193,7 +193,7 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
     losses = [row for row in durability_rows(aggregates, racks, plan).to_pylist() if row["failure_unit"] == BROKERS]
     failures = summary_rows(aggregates)
     required = {
-        (row["scenario_kind"], row["resource"]): _rounded(row["required_headroom_ratio"])
+        (row["scenario_kind"], row["quantity"]): _rounded(row["required_headroom_ratio"])
         for row in reversed(headroom_rows(aggregates, None, _NO_CAPACITY)[0].to_pylist())
     }
     worst = (_worst_failure(failures, kind) for kind in (ScenarioKind.BROKER, ScenarioKind.PAIR, ScenarioKind.RACK))
@@ -206,7 +206,7 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
         {row["failures"]: _rounded(row["lost_partitions_mean"]) for row in losses},
     )
     kinds: tuple[str, ...] = (ScenarioKind.BROKER, ScenarioKind.RACK)
-    headroom = {kind: {resource: required.get((kind, resource)) for resource in RESOURCES} for kind in kinds}
+    headroom = {kind: {quantity: required.get((kind, quantity)) for quantity in LOAD_QUANTITIES} for kind in kinds}
     rates_known = model.known[1:]
     traffic = measure_cross_zone_traffic(placement.group, cluster, rates_known, options.network, options.prices)
     return ClusterState(balance, FailureMetrics(n, *worst), risk, headroom, traffic)

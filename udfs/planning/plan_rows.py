@@ -1,8 +1,8 @@
-"""A plan as rows: one of gold.plans, and one of gold.plan_moves for every partition that changes."""
+"""A plan as rows: one of gold.plans, and one for each metric and for each partition that changes."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,127 +11,51 @@ import pyarrow as pa
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, take_segments
 from udfs.json_answers import to_json
-from udfs.planning.cluster_model import (
-    FREE,
-    ClusterModel,
-    Flags,
-    FreezeReason,
-    Int32s,
-    Ints,
-    ProposedAssignment,
-    ReplicaLists,
-)
+from udfs.network.cross_zone_traffic import CrossZoneTraffic
+from udfs.planning import certificates
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints, ReplicaLists
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
 
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric with a column before and one after the plan."""
-
-    name: str  # Name of the columns, without _before and _after
-    path: tuple[str, ...]  # JSON keys to it in a state of udfs.planning.plan_metrics
-    description: str  # Its meaning
-    data_type: pa.DataType = DOUBLE  # Arrow type
-
-
-_WORST_SURVIVOR = "of the worst survivor of any single broker failure / mean of the survivors"
-METRICS = (
-    *(
-        Metric(f"{name}_{side}", ("balance", key, side), f"{load} of the {broker} broker / mean")
-        for name, key, load in (
-            ("replicas", "replicas", "replicas"),
-            ("leaders", "leaders", "leaders"),
-            ("preferred_leaders", "preferred_leaders", "preferred leaders"),
-            ("disk", "size_bytes", "bytes on disk"),
-            ("bytes_in", "bytes_in_per_s", "bytes per second in, to leaders and followers,"),
-            ("bytes_out", "bytes_out_per_s", "bytes per second out of leaders"),
-        )
-        for side, broker in (("max_over_mean", "fullest"), ("min_over_mean", "emptiest"))
-    ),
-    *(
-        Metric(name, ("balance", key), f"{load} {_WORST_SURVIVOR}")
-        for name, key, load in (
-            ("worst_survivor_ratio", "worst_survivor_ratio", "leaders"),
-            ("worst_survivor_bytes_out_ratio", "worst_survivor_bytes_out_ratio", "bytes per second out"),
-        )
-    ),
-    *(
-        Metric(
-            f"worst_survivor_ratio_of_{kind}s",
-            ("failures", kind, "worst_survivor_ratio"),
-            f"leaders of the worst survivor of any failure of a {what} / mean of the survivors",
-        )
-        for kind, what in (("pair", "pair of brokers"), ("rack", "rack"))
-    ),
-    Metric(
-        "newly_offline_partitions",
-        ("failures", "broker", "newly_offline_partitions"),
-        "partitions that the worst single broker failure takes offline",
-        LONG,
-    ),
-    Metric(
-        "under_min_isr_partitions",
-        ("failures", "broker", "under_min_isr_partitions"),
-        "online partitions below min.insync.replicas after the worst single broker failure: acks=all is blocked",
-        LONG,
-    ),
-    Metric(
-        "rack_violations",
-        ("balance", "rack_violations"),
-        "partitions with more replicas in a rack than replication factor / racks, rounded up",
-        LONG,
-    ),
-    Metric(
-        "newly_offline_partitions_of_racks",
-        ("failures", "rack", "newly_offline_partitions"),
-        "partitions that the worst failure of a rack takes offline; all of them if there is only one rack",
-        LONG,
-    ),
-    Metric(
-        "under_min_isr_partitions_of_racks",
-        ("failures", "rack", "under_min_isr_partitions"),
-        "online partitions below min.insync.replicas after the worst failure of a rack",
-        LONG,
-    ),
-    Metric("copysets", ("durability", "copysets"), "distinct sets of live brokers that hold a partition", LONG),
-    Metric(
-        "scatter_width_mean",
-        ("durability", "scatter_width_mean"),
-        "mean number of other brokers that share a partition with a broker",
-    ),
-    *(
-        Metric(
-            f"loss_probability_of_{k}_brokers",
-            ("durability", "loss_probability", str(k)),
-            f"probability that a partition is lost if {k} broker{'s fail' if k > 1 else ' fails'} for good; "
-            "null above the replication factor",
-        )
-        for k in range(1, 6)
-    ),
-    *(
-        Metric(
-            f"required_headroom_{resource}",
-            ("headroom", "broker", resource),
-            f"headroom ratio that the worst single broker failure requires, by {what}, as in gold.headroom",
-        )
-        for resource, what in (("leaders", "leaders"), ("bytes_out_per_s", "bytes per second out"))
-    ),
-    *(
-        Metric(
-            f"cross_zone_{kind}_bytes_per_s",
-            ("cross_zone", f"{kind}_bytes_per_s"),
-            f"bytes per second of {kind} between zones (racks); null = racks or rates are unknown",
-        )
-        for kind in ("replication", "producers", "consumers")
-    ),
-    Metric(
-        "cross_zone_cost_per_month",
-        ("cross_zone", "cost_per_month"),
-        "price of these bytes, in prices.currency; null = any of them, or [prices], is unknown",
-    ),
-)
+_LOADS = {
+    "replicas": "replicas",
+    "leaders": "leaders",
+    "preferred_leaders": "preferred_leaders",
+    "disk": "size_bytes",
+    "bytes_in": "bytes_in_per_s",
+    "bytes_out": "bytes_out_per_s",
+}
+# Metrics of a ClusterState before and after the plan: the keys to each in the state as JSON, see docs/figures.md.
+METRICS: dict[str, tuple[str, ...]] = {
+    **{
+        f"{name}_{side}": ("balance", load, side)
+        for name, load in _LOADS.items()
+        for side in ("max_over_mean", "min_over_mean")
+    },
+    "worst_survivor_ratio": ("balance", "worst_survivor_ratio"),
+    "worst_survivor_bytes_out_ratio": ("balance", "worst_survivor_bytes_out_ratio"),
+    "worst_survivor_ratio_of_pairs": ("failures", "pair", "worst_survivor_ratio"),
+    "worst_survivor_ratio_of_racks": ("failures", "rack", "worst_survivor_ratio"),
+    "newly_offline_partitions": ("failures", "broker", "newly_offline_partitions"),
+    "under_min_isr_partitions": ("failures", "broker", "under_min_isr_partitions"),
+    "rack_violations": ("balance", "rack_violations"),
+    "newly_offline_partitions_of_racks": ("failures", "rack", "newly_offline_partitions"),
+    "under_min_isr_partitions_of_racks": ("failures", "rack", "under_min_isr_partitions"),
+    "copysets": ("durability", "copysets"),
+    "scatter_width_mean": ("durability", "scatter_width_mean"),
+    **{f"loss_probability_of_{k}_brokers": ("durability", "loss_probability", str(k)) for k in range(1, 6)},
+    "required_headroom_leaders": ("headroom", "broker", "leaders"),
+    "required_headroom_bytes_out_per_s": ("headroom", "broker", "bytes_out_per_s"),
+    **{f"cross_zone_{field.name}": ("cross_zone", field.name) for field in fields(CrossZoneTraffic)},
+}
+# Quantities of proofs that are metrics.
+_PROVEN = {
+    certificates.BYTES_COPIED: "copied_bytes",
+    certificates.REPLICAS_COPIED: "moves",
+    certificates.LEADERS_CHANGED: "leader_changes",
+    certificates.WORST_SURVIVOR: "worst_survivor_ratio",
+}
 
 _GOAL = column("goal", TEXT, "goal of the plan, as in plans.goals: leaders, failover, balance, ...", required=True)
 PLAN_COLUMNS = (
@@ -149,24 +73,21 @@ PLAN_COLUMNS = (
     column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
     column("frozen_reasons", TEXTS, "how many of these and why, as in `2 because they are being reassigned`"),
     column("unsized_partitions", LONG, "partitions of unknown size, which count as 0 bytes"),
-    column("under_replicated_partitions_before", LONG, "online partitions with a replica on a down broker; now"),
-    column("under_replicated_partitions_after", LONG, "the same; after the plan"),
     column("waves", LONG, "waves of the plan"),
     column("copy_duration_s", DOUBLE, "estimated duration of copying, at throttle_bytes_per_s"),
     column("throttle_bytes_per_s", DOUBLE, "bytes per second that a broker copies, each way, in the estimate"),
     column("fullest_broker", INT, "live broker with the most bytes after the plan; null = no size is known"),
-    column("fullest_broker_bytes_before", LONG, "bytes of that broker now"),
-    column("fullest_broker_bytes_after", LONG, "bytes of that broker after the plan"),
     column("relaxed_targets", TEXTS, "targets that this cluster makes impossible, and why; null = no plan"),
     column("missed_targets", TEXTS, "targets that the plan does not reach; null = no plan"),
-    *(
-        column(f"{metric.name}_{when}", metric.data_type, f"{metric.description}; {state}")
-        for metric in METRICS
-        for when, state in (("before", "now"), ("after", "after the plan"))
-    ),
     column("plan_request", TEXT, "the complete plan request, as JSON", required=True),
     column("certificate", TEXT, "everything that is proven, as JSON; null = no plan"),
-    column("metrics", TEXT, "every metric before and after the plan, as JSON; null = no plan"),
+)
+METRIC_COLUMNS = (
+    _GOAL,
+    column("metric", TEXT, "name of the metric; docs/figures.md says what it is", required=True),
+    column("before", DOUBLE, "value now; 0 for what the plan copies and changes; null = unknown"),
+    column("after", DOUBLE, "value after the plan; null = unknown"),
+    column("lower_bound", DOUBLE, "proven lower bound, which no plan can beat; null = none is proven"),
 )
 MOVE_COLUMNS = (
     _GOAL,
@@ -181,13 +102,13 @@ MOVE_COLUMNS = (
     column("last_wave", INT, "wave of its last step", required=True),
     column("reason", TEXT, "why the partition changes", required=True),
 )
-PLAN, MOVES = schema_of(PLAN_COLUMNS), schema_of(MOVE_COLUMNS)
+PLAN, PLAN_METRICS, MOVES = (schema_of(columns) for columns in (PLAN_COLUMNS, METRIC_COLUMNS, MOVE_COLUMNS))
 
 
 def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
     """Build the row of a plan (schema PLAN)."""
-    certificate, metrics = summary.proposal.certificate, to_json(summary.metrics)
-    proof = next(iter(certificate.proofs), None)
+    certificate = summary.proposal.certificate
+    proof, fullest = next(iter(certificate.proofs), None), _find_fullest_broker(summary)
     row: dict[str, Any] = {
         "goal": request.goal,
         "feasible": True,
@@ -203,22 +124,45 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         "frozen_partitions": sum(count_frozen_partitions(summary.model).values()),
         "frozen_reasons": _explain_frozen(summary.model),
         "unsized_partitions": summary.model.unsized_partitions,
-        "under_replicated_partitions_before": _count_on_down_brokers(summary.model, summary.model),
-        "under_replicated_partitions_after": _count_on_down_brokers(summary.model, summary.proposal),
         "waves": summary.waves.waves,
         "copy_duration_s": summary.seconds,
         "throttle_bytes_per_s": float(summary.waves.limits.throttle_bytes_per_s),
-        **_find_fullest_broker(summary.model, summary.proposal),
+        "fullest_broker": None if fullest is None else int(summary.model.broker_ids[fullest]),
         "relaxed_targets": certificate.relaxed_targets,
         "missed_targets": certificate.missed_targets,
         "plan_request": _to_text(request),
         "certificate": _to_text(certificate),
-        "metrics": _to_text(metrics),
     }
-    for metric in METRICS:
-        for when in ("before", "after"):
-            row[f"{metric.name}_{when}"] = read_metric(metrics[when], metric)
     return pa.Table.from_pylist([row], schema=PLAN)
+
+
+def build_metric_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
+    """Build a row for every metric of a plan (schema PLAN_METRICS)."""
+    model, proposal, metrics, fullest = summary.model, summary.proposal, summary.metrics, _find_fullest_broker(summary)
+    before, after = to_json(metrics.before), to_json(metrics.after)
+    values: dict[str, tuple[Any, Any]] = {
+        "copied_bytes": (0, metrics.bytes_to_copy),
+        "moves": (0, metrics.moves),
+        "leader_changes": (0, metrics.leader_changes),
+        **{name: (read_metric(before, name), read_metric(after, name)) for name in METRICS},
+        "under_replicated_partitions": (_count_on_down_brokers(model, model), _count_on_down_brokers(model, proposal)),
+        "fullest_broker_bytes": (None, None)
+        if fullest is None
+        else (round(model.sum_bytes(model)[fullest]), round(model.sum_bytes(proposal)[fullest])),
+    }
+    # Beside the bound of the objective only that of the moves: others may hold for more targets than a budget paid for.
+    bounds = {
+        _PROVEN.get(proof.quantity): proof.lower_bound
+        for place, proof in enumerate(proposal.certificate.proofs)
+        if place == 0 or proof.quantity == certificates.REPLICAS_COPIED
+    }
+    columns = [
+        pa.repeat(request.goal, len(values)),
+        pa.array(list(values), pa.string()),
+        *(pa.array([pair[when] for pair in values.values()], pa.float64()) for when in (0, 1)),
+        pa.array([bounds.get(name) for name in values], pa.float64()),
+    ]
+    return pa.Table.from_arrays(columns, schema=PLAN_METRICS)
 
 
 def _explain_frozen(model: ClusterModel) -> list[str]:
@@ -238,15 +182,12 @@ def _count_on_down_brokers(model: ClusterModel, lists: ReplicaLists) -> int:
     return int((has_both & model.counted).sum())
 
 
-def _find_fullest_broker(model: ClusterModel, proposal: ProposedAssignment) -> dict[str, int | None]:
-    """Find the live broker with the most bytes after the plan, as columns; all None if no size is known."""
-    names = ("fullest_broker", "fullest_broker_bytes_before", "fullest_broker_bytes_after")
+def _find_fullest_broker(summary: PlanSummary) -> int | None:
+    """Find the place of the live broker with the most bytes after the plan; None if no size is known."""
+    model = summary.model
     if not model.known[0] or not model.live.any():
-        return dict.fromkeys(names)
-    before, after = model.sum_bytes(model), model.sum_bytes(proposal)
-    fullest = int(np.where(model.live, after, -1).argmax())
-    values = (int(model.broker_ids[fullest]), round(before[fullest]), round(after[fullest]))
-    return dict(zip(names, values, strict=True))
+        return None
+    return int(np.where(model.live, model.sum_bytes(summary.proposal), -1).argmax())
 
 
 def build_infeasible_row(request: PlanRequest, reasons: Sequence[str]) -> pa.Table:
@@ -255,10 +196,10 @@ def build_infeasible_row(request: PlanRequest, reasons: Sequence[str]) -> pa.Tab
     return pa.Table.from_pylist([row], schema=PLAN)
 
 
-def read_metric(state: Mapping[str, Any], metric: Metric) -> Any:
-    """Read a metric of a state (as JSON); None where it, or what it is part of, is not known."""
+def read_metric(state: Mapping[str, Any], name: str) -> Any:
+    """Read one of METRICS of a state (as JSON); None where it, or what it is part of, is not known."""
     value: Any = state
-    for key in metric.path:
+    for key in METRICS[name]:
         value = None if value is None else value.get(key)
     return value
 

@@ -244,7 +244,7 @@ const charts = (() => {
         worst_survivor_ratio: "worst survivor, leaders", worst_survivor_bytes_out_ratio: "worst survivor, bytes out",
         worst_survivor_ratio_of_pairs: "worst survivor of pairs", worst_survivor_ratio_of_racks: "worst survivor of racks",
       };
-      const rows = Object.entries(what).map(([key, name]) => ({ name, before: plan[`${key}_before`], after: plan[`${key}_after`] })).filter((d) => d.before !== null && d.after !== null);
+      const rows = Object.entries(what).map(([key, name]) => ({ name, before: plan.metrics[key][0], after: plan.metrics[key][1] })).filter((d) => d.before !== null && d.after !== null);
       const text = `${count(plan.changed_partitions, "partition")} ${plan.changed_partitions === 1 ? "changes" : "change"}, ${plan.leader_changes} ${plan.leader_changes === 1 ? "gets" : "get"} another preferred leader, ${count(plan.moves, "replica")} ${plan.moves === 1 ? "is" : "are"} copied` +
         (plan.gap === 0 ? "; no plan needs less." : ".");
       return make("div", {}, make("p", {}, text), plot(where, "Before and after the plan", {
@@ -296,7 +296,7 @@ const charts = (() => {
     where.replaceChildren(content, details);
     where.dataset.drawn = String(where.clientWidth);
   }
-  const SQL_OF = { leaders: "brokers", disk: "brokers", bytes_in: "network", bytes_out: "network", worst: "failures", copysets: "durability" };
+  const SQL_OF = { leaders: "brokers", disk: "brokers", bytes_in: "network", bytes_out: "network", worst: "failures", copysets: "durability", plan: "plan_metrics" };
 
   return { clusters, draw, plot, brokerScale, count, COLOURS };
 })();

@@ -135,9 +135,9 @@ def test_bytes_of_the_worst_survivor(spark: SparkSession, failure_summary: DataF
     )
 
 
-@pytest.mark.stage("gold.failure_load")
+@pytest.mark.stage("gold.loads_after_failure")
 def test_load_of_each_survivor(spark: SparkSession, small_cluster: Frames) -> None:
-    actual = run_stage("gold.failure_load", small_cluster).where("scheme = 'observed'").localCheckpoint()
+    actual = run_stage("gold.loads_after_failure", small_cluster).where("scheme = 'observed'").localCheckpoint()
     leaders = "scenario_kind scenario failed_brokers broker_id leaders_before takeovers leaders_after"
     expected = [
         ("broker", "broker:1", [1], 2, 1, 1, 2),  # takes over orders-0
@@ -152,7 +152,9 @@ def test_load_of_each_survivor(spark: SparkSession, small_cluster: Frames) -> No
         ("custom", "custom:1,2", [1, 2], 3, 1, 2, 3),  # takes over orders-1 and clicks-0
     ]
     assert_df_equality(
-        select_columns(actual, leaders), expected_frame(spark, "gold.failure_load", leaders, expected), **SAME_ROWS
+        select_columns(actual, leaders),
+        expected_frame(spark, "gold.loads_after_failure", leaders, expected),
+        **SAME_ROWS,
     )
     rates = (
         "scheme scenario broker_id bytes_in_before_per_s bytes_in_after_per_s bytes_out_before_per_s "
@@ -169,7 +171,7 @@ def test_load_of_each_survivor(spark: SparkSession, small_cluster: Frames) -> No
     ]
     assert_df_equality(
         select_columns(actual.where("scenario_kind = 'broker'"), rates),
-        expected_frame(spark, "gold.failure_load", rates, rates_expected),
+        expected_frame(spark, "gold.loads_after_failure", rates, rates_expected),
         **SAME_ROWS,
     )
 
@@ -202,28 +204,27 @@ def test_random_failures_of_two_brokers(spark: SparkSession, small_cluster: Fram
 def test_headroom_over_uniform_capacities(spark: SparkSession, small_cluster: Frames) -> None:
     actual = run_stage("gold.headroom", small_cluster, "capacity.headroom=0.4").where("scheme = 'observed'")
     columns = (
-        "scheme scenario_kind resource capacity_source required_headroom_ratio worst_scenario worst_broker worst_load "
-        "scenarios scenarios_over_capacity"
+        "scheme scenario_kind quantity capacity_source required_headroom_ratio worst_scenario worst_broker worst_load"
     )
     rows = [
         # Every failure leaves a broker with 2 leaders; the first of equals is named.
-        ("broker", "leaders", 2 / (4 / 3) - 1, "broker:1", 2, 2.0, 3, 3),
+        ("broker", "leaders", 2 / (4 / 3) - 1, "broker:1", 2, 2.0),
         # Broker 3 has 70 bytes in after broker 1 failed, and 60 after broker 2 failed.
-        ("broker", "bytes_in_per_s", 70 / (100 / 3) - 1, "broker:1", 3, 70.0, 3, 2),
-        ("broker", "bytes_out_per_s", 140 / (200 / 3) - 1, "broker:1", 3, 140.0, 3, 2),
-        ("broker", "fetch_per_s", 140 / (230 / 3) - 1, "broker:1", 3, 140.0, 3, 2),
+        ("broker", "bytes_in_per_s", 70 / (100 / 3) - 1, "broker:1", 3, 70.0),
+        ("broker", "bytes_out_per_s", 140 / (200 / 3) - 1, "broker:1", 3, 140.0),
+        ("broker", "fetch_per_s", 140 / (230 / 3) - 1, "broker:1", 3, 140.0),
         # Rack a is broker 1. After rack b, broker 1 has 2 leaders, 40 in, 80 out.
-        ("rack", "leaders", 2 / (4 / 3) - 1, "rack:a", 2, 2.0, 2, 2),
-        ("rack", "bytes_in_per_s", 70 / (100 / 3) - 1, "rack:a", 3, 70.0, 2, 1),
-        ("rack", "bytes_out_per_s", 140 / (200 / 3) - 1, "rack:a", 3, 140.0, 2, 1),
-        ("rack", "fetch_per_s", 140 / (230 / 3) - 1, "rack:a", 3, 140.0, 2, 1),
+        ("rack", "leaders", 2 / (4 / 3) - 1, "rack:a", 2, 2.0),
+        ("rack", "bytes_in_per_s", 70 / (100 / 3) - 1, "rack:a", 3, 70.0),
+        ("rack", "bytes_out_per_s", 140 / (200 / 3) - 1, "rack:a", 3, 140.0),
+        ("rack", "fetch_per_s", 140 / (230 / 3) - 1, "rack:a", 3, 140.0),
         # Broker 3 leads clicks-0, logs-0 and orders-1, without followers.
-        ("custom", "leaders", 3 / (4 / 3) - 1, "custom:1,2", 3, 3.0, 1, 1),
-        ("custom", "bytes_in_per_s", 90 / (100 / 3) - 1, "custom:1,2", 3, 90.0, 1, 1),
-        ("custom", "bytes_out_per_s", 180 / (200 / 3) - 1, "custom:1,2", 3, 180.0, 1, 1),
-        ("custom", "fetch_per_s", 180 / (230 / 3) - 1, "custom:1,2", 3, 180.0, 1, 1),
+        ("custom", "leaders", 3 / (4 / 3) - 1, "custom:1,2", 3, 3.0),
+        ("custom", "bytes_in_per_s", 90 / (100 / 3) - 1, "custom:1,2", 3, 90.0),
+        ("custom", "bytes_out_per_s", 180 / (200 / 3) - 1, "custom:1,2", 3, 180.0),
+        ("custom", "fetch_per_s", 180 / (230 / 3) - 1, "custom:1,2", 3, 180.0),
     ]
-    expected = [("observed", kind, resource, "uniform", *values) for kind, resource, *values in rows]
+    expected = [("observed", kind, quantity, "uniform", *values) for kind, quantity, *values in rows]
     assert_approx_df_equality(
         select_columns(actual, columns), expected_frame(spark, "gold.headroom", columns, expected), **CLOSE_ROWS
     )
@@ -236,7 +237,7 @@ def test_survivors_over_the_capacities_of_a_file(spark: SparkSession, small_clus
     file.write_text("broker_id,leaders\n1,3\n2,1\n3,\n")
     actual = run_stage("gold.over_capacity", small_cluster, f"capacity.file={file}").where("scheme = 'observed'")
     columns = (
-        "scheme scenario_kind scenario failed_brokers broker_id resource load_after capacity excess_load "
+        "scheme scenario_kind scenario failed_brokers broker_id quantity load_after capacity excess_load "
         "load_over_capacity_ratio"
     )
     expected = [

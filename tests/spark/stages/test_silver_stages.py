@@ -316,7 +316,7 @@ def test_warnings(spark: SparkSession, silver: Frames) -> None:
     )
 
 
-@pytest.mark.stage("silver.topic_loads")
+@pytest.mark.stage("silver.measured_loads")
 def test_topic_loads(spark: SparkSession, silver: Frames) -> None:
     rates = {"bytes_in_per_s": 4.0, "bytes_in_mean_per_s": 3.0, "bytes_in_p95_per_s": 4.0, "bytes_in_peak_per_s": 5.0}
     rows = [{"topic": "orders", "broker_id": 1, **rates}, {"topic": None, "broker_id": 1, "bytes_out_per_s": 9.0}]
@@ -326,8 +326,8 @@ def test_topic_loads(spark: SparkSession, silver: Frames) -> None:
     columns = "topic broker_id bytes_in_per_s bytes_in_mean_per_s bytes_in_peak_per_s bytes_out_per_s"
     expected = [("orders", 1, 4.0, 3.0, 5.0, None), (None, 1, None, None, None, 9.0)]
     assert_df_equality(
-        select_columns(run_stage("silver.topic_loads", frames), columns),
-        expected_frame(spark, "silver.topic_loads", columns, expected),
+        select_columns(run_stage("silver.measured_loads", frames), columns),
+        expected_frame(spark, "silver.measured_loads", columns, expected),
         **SAME_ROWS,
     )
 

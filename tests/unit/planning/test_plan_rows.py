@@ -14,7 +14,7 @@ from pipelines.plan_files.plan_creation import build_snapshot_model
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
 from udfs.planning.plan_metrics import MetricOptions, summarize_plan
-from udfs.planning.plan_rows import build_plan_row
+from udfs.planning.plan_rows import build_metric_rows, build_plan_row
 from udfs.planning.waves import WaveLimits
 
 
@@ -23,7 +23,7 @@ def line(partition: int, leader: str, replicas: str, isr: str, more: str = "") -
 
 
 def plan_row(file: Path, goal: str) -> dict[str, Any]:
-    """The row of a plan for broker 9 down: two partitions can be repaired, one is offline, and one moves."""
+    """A plan and its metrics for broker 9 down: two partitions can be repaired, one is offline, and one moves."""
     moving = line(3, "1", "1,2,3", "1,2", "\tAdding Replicas: 3\tRemoving Replicas: 2")
     lagging = line(1, "1", "1,9", "1") + line(2, "2", "9,2", "2")
     file.write_text(line(0, "1", "1,2", "1,2") + lagging + moving + line(4, "none", "9", "9"))
@@ -33,13 +33,13 @@ def plan_row(file: Path, goal: str) -> dict[str, Any]:
     limits = WaveLimits(throttle_bytes_per_s=25e6)
     summary = summarize_plan(model, request, make_plan(model, request), limits, MetricOptions())
     (row,) = build_plan_row(request, summary).to_pylist()
-    return row
+    metrics = build_metric_rows(request, summary).to_pylist()
+    return row | {metric["metric"]: [metric["before"], metric["after"]] for metric in metrics}
 
 
 def test_a_repair_leaves_no_replica_on_a_down_broker(tmp_path: Path) -> None:
     row = plan_row(tmp_path / "describe.txt", "repair")
-    under_replicated = [row[f"under_replicated_partitions_{when}"] for when in ("before", "after")]
-    assert under_replicated == [2, 0]  # the offline partition does not count
+    assert row["under_replicated_partitions"] == [2, 0]  # the offline partition does not count
     assert row["frozen_reasons"] == [
         "1 because it is being reassigned",
         "1 because none of its in-sync replicas is on a live broker",
@@ -49,6 +49,5 @@ def test_a_repair_leaves_no_replica_on_a_down_broker(tmp_path: Path) -> None:
 
 def test_leaders_leave_replicas_where_they_are(tmp_path: Path) -> None:
     row = plan_row(tmp_path / "describe.txt", "leaders")
-    under_replicated = [row[f"under_replicated_partitions_{when}"] for when in ("before", "after")]
-    assert (under_replicated, row["frozen_partitions"], row["moves"]) == ([2, 2], 4, 0)
+    assert (row["under_replicated_partitions"], row["frozen_partitions"], row["moves"]) == ([2, 2], 4, [0, 0])
     assert row["frozen_reasons"][-1].startswith("2 because they have a replica on a down broker")

@@ -11,7 +11,7 @@ from udfs.kernel_compiler import compiled
 LED, PREFERRED, REPLICAS, IN_SYNC, COUNTS = range(5)
 # Columns of a broker's loads: size (which the caller adds, as it differs between replicas of a partition) and bytes in
 # of its replicas, bytes out and in of what it leads.
-SIZE, REPLICA_BYTES_IN, LEADER_BYTES_OUT, LEADER_BYTES_IN, WEIGHTS = range(5)
+SIZE, REPLICA_BYTES_IN, LEADER_BYTES_OUT, WEIGHTS = range(4)
 # Columns of totals: partitions, replicas, partitions led by their first replica, partitions with a lagging replica.
 PARTITIONS, ALL_REPLICAS, LED_BY_FIRST, UNDER_REPLICATED, TOTALS = range(5)
 
@@ -56,7 +56,6 @@ def count_brokers(group: PartitionGroup, out: BrokerCounts) -> None:
                 out.broker_counts[b, LED] += 1
                 out.totals[LED_BY_FIRST] += at == begin
                 out.broker_loads[b, LEADER_BYTES_OUT] += group.rate[i, 1]
-                out.broker_loads[b, LEADER_BYTES_IN] += group.rate[i, 0]
         out.totals[UNDER_REPLICATED] += lagging > 0
 
 
