@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pipelines.errors import SettingsError
 from pipelines.live.cluster_records import LivePartition, OngoingReassignment
 from pipelines.live.kafka_connection import Assignments, Key, Reassignments, ReplicaLogDirs
-from pipelines.plan_files.plan_reader import StoredPlan
+from pipelines.plan_files.plan_reader import StoredPlan, find_step
 
 _NO_LOG_DIRS = (
     "the plan moves replicas between the log dirs of their brokers, which apply does not do. Use Kafka's tool, as the "
@@ -46,8 +46,7 @@ class PartitionSteps:
 
     def find(self, replicas: Sequence[int]) -> int | None:
         """Return the last index of a list, or None."""
-        indices = (index for index, one in enumerate(self.lists) if one == tuple(replicas))
-        return max(indices, default=None)
+        return find_step(self.lists, replicas)
 
     def list_moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """List what a reassignment may do to the partition: the lists before and after it, of a step or of all."""

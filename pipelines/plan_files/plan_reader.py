@@ -137,6 +137,29 @@ class PlannedChange:
         return bool(self.log_dirs) and self.before == self.after
 
 
+def find_step(lists: Sequence[Sequence[int]], replicas: Sequence[int]) -> int | None:
+    """Return which list of a partition, before a plan and after each step, its replicas are; None = none of them."""
+    return max((index for index, one in enumerate(lists) if [*one] == [*replicas]), default=None)
+
+
+def count_steps_done(
+    lists: Sequence[Sequence[int]], replicas: Sequence[int], target: Sequence[int] | None
+) -> int | None:
+    """Count the steps of a plan that a partition has behind it; None = it is where no step of the plan takes it.
+
+    lists: as in find_step. target: where a reassignment under way takes it: that step is not done yet; None = none is.
+    """
+    index = find_step(lists, replicas if target is None else target)
+    return index if index is None or target is None else max(index - 1, 0)
+
+
+def find_target(partition: Mapping[str, Any]) -> list[int] | None:
+    """Return the replicas that a reassignment under way gives a partition (a row of PARTITIONS); None = none is."""
+    adding, removing = partition["adding_replicas"] or (), partition["removing_replicas"] or ()
+    target = [broker for broker in partition["replicas"] or () if broker not in removing]
+    return target if adding or removing else None
+
+
 class WaveEstimate(NamedTuple):
     """What a plan estimates for a wave; None = no sizes known."""
 

@@ -9,20 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
-from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, take_segments
+from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
 from udfs.json_answers import to_json
-from udfs.planning.cluster_model import (
-    FREE,
-    ClusterModel,
-    Flags,
-    FreezeReason,
-    Int32s,
-    Ints,
-    ProposedAssignment,
-    ReplicaLists,
-)
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints, ProposedAssignment
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.wave_health import measure_wave_health
 from udfs.planning.waves import find_reassigned_partitions
 
 
@@ -149,7 +141,7 @@ PLAN_COLUMNS = (
     column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
     column("frozen_reasons", TEXTS, "how many of these and why, as in `2 because they are being reassigned`"),
     column("unsized_partitions", LONG, "partitions of unknown size, which count as 0 bytes"),
-    column("under_replicated_partitions_before", LONG, "online partitions with a replica on a down broker; now"),
+    column("under_replicated_partitions_before", LONG, "online partitions with a replica that is not in sync; now"),
     column("under_replicated_partitions_after", LONG, "the same; after the plan"),
     column("waves", LONG, "waves of the plan"),
     column("copy_duration_s", DOUBLE, "estimated duration of copying, at throttle_bytes_per_s"),
@@ -187,7 +179,7 @@ PLAN, MOVES = schema_of(PLAN_COLUMNS), schema_of(MOVE_COLUMNS)
 def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
     """Build the row of a plan (schema PLAN)."""
     certificate, metrics = summary.proposal.certificate, to_json(summary.metrics)
-    proof = next(iter(certificate.proofs), None)
+    proof, under_replicated = next(iter(certificate.proofs), None), measure_wave_health(summary).under_replicated
     row: dict[str, Any] = {
         "goal": request.goal,
         "feasible": True,
@@ -203,8 +195,8 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         "frozen_partitions": sum(count_frozen_partitions(summary.model).values()),
         "frozen_reasons": _explain_frozen(summary.model),
         "unsized_partitions": summary.model.unsized_partitions,
-        "under_replicated_partitions_before": _count_on_down_brokers(summary.model, summary.model),
-        "under_replicated_partitions_after": _count_on_down_brokers(summary.model, summary.proposal),
+        "under_replicated_partitions_before": int(under_replicated[0]),
+        "under_replicated_partitions_after": int(under_replicated[-1]),
         "waves": summary.waves.waves,
         "copy_duration_s": summary.seconds,
         "throttle_bytes_per_s": float(summary.waves.limits.throttle_bytes_per_s),
@@ -226,16 +218,6 @@ def _explain_frozen(model: ClusterModel) -> list[str]:
     counts = np.bincount(model.frozen, minlength=len(FreezeReason)).tolist()
     frozen = ((reason, counts[reason]) for reason in FreezeReason if reason is not FREE and counts[reason])
     return [f"{count:,} because {reason.explain(count)}" for reason, count in frozen]
-
-
-def _count_on_down_brokers(model: ClusterModel, lists: ReplicaLists) -> int:
-    """Count the partitions with replicas on live and on down brokers, of topics whose problems count.
-
-    lists: the replicas of all partitions of the model, before or after the plan.
-    """
-    live = model.live[lists.replicas]
-    has_both = any_true(live, lists.offsets) & any_true(~live, lists.offsets)
-    return int((has_both & model.counted).sum())
 
 
 def _find_fullest_broker(model: ClusterModel, proposal: ProposedAssignment) -> dict[str, int | None]:

@@ -17,7 +17,7 @@ from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
 from pipelines.execution.plan_waves import Direction, PartitionSteps, PlanWaves
-from pipelines.execution.preflight import check_answers, find_problems
+from pipelines.execution.preflight import ClusterDisks, check_answers, find_problems
 from pipelines.execution.set_throttles import read_throttles
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
@@ -348,9 +348,10 @@ def test_repair_may_begin_with_replicas_on_a_failed_broker() -> None:
     cluster = _Cluster((2, 3))
     cluster.lists[_KEY] = (9, 2)
     view = PlanExecutor(cluster, steps, [], {}, Journal(Path("none")), ExecutionOptions(), print)._look()  # type: ignore[arg-type]
-    assert find_problems(steps, view, {}, []) == []
+    no_disks = ClusterDisks({}, {}, {}, 0.95)
+    assert find_problems(steps, view, no_disks, []) == []
     without = view._replace(state=ClusterDescription("c", view.state.brokers[:1]))
-    assert "brokers that the rest of the plan needs are down: 3" in find_problems(steps, without, {}, [])[0]
+    assert "brokers that the rest of the plan needs are down: 3" in find_problems(steps, without, no_disks, [])[0]
 
 
 def test_broker_that_does_not_take_its_throttle_ends_the_execution(tmp_path: Path) -> None:
