@@ -46,7 +46,7 @@ def measure_disks(snapshot: Snapshot, log_dirs: LogDirs, settings: Settings) -> 
     """Measure the disks of a running cluster. log_dirs: as it shows them, as the snapshot does."""
     capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
     partitions, brokers = snapshot.partitions, snapshot.brokers["broker_id"].to_pylist()
-    sums = sum_logs(partitions, snapshot.stray_logs)
+    sums = sum_logs(partitions, snapshot.stray_logs, snapshot.brokers)
     disks = list_broker_disks(sums, snapshot.log_dirs, brokers, capacities, settings.plans.broker_bytes)
     rows = partitions.select(["topic", "partition", "size_bytes"]).to_pylist()
     sizes = {(row["topic"], row["partition"]): row["size_bytes"] for row in rows if row["size_bytes"] is not None}

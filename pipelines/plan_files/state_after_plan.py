@@ -125,7 +125,7 @@ def update_volumes(before: Snapshot, after: Snapshot) -> Snapshot:
     """
     grown_dirs = Counter[tuple[int, str]]()
     for snapshot, sign in ((before, -1), (after, 1)):
-        for row in sum_logs(snapshot.partitions, snapshot.stray_logs).to_pylist():
+        for row in sum_logs(snapshot.partitions, snapshot.stray_logs, snapshot.brokers).to_pylist():
             grown_dirs[row["broker_id"], row["log_dir"]] += sign * (row["size_bytes"] or 0)
     rows = after.log_dirs.to_pylist()
     volumes, grown = number_row_volumes(rows), Counter[int]()

@@ -65,7 +65,7 @@ def sum_shard_logs(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     schema = pa.schema([*(pa.field(name, pa.string()) for name in SNAPSHOT_KEY), *LOG_SUMS])
 
     def add_up(shard: Shard) -> pa.Table:
-        return sum_logs(read_partitions(shard), unpack([shard["stray_logs"]], "stray_logs"))
+        return sum_logs(read_partitions(shard), unpack([shard["stray_logs"]], "stray_logs"), read_brokers(shard))
 
     sums = (F.sum(name).alias(name) for name in LOG_SUMS.names[2:])
     return map_shards(shards, add_up, schema).groupBy(*SNAPSHOT_KEY, "broker_id", "log_dir").agg(*sums)

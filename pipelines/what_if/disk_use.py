@@ -84,7 +84,7 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
 def _sum_sizes(snapshot: Snapshot) -> defaultdict[tuple[int, str | None], LogBytes]:
     """Sum the bytes of the logs on each broker (log dir None), and in each of its log dirs."""
     sums = defaultdict(lambda: LogBytes(0, 0))
-    for row in sum_logs(snapshot.partitions, snapshot.stray_logs).to_pylist():
+    for row in sum_logs(snapshot.partitions, snapshot.stray_logs, snapshot.brokers).to_pylist():
         broker, size, inferred = row["broker_id"], row["size_bytes"] or 0, row["inferred_bytes"] or 0
         for path in {None, row["log_dir"]}:
             before = sums[broker, path]

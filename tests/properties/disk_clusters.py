@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.live.cluster_reader import ClusterReading
@@ -20,6 +20,15 @@ from tests.properties.sick_clusters import Key, Partition, SickCluster, draw_clu
 
 LOST = "left-over"  # a topic of which only logs are left
 _TOTALS = (20_000_000, 5_000_000)  # bytes of a volume
+
+
+class HeldBytes(NamedTuple):
+    """The bytes of brokers."""
+
+    logs: Counter[int]  # of all logs
+    log_dirs: Counter[tuple[int, str]]  # of these, by log dir
+    replicas: Counter[int]  # of assigned replicas
+    assigned: Counter[int]  # likewise, also of those in failed log dirs
 
 
 @dataclass(frozen=True)
@@ -46,25 +55,28 @@ class DiskCluster:
                         key = (topic["name"], one["partition_index"])
                         yield broker, log_dir["log_dir"], key, one["partition_size"], one["is_future_key"]
 
-    def sum_bytes(self) -> tuple[Counter[int], Counter[tuple[int, str]], Counter[int]]:
-        """Sum bytes by hand: of all logs by broker and by log dir, and of replicas by broker.
+    def sum_bytes(self) -> HeldBytes:
+        """Sum bytes by hand.
 
-        A replica without a log is as large as the log of its leader, or else the largest one of its partition.
+        A replica without a log is as large as the log of its leader, or else the largest one of its partition; in a
+        failed log dir, it takes no room on any disk that works.
         """
-        brokers, dirs, replicas = Counter[int](), Counter[tuple[int, str]](), Counter[int]()
+        held = HeldBytes(Counter(), Counter(), Counter(), Counter())
         own: dict[tuple[int, Key], int] = {}
         for broker, path, key, size, is_future in self.list_logs():
-            brokers[broker] += size
-            dirs[broker, path] += size
+            held.logs[broker] += size
+            held.log_dirs[broker, path] += size
             if not is_future:
                 own[broker, key] = size
         for key, one in self.cluster.partitions.items():
             known = {broker: own[broker, key] for broker in one.replicas if (broker, key) in own}
             of_leader = known.get(one.leader, max(known.values(), default=0)) if known else 0
             for broker in one.replicas:
-                replicas[broker] += known.get(broker, of_leader)
-                brokers[broker] += 0 if broker in known else of_leader
-        return brokers, dirs, replicas
+                is_lost = broker in self.view.partitions[key].offline and broker not in self.cluster.down
+                held.assigned[broker] += known.get(broker, of_leader)
+                held.replicas[broker] += 0 if is_lost else known.get(broker, of_leader)
+                held.logs[broker] += 0 if is_lost or broker in known else of_leader
+        return held
 
     def write(self, folder: Path) -> tuple[Path, ...]:
         """Write the files of a source."""

@@ -71,6 +71,7 @@ TABLES = (
 )
 # Kinds of quantities.
 LOG_BYTES, LOG_DIR_BYTES, REPLICA_BYTES = "bytes of logs", "bytes in log dirs", "bytes of replicas"
+COPY_BYTES = "bytes to copy if a broker fails for good"
 CAPACITY, ROOM, FREE = "bytes that disks can hold", "bytes that a log dir may gain", "bytes that survivors may gain"
 HEALTH, RISK, FINDINGS = "partitions", "can it fail?", "findings"
 ELECTION, PROGRESS = "preferred election", "steps of a plan"
@@ -203,12 +204,13 @@ def fill_zeros(values: Mapping[Any, Any]) -> dict[Any, Any]:
 def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
     answers = Answers()
     for case in finished.cases:
-        brokers, dirs, replicas = case.drawn.sum_bytes()
+        held = case.drawn.sum_bytes()
         ids = case.drawn.cluster.racks
         shown = [(broker, one["log_dir"]) for broker, own in case.drawn.reading.log_dirs.items() for one in own]
-        answers.add("by hand", LOG_BYTES, {broker: brokers[broker] for broker in ids}, case.name)
-        answers.add("by hand", REPLICA_BYTES, {broker: replicas[broker] for broker in ids}, case.name)
-        answers.add("by hand", LOG_DIR_BYTES, {place: dirs[place] for place in shown}, case.name)
+        by_hand = {LOG_BYTES: held.logs, REPLICA_BYTES: held.replicas, COPY_BYTES: held.assigned}
+        for kind, sizes in by_hand.items():
+            answers.add("by hand", kind, {broker: sizes[broker] for broker in ids}, case.name)
+        answers.add("by hand", LOG_DIR_BYTES, {place: held.log_dirs[place] for place in shown}, case.name)
         for use in to_json(list_disk_uses(case.snapshot, case.snapshot, finished.settings)):
             broker, path = use["broker_id"], use["log_dir"]
             place = (LOG_BYTES, broker) if path is None else (LOG_DIR_BYTES, (broker, path))
@@ -236,14 +238,15 @@ def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
     answers.add("gold.broker_load", REPLICA_BYTES, find_known(loads))
     risks = "insights.disk_failure_risk WHERE scenario_kind = 'broker'"
     to_copy = select("cluster_id, CAST(substring(scenario, 8) AS INT), bytes_to_copy", risks)
-    answers.add(DISK_TABLE, REPLICA_BYTES, find_known(to_copy))
+    answers.add(DISK_TABLE, COPY_BYTES, find_known(to_copy))
     fullest = select("cluster_id, fullest_broker, fullest_broker_bytes_before", "gold.plans WHERE feasible")
     answers.add("gold.plans", REPLICA_BYTES, find_known(fullest))
     answers.check(
         {
             LOG_BYTES: ("by hand", "what-if", "gold.load_totals"),
             LOG_DIR_BYTES: ("by hand", "what-if", "plan", "gold.load_totals", "silver.log_dirs", "silver.replicas"),
-            REPLICA_BYTES: ("by hand", "plan", "report", "gold.broker_load", DISK_TABLE, "gold.plans"),
+            REPLICA_BYTES: ("by hand", "plan", "report", "gold.broker_load", "gold.plans"),
+            COPY_BYTES: ("by hand", DISK_TABLE),
         }
     )
 
@@ -258,33 +261,25 @@ def test_what_disks_can_hold(finished: Finished, broker_bytes: int) -> None:
             use.broker_id if use.log_dir is None else (use.broker_id, use.log_dir): use.disk_bytes for use in uses
         }
         answers.add("what-if", CAPACITY, limits, case.name)
-        disks, held = case.measure_disks(settings).disks, case.drawn.sum_bytes()[0]
-        free = {
-            broker: None if not own or not all(d.is_known for d in own) else sum(d.free_bytes for d in own)
-            for broker, own in disks.items()
-        }
-        answers.add(
-            "apply",
-            CAPACITY,
-            {b: None if left is None else held[b] + left for b, left in free.items()} if uses else {},
-            case.name,
-        )
+        disks, held = case.measure_disks(settings).disks, case.drawn.sum_bytes().logs
+        measured = {use.broker_id for use in uses if use.log_dir is None and not use.inferred_bytes}
+        free = {broker: sum_disks(disks[broker])[1] for broker in measured}
+        capacities = {broker: None if np.isnan(left) else held[broker] + left for broker, left in free.items()}
+        answers.add("apply", CAPACITY, capacities, case.name)
+        known = [(broker, disk) for broker, own in disks.items() for disk in own if disk.is_known]
         rooms = {
-            (broker, path): compute_room(disk.total_bytes, disk.free_bytes, MAX_DISK_RATIO)
-            for broker, own in disks.items()
-            for disk in own
+            (broker, path): compute_room(disk.total_bytes or 0, disk.free_bytes or 0, MAX_DISK_RATIO)
+            for broker, disk in known
             for path in disk.log_dirs
-            if disk.is_known
         }
         answers.add("apply", ROOM, {place: pytest.approx(room, abs=0.01) for place, room in rooms.items()}, case.name)
-        if (log_dirs := case.make_model(settings).log_dirs) is not None:
-            ids, room = case.make_model(settings).broker_ids, log_dirs.compute_room(MAX_DISK_RATIO)
-            for at in np.flatnonzero(np.isfinite(room) & log_dirs.online).tolist():
-                place = (int(ids[log_dirs.broker[at]]), log_dirs.paths[at])
-                if place in rooms:
-                    answers.add("plan", ROOM, {place: room[at]}, case.name)
+        model = case.make_model(settings)
+        if (log_dirs := model.log_dirs) is not None:
+            places = zip(model.broker_ids[log_dirs.broker].tolist(), log_dirs.paths, strict=True)
+            found = dict(zip(places, log_dirs.compute_room(MAX_DISK_RATIO).tolist(), strict=True))
+            answers.add("plan", ROOM, {place: found[place] for place in rooms}, case.name)
         answers.add("apply", FREE, dict(list_free(case, disks)), case.name)
-    forecasts = "gold.growth_forecasts WHERE limit_name = 'disk_full' AND level IS NOT NULL"
+    forecasts = "gold.growth_forecasts WHERE limit_name = 'disk_full' AND limit_value IS NOT NULL"
     place = "cluster_id, broker_id"
     of_brokers = finished.select(f"{place}, limit_value", f"{forecasts} AND log_dir IS NULL")
     of_dirs = finished.select(f"{place}, log_dir, limit_value", f"{forecasts} AND log_dir IS NOT NULL")
@@ -297,6 +292,13 @@ def test_what_disks_can_hold(finished: Finished, broker_bytes: int) -> None:
     )
 
 
+def sum_disks(disks: Sequence[Volume]) -> tuple[float, float]:
+    """Sum the bytes of the disks of a broker, and the free ones; NaN = unknown."""
+    if not disks or not all(disk.is_known for disk in disks):
+        return np.nan, np.nan
+    return sum(disk.total_bytes or 0 for disk in disks), sum(disk.free_bytes or 0 for disk in disks)
+
+
 def list_free(case: Case, disks: Mapping[int, Sequence[Volume]]) -> Iterator[tuple[str, int | None]]:
     """Yield scenarios, and what the disks of their survivors may gain; None = unknown."""
     racks = {broker: case.drawn.cluster.racks[broker] for broker in case.live}
@@ -305,18 +307,8 @@ def list_free(case: Case, disks: Mapping[int, Sequence[Volume]]) -> Iterator[tup
     if len(names) > 1:
         failures |= {f"rack:{name}": {b for b, rack in racks.items() if rack == name} for name in names}
     for scenario, failed in failures.items():
-        survivors = [broker for broker in racks if broker not in failed]
-        own = [disk for broker in survivors for disk in disks[broker]]
-        if survivors and all(disks[broker] for broker in survivors) and all(disk.is_known for disk in own):
-            room = sum(
-                compute_room(
-                    sum(d.total_bytes or 0 for d in disks[b]), sum(d.free_bytes or 0 for d in disks[b]), MAX_DISK_RATIO
-                )
-                for b in survivors
-            )
-            yield scenario, round(float(room))
-        else:
-            yield scenario, None
+        left = [compute_room(*sum_disks(disks[broker]), MAX_DISK_RATIO) for broker in racks if broker not in failed]
+        yield scenario, None if not left or np.isnan(left).any() else round(float(sum(left)))
 
 
 def make_no_change(model: ClusterModel) -> PlanExecution:

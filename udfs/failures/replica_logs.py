@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
-from udfs.arrow.columns import is_valid, to_array, to_list_array, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_array, to_flags, to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, count_true, is_in_segment, offsets_of, position_of, row_of
+from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 
 UNKNOWN = -1
 # Columns of silver.partitions.
@@ -33,8 +34,8 @@ LOG_SUMS = pa.schema(
         ("broker_id", INT),
         ("log_dir", TEXT),  # null = of replicas of which no source shows it
         *((name, LONG) for name in _COUNTS),
-        ("replica_bytes", LONG),  # of replicas, also those of which no source shows the log
-        ("size_bytes", LONG),  # of all logs: also of those that no assignment accounts for
+        ("replica_bytes", LONG),  # of replicas, also in failed log dirs, and where no source shows the log
+        ("size_bytes", LONG),  # of all logs, but for those in failed log dirs: also of those that no assignment has
         ("unknown_logs", LONG),  # logs of unknown size
         *((name, DOUBLE) for name in ("bytes_in_per_s", "bytes_out_per_s")),
     ]
@@ -73,24 +74,26 @@ def measure_replicas(partitions: pa.Table) -> ReplicaBytes:
     return ReplicaBytes(np.where(own == UNKNOWN, of_leader, own), is_inferred)
 
 
-def sum_logs(partitions: pa.Table, stray_logs: pa.Table) -> pa.Table:
+def sum_logs(partitions: pa.Table, stray_logs: pa.Table, brokers: pa.Table) -> pa.Table:
     """Sum what each broker holds in each log dir (LOG_SUMS): its replicas, and logs that no assignment accounts for.
 
-    partitions, stray_logs: as in pipelines.ingest.merge.entities.
+    partitions, stray_logs, brokers (broker_id and live): as in pipelines.ingest.merge.entities.
     """
     (broker, offsets, _), isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
     row, measured = row_of(offsets), measure_replicas(partitions)
     leads = to_numpy(partitions["leader"], UNKNOWN)[row] == broker
     is_only = is_in_segment(broker, offsets, isr.values, isr.offsets) & (isr.lengths == 1)[row]
-    is_known = measured.size != UNKNOWN
+    is_known, live = measured.size != UNKNOWN, brokers.filter(pa.array(to_flags(brokers["live"])))["broker_id"]
+    is_lost = measured.is_inferred & find_failed_dir_replicas(partitions, to_numpy(live))
     size = pa.array(measured.size, mask=~is_known)
     rates = [to_array(partitions[name]).take(pa.array(row)) for name in ("bytes_in_per_s", "bytes_out_per_s")]
     columns = {
         "broker_id": broker,
         "log_dir": pc.struct_field(take_logs(partitions), "log_dir"),
         **{"replicas": np.ones(len(row)), "leaders": leads, "only_in_sync_partitions": is_only},
-        **{"partitions_with_size": is_known, "replica_bytes": size, "size_bytes": size, "unknown_logs": ~is_known},
-        "inferred_bytes": np.where(measured.is_inferred, measured.size, 0),
+        **{"partitions_with_size": is_known, "replica_bytes": size, "unknown_logs": ~is_known},
+        "size_bytes": pc.if_else(pa.array(is_lost), 0, size),
+        "inferred_bytes": np.where(measured.is_inferred & ~is_lost, measured.size, 0),
         **{"partitions_with_bytes_in": pc.is_valid(rates[0]), "partitions_with_bytes_out": pc.is_valid(rates[1])},
         **{"bytes_in_per_s": rates[0], "bytes_out_per_s": pc.multiply(rates[1], leads.astype(np.float64))},
     }

@@ -321,6 +321,8 @@ def build_model(
     assert not has_repeat(replicas, offsets).any()
     known_live = _array(brokers.filter(pa.array(to_flags(brokers["live"])))["broker_id"], 0)
     failed, replica_size = find_failed_dir_replicas(placed, known_live), list_known_sizes(placed)
+    if replica_size is not None:
+        replica_size[failed] = 0.0  # what a failed log dir has is on no disk that works
     is_usable = live[replicas] & ~failed
     leader = None
     row = row_of(offsets)
