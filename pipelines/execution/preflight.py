@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
-from pipelines.execution.plan_waves import PartitionSteps, PlanWaves
+from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
-from pipelines.plan_files.plan_reader import StoredPlan, count_steps_done
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.failures.disk_limits import compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
 from udfs.failures.volumes import Volume, choose_emptiest
@@ -145,12 +145,12 @@ def list_work(steps: PlanWaves, view: ClusterView, sizes: Mapping[Key, int]) -> 
     return work
 
 
-def _list_steps_done(steps: PlanWaves, view: ClusterView) -> Iterator[tuple[Key, PartitionSteps, int]]:
+def _list_steps_done(steps: PlanWaves, view: ClusterView) -> Iterator[tuple[Key, PlannedChange, int]]:
     """Yield the partitions that are on their way through a plan, and how many steps each has behind it."""
     for key, one in steps.partitions.items():
         if (partition := view.partitions.get(key)) is not None:
             move = view.reassignments.get(key)
-            done = count_steps_done(one.lists, partition.replicas, None if move is None else move.target)
+            done = one.count_steps_done(partition.replicas, None if move is None else move.target)
             if done is not None:
                 yield key, one, done
 
@@ -244,7 +244,7 @@ def _sum_by_log_dir(online: Mapping[str, int], copies: Sequence[_Copy]) -> dict[
     counts = Counter(copy.log_dir for copy in copies)
     unplaced = [copy for copy in copies if copy.log_dir is None]
     chosen = choose_emptiest([count + counts[path] for path, count in online.items()] or [0], len(unplaced))
-    paths = list(online) or [None]
+    paths: list[str | None] = [*online] or [None]
     added = Counter[str | None]()
     for copy in copies:
         if copy.log_dir is not None:

@@ -12,7 +12,7 @@ from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_current_log_dirs, get_source_lists
 from pipelines.plan_files.log_dir_check import find_log_dir_problems, is_in_planned_log_dirs
 from pipelines.plan_files.new_brokers import NewBroker
-from pipelines.plan_files.plan_reader import StoredPlan, count_steps_done, find_target
+from pipelines.plan_files.plan_reader import StoredPlan, find_target
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.json_answers import json_key, json_object
@@ -148,7 +148,7 @@ def check_plan(
     moving = {(move.topic, move.partition): move.target for move in in_flight}
     # None = as neither before the plan nor after any step of it.
     steps_done = {
-        key: count_steps_done(change.lists, now.get(key, ()), moving.get(key)) for key, change in plan.changes.items()
+        key: change.count_steps_done(now.get(key, ()), moving.get(key)) for key, change in plan.changes.items()
     }
     paths = get_current_log_dirs(model, (rows := _find_rows(model, plan.changes)).values())
     for key, change in plan.changes.items():
@@ -160,7 +160,10 @@ def check_plan(
     unplanned |= {key for key, done in steps_done.items() if done is None}
     changed = [
         ChangedPartition(
-            *key, now.get(key), plan.changes[key].lists if key in plan.changes else None, key in plan.election
+            *key,
+            now.get(key),
+            [[*one] for one in plan.changes[key].lists] if key in plan.changes else None,
+            key in plan.election,
         )
         for key in sorted(unplanned - moving.keys())
         if key[0] not in missing_topics
@@ -262,7 +265,7 @@ def _list_reassignments(plan: StoredPlan, partitions: pa.Table) -> list[Reassign
         adding, removing = row["adding_replicas"] or [], row["removing_replicas"] or []
         target = find_target(row) or []
         key = (row["topic"], row["partition"])
-        planned = key in plan.changes and target in plan.changes[key].lists[1:]
+        planned = key in plan.changes and tuple(target) in plan.changes[key].lists[1:]
         reassignments.append(Reassignment(*key, adding, removing, target, planned))
     return sorted(reassignments, key=lambda move: (move.topic, move.partition))
 

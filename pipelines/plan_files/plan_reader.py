@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -121,10 +122,32 @@ class PlannedChange:
     log_dirs_before: Mapping[int, str] = field(default_factory=dict)
     log_dirs: Mapping[int, str] = field(default_factory=dict)
 
-    @property
-    def lists(self) -> list[list[int]]:
-        """Return the list before the plan, and after each step."""
-        return [self.before, *(replicas for _, replicas in self.steps)]
+    @cached_property
+    def lists(self) -> tuple[tuple[int, ...], ...]:
+        """The list before the plan, and after each step."""
+        return (tuple(self.before), *(tuple(replicas) for _, replicas in self.steps))
+
+    @cached_property
+    def waves(self) -> tuple[int, ...]:
+        """The waves of the steps, from 1, rising."""
+        return tuple(wave for wave, _ in self.steps)
+
+    def find(self, replicas: Sequence[int]) -> int | None:
+        """Return the last index of a list, or None."""
+        return max((index for index, one in enumerate(self.lists) if one == tuple(replicas)), default=None)
+
+    def count_steps_done(self, replicas: Sequence[int], target: Sequence[int] | None) -> int | None:
+        """Count the steps that a partition has behind it; None = it is where no step takes it.
+
+        target: where a reassignment under way takes it: that step is not done yet; None = none is.
+        """
+        index = self.find(replicas if target is None else target)
+        return index if index is None or target is None else max(index - 1, 0)
+
+    def list_moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """List what a reassignment may do to the partition: the lists before and after it, of a step or of all."""
+        pairs = [*zip(self.lists, self.lists[1:], strict=False), (self.lists[0], self.lists[-1])]
+        return [*pairs, *((after, before) for before, after in pairs)]
 
     @property
     def after(self) -> list[int]:
@@ -135,22 +158,6 @@ class PlannedChange:
     def moves_log_dirs(self) -> bool:
         """Return whether replicas stay on their brokers, and some move to another log dir."""
         return bool(self.log_dirs) and self.before == self.after
-
-
-def find_step(lists: Sequence[Sequence[int]], replicas: Sequence[int]) -> int | None:
-    """Return which list of a partition, before a plan and after each step, its replicas are; None = none of them."""
-    return max((index for index, one in enumerate(lists) if [*one] == [*replicas]), default=None)
-
-
-def count_steps_done(
-    lists: Sequence[Sequence[int]], replicas: Sequence[int], target: Sequence[int] | None
-) -> int | None:
-    """Count the steps of a plan that a partition has behind it; None = it is where no step of the plan takes it.
-
-    lists: as in find_step. target: where a reassignment under way takes it: that step is not done yet; None = none is.
-    """
-    index = find_step(lists, replicas if target is None else target)
-    return index if index is None or target is None else max(index - 1, 0)
 
 
 def find_target(partition: Mapping[str, Any]) -> list[int] | None:

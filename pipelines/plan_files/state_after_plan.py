@@ -16,11 +16,11 @@ from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import Key
 from pipelines.plan_files.new_brokers import add_new_brokers
-from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, count_steps_done, find_target
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, find_target
 from udfs.arrow.columns import replace_columns
 from udfs.failures.kernels.election import NO_BROKER
 from udfs.failures.partition_health import find_elected_leaders
-from udfs.failures.replica_logs import sum_logs
+from udfs.failures.replica_logs import sum_column, sum_logs
 from udfs.failures.volumes import number_row_volumes
 
 _CHANGED = ("replicas", "isr", "leader", "logs")
@@ -41,7 +41,7 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
     now = {(row["topic"], row["partition"]): row for row in snapshot.partitions.select(names).to_pylist()}
     for (topic, partition), change in plan.changes.items():
         row = now.get((topic, partition))
-        if row is None or count_steps_done(change.lists, row["replicas"] or (), find_target(row)) is None:
+        if row is None or change.count_steps_done(row["replicas"] or (), find_target(row)) is None:
             problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
             raise SourceError(str(folder), problem, "See all differences with plan --check, or make a new plan")
     return make_changes(snapshot, plan.changes, plan.election)
@@ -123,14 +123,12 @@ def update_volumes(before: Snapshot, after: Snapshot) -> Snapshot:
 
     Below 0 if they cannot hold them. Log dirs on one volume use the same bytes.
     """
-    grown_dirs = Counter[tuple[int, str]]()
-    for snapshot, sign in ((before, -1), (after, 1)):
-        for row in sum_logs(snapshot.partitions, snapshot.stray_logs, snapshot.brokers).to_pylist():
-            grown_dirs[row["broker_id"], row["log_dir"]] += sign * (row["size_bytes"] or 0)
+    then, now = (sum_column(sum_logs(each.partitions, each.stray_logs, each.brokers)) for each in (before, after))
     rows = after.log_dirs.to_pylist()
     volumes, grown = number_row_volumes(rows), Counter[int]()
     for row, volume in zip(rows, volumes, strict=True):
-        grown[volume] += grown_dirs[row["broker_id"], row["log_dir"]]
+        place = (row["broker_id"], row["log_dir"])
+        grown[volume] += now[place] - then[place]
     changed = [
         row if row["usable_bytes"] is None else row | {"usable_bytes": row["usable_bytes"] - grown[volume]}
         for row, volume in zip(rows, volumes, strict=True)

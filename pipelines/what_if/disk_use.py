@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from udfs.failures.disk_limits import find_disk_limits
-from udfs.failures.replica_logs import sum_logs
+from udfs.failures.replica_logs import sum_column, sum_logs
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
-
-
-class LogBytes(NamedTuple):
-    """The bytes of the logs on a broker, or in one of its log dirs."""
-
-    size: int
-    inferred: int  # of these, the bytes of replicas whose log no source shows
 
 
 @dataclass(frozen=True)
@@ -68,25 +60,13 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
     partitions = snapshot.partitions
     if partitions["size_bytes"].null_count == partitions.num_rows:
         return []
-    sums, now = (_sum_sizes(each) for each in (snapshot, measured))
+    sums, sums_now = (sum_logs(each.partitions, each.stray_logs, each.brokers) for each in (snapshot, measured))
+    sizes, inferred, now = sum_column(sums), sum_column(sums, "inferred_bytes"), sum_column(sums_now)
     capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
     brokers = snapshot.brokers["broker_id"].to_pylist()
     places = zip(measured.log_dirs["broker_id"].to_pylist(), measured.log_dirs["log_dir"].to_pylist(), strict=True)
-    used = pa.array([now[place].size for place in places], pa.int64())
-    log_dirs = measured.log_dirs.append_column("used_bytes", used)
+    log_dirs = measured.log_dirs.append_column("used_bytes", pa.array([now[place] for place in places], pa.int64()))
     limits = find_disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)
     return [
-        DiskUse(*place, sums[place].size, limit.compute(now[place].size), sums[place].inferred)
-        for place, limit in limits.items()
+        DiskUse(*place, sizes[place], limit.compute(now[place]), inferred[place]) for place, limit in limits.items()
     ]
-
-
-def _sum_sizes(snapshot: Snapshot) -> defaultdict[tuple[int, str | None], LogBytes]:
-    """Sum the bytes of the logs on each broker (log dir None), and in each of its log dirs."""
-    sums = defaultdict(lambda: LogBytes(0, 0))
-    for row in sum_logs(snapshot.partitions, snapshot.stray_logs, snapshot.brokers).to_pylist():
-        broker, size, inferred = row["broker_id"], row["size_bytes"] or 0, row["inferred_bytes"] or 0
-        for path in {None, row["log_dir"]}:
-            before = sums[broker, path]
-            sums[broker, path] = LogBytes(before.size + size, before.inferred + inferred)
-    return sums

@@ -70,7 +70,7 @@ class DiskCluster:
                 own[broker, key] = size
         for key, one in self.cluster.partitions.items():
             known = {broker: own[broker, key] for broker in one.replicas if (broker, key) in own}
-            of_leader = known.get(one.leader, max(known.values(), default=0)) if known else 0
+            of_leader = known.get(-1 if one.leader is None else one.leader, max(known.values(), default=0))
             for broker in one.replicas:
                 is_lost = broker in self.view.partitions[key].offline and broker not in self.cluster.down
                 held.assigned[broker] += known.get(broker, of_leader)

@@ -208,13 +208,15 @@ def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
         ids = case.drawn.cluster.racks
         shown = [(broker, one["log_dir"]) for broker, own in case.drawn.reading.log_dirs.items() for one in own]
         by_hand = {LOG_BYTES: held.logs, REPLICA_BYTES: held.replicas, COPY_BYTES: held.assigned}
-        for kind, sizes in by_hand.items():
-            answers.add("by hand", kind, {broker: sizes[broker] for broker in ids}, case.name)
+        for kind, totals in by_hand.items():
+            answers.add("by hand", kind, {broker: totals[broker] for broker in ids}, case.name)
         answers.add("by hand", LOG_DIR_BYTES, {place: held.log_dirs[place] for place in shown}, case.name)
         for use in to_json(list_disk_uses(case.snapshot, case.snapshot, finished.settings)):
             broker, path = use["broker_id"], use["log_dir"]
-            place = (LOG_BYTES, broker) if path is None else (LOG_DIR_BYTES, (broker, path))
-            answers.add("what-if", place[0], {place[1]: use["size_bytes"]}, case.name)
+            if path is None:
+                answers.add("what-if", LOG_BYTES, {broker: use["size_bytes"]}, case.name)
+            else:
+                answers.add("what-if", LOG_DIR_BYTES, {(broker, path): use["size_bytes"]}, case.name)
         model = case.make_model(finished.settings)
         sizes = dict(zip(model.broker_ids.tolist(), model.sum_bytes(model).tolist(), strict=True))
         answers.add("plan", REPLICA_BYTES, sizes, case.name)
@@ -226,10 +228,10 @@ def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
         sizes = {row["broker_id"]: row["size_bytes"] for row in cluster["brokers"]}
         answers.add("report", REPLICA_BYTES, find_known(sizes), cluster["cluster_id"])
     select, place = finished.select, "cluster_id, broker_id"
-    totals = select(f"{place}, size_bytes", "gold.load_totals WHERE subject_kind = 'broker'")
-    answers.add("gold.load_totals", LOG_BYTES, fill_zeros(totals))
-    totals = select(f"{place}, log_dir, size_bytes", "gold.load_totals WHERE subject_kind = 'log_dir'")
-    answers.add("gold.load_totals", LOG_DIR_BYTES, fill_zeros(totals))
+    of_brokers = select(f"{place}, size_bytes", "gold.load_totals WHERE subject_kind = 'broker'")
+    answers.add("gold.load_totals", LOG_BYTES, fill_zeros(of_brokers))
+    by_path = select(f"{place}, log_dir, size_bytes", "gold.load_totals WHERE subject_kind = 'log_dir'")
+    answers.add("gold.load_totals", LOG_DIR_BYTES, fill_zeros(by_path))
     used = select(f"{place}, log_dir, used_bytes", "silver.log_dirs")
     answers.add("silver.log_dirs", LOG_DIR_BYTES, fill_zeros(used))
     by_dir = select(f"{place}, log_dir, sum(size_bytes)", "silver.replicas WHERE log_dir IS NOT NULL GROUP BY ALL")
@@ -283,8 +285,7 @@ def test_what_disks_can_hold(finished: Finished, broker_bytes: int) -> None:
     place = "cluster_id, broker_id"
     of_brokers = finished.select(f"{place}, limit_value", f"{forecasts} AND log_dir IS NULL")
     of_dirs = finished.select(f"{place}, log_dir, limit_value", f"{forecasts} AND log_dir IS NOT NULL")
-    for limits in (of_brokers, of_dirs):
-        answers.add("gold.growth_forecasts", CAPACITY, limits)
+    answers.add("gold.growth_forecasts", CAPACITY, {**of_brokers, **of_dirs})
     risks = "insights.disk_failure_risk WHERE scenario_kind <> 'log_dir'"
     answers.add(DISK_TABLE, FREE, finished.select("cluster_id, scenario, free_bytes", risks))
     answers.check(
@@ -323,8 +324,8 @@ def test_health_of_partitions(finished: Finished) -> None:
         issues = find_findings(case.snapshot, finished.settings.topics.defaults).issues
         counts = {issue: issues[issue].partitions if issue in issues else 0 for issue in PartitionIssue}
         answers.add("what-if", HEALTH, counts, case.name)
-        now = {PartitionIssue.UNDER_REPLICATED: len(case.drawn.view.list_under_replicated())}
-        answers.add("apply", HEALTH, now, case.name)
+        under_replicated = len(case.drawn.view.list_under_replicated())
+        answers.add("apply", HEALTH, {PartitionIssue.UNDER_REPLICATED: under_replicated}, case.name)
         health = measure_wave_health(make_no_change(case.make_model(finished.settings)))
         of_plan = {
             live_only: health.under_replicated[0],
@@ -340,10 +341,9 @@ def test_health_of_partitions(finished: Finished) -> None:
                 "one_in_sync": summary.single_isr_partitions - summary.single_replica_partitions,
             }
             answers.add("what-if --fail", HEALTH, of_failure, case.name)
-    names = [*(issue for issue in PartitionIssue if not issue.endswith("_fails")), None]
+    now = [issue for issue in PartitionIssue if not issue.endswith("_fails")]
     for cluster in read_report(finished.store).clusters:
-        shown = ((f"{name}_partitions", name) for name in names if name)
-        sums = {name: sum(topic[column] for topic in cluster["topics"]) for column, name in shown}
+        sums = {issue: sum(topic[f"{issue}_partitions"] for topic in cluster["topics"]) for issue in now}
         answers.add("report", HEALTH, sums, cluster["cluster_id"])
     for issue in PartitionIssue:
         view = f"(SELECT cluster_id, count_if(issue = '{issue}') AS n FROM insights.partition_issues GROUP BY ALL)"

@@ -142,8 +142,8 @@ def _describe_loss(
         fullest, ratio = survivors[int(np.argmax(after))], float(after.max())
     rack = racks[loss.brokers[0]]
     if loss.kind != ScenarioKind.RACK and rack is not None and to_copy is not None:
-        in_rack = room[[racks[broker] == rack for broker in survivors]]
-        in_rack = None if np.isnan(in_rack).any() else bool(to_copy <= in_rack.sum())
+        here = room[np.array([racks[broker] == rack for broker in survivors], dtype=np.bool_)]
+        in_rack = None if np.isnan(here).any() else bool(to_copy <= here.sum())
     head = (loss.kind, loss.name, sorted(loss.brokers), *counts)
     return (*head, to_copy, free, fits, in_rack, fullest, ratio)
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from udfs.failures.replica_logs import sum_column
 from udfs.failures.volumes import FILE, LOG_DIRS, Volume, list_volumes
 
 Floats = npt.NDArray[np.float64]
@@ -79,20 +80,14 @@ def list_broker_disks(
 
     sums: LOG_SUMS. log_dirs: broker_id, log_dir, total_bytes, usable_bytes, log_dir_error. capacities: of a file.
     """
-    by_broker, sizes = group_log_dirs(log_dirs), dict[int, int]()
-    used: dict[tuple[int, str | None], int | None] = {}
-    for row in sums.to_pylist():
-        broker, size = row["broker_id"], row["size_bytes"] or 0
-        sizes[broker] = sizes.get(broker, 0) + size
-        used[broker, row["log_dir"]] = None if row["unknown_logs"] else size
+    by_broker, sizes, unknown = group_log_dirs(log_dirs), sum_column(sums), sum_column(sums, "unknown_logs")
     disks = {}
     for broker in brokers:
-        online = [
-            {**row, "used_bytes": used.get((broker, row["log_dir"]), 0)}
-            for row in by_broker.get(broker, ())
-            if row["log_dir_error"] is None
-        ]
-        disks[broker] = list_disks(online, select_broker(capacities, broker), broker_bytes, sizes.get(broker, 0))
+        rows = [row for row in by_broker.get(broker, ()) if row["log_dir_error"] is None]
+        places = [(broker, row["log_dir"]) for row in rows]
+        used = ({"used_bytes": None if unknown[place] else sizes[place]} for place in places)
+        online = [row | one for row, one in zip(rows, used, strict=True)]
+        disks[broker] = list_disks(online, select_broker(capacities, broker), broker_bytes, sizes[broker, None])
     return disks
 
 
@@ -101,10 +96,8 @@ def find_disk_limits(
 ) -> dict[tuple[int, str | None], DiskLimit]:
     """Return the limits of brokers (log dir None), and of the online log dirs of those that have several.
 
-    The bytes of a broker are those of its own row in a file of capacities, else of its online log dirs together, else
-    broker_bytes. Those of a log dir are the bytes of its row, else what is usable of its volume; of a volume that
-    several share, the part by which its logs can grow if all log dirs on it grow alike. Where all of a broker's log
-    dirs are on one volume, the broker has the limit.
+    Those of a broker are of its disks (list_disks) together. Of a volume that several log dirs share, each has the part
+    by which its logs can grow if all on it grow alike. Where all of a broker's are on one volume, the broker has it.
 
     Args:
         brokers: Ids of brokers.

@@ -1,5 +1,6 @@
 """The logs of replicas, and the bytes of each: the one rule for all that sums the bytes of brokers."""
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +107,15 @@ def sum_logs(partitions: pa.Table, stray_logs: pa.Table, brokers: pa.Table) -> p
     logs = pa.concat_tables([held, stray], promote_options="default")
     sums = logs.group_by(LOG_SUMS.names[:2]).aggregate([(name, "sum") for name in LOG_SUMS.names[2:]])
     return sums.rename_columns(LOG_SUMS.names).cast(LOG_SUMS)
+
+
+def sum_column(sums: pa.Table, name: str = "size_bytes") -> Counter[tuple[int, str | None]]:
+    """Sum a column of LOG_SUMS by broker (log dir None), and by broker and log dir."""
+    totals: Counter[tuple[int, str | None]] = Counter()
+    for row in sums.select(["broker_id", "log_dir", name]).to_pylist():
+        for path in {None, row["log_dir"]}:
+            totals[row["broker_id"], path] += row[name] or 0
+    return totals
 
 
 def list_replica_bytes(partitions: pa.Table) -> dict[str, pa.Array]:

@@ -221,11 +221,6 @@ class ClusterModel:
         size = self.measure_bytes(row_of(lists.offsets), lists.replicas)
         return np.asarray(np.bincount(lists.replicas, size, self.brokers), dtype=np.float64)
 
-    def sum_disk(self, lists: ReplicaLists) -> Floats:
-        """Sum the bytes of each broker by these lists as planners compare them, all replicas as large as leaders."""
-        load = np.bincount(lists.replicas, self.size[row_of(lists.offsets)], self.brokers)
-        return np.asarray(load, dtype=np.float64)
-
     def name(self, row: int) -> str:
         """Return the name of a partition: orders-3."""
         return f"{self.topic_names[self.topic[row]]}-{self.partition[row]}"

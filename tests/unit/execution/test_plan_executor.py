@@ -16,7 +16,7 @@ from pipelines.execution.journal import CANCEL, END, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
-from pipelines.execution.plan_waves import Direction, PartitionSteps, PlanWaves
+from pipelines.execution.plan_waves import Direction, PlanWaves
 from pipelines.execution.preflight import ClusterDisks, check_answers, find_problems
 from pipelines.execution.set_throttles import read_throttles
 from pipelines.live.client_properties import ClientProperties
@@ -24,6 +24,7 @@ from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LiveP
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
+from pipelines.plan_files.plan_reader import PlannedChange
 from tests.unit.execution.test_plan_waves import _STEPS
 
 _E = TypeVar("_E", bound=ClusterExecution)
@@ -344,7 +345,7 @@ def test_fault_before_anything_is_submitted_leaves_no_throttle(tmp_path: Path) -
 
 
 def test_repair_may_begin_with_replicas_on_a_failed_broker() -> None:
-    steps = PlanWaves({_KEY: PartitionSteps(((9, 2), (3, 2)), (1,))}, 1)
+    steps = PlanWaves({_KEY: PlannedChange([9, 2], ((1, [3, 2]),))}, 1)
     cluster = _Cluster((2, 3))
     cluster.lists[_KEY] = (9, 2)
     view = PlanExecutor(cluster, steps, [], {}, Journal(Path("none")), ExecutionOptions(), print)._look()  # type: ignore[arg-type]

@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.execution.cluster_view import ClusterView
-from pipelines.execution.plan_waves import PartitionSteps, PlanWaves
+from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.preflight import ClusterDisks, find_problems, find_unchecked_disks
 from pipelines.ingest.merge.entities import LOG_DIRS
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
+from pipelines.plan_files.plan_reader import PlannedChange
 from udfs.failures.disk_limits import list_broker_disks
 from udfs.failures.replica_logs import LOG_SUMS
 
@@ -41,7 +42,7 @@ def view_of(brokers: int, offline: tuple[int, ...] = ()) -> ClusterView:
 def copy_to_third(chosen: str | None = None) -> PlanWaves:
     """Move both partitions from broker 2 to broker 3."""
     log_dirs = {} if chosen is None else {3: chosen}
-    steps = PartitionSteps(((1, 2), (1, 3)), (1,), log_dirs)
+    steps = PlannedChange([1, 2], ((1, [1, 3]),), log_dirs=log_dirs)
     return PlanWaves({("t", 0): steps, ("t", 1): steps}, 1)
 
 
