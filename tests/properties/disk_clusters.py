@@ -91,9 +91,10 @@ def draw_disk_cluster(rng: Random) -> DiskCluster:
     for key, one in cluster.partitions.items():
         size = rng.randrange(0, 1_000_000)
         for broker in one.replicas:
-            if broker not in dirs or rng.random() < 0.03:  # no log is shown
-                continue
-            online = [log_dir for log_dir in dirs[broker] if log_dir["error"] is None]
+            online = [log_dir for log_dir in dirs.get(broker, ()) if log_dir["error"] is None]
+            # A replica that a broker with a failed log dir does not show would be taken to be there.
+            if broker not in dirs or (len(online) == len(dirs[broker]) and rng.random() < 0.03):
+                continue  # no log is shown
             may_fail = broker not in one.isr or one.leader is None
             if (len(online) < len(dirs[broker]) and may_fail and rng.random() < 0.5) or not online:
                 failed[key] |= {broker} if may_fail else frozenset()

@@ -81,30 +81,30 @@ def disk_rows(
     """
     volumes = volumes.filter(pc.fill_null(volumes["live"], True))
     racks = dict(zip(*(volumes[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
-    held: dict[int, list[dict[str, Any]]] = {broker: [] for broker in sorted(racks)}
+    by_broker: dict[int, list[dict[str, Any]]] = {broker: [] for broker in sorted(racks)}
     for row in sums.to_pylist():
-        held.get(row["broker_id"], []).append(row)
+        by_broker.get(row["broker_id"], []).append(row)
     log_dirs = volumes.filter(pc.is_valid(volumes["log_dir"]))
-    disks = list_broker_disks(sums, log_dirs, held, capacities, broker_bytes)
+    disks = list_broker_disks(sums, log_dirs, by_broker, capacities, broker_bytes)
     online = log_dirs.filter(pc.is_null(log_dirs["log_dir_error"]))
-    losses = _list_losses(held, group_log_dirs(online), racks)
+    losses = _list_losses(by_broker, group_log_dirs(online), racks)
     rows = (_describe_loss(loss, disks, racks, max_disk_ratio) for loss in losses)
     return table_of(rows, schema_of(DISK_COLUMNS))
 
 
 def _list_losses(
-    held: Mapping[int, list[dict[str, Any]]],
+    by_broker: Mapping[int, list[dict[str, Any]]],
     log_dirs: Mapping[int, list[dict[str, Any]]],
     racks: Mapping[int, str | None],
 ) -> Iterator[_Loss]:
-    for broker, rows in held.items():
+    for broker, rows in by_broker.items():
         yield _Loss(ScenarioKind.BROKER, f"{ScenarioKind.BROKER}:{broker}", [broker], rows)
     names = sorted({rack for rack in racks.values() if rack is not None})
     for name in names if len(names) > 1 else ():
-        brokers = [broker for broker in held if racks[broker] == name]
-        rows = [row for broker in brokers for row in held[broker]]
+        brokers = [broker for broker in by_broker if racks[broker] == name]
+        rows = [row for broker in brokers for row in by_broker[broker]]
         yield _Loss(ScenarioKind.RACK, f"{ScenarioKind.RACK}:{name}", brokers, rows)
-    for broker, rows in held.items():
+    for broker, rows in by_broker.items():
         paths = sorted(row["log_dir"] for row in log_dirs.get(broker, ()))
         for path in paths if len(paths) > 1 else ():
             here = [row for row in rows if row["log_dir"] == path]

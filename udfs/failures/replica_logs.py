@@ -98,13 +98,13 @@ def sum_logs(partitions: pa.Table, stray_logs: pa.Table, brokers: pa.Table) -> p
         **{"partitions_with_bytes_in": pc.is_valid(rates[0]), "partitions_with_bytes_out": pc.is_valid(rates[1])},
         **{"bytes_in_per_s": rates[0], "bytes_out_per_s": pc.multiply(rates[1], leads.astype(np.float64))},
     }
-    held = pa.table(columns).select(LOG_SUMS.names).cast(LOG_SUMS)
+    assigned = pa.table(columns).select(LOG_SUMS.names).cast(LOG_SUMS)
     log, nothing = to_array(stray_logs["log"]), {name: pa.repeat(0, stray_logs.num_rows) for name in _COUNTS}
     path, stray_size = (pc.struct_field(log, name) for name in ("log_dir", "size_bytes"))
     others = {"broker_id": stray_logs["broker_id"], "log_dir": path, "size_bytes": stray_size}
     stray = pa.table(nothing | others | {"unknown_logs": pc.is_null(stray_size)})
     stray = stray.cast(pa.schema([LOG_SUMS.field(name) for name in stray.column_names]))
-    logs = pa.concat_tables([held, stray], promote_options="default")
+    logs = pa.concat_tables([assigned, stray], promote_options="default")
     sums = logs.group_by(LOG_SUMS.names[:2]).aggregate([(name, "sum") for name in LOG_SUMS.names[2:]])
     return sums.rename_columns(LOG_SUMS.names).cast(LOG_SUMS)
 
