@@ -7,7 +7,7 @@ unknown size; some brokers do not answer. Logs may be left over, or under way be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -55,14 +55,15 @@ class DiskCluster:
                         key = (topic["name"], one["partition_index"])
                         yield broker, log_dir["log_dir"], key, one["partition_size"], one["is_future_key"]
 
-    def sum_bytes(self) -> HeldBytes:
-        """Sum bytes by hand.
+    def sum_bytes(self, live: Collection[int]) -> HeldBytes:
+        """Sum bytes by hand. live: the brokers that are surely live.
 
         A replica without a log is as large as the log of its leader, or else the largest one of its partition; in a
-        failed log dir, it takes no room on any disk that works.
+        failed log dir of a live broker, it takes no room on any disk that works.
         """
         held = HeldBytes(Counter(), Counter(), Counter(), Counter())
         own: dict[tuple[int, Key], int] = {}
+        offline = {key: one.offline for key, one in self.view.partitions.items()}
         for broker, path, key, size, is_future in self.list_logs():
             held.logs[broker] += size
             held.log_dirs[broker, path] += size
@@ -72,7 +73,7 @@ class DiskCluster:
             known = {broker: own[broker, key] for broker in one.replicas if (broker, key) in own}
             of_leader = known.get(-1 if one.leader is None else one.leader, max(known.values(), default=0))
             for broker in one.replicas:
-                is_lost = broker in self.view.partitions[key].offline and broker not in self.cluster.down
+                is_lost = broker in live and broker in offline[key]
                 held.assigned[broker] += known.get(broker, of_leader)
                 held.replicas[broker] += 0 if is_lost else known.get(broker, of_leader)
                 held.logs[broker] += 0 if is_lost or broker in known else of_leader

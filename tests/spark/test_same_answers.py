@@ -39,12 +39,13 @@ from pipelines.spark.store import Store
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.snapshot_findings import find_findings, make_row
 from pipelines.what_if.disk_use import list_disk_uses
-from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
-from tests.properties.disk_clusters import DiskCluster, draw_disk_cluster
+from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
+from tests.properties.disk_clusters import DiskCluster, HeldBytes, draw_disk_cluster
 from tests.properties.sick_clusters import Partition
 from tests.seed_sampler import SEED, TENTH, SeedSampler
 from tests.steps import list_steps_to
 from udfs.failures.disk_limits import compute_room
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.failures.volumes import Volume
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
@@ -113,6 +114,7 @@ class Case:
     drawn: DiskCluster
     source: Source
     rng: Random
+    capacity_file: str
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -123,10 +125,21 @@ class Case:
         ids: list[int] = get_live_brokers(self.snapshot.brokers).tolist()
         return ids
 
-    def make_model(self, settings: Settings) -> ClusterModel:
-        """Make the model that `plan` starts from."""
-        log_dirs = add_disk_capacities(self.snapshot.log_dirs, self.name, settings.capacity.file)
-        return build_snapshot_model(replace(self.snapshot, log_dirs=log_dirs), settings.topics.defaults)
+    @cached_property
+    def bytes_by_hand(self) -> HeldBytes:
+        rows = self.snapshot.brokers.to_pylist()
+        return self.drawn.sum_bytes({row["broker_id"] for row in rows if row["live"]})
+
+    @cached_property
+    def model(self) -> ClusterModel:
+        """The model that `plan` starts from."""
+        log_dirs = add_disk_capacities(self.snapshot.log_dirs, self.name, self.capacity_file)
+        return build_snapshot_model(replace(self.snapshot, log_dirs=log_dirs), KAFKA_DEFAULTS)
+
+    @cached_property
+    def answer(self) -> ClusterAnswer:
+        """The answer of `what-if`."""
+        return evaluate_brokers(self.snapshot, KAFKA_DEFAULTS)
 
     def measure_disks(self, settings: Settings) -> ClusterDisks:
         """Measure the disks as `apply` does before it begins."""
@@ -144,6 +157,11 @@ class Finished:
     @cached_property
     def settings(self) -> Settings:
         return load_settings(self.options, environ={})
+
+    @cached_property
+    def reported(self) -> list[dict[str, Any]]:
+        """The data of the report, by cluster."""
+        return read_report(self.store).clusters
 
     def run(self, steps: Sequence[str], *options: str) -> Settings:
         """Run steps with these options, too."""
@@ -181,7 +199,7 @@ def finished(
         rng, name = Random(seed), f"c{number}"
         drawn = draw_disk_cluster(rng)
         drawn.write(folder / name)
-        cases.append(Case(name, drawn, find_source(str(folder / name)), rng))
+        cases.append(Case(name, drawn, find_source(str(folder / name)), rng, str(folder / "capacity.csv")))
     rows = [row for case in cases for row in draw_capacities(case)]
     (folder / "capacity.csv").write_text("\n".join(["cluster,broker_id,disk_bytes,log_dir", *rows]) + "\n")
     options = (*OPTIONS, f"store.warehouse={folder / 'w'}", f"capacity.file={folder / 'capacity.csv'}")
@@ -204,7 +222,7 @@ def fill_zeros(values: Mapping[Any, Any]) -> dict[Any, Any]:
 def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
     answers = Answers()
     for case in finished.cases:
-        held = case.drawn.sum_bytes()
+        held = case.bytes_by_hand
         ids = case.drawn.cluster.racks
         shown = [(broker, one["log_dir"]) for broker, own in case.drawn.reading.log_dirs.items() for one in own]
         by_hand = {LOG_BYTES: held.logs, REPLICA_BYTES: held.replicas, COPY_BYTES: held.assigned}
@@ -217,14 +235,14 @@ def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
                 answers.add("what-if", LOG_BYTES, {broker: use["size_bytes"]}, case.name)
             else:
                 answers.add("what-if", LOG_DIR_BYTES, {(broker, path): use["size_bytes"]}, case.name)
-        model = case.make_model(finished.settings)
+        model = case.model
         sizes = dict(zip(model.broker_ids.tolist(), model.sum_bytes(model).tolist(), strict=True))
         answers.add("plan", REPLICA_BYTES, sizes, case.name)
         if (log_dirs := model.log_dirs) is not None:
             places = zip(model.broker_ids[log_dirs.broker].tolist(), log_dirs.paths, strict=True)
             of_dirs = dict(zip(places, log_dirs.sum_sizes(log_dirs.of_replica).tolist(), strict=True))
             answers.add("plan", LOG_DIR_BYTES, of_dirs, case.name)
-    for cluster in read_report(finished.store).clusters:
+    for cluster in finished.reported:
         sizes = {row["broker_id"]: row["size_bytes"] for row in cluster["brokers"]}
         answers.add("report", REPLICA_BYTES, find_known(sizes), cluster["cluster_id"])
     select, place = finished.select, "cluster_id, broker_id"
@@ -263,7 +281,7 @@ def test_what_disks_can_hold(finished: Finished, broker_bytes: int) -> None:
             use.broker_id if use.log_dir is None else (use.broker_id, use.log_dir): use.disk_bytes for use in uses
         }
         answers.add("what-if", CAPACITY, limits, case.name)
-        disks, held = case.measure_disks(settings).disks, case.drawn.sum_bytes().logs
+        disks, held = case.measure_disks(settings).disks, case.bytes_by_hand.logs
         measured = {use.broker_id for use in uses if use.log_dir is None and not use.inferred_bytes}
         free = {broker: sum_disks(disks[broker])[1] for broker in measured}
         capacities = {broker: None if np.isnan(left) else held[broker] + left for broker, left in free.items()}
@@ -275,7 +293,7 @@ def test_what_disks_can_hold(finished: Finished, broker_bytes: int) -> None:
             for path in disk.log_dirs
         }
         answers.add("apply", ROOM, {place: pytest.approx(room, abs=0.01) for place, room in rooms.items()}, case.name)
-        model = case.make_model(settings)
+        model = case.model
         if (log_dirs := model.log_dirs) is not None:
             places = zip(model.broker_ids[log_dirs.broker].tolist(), log_dirs.paths, strict=True)
             found = dict(zip(places, log_dirs.compute_room(MAX_DISK_RATIO).tolist(), strict=True))
@@ -321,12 +339,12 @@ def make_no_change(model: ClusterModel) -> PlanExecution:
 def test_health_of_partitions(finished: Finished) -> None:
     answers, live_only = Answers(), "under_replicated online"
     for case in finished.cases:
-        issues = find_findings(case.snapshot, finished.settings.topics.defaults).issues
+        issues = find_findings(case.snapshot, KAFKA_DEFAULTS).issues
         counts = {issue: issues[issue].partitions if issue in issues else 0 for issue in PartitionIssue}
         answers.add("what-if", HEALTH, counts, case.name)
         under_replicated = len(case.drawn.view.list_under_replicated())
         answers.add("apply", HEALTH, {PartitionIssue.UNDER_REPLICATED: under_replicated}, case.name)
-        health = measure_wave_health(make_no_change(case.make_model(finished.settings)))
+        health = measure_wave_health(make_no_change(case.model))
         of_plan = {
             live_only: health.under_replicated[0],
             PartitionIssue.UNDER_MIN_ISR: health.under_min_isr[0],
@@ -334,7 +352,7 @@ def test_health_of_partitions(finished: Finished) -> None:
         }
         answers.add("plan", HEALTH, of_plan, case.name)
         if down := sorted(case.drawn.cluster.down):  # which changes nothing
-            summary = evaluate_failure(case.snapshot, down[:1], finished.settings.topics.defaults).summary
+            summary = evaluate_failure(case.snapshot, down[:1], KAFKA_DEFAULTS).summary
             of_failure = {
                 PartitionIssue.OFFLINE: summary.offline_after,
                 PartitionIssue.UNDER_MIN_ISR: summary.under_min_isr_after,
@@ -342,7 +360,7 @@ def test_health_of_partitions(finished: Finished) -> None:
             }
             answers.add("what-if --fail", HEALTH, of_failure, case.name)
     now = [issue for issue in PartitionIssue if not issue.endswith("_fails")]
-    for cluster in read_report(finished.store).clusters:
+    for cluster in finished.reported:
         sums = {issue: sum(topic[f"{issue}_partitions"] for topic in cluster["topics"]) for issue in now}
         answers.add("report", HEALTH, sums, cluster["cluster_id"])
     for issue in PartitionIssue:
@@ -369,16 +387,16 @@ def test_whether_brokers_can_fail(finished: Finished) -> None:
     answers = Answers()
     columns = ("offline_partitions", "under_min_isr_partitions", "single_isr_partitions", "worst_survivor")
     for case in finished.cases:
-        answer = to_json(evaluate_brokers(case.snapshot, finished.settings.topics.defaults))
+        answer = to_json(case.answer)
         answers.add("what-if", RISK, {row["failed"]: row["can_i_lose_it"] for row in answer["brokers"]}, case.name)
         answers.add("what-if", RISK, {row["failed"]: row["answer"] for row in answer["racks"]}, case.name)
         for broker in case.rng.sample(case.live, min(2, len(case.live))):
-            failure = evaluate_failure(case.snapshot, [broker], finished.settings.topics.defaults)
+            failure = evaluate_failure(case.snapshot, [broker], KAFKA_DEFAULTS)
             told = failure.summary
             values = (told.offline_after, told.under_min_isr_after, told.single_isr_partitions, told.worst_survivor)
             counts = {(broker, name): value for name, value in zip(columns, values, strict=True)}
             answers.add("what-if --fail", RISK, {broker: told.answer, **counts}, case.name)
-    for cluster in read_report(finished.store).clusters:
+    for cluster in finished.reported:
         for row in (*cluster["failures"], *cluster["rack_failures"]):
             counts = {(row["failed"], name): row[name] for name in columns if name in row}
             answers.add("report", RISK, {row["failed"]: row["risk"].answer, **counts}, cluster["cluster_id"])
@@ -404,12 +422,11 @@ def to_plain(value: Any) -> Any:
 
 def test_findings_and_verdict(finished: Finished) -> None:
     answers = Answers()
-    defaults = finished.settings.topics.defaults
     for case in finished.cases:
-        answers.add("what-if", FINDINGS, to_plain(make_row(find_findings(case.snapshot, defaults))), case.name)
-        verdict = evaluate_brokers(case.snapshot, defaults).verdict
+        answers.add("what-if", FINDINGS, to_plain(make_row(find_findings(case.snapshot, KAFKA_DEFAULTS))), case.name)
+        verdict = case.answer.verdict
         answers.add("what-if", FINDINGS, {"verdict": verdict.name_source("SOURCE", case.name)}, case.name)
-    for cluster in read_report(finished.store).clusters:
+    for cluster in finished.reported:
         row = {**to_plain(make_row(cluster["findings"])), "verdict": cluster["verdict"]}
         answers.add("report", FINDINGS, row, cluster["cluster_id"])
     for found in finished.store.spark.sql("SELECT * FROM gold.cluster_findings").collect():
@@ -422,7 +439,7 @@ def test_findings_and_verdict(finished: Finished) -> None:
 def test_elections_of_preferred_leaders(finished: Finished) -> None:
     answers, beside = Answers(), "beside reassignments"
     for case in finished.cases:
-        findings = find_findings(case.snapshot, finished.settings.topics.defaults)
+        findings = find_findings(case.snapshot, KAFKA_DEFAULTS)
         told = {"partitions": findings.electable_partitions, "ratio": findings.elected_ratio}
         answers.add("findings", ELECTION, told, case.name)
         keys = list(case.drawn.cluster.partitions)
@@ -433,11 +450,11 @@ def test_elections_of_preferred_leaders(finished: Finished) -> None:
         ratio = max(leads.values()) * len(case.live) / leads.total() if changed else None
         answers.add("after the election", ELECTION, {"partitions": len(changed), "ratio": ratio}, case.name)
         answers.add("after the election", ELECTION, {beside: sorted(changed - moving)}, case.name)
-        model = case.make_model(finished.settings)
+        model = case.model
         rows = np.flatnonzero(make_no_change(model).elections.elected).tolist()
         elected = [(model.topic_names[model.topic[row]], int(model.partition[row])) for row in rows]
         answers.add("plan", ELECTION, {beside: sorted(elected)}, case.name)
-    for cluster in read_report(finished.store).clusters:
+    for cluster in finished.reported:
         found = cluster["findings"]
         told = {"partitions": found.electable_partitions, "ratio": found.elected_ratio}
         answers.add("report", ELECTION, told, cluster["cluster_id"])
@@ -485,10 +502,10 @@ def make_plan(case: Case) -> tuple[StoredPlan, dict[Key, int | None]]:
 
 
 def test_where_partitions_are_on_their_way(finished: Finished) -> None:
-    answers, defaults = Answers(), finished.settings.topics.defaults
+    answers = Answers()
     for case in finished.cases:
         plan, expected = make_plan(case)
-        model, steps, view = case.make_model(finished.settings), PlanWaves.of_plan(plan), case.drawn.view
+        model, steps, view = case.model, PlanWaves.of_plan(plan), case.drawn.view
         left = Counter[int]()
         for key, done in expected.items():
             if done is not None:
@@ -502,7 +519,7 @@ def test_where_partitions_are_on_their_way(finished: Finished) -> None:
             for key, done in expected.items()
             if done is None and not case.drawn.cluster.partitions[key].is_reassigned
         ]
-        progress = check_plan(plan, model, case.snapshot.partitions, defaults)
+        progress = check_plan(plan, model, case.snapshot.partitions, KAFKA_DEFAULTS)
         changed = [(one.topic, one.partition) for one in progress.changed_partitions]
         answers.add("by hand", PROGRESS, {"strays": strays}, case.name)
         answers.add("plan --check", PROGRESS, {"strays": changed}, case.name)
