@@ -95,7 +95,7 @@ def test_no_file_names_a_broker_that_is_not_registered(folders: list[Path]) -> N
     """Kafka's tool rejects such a file as a whole."""
     for folder in folders:
         plan = json.loads((folder / "plan.json").read_text())
-        live, down = (set(plan["assignment_before"][f"{name}_brokers"]) for name in ("living", "dead"))
+        live, down = (set(plan["assignment_before"][f"{name}_brokers"]) for name in ("live", "down"))
         assert down & {id_ for change in plan["changes"] for id_ in change["before"]}
         for path in assigning(folder):
             named = {id_ for entry in entries(path) for id_ in entry["replicas"]}

@@ -173,8 +173,10 @@ def test_old_files_of_a_table_are_removed(
         view_tables.write_view_tables(store, views)
         files = len([*folder.glob("*.parquet")])
         assert files <= view_tables._VACUUM_INTERVAL + 2
-        if "VACUUM END" in str(open_table(store, name).history(1)):
-            assert files == len(open_table(store, name).file_uris())
+        table = open_table(store, name)
+        is_vacuumed = "VACUUM END" in str(table.history(1))  # delta-rs's own would need room for commits on a full disk
+        if is_vacuumed or (is_plain and table.version() % view_tables._VACUUM_INTERVAL == 0):
+            assert files == len(table.file_uris())
             kept = files
     assert kept, "no file was removed"
     assert open_table(store, name).to_pyarrow_table().num_rows

@@ -10,7 +10,7 @@ from udfs.kernel_compiler import compiled
 # Columns of a broker's counts: partitions led, replicas in first position, replicas, in-sync replicas.
 LED, PREFERRED, REPLICAS, IN_SYNC, COUNTS = range(5)
 # Columns of a broker's loads: size (which the caller adds, as it differs between replicas of a partition) and bytes in
-# of its replicas, bytes out and in of what it leads.
+# of its replicas, bytes out of what it leads.
 SIZE, REPLICA_BYTES_IN, LEADER_BYTES_OUT, WEIGHTS = range(4)
 # Columns of totals: partitions, replicas, partitions led by their first replica, partitions with a lagging replica.
 PARTITIONS, ALL_REPLICAS, LED_BY_FIRST, UNDER_REPLICATED, TOTALS = range(5)
