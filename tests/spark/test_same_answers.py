@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
-from udfs.planning.plan_execution import PlanExecution, prepare_execution
 
 from pipelines.config.capacity_file import add_disk_capacities
 from pipelines.config.settings import Settings, load_settings
@@ -50,6 +49,7 @@ from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.failures.volumes import Volume
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.wave_health import measure_wave_health
 from udfs.planning.waves import WaveLimits
 
@@ -67,7 +67,7 @@ OPTIONS = (
 )
 DISK_TABLE = "gold.disk_after_failure"
 TABLES = (
-    *("silver.replicas", "silver.log_dirs", "silver.partitions", "gold.cluster_findings", "gold.load_totals"),
+    *("silver.replicas", "silver.log_dirs", "silver.partitions", "gold.cluster_findings", "gold.load_history"),
     *("gold.broker_load", "gold.plans", "gold.growth_forecasts", "gold.scheme_comparison", DISK_TABLE),
 )
 # Kinds of quantities.
@@ -246,10 +246,10 @@ def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
         sizes = {row["broker_id"]: row["size_bytes"] for row in cluster["brokers"]}
         answers.add("report", REPLICA_BYTES, find_known(sizes), cluster["cluster_id"])
     select, place = finished.select, "cluster_id, broker_id"
-    of_brokers = select(f"{place}, size_bytes", "gold.load_totals WHERE subject_kind = 'broker'")
-    answers.add("gold.load_totals", LOG_BYTES, fill_zeros(of_brokers))
-    by_path = select(f"{place}, log_dir, size_bytes", "gold.load_totals WHERE subject_kind = 'log_dir'")
-    answers.add("gold.load_totals", LOG_DIR_BYTES, fill_zeros(by_path))
+    of_brokers = select(f"{place}, size_bytes", "gold.load_history WHERE subject_kind = 'broker'")
+    answers.add("gold.load_history", LOG_BYTES, fill_zeros(of_brokers))
+    by_path = select(f"{place}, log_dir, size_bytes", "gold.load_history WHERE subject_kind = 'log_dir'")
+    answers.add("gold.load_history", LOG_DIR_BYTES, fill_zeros(by_path))
     used = select(f"{place}, log_dir, used_bytes", "silver.log_dirs")
     answers.add("silver.log_dirs", LOG_DIR_BYTES, fill_zeros(used))
     by_dir = select(f"{place}, log_dir, sum(size_bytes)", "silver.replicas WHERE log_dir IS NOT NULL GROUP BY ALL")
@@ -263,8 +263,8 @@ def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
     answers.add("gold.plans", REPLICA_BYTES, find_known(fullest))
     answers.check(
         {
-            LOG_BYTES: ("by hand", "what-if", "gold.load_totals"),
-            LOG_DIR_BYTES: ("by hand", "what-if", "plan", "gold.load_totals", "silver.log_dirs", "silver.replicas"),
+            LOG_BYTES: ("by hand", "what-if", "gold.load_history"),
+            LOG_DIR_BYTES: ("by hand", "what-if", "plan", "gold.load_history", "silver.log_dirs", "silver.replicas"),
             REPLICA_BYTES: ("by hand", "plan", "report", "gold.broker_load", "gold.plans"),
             COPY_BYTES: ("by hand", DISK_TABLE),
         }
@@ -330,10 +330,10 @@ def list_free(case: Case, disks: Mapping[int, Sequence[Volume]]) -> Iterator[tup
         yield scenario, None if not left or np.isnan(left).any() else round(float(sum(left)))
 
 
-def make_no_change(model: ClusterModel) -> PlanExecution:
+def make_no_change(model: ClusterModel) -> PlannedWaves:
     """Return a plan that only elects preferred leaders."""
     none = np.full(model.partitions, -1, dtype=np.int16)
-    return prepare_execution(model, ProposedAssignment(model.offsets, model.source_order, none, ()), WaveLimits())
+    return plan_waves(model, ProposedAssignment(model.offsets, model.source_order, none, ()), WaveLimits())
 
 
 def test_health_of_partitions(finished: Finished) -> None:

@@ -147,7 +147,7 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
         "brokers": brokers,
         "topics": silver_stages.topics(merged, IGNORING),
         "partitions": silver_stages.partitions(merged, brokers, KAFKA_DEFAULTS),
-        "log_dirs": silver_stages.log_dirs(merged, silver_stages.replicas(merged, brokers)),
+        "log_dirs": silver_stages.log_dirs(merged, brokers),
         "quarantine": silver_stages.quarantine(merged, raw),
         "warnings": silver_stages.warnings(merged),
         "conflicts": silver_stages.conflicts(merged, brokers),
