@@ -59,14 +59,17 @@ class MaintenanceResult:
 
 
 def read_seen(store: Store, clusters: Sequence[str] = (), stages: Sequence[str] = (LAST_STAGE,)) -> list[SeenSnapshot]:
-    """Read when runs saw clusters (none = all) whose snapshots are there, or with RETENTION, which were deleted."""
+    """Read when runs saw clusters (none = all) whose snapshots are there, or with RETENTION, which were deleted.
+
+    stages: those of which one was finished; none = any but RETENTION.
+    """
     columns = (*SeenSnapshot._fields, "stage")
     if not store.exists(RUNS.name):
         return []
     rows = store.read_columns(RUNS.name, columns)
     last: dict[tuple[str, str, datetime], datetime] = {}
     for cluster, snapshot, as_of, finished_at, stage in zip(*(rows[name].to_pylist() for name in columns), strict=True):
-        if stage in stages and (not clusters or cluster in clusters):
+        if (stage in stages if stages else stage != RETENTION) and (not clusters or cluster in clusters):
             key = cluster, snapshot, as_of.astimezone(UTC)
             last[key] = max(last.get(key, finished_at), finished_at)
     return [SeenSnapshot(*key, at.astimezone(UTC)) for key, at in last.items()]
@@ -87,13 +90,16 @@ def maintain_tables(store: Store, settings: Settings, now: datetime) -> Maintena
     """
     if upgraded := migrate_tables(store):
         publish_views(store)
-    deleted = _delete_expired(store, settings, now)
     views = () if settings.store.catalog else (view.name for view in VIEWS)  # in a folder, they are tables too
     names = [name for name in (*TABLES, *views) if store.exists(name)]
     if not names:
         problem = f"there are no tables at {redact_urls(settings.store.catalog or store.warehouse)}"
         raise StoreError(f"{problem}. Create them: kafka-placement run SOURCE...")
-    compacted, removed = [], 0
+    # First, as the disk may be full.
+    removed = sum(store.vacuum(name, settings.retention.unused_file_days) for name in names)
+    if deleted := _delete_expired(store, settings, now):
+        publish_views(store)
+    compacted = []
     for name in names:
         before = store.count_files(name)
         if before > settings.retention.max_files:
@@ -105,9 +111,10 @@ def maintain_tables(store: Store, settings: Settings, now: datetime) -> Maintena
 
 def _delete_expired(store: Store, settings: Settings, now: datetime) -> list[DeletedSnapshot]:
     seen = read_seen(store)
-    expired = choose_expired(seen, settings.retention)
-    present = {one.key for one in seen} - expired
-    unfinished = {one.key for one in read_seen(store, stages=(RETENTION,))} - present
+    begun, recorded = read_seen(store, stages=()), read_seen(store, stages=(RETENTION,))
+    expired = choose_expired(seen, settings.retention, now, begun)
+    present = {one.key for one in begun} - expired
+    unfinished = {one.key for one in recorded} - present
     keys = sorted(expired | (unfinished & _list_snapshots(store)))
     if not keys:
         return []
@@ -117,7 +124,9 @@ def _delete_expired(store: Store, settings: Settings, now: datetime) -> list[Del
     counts: Counter[SnapshotKey] = Counter()
     for name in names:
         counts.update(_count_rows(store.read_columns(name, ("cluster_id", "snapshot_id"), keys)))
-    _record(store, settings, [one for one in seen if one.key in expired], counts, now)
+    recorded_at = {one[:3]: one.finished_at for one in recorded}  # by an attempt that was interrupted
+    new = [one for one in begun if one.key in expired and recorded_at.get(one[:3], one.finished_at) <= one.finished_at]
+    _record(store, settings, new, counts, now)
     # First the snapshots disappear, then their rows, so that no reader sees half a snapshot.
     store.delete(RUNS.name, keys, f"stage <> '{RETENTION}'")
     for name in sorted(names, key=lambda name: name == _LAST_DELETED):

@@ -178,7 +178,15 @@ WITH_JAVA = (
         f"tests/spark/test_{name}.py"
         for name in (
             *("concurrent_writes", "damaged_tables", "load_figures", "maintenance", "placements", "quality", "query"),
-            *("query_errors", "silver_tables", "simulation_model", "simulation_tables", "sql_command", "upgrades"),
+            *(
+                "query_errors",
+                "same_answers",
+                "silver_tables",
+                "simulation_model",
+                "simulation_tables",
+                "sql_command",
+                "upgrades",
+            ),
             *("view_tables", "views", "views_agree"),
         )
     ),

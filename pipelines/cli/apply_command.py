@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication, PlanPreview
     from pipelines.execution.plan_verification import PlanState, Verification
-    from udfs.failures.topic_defaults import TopicDefaults
 
 _NO_THROTTLE = "none"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -121,16 +120,10 @@ def apply(
         if throttle is None:
             rate = application.plan.throttle_bytes_per_s
         config = Path(command_config) if command_config else None
-        options = ExecutionOptions(
-            rate,
-            max_under_replicated,
-            float(max_pause),
-            command_config=config,
-            max_disk_ratio=settings.capacity.max_disk_ratio,
-        )
+        options = ExecutionOptions(rate, max_under_replicated, float(max_pause), command_config=config)
         try:
             with _raise_signals():
-                code = _act(application, mode, options, settings.topics.defaults, plan)
+                code = _act(application, mode, options, settings, plan)
         except _Interrupted as interruption:
             code = EXIT_SIGNAL + interruption.number
             with suppress(OSError):  # the terminal may be gone
@@ -188,22 +181,20 @@ def _select_mode(flags: dict[_Mode, bool]) -> _Mode:
     return chosen[0] if chosen else _Mode.PREVIEW
 
 
-def _act(
-    application: PlanApplication, mode: _Mode, options: ExecutionOptions, defaults: TopicDefaults, folder: Path
-) -> int:
+def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, settings: Settings, folder: Path) -> int:
     """Do what the options ask for, and return the exit code."""
     if mode is _Mode.VERIFY:
         verification = application.verify()
         _print(_render_verification(verification, application, options))
         return _get_exit_code(verification.state)
     if mode is _Mode.PREVIEW:
-        preview = application.preview(options, defaults)
+        preview = application.preview(options, settings)
         if journal := application.describe_journal():
             print_line(f"journal: {journal}")
         _print(_render_preview(preview, options))
         return EXIT_INPUT if preview.problems else 0
     if mode is _Mode.EXECUTE:
-        if not application.execute(options, defaults):
+        if not application.execute(options, settings):
             print_line("The plan is applied already: nothing to do.")
             return 0
     elif mode is _Mode.ROLLBACK:

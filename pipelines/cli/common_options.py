@@ -66,6 +66,7 @@ LiveServersOption = Annotated[
         **_SERVER,
     ),
 ]
+_SLOW_PATH = "paths with other characters than letters, digits, spaces and . - _ take ten times as long"
 _READ_FACTOR = 4  # see open_existing_store
 _MAX_PROBLEMS = 6  # files that are not used and explained
 SMALL_REPLAY = 100_000  # events; fewer are not worth Spark's code generation
@@ -143,7 +144,7 @@ def open_store(settings: Settings, small: bool, writing: bool = False, without_j
     small: a Spark that starts in this process is configured for little work. without_java: where this process can read
     the files of tables, Sail will do for Spark.
     """
-    from pipelines.spark.delta_rs import reads_every_table
+    from pipelines.spark.delta_rs import is_plain, reads_every_table
     from pipelines.spark.session import open_session, starts_embedded_spark
     from pipelines.spark.store import Store
     from pipelines.spark.warehouse_folder import check_folder
@@ -158,6 +159,8 @@ def open_store(settings: Settings, small: bool, writing: bool = False, without_j
 
     if place.in_folder and starts_embedded_spark():
         check_folder(place.warehouse, writing)
+        if not is_plain(str(Path(place.warehouse).resolve())):
+            print_warning(f"--warehouse {place.warehouse}: {_SLOW_PATH}")
         if not writing:
             warn_of_lost_rows(place.warehouse)
         return Store(start_spark, place.warehouse, small=small)

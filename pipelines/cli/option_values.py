@@ -47,7 +47,9 @@ def decimal_number(least: float, most: float, example: str) -> Callable[[str], f
 
 
 def parse_moment(text: str) -> datetime:
-    """Parse a date, or a date and a time, with or without an offset from UTC; without one it is UTC."""
+    """Parse a past date, or a date and a time, with or without an offset from UTC; without one it is UTC."""
+    from pipelines.retention import MAX_AHEAD
+
     try:
         when = datetime.fromisoformat(text.strip())
         when = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
@@ -56,6 +58,8 @@ def parse_moment(text: str) -> datetime:
         raise ValueError(f"{quote_value(text)} is not a date and time in UTC. {remedy}") from None
     if not 1970 <= when.year <= 2999:
         raise ValueError(f"{quote_value(text)} is outside the years 1970 to 2999. Correct the year")
+    if when > (now := datetime.now(UTC)) + MAX_AHEAD:
+        raise ValueError(f"{quote_value(text)} is in the future: it is {now:%Y-%m-%d %H:%M} UTC. Correct the date")
     return when
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -140,7 +141,7 @@ def run(
             report_began = monotonic()
             write_report(store, page, sources=context.sources, only_these=report_file is not None)
             work.seconds["report"] = monotonic() - report_began
-        problems = [*_create_views(store), *_maintain(store, settings)] if is_complete else []
+        problems = [*_maintain(store, settings), *_create_views(store)] if is_complete else []
     if is_complete and unfinished:
         from pipelines.spark.replaced_clusters import find_replaced_clusters
 
@@ -149,7 +150,7 @@ def run(
         print_warning(problem)
     verdicts = print_summary(store, context.sources, steps, page, settings)
     if as_of is not None and is_complete:
-        for note in describe_older_snapshots(store, context.snapshots, as_of):
+        for note in describe_older_snapshots(store, context.snapshots, as_of, settings.retention):
             print_line(note)
     if verbose:
         print_details(store, context.snapshots, steps, work)
@@ -231,8 +232,9 @@ def _maintain(store: Store, settings: Settings) -> Iterator[str]:
     from pipelines.maintenance import is_due, maintain_tables
 
     try:
-        if is_due(store):
-            maintain_tables(store, settings, datetime.now(UTC))
+        deleted = maintain_tables(store, settings, datetime.now(UTC)).deleted if is_due(store) else ()
+        for cluster, count in Counter(one.cluster_id for one in deleted).items():
+            print_message(f"{cluster}: {count_of(count, 'old snapshot')} deleted, as the settings [retention] say")
     except StoreError as error:
         yield f"the tables were not maintained: {error.args[0]}. To try again: kafka-placement maintain"
 

@@ -17,10 +17,12 @@ from pipelines.verdict.levels import Level
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
+    from pipelines.config.retention_settings import RetentionSettings
     from pipelines.runner import Run
     from pipelines.spark.store import Store
     from pipelines.verdict.judgement import Verdict
 
+_TOO_OLD = ". It is older than [retention] keeps: the next maintenance deletes it"
 _TIME = "%Y-%m-%d %H:%M UTC"
 SUMMARY_STAGE = "gold.scheme_comparison"  # the last stage that the summary and the report need
 
@@ -72,11 +74,17 @@ def _read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, 
     }
 
 
-def describe_older_snapshots(store: Store, snapshots: Sequence[SnapshotKey], as_of: datetime) -> Iterator[str]:
+def describe_older_snapshots(
+    store: Store, snapshots: Sequence[SnapshotKey], as_of: datetime, retention: RetentionSettings
+) -> Iterator[str]:
     """Yield a note on each snapshot of a run that is not the newest of its cluster: most views do not show it.
 
     as_of: the time that the run's sources describe (UTC).
     """
+    from pipelines.maintenance import read_seen
+    from pipelines.retention import choose_expired
+
+    expired = choose_expired(read_seen(store), retention, datetime.now(UTC))
     from pipelines.spark.views import SNAPSHOTS
 
     newest = store.open_sql([SNAPSHOTS]).run(f"SELECT * FROM {SNAPSHOTS} WHERE newest").to_pylist()
@@ -88,6 +96,7 @@ def describe_older_snapshots(store: Store, snapshots: Sequence[SnapshotKey], as_
                 f"note: {row['cluster_id']}: this snapshot, as of {as_of:{_TIME}}, is older than the newest one, as of "
                 f"{row['seen_at'].astimezone(UTC):{_TIME}}, which the views show. Query its tables with "
                 f"WHERE snapshot_id = '{snapshot_id}'; {SNAPSHOTS} lists all snapshots"
+                f"{_TOO_OLD if SnapshotKey(row['cluster_id'], snapshot_id) in expired else ''}"
             )
 
 

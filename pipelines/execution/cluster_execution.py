@@ -20,7 +20,6 @@ from pipelines.execution.set_throttles import find_left_throttles, name_throttle
 from pipelines.live.kafka_changes import KafkaAdmin, KafkaRejection
 from pipelines.live.kafka_connection import KafkaFault, Key, UnsupportedCall
 from pipelines.live.pauses import growing_pauses
-from udfs.failures.disk_limits import FULL_RATIO
 from udfs.plurals import count_of, is_or_are, join_names
 
 FIRST_PAUSE_S = 0.25  # before the next look at a cluster that has just changed
@@ -42,7 +41,6 @@ class ExecutionOptions:
     interval_s: float = 2.0  # the longest time between two looks at the cluster
     progress_s: float = 15.0  # between two lines on the progress of a wave
     command_config: Path | None = None  # of Kafka's tools, for the commands that messages contain
-    max_disk_ratio: float = FULL_RATIO  # share of a disk up to which replicas are copied to it
 
 
 @dataclass

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 
 from pipelines import __version__
+from pipelines.config.settings import Settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
@@ -30,6 +31,7 @@ from pipelines.execution.preflight import (
     find_problems,
     find_unchecked_disks,
     list_work,
+    measure_disks,
 )
 from pipelines.execution.set_throttles import SetThrottles, find_left_throttles, name_throttled, read_throttles
 from pipelines.ingest.snapshot_reader import load_snapshot
@@ -40,7 +42,6 @@ from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.plan_files.plan_check import PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
-from udfs.failures.topic_defaults import TopicDefaults
 from udfs.plurals import count_of
 
 _E = TypeVar("_E", bound=ClusterExecution)
@@ -94,7 +95,7 @@ class PlanApplication:
         self.journal = Journal.open(self.folder)
         self._running: ClusterExecution | None = None
 
-    def preview(self, options: ExecutionOptions, defaults: TopicDefaults) -> PlanPreview:
+    def preview(self, options: ExecutionOptions, settings: Settings) -> PlanPreview:
         """Check everything that `execute` would check, and change nothing."""
         view = self._view()
         check_topics(self.plan, view, self.connection.servers)
@@ -103,12 +104,14 @@ class PlanApplication:
             reading = read_cluster(self.connection, pause=self.pause)
             files = reading.write_files(Path(folder))
             snapshot = load_snapshot(Source(self.plan.cluster, tuple(files)))
+        defaults = settings.topics.defaults
         progress = check_plan(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
         sets_throttles = options.throttle_bytes_per_s is not None
         missing = self.connection.list_missing_permissions(topics, configs=sets_throttles)
-        work = list_work(self.steps, view, reading.log_dirs)
-        problems = find_problems(self.steps, view, reading.log_dirs, missing, options.max_disk_ratio)
+        disks = measure_disks(snapshot, reading.log_dirs, settings)
+        work = list_work(self.steps, view, disks.sizes)
+        problems = find_problems(self.steps, view, disks, missing)
         begun = self.journal.last_begin
         if begun is not None and self._is_open and begun["direction"] == Direction.ROLLBACK:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
@@ -123,7 +126,7 @@ class PlanApplication:
         throttled = (id_ for id_ in self.steps.brokers & throttles.rates.keys() if throttles.rates[id_])
         others = tuple(sorted(set(throttled) - known.brokers.keys() - left.brokers.keys()))
         left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
-        unchecked = find_unchecked_disks(self.steps, view, reading.log_dirs)
+        unchecked = find_unchecked_disks(self.steps, view, disks)
         return PlanPreview(progress, work, problems, others, left, self._is_open, unchecked)
 
     def _read_throttles(self, view: ClusterView) -> SetThrottles:
@@ -143,12 +146,12 @@ class PlanApplication:
         """Whether an execution has not ended."""
         return self.journal.last_begin is not None and self.journal.last_end is None
 
-    def execute(self, options: ExecutionOptions, defaults: TopicDefaults) -> bool:
+    def execute(self, options: ExecutionOptions, settings: Settings) -> bool:
         """Carry out the plan, or the rest of it. Returns: whether there was anything to do.
 
         Raises: SettingsError if it must not be executed now; ExecutionStopped if it cannot go on.
         """
-        preview = self.preview(options, defaults)
+        preview = self.preview(options, settings)
         if preview.problems:
             problems = [f"{self.connection.servers}: {problem}" for problem in preview.problems]
             if preview.fits_no_longer or preview.progress.status is PlanStatus.CHANGED:

@@ -82,20 +82,8 @@ def verify_plan(
     since, but a config with another value is one that was left behind.
     outstanding: those that are not back yet, which counts for brokers that do not show their configs, as they are down.
     """
-    counts = {"done": 0, "not_begun": 0}
-    differing, gone = [], []
-    for key, one in sorted(steps.partitions.items()):
-        partition = view.partitions.get(key)
-        if partition is None:
-            gone.append(key)
-            continue
-        if key in view.reassignments:
-            continue
-        index = one.find(partition.replicas)
-        counts["done"] += index == len(one.lists) - 1
-        counts["not_begun"] += partition.replicas == one.lists[0]
-        if index is None:
-            differing.append(key)
+    settled = sorted(steps.partitions.keys() & view.partitions.keys() - view.reassignments.keys())
+    steps_done = {key: steps.partitions[key].find(view.partitions[key].replicas) for key in settled}
     not_preferred = [
         key
         for key in sorted({*steps.partitions, *elections} & view.partitions.keys() - view.reassignments.keys())
@@ -110,10 +98,10 @@ def verify_plan(
     under = set(view.list_under_replicated())
     return Verification(
         len(steps.partitions),
-        counts["done"],
-        counts["not_begun"],
-        tuple(differing),
-        tuple(gone),
+        sum(done == len(steps.partitions[key].waves) for key, done in steps_done.items()),
+        sum(done == 0 for done in steps_done.values()),
+        tuple(key for key, done in steps_done.items() if done is None),
+        tuple(sorted(steps.partitions.keys() - view.partitions.keys())),
         tuple(sorted(steps.partitions.keys() & view.reassignments.keys())),
         tuple(not_preferred),
         tuple(key for key in not_preferred if key in set(elections)),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from pipelines.errors import SettingsError
 from pipelines.live.cluster_records import LivePartition, OngoingReassignment
 from pipelines.live.kafka_connection import Assignments, Key, Reassignments, ReplicaLogDirs
-from pipelines.plan_files.plan_reader import StoredPlan
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 
 _NO_LOG_DIRS = (
     "the plan moves replicas between the log dirs of their brokers, which apply does not do. Use Kafka's tool, as the "
@@ -36,25 +36,6 @@ class Place(StrEnum):
     CHANGED = "changed"  # has replicas that the plan does not know
 
 
-@dataclass(frozen=True)
-class PartitionSteps:
-    """The lists of a partition: before the plan, and after each of its steps; and the waves of its steps."""
-
-    lists: tuple[tuple[int, ...], ...]
-    waves: tuple[int, ...]  # from 1, rising; one fewer than lists
-    log_dirs: Mapping[int, str] = field(default_factory=dict)  # that the plan chooses for copied replicas, by broker
-
-    def find(self, replicas: Sequence[int]) -> int | None:
-        """Return the last index of a list, or None."""
-        indices = (index for index, one in enumerate(self.lists) if one == tuple(replicas))
-        return max(indices, default=None)
-
-    def list_moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """List what a reassignment may do to the partition: the lists before and after it, of a step or of all."""
-        pairs = [*zip(self.lists, self.lists[1:], strict=False), (self.lists[0], self.lists[-1])]
-        return [*pairs, *((after, before) for before, after in pairs)]
-
-
 class WaveTarget(NamedTuple):
     """What a wave does to a partition: the lists are by index."""
 
@@ -66,7 +47,7 @@ class WaveTarget(NamedTuple):
 class PlanWaves:
     """All partitions that a plan changes."""
 
-    partitions: Mapping[Key, PartitionSteps]
+    partitions: Mapping[Key, PlannedChange]
     waves: int
 
     @classmethod
@@ -75,15 +56,9 @@ class PlanWaves:
         if any(change.moves_log_dirs for change in plan.changes.values()):
             raise SettingsError(_NO_LOG_DIRS)
         for key, change in plan.changes.items():
-            if len({*map(tuple, change.lists)}) < len(change.lists):  # where a partition is would be ambiguous
+            if len({*change.lists}) < len(change.lists):  # where a partition is would be ambiguous
                 raise SettingsError(f"the plan gives {key[0]}-{key[1]} the same replicas twice. Make a new plan")
-        partitions = {
-            key: PartitionSteps(
-                tuple(map(tuple, change.lists)), tuple(wave for wave, _ in change.steps), change.log_dirs
-            )
-            for key, change in plan.changes.items()
-        }
-        return cls(partitions, len(plan.wave_files))
+        return cls(plan.changes, len(plan.wave_files))
 
     @property
     def brokers(self) -> set[int]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
-from pipelines.plan_files.plan_reader import StoredPlan
-from udfs.failures.disk_limits import FULL_RATIO
-from udfs.failures.volumes import Volume, choose_emptiest, list_volumes
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
+from udfs.failures.disk_limits import compute_room, list_broker_disks
+from udfs.failures.replica_logs import sum_logs
+from udfs.failures.volumes import Volume, choose_emptiest
 from udfs.plurals import count_of, join_names
+
+if TYPE_CHECKING:
+    from pipelines.config.settings import Settings
+    from pipelines.ingest.snapshot_reader import Snapshot
 
 
 class WaveWork(NamedTuple):
@@ -24,6 +31,26 @@ class WaveWork(NamedTuple):
     partitions: int
     copies: int
     copied_bytes: int | None
+
+
+class ClusterDisks(NamedTuple):
+    """What is known of the disks of a running cluster."""
+
+    log_dirs: LogDirs
+    disks: Mapping[int, Sequence[Volume]]  # by broker, as list_broker_disks lists them
+    sizes: Mapping[Key, int]  # bytes of partitions, as far as known: of the leader's log, which is copied
+    max_disk_ratio: float  # share of a disk up to which replicas are copied to it
+
+
+def measure_disks(snapshot: Snapshot, log_dirs: LogDirs, settings: Settings) -> ClusterDisks:
+    """Measure the disks of a running cluster. log_dirs: as it shows them, as the snapshot does."""
+    capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
+    partitions, brokers = snapshot.partitions, snapshot.brokers["broker_id"].to_pylist()
+    sums = sum_logs(partitions, snapshot.stray_logs, snapshot.brokers)
+    disks = list_broker_disks(sums, snapshot.log_dirs, brokers, capacities, settings.plans.broker_bytes)
+    rows = partitions.select(["topic", "partition", "size_bytes"]).to_pylist()
+    sizes = {(row["topic"], row["partition"]): row["size_bytes"] for row in rows if row["size_bytes"] is not None}
+    return ClusterDisks(log_dirs, disks, sizes, settings.capacity.max_disk_ratio)
 
 
 def check_identity(plan: StoredPlan, view: ClusterView, servers: str) -> None:
@@ -53,13 +80,7 @@ def check_answers(unanswered: Mapping[int, str], servers: str) -> None:
         raise SourceError(servers, describe_silence(unanswered), f"Nothing was changed. {SILENCE_REMEDY}")
 
 
-def find_problems(
-    steps: PlanWaves,
-    view: ClusterView,
-    log_dirs: LogDirs,
-    permissions: Sequence[str],
-    max_disk_ratio: float = FULL_RATIO,
-) -> list[str]:
+def find_problems(steps: PlanWaves, view: ClusterView, disks: ClusterDisks, permissions: Sequence[str]) -> list[str]:
     """Return what forbids to carry out a plan, as sentences. permissions: those that the user lacks."""
     problems = []
     if permissions:
@@ -68,7 +89,7 @@ def find_problems(
         count = count_of(len(foreign), "partition")
         problems.append(f"{count} are being reassigned beside the plan ({name_partitions(foreign)}). Wait for them")
     fenced = {broker.id for broker in view.state.brokers if broker.is_fenced}
-    needed = {broker for one in _list_next_lists(steps, view) for broker in one}
+    needed = {b for _, one, done in _list_steps_done(steps, view) for after in one.lists[done + 1 :] for b in after}
     if down := sorted(needed - view.live_brokers):
         silent = set(view.state.silent_brokers)
         reasons = {broker: "fenced" if broker in fenced else "not registered" for broker in down}
@@ -84,7 +105,7 @@ def find_problems(
         count = count_of(len(stuck), "partition")
         text = f"the plan leaves replicas of {count} in failed log dirs ({name_partitions(stuck)}), so that Kafka "
         problems.append(f"{text}would not end their reassignments. Make a plan with --goal repair first")
-    return problems + _find_full_disks(steps, view, log_dirs, max_disk_ratio)
+    return problems + _find_full_disks(steps, view, disks)
 
 
 def find_lost_places(steps: PlanWaves, view: ClusterView, connection: KafkaConnection) -> str | None:
@@ -109,9 +130,8 @@ def find_lost_places(steps: PlanWaves, view: ClusterView, connection: KafkaConne
     return None
 
 
-def list_work(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[WaveWork]:
-    """List what each wave has still to do."""
-    sizes = _measure_partitions(log_dirs)
+def list_work(steps: PlanWaves, view: ClusterView, sizes: Mapping[Key, int]) -> list[WaveWork]:
+    """List what each wave has still to do. sizes: of partitions, as far as known."""
     work = []
     for wave in range(1, steps.waves + 1):
         partitions = copies = copied = 0
@@ -125,14 +145,14 @@ def list_work(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[Wa
     return work
 
 
-def _list_next_lists(steps: PlanWaves, view: ClusterView) -> Iterator[tuple[int, ...]]:
-    """Yield the lists that partitions still have to get."""
+def _list_steps_done(steps: PlanWaves, view: ClusterView) -> Iterator[tuple[Key, PlannedChange, int]]:
+    """Yield the partitions that are on their way through a plan, and how many steps each has behind it."""
     for key, one in steps.partitions.items():
         if (partition := view.partitions.get(key)) is not None:
             move = view.reassignments.get(key)
-            index = one.find(partition.replicas if move is None else move.target)
-            if index is not None:
-                yield from one.lists[index + (move is None) :]
+            done = one.count_steps_done(partition.replicas, None if move is None else move.target)
+            if done is not None:
+                yield key, one, done
 
 
 def _list_rest(
@@ -140,53 +160,38 @@ def _list_rest(
 ) -> dict[Key, tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return the lists now and at the end, or before and after a wave, of the partitions that are not there yet."""
     rest = {}
-    for key, one in steps.partitions.items():
-        partition = view.partitions.get(key)
-        if partition is None:
-            continue
-        move = view.reassignments.get(key)
-        index = one.find(partition.replicas if move is None else move.target)
-        if index is None:
-            continue
-        index = max(0, index - (move is not None))
-        if wave is None and index < len(one.waves):
-            rest[key] = (one.lists[index], one.lists[-1])
-        elif wave in one.waves and (number := one.waves.index(wave)) >= index:
+    for key, one, done in _list_steps_done(steps, view):
+        if wave is None and done < len(one.waves):
+            rest[key] = (one.lists[done], one.lists[-1])
+        elif wave in one.waves and (number := one.waves.index(wave)) >= done:
             rest[key] = (one.lists[number], one.lists[number + 1])
     return rest
 
 
-def _measure_partitions(log_dirs: LogDirs) -> dict[Key, int]:
-    """Return the size of the largest replica of each partition, in bytes."""
-    sizes: dict[Key, int] = {}
-    for one in list_replica_sizes(log_dirs):
-        sizes[one.key] = max(sizes.get(one.key, 0), one.size_bytes)
-    return sizes
-
-
-def _list_online(log_dirs: LogDirs, broker: int) -> list[dict[str, Any]]:
-    """List the log dirs of a broker that have not failed; bytes that it does not know, as -1 says, are None."""
-    unknown = {"usable_bytes": -1, "total_bytes": -1}
-    return [
-        {**one, **{name: None if one.get(name, -1) < 0 else one[name] for name in unknown}}
-        for one in log_dirs.get(broker, ())
-        if not one.get("error")
-    ]
-
-
-def find_unchecked_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> list[str]:
+def find_unchecked_disks(steps: PlanWaves, view: ClusterView, disks: ClusterDisks) -> list[str]:
     """Return sentences on the log dirs that failed, and on those of unknown room, of brokers that get replicas."""
     failed, unknown = [], []
-    for broker in sorted(_list_copies(steps, view, log_dirs)):
-        failed += [f"{one['log_dir']} of broker {broker}" for one in log_dirs.get(broker, ()) if one.get("error")]
-        online = _list_online(log_dirs, broker)
-        lacking = [one["log_dir"] for one in online if None in (one["usable_bytes"], one["total_bytes"])]
-        unknown += [f"broker {broker}"] * (len(lacking) == len(online))
-        unknown += [f"{path} of broker {broker}" for path in lacking if len(lacking) < len(online)]
+    for broker in sorted(_list_copies(steps, view, disks)):
+        failed += [f"{path} of broker {broker}" for path in _list_log_dirs(disks, broker, has_failed=True)]
+        own = disks.disks.get(broker, ())
+        lacking = [path for disk in own if not disk.is_known for path in disk.log_dirs]
+        if any(disk.is_known for disk in own):
+            unknown += [f"{path} of broker {broker}" for path in lacking]
+        else:
+            unknown.append(f"broker {broker}")
     texts = [f"log dir {name} failed: no replica can be in it until its disk is replaced" for name in failed]
     if unknown:
         texts.append(f"free bytes of log dirs are not known: {join_names(unknown, 5)}. Check that they have room")
     return texts
+
+
+def _list_log_dirs(disks: ClusterDisks, broker: int, *, has_failed: bool) -> dict[str, int]:
+    """Return the log dirs of a broker that have failed, or that have not, with their number of logs."""
+    return {
+        one["log_dir"]: sum(len(topic["partitions"]) for topic in one["topics"])
+        for one in disks.log_dirs.get(broker, ())
+        if bool(one.get("error")) is has_failed
+    }
 
 
 class _Copy(NamedTuple):
@@ -196,54 +201,54 @@ class _Copy(NamedTuple):
     size_bytes: int  # still to be copied
 
 
-def _list_copies(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs) -> dict[int, list[_Copy]]:
+def _list_copies(steps: PlanWaves, view: ClusterView, disks: ClusterDisks) -> dict[int, list[_Copy]]:
     """List what the rest of a plan copies, by broker."""
-    sizes = _measure_partitions(log_dirs)
-    present = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(log_dirs)}
+    present = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(disks.log_dirs)}
     copies: dict[int, list[_Copy]] = {}
     for key, (before, after) in _list_rest(steps, view).items():
         for broker in set(after) - set(before):
-            size = sizes.get(key, 0) - present.get((broker, key), 0)
+            size = max(disks.sizes.get(key, 0) - present.get((broker, key), 0), 0)
             copies.setdefault(broker, []).append(_Copy(steps.partitions[key].log_dirs.get(broker), size))
     return copies
 
 
-def _find_full_disks(steps: PlanWaves, view: ClusterView, log_dirs: LogDirs, max_disk_ratio: float) -> list[str]:
+def _find_full_disks(steps: PlanWaves, view: ClusterView, disks: ClusterDisks) -> list[str]:
     """Return a sentence for each disk without room for what the rest of the plan copies to it."""
     problems = []
-    for broker, copies in sorted(_list_copies(steps, view, log_dirs).items()):
-        online = _list_online(log_dirs, broker)
-        failed = {one["log_dir"] for one in log_dirs.get(broker, ()) if one.get("error")}
+    for broker, copies in sorted(_list_copies(steps, view, disks).items()):
+        online = _list_log_dirs(disks, broker, has_failed=False)
+        failed = _list_log_dirs(disks, broker, has_failed=True).keys() & {copy.log_dir for copy in copies}
         problems += [
             f"log dir {path} of broker {broker} failed, and the plan needs it. Make a new plan"
-            for path in sorted(failed.intersection(copy.log_dir for copy in copies))
+            for path in sorted(failed)
         ]
-        for volume, size in _sum_by_volume(online, copies):
-            total, free = volume.total_bytes, volume.free_bytes
-            if total is not None and free is not None and total - free + size > max_disk_ratio * total:
-                is_all = len(volume.log_dirs) == len(online)
-                disks = "its disks" if is_all else f"log dir {online[volume.log_dirs[0]]['log_dir']}"
+        added = _sum_by_log_dir(online, copies)
+        for disk in disks.disks.get(broker, ()):
+            total, free = disk.total_bytes, disk.free_bytes
+            is_all = len(disk.log_dirs) in (0, len(online))
+            size = sum(copied for path, copied in added.items() if is_all or path in disk.log_dirs)
+            if total is not None and free is not None and size > compute_room(total, free, disks.max_disk_ratio):
+                name = "its disks" if is_all else f"log dir {disk.log_dirs[0]}"
                 problems.append(
-                    f"broker {broker} has {free / 1e9:.1f} GB left on {disks}, too little for the "
+                    f"broker {broker} has {free / 1e9:.1f} GB left on {name}, too little for the "
                     f"{size / 1e9:.1f} GB that the plan copies to it. Free space, or make a plan with --max-bytes"
                 )
     return problems
 
 
-def _sum_by_volume(online: Sequence[Mapping[str, Any]], copies: Sequence[_Copy]) -> Iterator[tuple[Volume, int]]:
-    """Yield the volumes of a broker's log dirs, and the bytes that are copied to each.
+def _sum_by_log_dir(online: Mapping[str, int], copies: Sequence[_Copy]) -> dict[str | None, int]:
+    """Sum the bytes that are copied to each log dir. online: log dirs of the broker, with their number of logs.
 
-    Where the plan names no log dir, Kafka puts a replica into the one with the fewest.
+    Where the plan names no log dir, Kafka puts a replica into the one with the fewest; None where none is known.
     """
-    paths = [log_dir["log_dir"] for log_dir in online]
-    counts = [sum(len(topic["partitions"]) for topic in log_dir["topics"]) for log_dir in online]
-    added = [0] * len(online)
+    counts = Counter(copy.log_dir for copy in copies)
     unplaced = [copy for copy in copies if copy.log_dir is None]
+    chosen = choose_emptiest([count + counts[path] for path, count in online.items()] or [0], len(unplaced))
+    paths: list[str | None] = [*online] or [None]
+    added = Counter[str | None]()
     for copy in copies:
-        if copy.log_dir in paths:
-            counts[paths.index(copy.log_dir)] += 1
-            added[paths.index(copy.log_dir)] += copy.size_bytes
-    for copy, at in zip(unplaced, choose_emptiest(counts, len(unplaced) if online else 0), strict=bool(online)):
-        added[at] += copy.size_bytes
-    for volume in list_volumes(online, {}):
-        yield volume, sum(added[i] for i in volume.log_dirs)
+        if copy.log_dir is not None:
+            added[copy.log_dir] += copy.size_bytes
+    for copy, at in zip(unplaced, chosen, strict=True):
+        added[paths[at]] += copy.size_bytes
+    return added

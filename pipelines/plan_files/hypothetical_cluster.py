@@ -12,11 +12,10 @@ from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import get_key, get_lists, get_planned_log_dirs, get_source_lists
-from pipelines.plan_files.log_dir_bytes import update_volumes
 from pipelines.plan_files.new_brokers import NewBroker, read_racks
 from pipelines.plan_files.plan_creation import solve_plan
 from pipelines.plan_files.plan_reader import PlannedChange
-from pipelines.plan_files.state_after_plan import make_changes
+from pipelines.plan_files.state_after_plan import make_changes, update_volumes
 from udfs.arrow.columns import replace_columns, to_array, to_lists
 from udfs.arrow.ragged import any_true, offsets_of
 from udfs.failures.topic_defaults import TopicDefaults

@@ -12,7 +12,7 @@ from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_current_log_dirs, get_source_lists
 from pipelines.plan_files.log_dir_check import find_log_dir_problems, is_in_planned_log_dirs
 from pipelines.plan_files.new_brokers import NewBroker
-from pipelines.plan_files.plan_reader import StoredPlan
+from pipelines.plan_files.plan_reader import StoredPlan, find_target
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.cluster_model import ClusterModel
@@ -144,11 +144,10 @@ def check_plan(
     differing = [key for key in _find_changed_partitions(plan, model) if key[0] not in ignored]
     now = get_source_lists(model, _find_rows(model, [*plan.changes, *plan.election, *differing]).values())
     in_flight = _list_reassignments(plan, partitions)
-    moving = {(move.topic, move.partition) for move in in_flight}
+    moving = {(move.topic, move.partition): move.target for move in in_flight}
     # None = as neither before the plan nor after any step of it.
     steps_done = {
-        key: change.lists.index(now[key]) if now.get(key) in change.lists else None
-        for key, change in plan.changes.items()
+        key: change.count_steps_done(now.get(key, ()), moving.get(key)) for key, change in plan.changes.items()
     }
     paths = get_current_log_dirs(model, (rows := _find_rows(model, plan.changes)).values())
     for key, change in plan.changes.items():
@@ -160,9 +159,12 @@ def check_plan(
     unplanned |= {key for key, done in steps_done.items() if done is None}
     changed = [
         ChangedPartition(
-            *key, now.get(key), plan.changes[key].lists if key in plan.changes else None, key in plan.election
+            *key,
+            now.get(key),
+            [[*one] for one in plan.changes[key].lists] if key in plan.changes else None,
+            key in plan.election,
         )
-        for key in sorted(unplanned - moving)
+        for key in sorted(unplanned - moving.keys())
         if key[0] not in missing_topics
     ]
     new_topics = sorted(set(model.topic_names) - set(plan.topics) - ignored)
@@ -180,7 +182,7 @@ def check_plan(
         for _, replicas in plan.changes[key].steps[done or 0 :]
         for id_ in replicas
     }
-    not_begun = [plan.changes[key] for key, done in steps_done.items() if done == 0]
+    not_begun = [plan.changes[key] for key, done in steps_done.items() if done == 0 and key not in moving]
     moved_away = {id_ for change in not_begun for id_ in set(change.before) - set(change.after)}
     in_sync = np.unique(model.replicas[find_in_sync_replicas(model, model)])
     returned = moved_away & set(model.ids(in_sync)) - plan.live_brokers
@@ -260,9 +262,9 @@ def _list_reassignments(plan: StoredPlan, partitions: pa.Table) -> list[Reassign
     reassignments = []
     for row in under_way.select(columns).to_pylist():
         adding, removing = row["adding_replicas"] or [], row["removing_replicas"] or []
-        target = [broker for broker in row["replicas"] or [] if broker not in removing]
+        target = find_target(row) or []
         key = (row["topic"], row["partition"])
-        planned = key in plan.changes and target in plan.changes[key].lists[1:]
+        planned = key in plan.changes and tuple(target) in plan.changes[key].lists[1:]
         reassignments.append(Reassignment(*key, adding, removing, target, planned))
     return sorted(reassignments, key=lambda move: (move.topic, move.partition))
 

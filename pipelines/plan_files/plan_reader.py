@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -121,10 +122,32 @@ class PlannedChange:
     log_dirs_before: Mapping[int, str] = field(default_factory=dict)
     log_dirs: Mapping[int, str] = field(default_factory=dict)
 
-    @property
-    def lists(self) -> list[list[int]]:
-        """Return the list before the plan, and after each step."""
-        return [self.before, *(replicas for _, replicas in self.steps)]
+    @cached_property
+    def lists(self) -> tuple[tuple[int, ...], ...]:
+        """The list before the plan, and after each step."""
+        return (tuple(self.before), *(tuple(replicas) for _, replicas in self.steps))
+
+    @cached_property
+    def waves(self) -> tuple[int, ...]:
+        """The waves of the steps, from 1, rising."""
+        return tuple(wave for wave, _ in self.steps)
+
+    def find(self, replicas: Sequence[int]) -> int | None:
+        """Return the last index of a list, or None."""
+        return max((index for index, one in enumerate(self.lists) if one == tuple(replicas)), default=None)
+
+    def count_steps_done(self, replicas: Sequence[int], target: Sequence[int] | None) -> int | None:
+        """Count the steps that a partition has behind it; None = it is where no step takes it.
+
+        target: where a reassignment under way takes it: that step is not done yet; None = none is.
+        """
+        index = self.find(replicas if target is None else target)
+        return index if index is None or target is None else max(index - 1, 0)
+
+    def list_moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """List what a reassignment may do to the partition: the lists before and after it, of a step or of all."""
+        pairs = [*zip(self.lists, self.lists[1:], strict=False), (self.lists[0], self.lists[-1])]
+        return [*pairs, *((after, before) for before, after in pairs)]
 
     @property
     def after(self) -> list[int]:
@@ -135,6 +158,13 @@ class PlannedChange:
     def moves_log_dirs(self) -> bool:
         """Return whether replicas stay on their brokers, and some move to another log dir."""
         return bool(self.log_dirs) and self.before == self.after
+
+
+def find_target(partition: Mapping[str, Any]) -> list[int] | None:
+    """Return the replicas that a reassignment under way gives a partition (a row of PARTITIONS); None = none is."""
+    adding, removing = partition["adding_replicas"] or (), partition["removing_replicas"] or ()
+    target = [broker for broker in partition["replicas"] or () if broker not in removing]
+    return target if adding or removing else None
 
 
 class WaveEstimate(NamedTuple):

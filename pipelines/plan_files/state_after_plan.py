@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,10 +15,13 @@ from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import Key
-from pipelines.plan_files.log_dir_bytes import update_volumes
 from pipelines.plan_files.new_brokers import add_new_brokers
-from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, find_target
 from udfs.arrow.columns import replace_columns
+from udfs.failures.kernels.election import NO_BROKER
+from udfs.failures.partition_health import find_elected_leaders
+from udfs.failures.replica_logs import sum_column, sum_logs
+from udfs.failures.volumes import number_row_volumes
 
 _CHANGED = ("replicas", "isr", "leader", "logs")
 # What a reassignment leaves empty when it is complete.
@@ -33,10 +37,11 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
     Raises: SourceError if a partition has neither the replicas before the plan nor those of one of its waves.
     """
     snapshot = add_new_brokers(snapshot, plan.added_brokers)
-    lists = snapshot.partitions.select(["topic", "partition", "replicas"]).to_pylist()
-    now = {(row["topic"], row["partition"]): row["replicas"] for row in lists}
+    names = ["topic", "partition", "replicas", "adding_replicas", "removing_replicas"]
+    now = {(row["topic"], row["partition"]): row for row in snapshot.partitions.select(names).to_pylist()}
     for (topic, partition), change in plan.changes.items():
-        if now.get((topic, partition)) not in change.lists:
+        row = now.get((topic, partition))
+        if row is None or change.count_steps_done(row["replicas"] or (), find_target(row)) is None:
             problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
             raise SourceError(str(folder), problem, "See all differences with plan --check, or make a new plan")
     return make_changes(snapshot, plan.changes, plan.election)
@@ -44,15 +49,17 @@ def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
 
 def make_changes(snapshot: Snapshot, changes: Mapping[Key, PlannedChange], election: Sequence[Key]) -> Snapshot:
     """Return the snapshot after changes of its partitions, and elections of their preferred leaders."""
-    partitions, live = snapshot.partitions, set(get_live_brokers(snapshot.brokers).tolist())
+    partitions, live = snapshot.partitions, get_live_brokers(snapshot.brokers)
     keys = zip(partitions["topic"].to_pylist(), partitions["partition"].to_pylist(), strict=True)
-    rows = {key: row for row, key in enumerate(keys)}
+    rows, live_ids = {key: row for row, key in enumerate(keys)}, set(live.tolist())
     sizes, only_dirs = partitions["size_bytes"].to_pylist(), _find_only_log_dirs(snapshot)
     columns: dict[str, list[Any]] = {name: partitions[name].to_pylist() for name in (*_CHANGED, *_ENDED)}
     for key, change in changes.items():
         row = rows[key]
-        before, isr = set(columns["replicas"][row]), set(columns["isr"][row] or ())
-        in_sync = [broker for broker in change.after if broker in live and (broker in isr or broker not in before)]
+        added = columns["adding_replicas"][row] or ()  # which will be in sync
+        before = set(columns["replicas"][row]).difference(added)
+        isr = set(columns["isr"][row] or ())
+        in_sync = [broker for broker in change.after if broker in live_ids and (broker in isr or broker not in before)]
         leader = columns["leader"][row]
         leader = leader if leader in in_sync else next(iter(in_sync), None)
         for name in _ENDED:
@@ -61,13 +68,14 @@ def make_changes(snapshot: Snapshot, changes: Mapping[Key, PlannedChange], elect
         state = {"replicas": change.after, "isr": in_sync, "leader": leader, "logs": logs}
         for name, value in state.items():
             columns[name][row] = value
-    for key in election:
-        row = rows[key]
-        preferred = columns["replicas"][row][0]
-        if columns["leader"][row] is not None and preferred in columns["isr"][row] and preferred in live:
-            columns["leader"][row] = preferred
     arrays = {name: pa.array(values, partitions.schema.field(name).type) for name, values in columns.items()}
-    after = replace(snapshot, partitions=replace_columns(partitions, arrays), topics=_change_factors(snapshot, changes))
+    partitions = replace_columns(partitions, arrays)
+    elected, is_held = find_elected_leaders(partitions, live), np.zeros(partitions.num_rows, dtype=np.bool_)
+    is_held[[rows[key] for key in election]] = True
+    is_held &= elected != NO_BROKER
+    leader = pc.if_else(pa.array(is_held), pa.array(elected), partitions["leader"])
+    partitions = replace_columns(partitions, {"leader": leader})
+    after = replace(snapshot, partitions=partitions, topics=_change_factors(snapshot, changes))
     return update_volumes(snapshot, after)
 
 
@@ -108,3 +116,21 @@ def _place_logs(
     known = before | new
     after = ((known[broker], change.log_dirs.get(broker)) for broker in change.after)
     return [log if log is None or path is None else log | {"log_dir": path} for log, path in after]
+
+
+def update_volumes(before: Snapshot, after: Snapshot) -> Snapshot:
+    """Return `after` with what volumes have left: less than before by what the logs on them have grown.
+
+    Below 0 if they cannot hold them. Log dirs on one volume use the same bytes.
+    """
+    then, now = (sum_column(sum_logs(each.partitions, each.stray_logs, each.brokers)) for each in (before, after))
+    rows = after.log_dirs.to_pylist()
+    volumes, grown = number_row_volumes(rows), Counter[int]()
+    for row, volume in zip(rows, volumes, strict=True):
+        place = (row["broker_id"], row["log_dir"])
+        grown[volume] += now[place] - then[place]
+    changed = [
+        row if row["usable_bytes"] is None else row | {"usable_bytes": row["usable_bytes"] - grown[volume]}
+        for row, volume in zip(rows, volumes, strict=True)
+    ]
+    return replace(after, log_dirs=pa.Table.from_pylist(changed, after.log_dirs.schema))

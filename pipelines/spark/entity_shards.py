@@ -12,6 +12,7 @@ from pipelines.ingest.merge.entities import BROKERS, ENTITY_SCHEMAS
 from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.arrow.ipc import unpack_tables
+from udfs.failures.replica_logs import LOG_SUMS, sum_logs
 
 Shard = Mapping[str, Any]  # a row of internal.entities: the key, and some packed entities
 _BATCH_ROWS = 20_000  # of what Python hands to Spark
@@ -55,3 +56,16 @@ def map_shards(shards: DataFrame, make: Callable[[Shard], pa.Table], schema: pa.
             yield from pa.table({name: columns[name] for name in schema.names}).cast(schema).to_batches(_BATCH_ROWS)
 
     return shards.mapInArrow(map_batches, from_arrow_schema(schema))
+
+
+def sum_shard_logs(entities: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Sum what each broker of each snapshot holds in each log dir (LOG_SUMS): internal.entities, silver.brokers."""
+    shards = entities.where("partitions IS NOT NULL OR stray_logs IS NOT NULL")
+    shards = add_brokers(shards.select(*SNAPSHOT_KEY, "partitions", "stray_logs"), brokers)
+    schema = pa.schema([*(pa.field(name, pa.string()) for name in SNAPSHOT_KEY), *LOG_SUMS])
+
+    def add_up(shard: Shard) -> pa.Table:
+        return sum_logs(read_partitions(shard), unpack([shard["stray_logs"]], "stray_logs"), read_brokers(shard))
+
+    sums = (F.sum(name).alias(name) for name in LOG_SUMS.names[2:])
+    return map_shards(shards, add_up, schema).groupBy(*SNAPSHOT_KEY, "broker_id", "log_dir").agg(*sums)

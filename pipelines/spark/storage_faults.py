@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import pyarrow as pa
+from pyarrow.parquet import ParquetFile
+
 from pipelines.errors import DamagedTableError, StoreError
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
@@ -29,6 +32,11 @@ def make_damage_error(location: Path | str, problem: str) -> DamagedTableError:
     """Make the error for a damaged table: what is wrong, what to remove, what to run again, and what is lost."""
     place = str(location)
     name = ".".join(Path(place.replace("`", "")).parts[-2:])
+    if files := _find_damaged_checkpoint(Path(place) / "_delta_log"):
+        return DamagedTableError(
+            f"table {name} at {place} is damaged: a checkpoint cannot be read, but the rest of the log has all of it",
+            f"Remove {' and '.join(map(str, files))}, and repeat the command. No row is lost.",
+        )
     lost = "Its history is lost; for rows of earlier snapshots, run their sources too."
     if name == "ops.runs":
         lost = "Every stage runs again, and the times of earlier snapshots are lost until you run their sources too."
@@ -37,6 +45,21 @@ def make_damage_error(location: Path | str, problem: str) -> DamagedTableError:
         f"To make it again, move {place} away, which holds only this table, and repeat the command that wrote it: "
         f"kafka-placement run SOURCE... (or replay). {lost}",
     )
+
+
+def _find_damaged_checkpoint(log: Path) -> list[Path]:
+    """Find checkpoints that cannot be read, and the file that names the last, if a log can be read without them."""
+    damaged, intact = [], 0
+    for file in sorted(log.glob("*.checkpoint.parquet")):
+        try:
+            ParquetFile(file).close()
+            intact = int(file.name.partition(".")[0])
+        except (pa.ArrowException, OSError):
+            damaged.append(file)
+    versions = {int(file.stem) for file in log.glob("*.json") if file.stem.isdigit()}
+    if not damaged or not versions or not versions.issuperset(range(intact, max(versions) + 1)):
+        return []
+    return [*damaged, *(hint for hint in [log / "_last_checkpoint"] if hint.exists())]
 
 
 def make_access_error(location: Path | str, file: Path | str) -> StoreError:

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pipelines.config.capacity_file import match_disks
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.arrow_frames import complete_frame, copy_table, make_rows
+from pipelines.spark.entity_shards import sum_shard_logs
 from pipelines.spark.sql_session import SqlSession
 from pipelines.sql_text import match_snapshots
 from pipelines.tables.gold_tables import LOAD_HISTORY
@@ -87,8 +88,10 @@ class PartitionLimits(NamedTuple):
     per_cluster: int
 
 
-def load_history(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, log_dirs: DataFrame) -> DataFrame:
-    """Compute gold.load_history from silver tables."""
+def load_history(
+    entities: DataFrame, topics: DataFrame, partitions: DataFrame, brokers: DataFrame, log_dirs: DataFrame
+) -> DataFrame:
+    """Compute gold.load_history from internal.entities and silver tables."""
     known = partitions.where(F.col("replicas").isNotNull()).withColumn("copies", F.size("replicas"))
     by_topic = known.groupBy(*SNAPSHOT_KEY, "topic").agg(
         F.count("*").alias("partitions"),
@@ -101,17 +104,9 @@ def load_history(topics: DataFrame, partitions: DataFrame, brokers: DataFrame, l
     of_cluster = by_topic.groupBy(*SNAPSHOT_KEY).agg(*(F.sum(name).alias(name) for name in sums))
     ids = topics.select(*SNAPSHOT_KEY, "topic", "topic_id")
     of_topics = by_topic.join(ids, on=[*SNAPSHOT_KEY, "topic"], how="left")
-    replicas = known.select("*", F.posexplode("replicas").alias("at", "broker_id"))
-    replicas = replicas.withColumn("size_bytes", F.get("replica_sizes", F.col("at")))
-    out_rate = F.when(F.col("leader") == F.col("broker_id"), F.col("bytes_out_per_s")).otherwise(
-        F.when(F.col("bytes_out_per_s").isNotNull(), 0.0)
-    )
-    by_broker = replicas.groupBy(*SNAPSHOT_KEY, "broker_id").agg(
-        F.count("*").alias("replicas"),
-        *(F.sum(name).alias(name) for name in ("size_bytes", "bytes_in_per_s")),
-        F.sum(out_rate).alias("bytes_out_per_s"),
-        *(F.count(name).alias(count) for name, count in _KNOWN.items()),
-    )
+    sums = ("replicas", *_KNOWN, *_KNOWN.values())
+    of_logs = sum_shard_logs(entities, brokers).groupBy(*SNAPSHOT_KEY, "broker_id")
+    by_broker = of_logs.agg(*(F.sum(name).alias(name) for name in sums))
     all_brokers = brokers.select(*SNAPSHOT_KEY, "broker_id").join(by_broker, [*SNAPSHOT_KEY, "broker_id"], "left")
     of_brokers = all_brokers.fillna(0, ["replicas", *_KNOWN.values()]).withColumn("partitions", F.col("replicas"))
     nothing = F.lit(0).cast("long")

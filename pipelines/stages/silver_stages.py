@@ -14,12 +14,20 @@ from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, 
 from pipelines.ingest.merge.health_columns import add_health
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
-from pipelines.spark.entity_shards import Shard, add_brokers, map_shards, read_brokers, read_partitions, unpack
+from pipelines.spark.entity_shards import (
+    Shard,
+    add_brokers,
+    map_shards,
+    read_brokers,
+    read_partitions,
+    sum_shard_logs,
+    unpack,
+)
 from pipelines.tables import silver_tables
 from pipelines.tables.table_contract import SNAPSHOT_KEY
-from udfs.arrow.columns import is_valid, to_array, to_lists
+from udfs.arrow.columns import to_array, to_lists
 from udfs.arrow.ragged import is_in_segment, position_of, row_of
-from udfs.failures.replica_logs import list_replica_bytes, take_logs
+from udfs.failures.replica_logs import UNKNOWN, list_replica_bytes, measure_replicas, take_logs
 from udfs.failures.topic_defaults import TopicDefaults
 
 _KEY_FIELDS = (pa.field("cluster_id", pa.string()), pa.field("snapshot_id", pa.string()))
@@ -85,13 +93,9 @@ def _build_replicas(shard: Shard) -> pa.Table:
     partitions = read_partitions(shard)
     replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
     row, position = row_of(replicas.offsets), position_of(replicas.offsets)
-    log = take_logs(partitions)
-    # A model shows a partition's size, not that of each replica: replicas are as large as their partition.
-    of_partition = pc.if_else(
-        pa.array(is_valid(partitions["logs"])[row]), None, to_array(partitions["size_bytes"]).take(pa.array(row))
-    )
+    log, (size, is_inferred) = take_logs(partitions), measure_replicas(partitions)
     values = {field.name: pc.struct_field(log, field.name) for field in LOG}
-    values["size_bytes"] = pc.coalesce(values["size_bytes"], of_partition)
+    values["size_bytes"] = pa.array(size, mask=is_inferred | (size == UNKNOWN))
     in_sync = is_in_segment(replicas.values, replicas.offsets, isr.values, isr.offsets)
     values |= {name: to_array(partitions[name]).take(pa.array(row)) for name in ("topic", "partition")}
     values |= {
@@ -115,24 +119,16 @@ def replicas(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     return map_shards(add_brokers(shards, brokers), _build_replicas, pa.schema(silver_tables.REPLICAS.columns))
 
 
-def log_dirs(entities: DataFrame, replicas: DataFrame) -> DataFrame:
+def log_dirs(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     """Build silver.log_dirs: the log dirs that brokers show, and those that only logs name, with what logs use."""
-    key = [*SNAPSHOT_KEY, "broker_id", "log_dir"]
-    is_assigned = F.col("position").isNotNull() & ~F.col("is_future")
-    used = (
-        replicas.where(F.col("log_dir").isNotNull())
-        .groupBy(*key)
-        .agg(
-            F.when(F.count(F.when(F.col("size_bytes").isNull(), 1)) == 0, F.sum("size_bytes")).alias("used_bytes"),
-            F.count(F.when(is_assigned, 1)).alias("replicas"),
-        )
-    )
-    rows = _select_entity(entities, "log_dirs").join(used, on=key, how="full")
+    used = sum_shard_logs(entities, brokers).where(F.col("log_dir").isNotNull())
+    rows = _select_entity(entities, "log_dirs").join(used, on=[*SNAPSHOT_KEY, "broker_id", "log_dir"], how="full")
     # A log dir that is offline shows none of its logs.
     empty = F.when(F.col("log_dir_error").isNull(), F.lit(0).cast("long"))
-    used_bytes = F.when(F.col("replicas").isNull(), empty).otherwise(F.col("used_bytes"))
-    replica_count = F.coalesce("replicas", F.lit(0).cast("long"))
-    columns = {"used_bytes": used_bytes, "replicas": replica_count}
+    columns = {
+        "used_bytes": F.when(F.col("replicas").isNull(), empty).when(F.col("unknown_logs") == 0, F.col("size_bytes")),
+        "replicas": F.coalesce("replicas", F.lit(0).cast("long")),
+    }
     return rows.select(*(columns.get(name, F.col(name)).alias(name) for name in silver_tables.LOG_DIRS.column_names))
 
 

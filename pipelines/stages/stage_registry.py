@@ -176,9 +176,9 @@ def _headroom_stage(table: Table, over_capacity: bool) -> Stage:
 
 def _disk_after_failure(t: Frames, context: Context) -> DataFrame:
     capacity = context.settings.capacity
-    disks = read_disk_capacities(capacity.file)
-    tables = (t[_PARTITIONS], t[BROKERS], t[LOG_DIRS])
-    return disk_stage.disk_after_failure(*tables, capacity.max_disk_ratio, disks)
+    disks, broker_bytes = read_disk_capacities(capacity.file), context.settings.plans.broker_bytes
+    tables = (t[_ENTITIES], t[BROKERS], t[LOG_DIRS])
+    return disk_stage.disk_after_failure(*tables, capacity.max_disk_ratio, disks, broker_bytes)
 
 
 def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
@@ -221,7 +221,7 @@ STAGES: tuple[Stage, ...] = (
     Stage(_PARTITIONS, (_ENTITIES, BROKERS), _partitions),
     _plain_stage(_REPLICAS, (_ENTITIES, BROKERS), silver_stages.replicas),
     _plain_stage("silver.measured_loads", (_ENTITIES,), silver_stages.measured_loads),
-    _plain_stage(LOG_DIRS, (_ENTITIES, _REPLICAS), silver_stages.log_dirs),
+    _plain_stage(LOG_DIRS, (_ENTITIES, BROKERS), silver_stages.log_dirs),
     _plain_stage("silver.quarantine", (_ENTITIES, RAW), silver_stages.quarantine),
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
@@ -234,7 +234,7 @@ STAGES: tuple[Stage, ...] = (
     _failure_stage(gold_tables.RANDOM_FAILURES, lambda c: arrow_functions.table_function(random_failure_rows)),
     _headroom_stage(gold_tables.HEADROOM, over_capacity=False),
     _headroom_stage(gold_tables.OVER_CAPACITY, over_capacity=True),
-    Stage("gold.disk_after_failure", (_PARTITIONS, BROKERS, LOG_DIRS), _disk_after_failure),
+    Stage("gold.disk_after_failure", (_ENTITIES, BROKERS, LOG_DIRS), _disk_after_failure),
     _failure_stage(gold_tables.SCHEME_DISTRIBUTION, lambda c: arrow_functions.table_function(distribution_rows)),
     _failure_stage(gold_tables.CURRENT_LOADS, lambda c: arrow_functions.table_function_with_racks(current_load_rows)),
     _failure_stage(gold_tables.NETWORK_LOAD, lambda c: arrow_functions.table_function_with_racks(network_load_rows)),
@@ -244,7 +244,7 @@ STAGES: tuple[Stage, ...] = (
         lambda c: arrow_functions.hotspot_function(c.settings.hotspots.hot_ratio),
         topic_hotspots=True,
     ),
-    _plain_stage("gold.load_history", (*_SILVER_INPUTS, LOG_DIRS), growth_stage.load_history),
+    _plain_stage("gold.load_history", (_ENTITIES, *_SILVER_INPUTS, LOG_DIRS), growth_stage.load_history),
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
     _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),

@@ -130,7 +130,7 @@ LOAD_HISTORY = Table(
         ),
         column("replicas", LONG, "replicas of these partitions, of brokers and log dirs those in them", required=True),
         column(
-            "size_bytes", LONG, "bytes of these replicas on disks, for log dirs of all its logs; null = none is known"
+            "size_bytes", LONG, "their bytes on disks, for brokers and log dirs those of all logs; null = none is known"
         ),
         column(
             "bytes_in_per_s",

@@ -33,8 +33,8 @@ from pipelines.verdict.cluster_evidence import (
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, is_in_segment, row_of
 from udfs.failures.disk_limits import is_full
-from udfs.failures.kernels.election import Bools, Ids, Ints
-from udfs.failures.partition_health import find_expected
+from udfs.failures.kernels.election import NO_BROKER, Bools, Ids, Ints
+from udfs.failures.partition_health import find_elected_leaders, find_expected
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 _UNLISTED = re.compile(f"([0-9]+) {UNLISTED}")  # in a reason of a quarantined record
@@ -93,7 +93,7 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
     is_offline = is_valid(partitions["online"]) & ~to_flags(partitions["online"])
     live = get_live_brokers(snapshot.brokers)
     racks = snapshot.brokers.filter(pc.is_in(snapshot.brokers["broker_id"], pa.array(live)))["rack"]
-    election = _elect_preferred(partitions, len(live))
+    election = _elect_preferred(partitions, live)
     down = get_down_brokers(snapshot.brokers)
     counted = partitions.filter(pa.array(~(is_deleted | of_ignored)))
     replicas = _select_replicas(counted, down)
@@ -288,21 +288,15 @@ def _order_topics(topic: pa.Array) -> list[tuple[str, int]]:
     return sorted(zip(names, values, strict=True), key=lambda item: (-item[1], item[0]))
 
 
-def _elect_preferred(partitions: pa.Table, live_count: int) -> _PreferredElection:
+def _elect_preferred(partitions: pa.Table, live: Ids) -> _PreferredElection:
     """Return what an election of the preferred leaders would do: those that are in sync."""
-    replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
-    leader = to_numpy(partitions["leader"], -1).astype(np.int64)
-    online = to_flags(partitions["online"])
-    first = np.full(len(leader), -1, dtype=np.int64)
-    placed = replicas.lengths > 0
-    first[placed] = replicas.values[replicas.offsets[:-1][placed]]
-    in_sync = any_true(isr.values == first[row_of(isr.offsets)], isr.offsets)
-    changes = online & in_sync & (leader != first)
-    leaders = np.where(changes, first, leader)[online]
-    if not len(leaders) or not live_count or not changes.any():
-        return _PreferredElection(int(changes.sum()), None)
+    elected, online = find_elected_leaders(partitions, live), to_flags(partitions["online"])
+    changes = online & (elected != NO_BROKER)
+    leaders = np.where(changes, elected, to_numpy(partitions["leader"], NO_BROKER))[online]
+    if not changes.any():
+        return _PreferredElection(0, None)
     most = np.unique(leaders, return_counts=True)[1].max()  # ids may be up to 2^31 - 1
-    return _PreferredElection(int(changes.sum()), float(most * live_count / len(leaders)))
+    return _PreferredElection(int(changes.sum()), float(most * len(live) / len(leaders)))
 
 
 def _count_conflicts(snapshot: ClusterTables, fields: Sequence[str]) -> int:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.config.capacity_file import match_disks, read_disk_capacities
-from pipelines.plan_files.log_dir_bytes import sum_log_dirs
-from udfs.arrow.columns import to_array, to_lists
 from udfs.failures.disk_limits import find_disk_limits
-from udfs.failures.replica_logs import measure_replicas
+from udfs.failures.replica_logs import sum_column, sum_logs
 
 if TYPE_CHECKING:
     from pipelines.config.settings import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
-
-
-class BrokerBytes(NamedTuple):
-    """The bytes of the logs on a broker."""
-
-    size: int
-    inferred: int  # of these, the bytes of replicas whose log no source shows
-
-
-_NOTHING = BrokerBytes(0, 0)
 
 
 @dataclass(frozen=True)
@@ -73,35 +60,13 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
     partitions = snapshot.partitions
     if partitions["size_bytes"].null_count == partitions.num_rows:
         return []
-    sizes, now = (_sum_by_broker(each) for each in (snapshot, measured))
-    dir_sizes, dirs_now = (sum_log_dirs(each) for each in (snapshot, measured))
+    sums, sums_now = (sum_logs(each.partitions, each.stray_logs, each.brokers) for each in (snapshot, measured))
+    sizes, inferred, now = sum_column(sums), sum_column(sums, "inferred_bytes"), sum_column(sums_now)
     capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
     brokers = snapshot.brokers["broker_id"].to_pylist()
     places = zip(measured.log_dirs["broker_id"].to_pylist(), measured.log_dirs["log_dir"].to_pylist(), strict=True)
-    used = pa.array([dirs_now.get(place, 0) for place in places], pa.int64())
-    log_dirs = measured.log_dirs.append_column("used_bytes", used)
+    log_dirs = measured.log_dirs.append_column("used_bytes", pa.array([now[place] for place in places], pa.int64()))
     limits = find_disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)
-    uses = []
-    for (broker, path), limit in limits.items():
-        if path is None:
-            size, inferred = sizes.get(broker, _NOTHING)
-            uses.append(DiskUse(broker, None, size, limit.compute(now.get(broker, _NOTHING).size), inferred))
-        else:
-            size_now = dirs_now.get((broker, path), 0)
-            uses.append(DiskUse(broker, path, dir_sizes.get((broker, path), 0), limit.compute(size_now)))
-    return uses
-
-
-def _sum_by_broker(snapshot: Snapshot) -> dict[int, BrokerBytes]:
-    """Sum the bytes of the logs on each broker: of its replicas, and of those that no assignment accounts for."""
-    brokers, measured = to_lists(snapshot.partitions["replicas"]).values, measure_replicas(snapshot.partitions)
-    stray = snapshot.stray_logs
-    stray_size = pc.struct_field(to_array(stray["log"]), "size_bytes")
-    tables = [
-        pa.table({"broker_id": brokers, "size": measured.size.clip(0), "inferred": measured.is_inferred}),
-        pa.table({"broker_id": stray["broker_id"], "size": pc.fill_null(stray_size, 0)}),
+    return [
+        DiskUse(*place, sizes[place], limit.compute(now[place]), inferred[place]) for place, limit in limits.items()
     ]
-    logs = pa.concat_tables(tables, promote_options="default")
-    logs = logs.append_column("of_leaders", pc.if_else(logs["inferred"], logs["size"], 0))
-    sums = logs.group_by("broker_id").aggregate([("size", "sum"), ("of_leaders", "sum")]).to_pylist()
-    return {row["broker_id"]: BrokerBytes(row["size_sum"], row["of_leaders_sum"] or 0) for row in sums}

@@ -24,7 +24,8 @@ def find_effects(
     """
     goes_offline = group.counted & (group.leader != NO_BROKER) & (leader == NO_BROKER)
     is_blocked = group.counted & (leader != NO_BROKER) & (in_sync < group.min_isr)
-    is_blocked &= ~_is_under_min_isr_now(group)
+    in_sync_now = count_in_sync(group, np.zeros_like(fails), np.zeros_like(leader))
+    is_blocked &= (group.leader == NO_BROKER) | (in_sync_now >= group.min_isr)
     is_single = np.diff(group.offsets) == 1
     broker = to_lists(partitions["replicas"]).values
     has_failed = find_failed_dir_replicas(partitions, live)
@@ -61,10 +62,3 @@ def count_in_sync(group: PartitionGroup, fails: Bools, elected_from: Ids) -> Ids
     count = np.bincount(row[left], minlength=len(group.leader))
     alone = (elected_from == ElectedFrom.ELR) | (elected_from == ElectedFrom.UNCLEAN)
     return np.where(alone, 1, count).astype(np.int32)
-
-
-def _is_under_min_isr_now(group: PartitionGroup) -> Bools:
-    nothing = np.zeros(len(group.broker), dtype=np.bool_)
-    unchanged = np.zeros(len(group.leader), dtype=np.int32)
-    is_under: Bools = (group.leader != NO_BROKER) & (count_in_sync(group, nothing, unchanged) < group.min_isr)
-    return is_under

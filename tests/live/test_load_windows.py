@@ -104,9 +104,8 @@ def _read(
     found = [text for text in problems if "topics exceed" not in text and "began again" not in text]
     assert len(found) == len(missing)
     assert all(text.startswith(begin) for text, begin in zip(found, missing, strict=True)), found
-    pattern = re.compile(
-        r"load of (?:all topics|topic (\S+)) on broker 1: .* \(in mean (\S+), p95 (\S+), peak (\S+);.*"
-    )
+    rates = " ".join(rf"bytes_in_{name}_per_s=(\S+)" for name in ("mean", "p95", "peak"))
+    pattern = re.compile(rf"load (?:topic=(\S+) )?broker_id=1 .*{rates}.*")
     matches = (match for line in lines if (match := pattern.fullmatch(line)))
     return {match[1] or "": _Rates(*map(float, match.groups()[1:])) for match in matches}
 

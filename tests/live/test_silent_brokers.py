@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.config.settings import load_settings
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_execution import ExecutionOptions, ExecutionStopped
 from pipelines.execution.cluster_view import view_cluster
@@ -22,7 +23,6 @@ from pipelines.plan_files.plan_reader import read_plan
 from tests.commands import call
 from tests.live.broker_gate import BrokerGate
 from tests.live.kafka_cluster import KafkaCluster, find_free_ports, wait_until
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
@@ -145,7 +145,7 @@ def test_broker_that_falls_silent_before_its_throttle_ends_the_execution(
         connection.gate = gates[_SILENT]
         options = ExecutionOptions(50_000_000, max_pause_s=3)
         with pytest.raises(ExecutionStopped) as stopped:
-            PlanApplication(plan, connection, lines.append).execute(options, KAFKA_DEFAULTS)
+            PlanApplication(plan, connection, lines.append).execute(options, load_settings())
     text = str(stopped.value)
     assert "paused for 3 s: the throttle is not set: no answer about the configs of broker 3" in text
     assert "No reassignment of the plan was submitted. Throttles stay set on broker 3." in text
@@ -175,7 +175,7 @@ def test_broker_that_falls_silent_while_it_copies_keeps_its_throttle_until_it_an
     with LosesBroker(servers, ClientProperties(request_timeout_ms=60_000, connect_timeout_ms=60_000)) as connection:
         application = PlanApplication(plan, connection, lambda _: None)
         with pytest.raises(ExecutionStopped, match=r"complete, but throttles remain on broker 3\. Repeat"):
-            application.execute(ExecutionOptions(50_000_000, max_pause_s=60), KAFKA_DEFAULTS)
+            application.execute(ExecutionOptions(50_000_000, max_pause_s=60), load_settings())
     assert _list_throttled(gated) == ([3], False)
     gates[_SILENT].open()
     assert "as planned" in _apply(plan, servers, "--execute")
@@ -199,7 +199,7 @@ def test_rejection_is_printed_and_leaves_no_throttle(gated: KafkaCluster, plan: 
     with MovesElsewhere(gated.bootstrap, ClientProperties()) as connection:
         application = PlanApplication(plan, connection, lambda _: None)
         with pytest.raises(ExecutionStopped) as stopped:
-            application.execute(ExecutionOptions(50_000_000), KAFKA_DEFAULTS)
+            application.execute(ExecutionOptions(50_000_000), load_settings())
     text = str(stopped.value)
     assert text.startswith("Kafka rejects the reassignment of ")
     assert "(InvalidReplicationAssignment: " in text

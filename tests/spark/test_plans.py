@@ -126,7 +126,9 @@ def test_as_the_command_without_spark(
     written = json.loads((tmp_path / "plan" / "plan.json").read_text())
     for name in METRICS:
         found = made[goal].metrics[cluster][name]
-        assert [found["before"], found["after"]] == [read_metric(written[when], name) for when in ("before", "after")]
+        assert [found["before"], found["after"]] == [
+            read_metric(written["metrics"][when], name) for when in ("before", "after")
+        ]
     rows = sorted(made[goal].moves[cluster], key=lambda row: (row["topic"], row["partition"]))
     assert len(rows) == len(written["changes"]) == made[goal].plans[cluster]["changed_partitions"]
     for row, change in zip(rows, written["changes"], strict=True):

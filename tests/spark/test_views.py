@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_type
 
 from pipelines.cli.run_summary import describe_older_snapshots
+from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
 from pipelines.report.html_page import write_report
@@ -365,11 +366,12 @@ def test_a_run_with_an_older_snapshot_says_that_views_do_not_show_it(store: Stor
     sql = "SELECT cluster_id, snapshot_id FROM insights.snapshots ORDER BY number"
     older, newest = (SnapshotKey(*row) for row in rows(store, sql))
     at = datetime(2026, 11, 21, tzinfo=UTC)
-    (note,) = describe_older_snapshots(store, [older], at)
+    retention = load_settings([], environ={}).retention
+    (note,) = describe_older_snapshots(store, [older], at, retention)
     times = "as of 2026-11-21 00:00 UTC, is older than the newest one, as of 2026-11-22 00:00 UTC"
     assert note.startswith(f"note: prod: this snapshot, {times}, which the views show.")
     assert f"WHERE snapshot_id = '{older.snapshot_id}'" in note
-    assert list(describe_older_snapshots(store, [newest], at)) == []
+    assert list(describe_older_snapshots(store, [newest], at, retention)) == []
 
 
 def test_report_on_the_newest_snapshot(store: Store, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def make_nights(days: list[float], cluster: str = "prod", name: str = "night-{}"
 
 def list_staying(seen: list[SeenSnapshot], *options: str) -> list[SeenSnapshot]:
     settings = load_settings([f"retention.{option}" for option in options], environ={}).retention
-    expired = choose_expired(seen, settings)
+    expired = choose_expired(seen, settings, LAST)
     return [one for one in seen if one.key not in expired]
 
 
@@ -70,7 +70,7 @@ def test_several_snapshots_of_a_day_all_stay_while_they_are_recent() -> None:
 def test_nothing_expires_without_retention() -> None:
     nights = make_nights([float(day) for day in range(3000)])
     assert list_staying(nights, "all_days=0") == nights
-    assert choose_expired([], load_settings([], environ={}).retention) == set()
+    assert choose_expired([], load_settings([], environ={}).retention, LAST) == set()
     assert SnapshotKey("prod", "night-36") == nights[36].key
 
 

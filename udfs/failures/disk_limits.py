@@ -1,14 +1,18 @@
 """How many bytes the disks of brokers, and of their log dirs, can hold."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.failures.volumes import list_volumes
+from udfs.failures.replica_logs import sum_column
+from udfs.failures.volumes import FILE, LOG_DIRS, Volume, list_volumes
 
+Floats = npt.NDArray[np.float64]
 DiskCapacities = Mapping[tuple[int, str], float]  # bytes by broker and log dir; "" = all log dirs of the broker
-_FILE, _VOLUMES = "capacity.file", "silver.log_dirs"
+NO_CAPACITIES: DiskCapacities = {}
 UNKNOWN_DISK = "add disk_bytes to capacity.file, or set plans.broker_bytes"
 UNKNOWN_LOG_DIR = "add a row with its log_dir and disk_bytes to capacity.file"
 SHARED_VOLUME = "another log dir is on the same volume: see the broker"
@@ -19,6 +23,36 @@ FULL_RATIO = 0.95  # used share of a volume from which it counts as full; the de
 def is_full(total_bytes: float, usable_bytes: float) -> bool:
     """Return whether a volume counts as full."""
     return total_bytes - usable_bytes > FULL_RATIO * total_bytes
+
+
+def compute_room(total_bytes: Floats | float, free_bytes: Floats | float, max_disk_ratio: float) -> Floats:
+    """Compute the bytes that disks may gain until max_disk_ratio of them is used: float64, NaN where unknown."""
+    return np.maximum(max_disk_ratio * total_bytes - (total_bytes - free_bytes), 0.0)
+
+
+def list_disks(
+    log_dirs: Sequence[Mapping[str, Any]], own: Mapping[str, float], broker_bytes: float, size_bytes: float | None
+) -> list[Volume]:
+    """List the disks of a broker: its volumes, or all of them together where only that is known.
+
+    All together have the bytes of the broker's own row in a file of capacities; where no source shows log dirs, those
+    of its log dirs in the file; and broker_bytes where a volume, or any log dir, is unknown.
+
+    Args:
+        log_dirs: Its online log dirs, as in find_disk_limits.
+        own: The bytes that the file has for its log dirs, and, as "", for the broker.
+        broker_bytes: What the disks of a broker hold of which nothing else is known; 0 = unknown.
+        size_bytes: The bytes of its logs; None = unknown.
+    """
+    volumes, total, source = list_volumes(log_dirs, own), own.get(""), FILE
+    if total is None and not volumes and own:
+        total = sum(own.values())
+    is_unknown = not volumes or any(one.free_bytes is None and one.source != FILE for one in volumes)
+    if total is None and broker_bytes and is_unknown:
+        total, source = broker_bytes, "plans.broker_bytes"
+    if total is None:
+        return volumes
+    return [Volume((), total, None if size_bytes is None else total - size_bytes, source)]
 
 
 class DiskLimit(NamedTuple):
@@ -35,15 +69,35 @@ class DiskLimit(NamedTuple):
         return None if self.free_bytes is None else size_bytes + self.free_bytes
 
 
+def list_broker_disks(
+    sums: pa.Table,
+    log_dirs: pa.Table,
+    brokers: Iterable[int],
+    capacities: DiskCapacities = NO_CAPACITIES,
+    broker_bytes: float = 0,
+) -> dict[int, list[Volume]]:
+    """List the disks of brokers, see list_disks.
+
+    sums: LOG_SUMS. log_dirs: broker_id, log_dir, total_bytes, usable_bytes, log_dir_error. capacities: of a file.
+    """
+    by_broker, sizes, unknown = group_log_dirs(log_dirs), sum_column(sums), sum_column(sums, "unknown_logs")
+    disks = {}
+    for broker in brokers:
+        rows = [row for row in by_broker.get(broker, ()) if row["log_dir_error"] is None]
+        places = [(broker, row["log_dir"]) for row in rows]
+        used = ({"used_bytes": None if unknown[place] else sizes[place]} for place in places)
+        online = [row | one for row, one in zip(rows, used, strict=True)]
+        disks[broker] = list_disks(online, select_broker(capacities, broker), broker_bytes, sizes[broker, None])
+    return disks
+
+
 def find_disk_limits(
     brokers: Iterable[int], log_dirs: pa.Table, capacities: DiskCapacities, broker_bytes: float = 0
 ) -> dict[tuple[int, str | None], DiskLimit]:
     """Return the limits of brokers (log dir None), and of the online log dirs of those that have several.
 
-    The bytes of a broker are those of its own row in a file of capacities, else of its online log dirs together, else
-    broker_bytes. Those of a log dir are the bytes of its row, else what is usable of its volume; of a volume that
-    several share, the part by which its logs can grow if all log dirs on it grow alike. Where all of a broker's log
-    dirs are on one volume, the broker has the limit.
+    Those of a broker are of its disks (list_disks) together. Of a volume that several log dirs share, each has the part
+    by which its logs can grow if all on it grow alike. Where all of a broker's are on one volume, the broker has it.
 
     Args:
         brokers: Ids of brokers.
@@ -51,46 +105,49 @@ def find_disk_limits(
         capacities: Of a file, for this cluster.
         broker_bytes: What the disks of a broker hold of which nothing else is known; 0 = unknown.
     """
-    by_broker: dict[int, list[dict[str, Any]]] = {}
-    for row in log_dirs.to_pylist():
-        by_broker.setdefault(row["broker_id"], []).append(row)
-    in_file: dict[int, dict[str, float]] = {}
-    for (broker, path), disk_bytes in capacities.items():
-        in_file.setdefault(broker, {})[path] = disk_bytes
+    by_broker = group_log_dirs(log_dirs)
     limits: dict[tuple[int, str | None], DiskLimit] = {}
     for broker in sorted(brokers):
-        rows, own = by_broker.get(broker, []), in_file.get(broker, {})
+        rows, own = by_broker.get(broker, []), select_broker(capacities, broker)
         online = [row for row in rows if row["log_dir_error"] is None]
-        limits[broker, None] = _find_broker_limit(online, own) or (
-            DiskLimit(broker_bytes, None, "plans.broker_bytes") if broker_bytes else DiskLimit(None, None, UNKNOWN_DISK)
-        )
-        for index, row in enumerate(online if len(rows) > 1 else ()):
-            limits[broker, row["log_dir"]] = _find_log_dir_limit(index, online, own)
+        limits[broker, None] = _find_broker_limit(list_disks(online, own, broker_bytes, None))
+        for row in online if len(rows) > 1 else ():
+            limits[broker, row["log_dir"]] = _find_log_dir_limit(row, online, own)
     return limits
 
 
-def _find_log_dir_limit(row: int, online: list[dict[str, Any]], own: Mapping[str, float]) -> DiskLimit:
-    if (limit := own.get(online[row]["log_dir"])) is not None:
-        return DiskLimit(limit, None, _FILE)
-    (volume,) = (one for one in list_volumes(online, own) if row in one.log_dirs)
+def group_log_dirs(log_dirs: pa.Table) -> dict[int, list[dict[str, Any]]]:
+    """Return the rows of log dirs by broker."""
+    by_broker: dict[int, list[dict[str, Any]]] = {}
+    for row in log_dirs.to_pylist():
+        by_broker.setdefault(row["broker_id"], []).append(row)
+    return by_broker
+
+
+def select_broker(capacities: DiskCapacities, broker: int) -> dict[str, float]:
+    """Return what a file has for a broker, by log dir."""
+    return {path: disk_bytes for (id_, path), disk_bytes in capacities.items() if id_ == broker}
+
+
+def _find_log_dir_limit(row: dict[str, Any], online: list[dict[str, Any]], own: Mapping[str, float]) -> DiskLimit:
+    (volume,) = (one for one in list_volumes(online, own) if row["log_dir"] in one.log_dirs)
+    if volume.source == FILE:
+        return DiskLimit(volume.total_bytes, None, FILE)
     if volume.free_bytes is None:
         return DiskLimit(None, None, UNKNOWN_LOG_DIR)
-    free = float(volume.free_bytes)
     if len(volume.log_dirs) == 1:
-        return DiskLimit(None, free, _VOLUMES)
-    sizes = [online[other]["used_bytes"] for other in volume.log_dirs]
+        return DiskLimit(None, float(volume.free_bytes), LOG_DIRS)
+    sizes = [other["used_bytes"] for other in online if other["log_dir"] in volume.log_dirs]
     if len(volume.log_dirs) == len(online) or None in sizes or not sum(sizes):
         return DiskLimit(None, None, SHARED_VOLUME)
-    return DiskLimit(None, free * online[row]["used_bytes"] / sum(sizes), f"{_VOLUMES}: its part of a shared volume")
+    part = float(volume.free_bytes) * row["used_bytes"] / sum(sizes)
+    return DiskLimit(None, part, f"{LOG_DIRS}: its part of a shared volume")
 
 
-def _find_broker_limit(online: list[dict[str, Any]], own: Mapping[str, float]) -> DiskLimit | None:
-    if "" in own:
-        return DiskLimit(own[""], None, _FILE)
-    of_file = [row["log_dir"] for row in online if row["log_dir"] in own]
-    if own and len(of_file) == len(online):  # all of them, or no source shows any
-        return DiskLimit(sum(own[path] for path in of_file) or sum(own.values()), None, _FILE)
-    free = [volume.free_bytes for volume in list_volumes(online, own)]
-    if not free or None in free:
-        return None
-    return DiskLimit(None, float(sum(filter(None, free))), f"{_FILE} and {_VOLUMES}" if of_file else _VOLUMES)
+def _find_broker_limit(disks: Sequence[Volume]) -> DiskLimit:
+    sources = sorted({disk.source for disk in disks})
+    if disks and LOG_DIRS not in sources:
+        return DiskLimit(float(sum(disk.total_bytes or 0 for disk in disks)), None, " and ".join(sources))
+    if not disks or None in [disk.free_bytes for disk in disks]:
+        return DiskLimit(None, None, UNKNOWN_DISK)
+    return DiskLimit(None, float(sum(disk.free_bytes or 0 for disk in disks)), " and ".join(sources))

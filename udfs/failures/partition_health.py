@@ -137,6 +137,22 @@ def is_under_replicated(in_sync: Ints, replicas: Ints) -> Bools:
     return (in_sync < replicas) & (replicas > 1)
 
 
+def find_elected_leaders(partitions: pa.Table, live: Ids) -> Ids:
+    """Find the leaders that an election of the preferred ones would give p online partitions: ids, int32 (p).
+
+    NO_BROKER where it changes nothing: the first replica leads already, or is not live and in sync.
+
+    partitions: columns replicas, isr and leader. live: ids of the live brokers, and of those of unknown state.
+    """
+    replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
+    leader = to_numpy(partitions["leader"], NO_BROKER)
+    first = np.full(len(leader), NO_BROKER, dtype=np.int32)
+    placed = replicas.lengths > 0
+    first[placed] = replicas.values[replicas.offsets[:-1][placed]]
+    changes = any_true(isr.values == first[row_of(isr.offsets)], isr.offsets) & (leader != first)
+    return np.where(changes & np.isin(first, live) & np.isin(leader, live), first, NO_BROKER)
+
+
 def find_expected(partitions: pa.Table, broker: Ids, offsets: Ints) -> Bools:
     """Find the replicas (bool, r) that should be in sync: not observers, and none that are being added.
 

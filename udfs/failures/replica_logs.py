@@ -1,5 +1,6 @@
 """The logs of replicas, and the bytes of each: the one rule for all that sums the bytes of brokers."""
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -7,9 +8,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import INTS, LONG, column
-from udfs.arrow.columns import is_valid, to_array, to_list_array, to_lists, to_numpy
-from udfs.arrow.ragged import RaggedLists, count_true, offsets_of, position_of, row_of
+from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
+from udfs.arrow.columns import is_valid, to_array, to_flags, to_list_array, to_lists, to_numpy
+from udfs.arrow.ragged import RaggedLists, count_true, is_in_segment, offsets_of, position_of, row_of
+from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 
 UNKNOWN = -1
 # Columns of silver.partitions.
@@ -21,6 +23,23 @@ REPLICA_BYTES_COLUMNS: tuple[pa.Field, ...] = (
         "its own; null = unknown",
     ),
     column("unmeasured_replicas", INTS, "replicas of which no source shows the log, so that the leader's size counts"),
+)
+_COUNTS = (
+    *("replicas", "leaders", "only_in_sync_partitions"),
+    *("partitions_with_size", "partitions_with_bytes_in", "partitions_with_bytes_out"),
+    "inferred_bytes",  # of replicas that count as large as the leader's log
+)
+# What a broker holds, by log dir; the logs of several shards add up. A sum of values that are all unknown is null.
+LOG_SUMS = pa.schema(
+    [
+        ("broker_id", INT),
+        ("log_dir", TEXT),  # null = of replicas of which no source shows it
+        *((name, LONG) for name in _COUNTS),
+        ("replica_bytes", LONG),  # of replicas, also in failed log dirs, and where no source shows the log
+        ("size_bytes", LONG),  # of all logs, but for those in failed log dirs: also of those that no assignment has
+        ("unknown_logs", LONG),  # logs of unknown size
+        *((name, DOUBLE) for name in ("bytes_in_per_s", "bytes_out_per_s")),
+    ]
 )
 
 
@@ -54,6 +73,49 @@ def measure_replicas(partitions: pa.Table) -> ReplicaBytes:
     # A model shows sizes of partitions alone: all of their replicas have that size.
     is_inferred = (own == UNKNOWN) & (of_leader != UNKNOWN) & is_valid(partitions["logs"])[row]
     return ReplicaBytes(np.where(own == UNKNOWN, of_leader, own), is_inferred)
+
+
+def sum_logs(partitions: pa.Table, stray_logs: pa.Table, brokers: pa.Table) -> pa.Table:
+    """Sum what each broker holds in each log dir (LOG_SUMS): its replicas, and logs that no assignment accounts for.
+
+    partitions, stray_logs, brokers (broker_id and live): as in pipelines.ingest.merge.entities.
+    """
+    (broker, offsets, _), isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
+    row, measured = row_of(offsets), measure_replicas(partitions)
+    leads = to_numpy(partitions["leader"], UNKNOWN)[row] == broker
+    is_only = is_in_segment(broker, offsets, isr.values, isr.offsets) & (isr.lengths == 1)[row]
+    is_known, live = measured.size != UNKNOWN, brokers.filter(pa.array(to_flags(brokers["live"])))["broker_id"]
+    is_lost = measured.is_inferred & find_failed_dir_replicas(partitions, to_numpy(live))
+    size = pa.array(measured.size, mask=~is_known)
+    rates = [to_array(partitions[name]).take(pa.array(row)) for name in ("bytes_in_per_s", "bytes_out_per_s")]
+    columns = {
+        "broker_id": broker,
+        "log_dir": pc.struct_field(take_logs(partitions), "log_dir"),
+        **{"replicas": np.ones(len(row)), "leaders": leads, "only_in_sync_partitions": is_only},
+        **{"partitions_with_size": is_known, "replica_bytes": size, "unknown_logs": ~is_known},
+        "size_bytes": pc.if_else(pa.array(is_lost), 0, size),
+        "inferred_bytes": np.where(measured.is_inferred & ~is_lost, measured.size, 0),
+        **{"partitions_with_bytes_in": pc.is_valid(rates[0]), "partitions_with_bytes_out": pc.is_valid(rates[1])},
+        **{"bytes_in_per_s": rates[0], "bytes_out_per_s": pc.multiply(rates[1], leads.astype(np.float64))},
+    }
+    assigned = pa.table(columns).select(LOG_SUMS.names).cast(LOG_SUMS)
+    log, nothing = to_array(stray_logs["log"]), {name: pa.repeat(0, stray_logs.num_rows) for name in _COUNTS}
+    path, stray_size = (pc.struct_field(log, name) for name in ("log_dir", "size_bytes"))
+    others = {"broker_id": stray_logs["broker_id"], "log_dir": path, "size_bytes": stray_size}
+    stray = pa.table(nothing | others | {"unknown_logs": pc.is_null(stray_size)})
+    stray = stray.cast(pa.schema([LOG_SUMS.field(name) for name in stray.column_names]))
+    logs = pa.concat_tables([assigned, stray], promote_options="default")
+    sums = logs.group_by(LOG_SUMS.names[:2]).aggregate([(name, "sum") for name in LOG_SUMS.names[2:]])
+    return sums.rename_columns(LOG_SUMS.names).cast(LOG_SUMS)
+
+
+def sum_column(sums: pa.Table, name: str = "size_bytes") -> Counter[tuple[int, str | None]]:
+    """Sum a column of LOG_SUMS by broker (log dir None), and by broker and log dir."""
+    totals: Counter[tuple[int, str | None]] = Counter()
+    for row in sums.select(["broker_id", "log_dir", name]).to_pylist():
+        for path in {None, row["log_dir"]}:
+            totals[row["broker_id"], path] += row[name] or 0
+    return totals
 
 
 def list_replica_bytes(partitions: pa.Table) -> dict[str, pa.Array]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
+FILE, LOG_DIRS = "capacity.file", "silver.log_dirs"  # where bytes of disks are from
 # A broker asks for the free bytes of one log dir after the other, while others write to the volume.
 _WRITTEN_BETWEEN = 1e-5  # of a volume
 
@@ -46,11 +47,17 @@ def number_row_volumes(rows: Sequence[Mapping[str, Any]]) -> list[int]:
 
 
 class Volume(NamedTuple):
-    """A volume with log dirs of one broker, or a log dir whose bytes a file has."""
+    """A volume with log dirs of one broker, or a log dir whose bytes a file has, or all disks of a broker together."""
 
-    log_dirs: tuple[int, ...]  # indices of their rows
+    log_dirs: tuple[str, ...]  # their paths; empty = all of the broker
     total_bytes: float | None  # None = unknown
     free_bytes: float | None  # by which the logs on it can grow: other files stay
+    source: str  # where this is from
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its bytes and its free bytes are known."""
+        return self.total_bytes is not None and self.free_bytes is not None
 
 
 def list_volumes(rows: Sequence[Mapping[str, Any]], in_file: Mapping[str, float]) -> list[Volume]:
@@ -60,19 +67,18 @@ def list_volumes(rows: Sequence[Mapping[str, Any]], in_file: Mapping[str, float]
         rows: log_dir, total_bytes and usable_bytes (None = unknown); of log dirs in the file also used_bytes.
         in_file: The bytes that a file has for log dirs, which have these for themselves.
     """
-    numbers = number_row_volumes([{"broker_id": 0, "total_bytes": None, "usable_bytes": None, **row} for row in rows])
-    together: dict[int, list[int]] = {}
+    numbers = number_row_volumes([{"broker_id": 0, **row} for row in rows])
+    together: dict[int, list[Mapping[str, Any]]] = {}
     for index, (row, number) in enumerate(zip(rows, numbers, strict=True)):
-        together.setdefault(-1 - index if row["log_dir"] in in_file else number, []).append(index)
+        together.setdefault(-1 - index if row["log_dir"] in in_file else number, []).append(row)
     volumes = []
-    for number, indices in together.items():
-        first = rows[indices[0]]
+    for number, here in together.items():
+        paths, total, source = tuple(row["log_dir"] for row in here), here[0]["total_bytes"], LOG_DIRS
+        free = min((row["usable_bytes"] for row in here if row["usable_bytes"] is not None), default=None)
         if number < 0:
-            total, used = in_file[first["log_dir"]], first["used_bytes"]
-            volumes.append(Volume((*indices,), total, None if used is None else total - used))
-        else:
-            free = [one for index in indices if (one := rows[index].get("usable_bytes")) is not None]
-            volumes.append(Volume((*indices,), first.get("total_bytes"), min(free, default=None)))
+            total, used, source = in_file[paths[0]], here[0]["used_bytes"], FILE
+            free = None if used is None else total - used
+        volumes.append(Volume(paths, total, free, source))
     return volumes
 
 

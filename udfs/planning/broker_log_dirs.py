@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from udfs.arrow.ragged import row_of
+from udfs.failures.disk_limits import compute_room
 from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints
 
 ANY = -1  # the broker chooses the log dir, or it is unknown
@@ -50,5 +51,5 @@ class BrokerLogDirs:
 
         max_disk_ratio: share of a volume that may be used.
         """
-        room = np.maximum(self.usable - (1 - max_disk_ratio) * self.total, 0.0)
+        room = compute_room(self.total, self.usable, max_disk_ratio)
         return np.where(np.isnan(room), np.inf, room)

@@ -221,11 +221,6 @@ class ClusterModel:
         size = self.measure_bytes(row_of(lists.offsets), lists.replicas)
         return np.asarray(np.bincount(lists.replicas, size, self.brokers), dtype=np.float64)
 
-    def sum_disk(self, lists: ReplicaLists) -> Floats:
-        """Sum the bytes of each broker by these lists as planners compare them, all replicas as large as leaders."""
-        load = np.bincount(lists.replicas, self.size[row_of(lists.offsets)], self.brokers)
-        return np.asarray(load, dtype=np.float64)
-
     def name(self, row: int) -> str:
         """Return the name of a partition: orders-3."""
         return f"{self.topic_names[self.topic[row]]}-{self.partition[row]}"
@@ -321,6 +316,8 @@ def build_model(
     assert not has_repeat(replicas, offsets).any()
     known_live = _array(brokers.filter(pa.array(to_flags(brokers["live"])))["broker_id"], 0)
     failed, replica_size = find_failed_dir_replicas(placed, known_live), list_known_sizes(placed)
+    if replica_size is not None:
+        replica_size[failed] = 0.0  # what a failed log dir has is on no disk that works
     is_usable = live[replicas] & ~failed
     leader = None
     row = row_of(offsets)

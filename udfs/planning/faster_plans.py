@@ -67,7 +67,7 @@ def find_faster_plans(execution: PlannedWaves, request: PlanRequest, bottleneck:
 def measure_disk(model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment) -> float | None:
     """Measure the disk of the fullest broker over the mean after a proposal, of the brokers that stay."""
     stays: Flags = model.live & ~mark_drained_brokers(model, request).draining
-    load = model.sum_disk(proposal)[stays]
+    load = model.sum_bytes(proposal)[stays]
     return round(float(load.max() / load.mean()), 3) if load.any() else None
 
 

@@ -17,7 +17,7 @@ def explain_low_disk(
     """Explain which brokers to fill stay far emptier than others of their rack. counted: bool (n), in the mean."""
     if not model.known[0] or DISK not in request.priorities or not counted.any():
         return
-    load = model.sum_disk(lists)
+    load = model.sum_bytes(lists)
     disk = load / max(float(load[counted].mean()), 1e-300)
     named = np.isin(model.broker_ids, select_target_brokers(model, request)) & (request.goal == "expand")
     empty = np.bincount(model.replicas, minlength=model.brokers) == 0

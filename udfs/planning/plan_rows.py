@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
-from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, take_segments
+from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
 from udfs.json_answers import to_json
 from udfs.network.cross_zone_traffic import CrossZoneTraffic
 from udfs.planning import certificates
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints, ReplicaLists
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.wave_health import measure_wave_health
 from udfs.planning.waves import find_reassigned_partitions
 
 _LOADS = {
@@ -140,12 +141,13 @@ def build_metric_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
     """Build a row for every metric of a plan (schema PLAN_METRICS)."""
     model, proposal, metrics, fullest = summary.model, summary.proposal, summary.metrics, _find_fullest_broker(summary)
     before, after = to_json(metrics.before), to_json(metrics.after)
+    under_replicated = measure_wave_health(summary).under_replicated
     values: dict[str, tuple[Any, Any]] = {
         "copied_bytes": (0, metrics.bytes_to_copy),
         "moves": (0, metrics.moves),
         "leader_changes": (0, metrics.leader_changes),
         **{name: (read_metric(before, name), read_metric(after, name)) for name in METRICS},
-        "under_replicated_partitions": (_count_on_down_brokers(model, model), _count_on_down_brokers(model, proposal)),
+        "under_replicated_partitions": (int(under_replicated[0]), int(under_replicated[-1])),
         "fullest_broker_bytes": (None, None)
         if fullest is None
         else (round(model.sum_bytes(model)[fullest]), round(model.sum_bytes(proposal)[fullest])),
@@ -170,16 +172,6 @@ def _explain_frozen(model: ClusterModel) -> list[str]:
     counts = np.bincount(model.frozen, minlength=len(FreezeReason)).tolist()
     frozen = ((reason, counts[reason]) for reason in FreezeReason if reason is not FREE and counts[reason])
     return [f"{count:,} because {reason.explain(count)}" for reason, count in frozen]
-
-
-def _count_on_down_brokers(model: ClusterModel, lists: ReplicaLists) -> int:
-    """Count the partitions with replicas on live and on down brokers, of topics whose problems count.
-
-    lists: the replicas of all partitions of the model, before or after the plan.
-    """
-    live = model.live[lists.replicas]
-    has_both = any_true(live, lists.offsets) & any_true(~live, lists.offsets)
-    return int((has_both & model.counted).sum())
 
 
 def _find_fullest_broker(summary: PlanSummary) -> int | None:

@@ -17,6 +17,7 @@ from typing import Self
 import pytest
 from kafka import KafkaProducer
 
+from pipelines.config.settings import load_settings
 from pipelines.errors import EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_THROTTLED
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, view_cluster
@@ -31,7 +32,6 @@ from pipelines.setup.java import check_java
 from tests.commands import call
 from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, find_class_path, read_values, wait_until
 from tests.live.six_brokers.conftest import TOPICS
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
@@ -286,7 +286,7 @@ def test_cancel_restores_the_order(filled: KafkaCluster, admin: KafkaAdmin, orig
     assert moving
     _apply(filled, plan, "--cancel")
     lists = _get_lists(view_cluster(admin))
-    assert all(list(lists[key]) in changes[key].lists for key in changes)
+    assert all(lists[key] in changes[key].lists for key in changes)
     assert {key: lists[key] for key in moving} == {key: original[key] for key in moving}
     assert admin.describe_own_broker_configs(3, (LEADER_RATE, FOLLOWER_RATE)) == {LEADER_RATE: "77000000"}
     admin.alter_broker_configs(3, {LEADER_RATE: None})
@@ -390,7 +390,9 @@ def test_lost_answer_is_no_failure(filled: KafkaCluster, admin: KafkaAdmin, orig
     plan = _make_plan(filled, tmp_path)
     lines: list[str] = []
     with _LosesAnswers(filled.bootstrap, ClientProperties()) as connection:
-        PlanApplication(plan, connection, lines.append).execute(ExecutionOptions(50_000_000), KAFKA_DEFAULTS)
+        PlanApplication(plan, connection, lines.append).execute(
+            ExecutionOptions(50_000_000), load_settings([], environ={})
+        )
     assert sum("looking at the cluster" in line for line in lines) == 2
     assert _get_lists(view_cluster(admin)) == _get_planned(plan, original)
     _check_no_throttle(admin)

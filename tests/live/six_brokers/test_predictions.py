@@ -42,7 +42,7 @@ def test_leaders_are_as_predicted(cluster: KafkaCluster, saved: Path, failed: tu
         wait_until(lambda: not view_cluster(admin).live_brokers & set(failed), "the failure is not noticed")
         ids = ",".join(map(str, failed))
         arguments = ("what-if", str(saved), "--fail", ids, "--actual", f"prod=kafka://{cluster.bootstrap}")
-        check = json.loads(call(*arguments, "--json", "-").stdout)["actual"]
+        check = json.loads(call(*arguments, "--json", "-").stdout)["check"]
         for broker in failed:
             cluster.restart(broker)
         cluster.wait_until_settled(PARTITIONS)

@@ -16,14 +16,15 @@ from pipelines.execution.journal import CANCEL, END, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
-from pipelines.execution.plan_waves import Direction, PartitionSteps, PlanWaves
-from pipelines.execution.preflight import check_answers, find_problems
+from pipelines.execution.plan_waves import Direction, PlanWaves
+from pipelines.execution.preflight import ClusterDisks, check_answers, find_problems
 from pipelines.execution.set_throttles import read_throttles
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
+from pipelines.plan_files.plan_reader import PlannedChange
 from tests.unit.execution.test_plan_waves import _STEPS
 
 _E = TypeVar("_E", bound=ClusterExecution)
@@ -344,13 +345,14 @@ def test_fault_before_anything_is_submitted_leaves_no_throttle(tmp_path: Path) -
 
 
 def test_repair_may_begin_with_replicas_on_a_failed_broker() -> None:
-    steps = PlanWaves({_KEY: PartitionSteps(((9, 2), (3, 2)), (1,))}, 1)
+    steps = PlanWaves({_KEY: PlannedChange([9, 2], ((1, [3, 2]),))}, 1)
     cluster = _Cluster((2, 3))
     cluster.lists[_KEY] = (9, 2)
     view = PlanExecutor(cluster, steps, [], {}, Journal(Path("none")), ExecutionOptions(), print)._look()  # type: ignore[arg-type]
-    assert find_problems(steps, view, {}, []) == []
+    no_disks = ClusterDisks({}, {}, {}, 0.95)
+    assert find_problems(steps, view, no_disks, []) == []
     without = view._replace(state=ClusterDescription("c", view.state.brokers[:1]))
-    assert "brokers that the rest of the plan needs are down: 3" in find_problems(steps, without, {}, [])[0]
+    assert "brokers that the rest of the plan needs are down: 3" in find_problems(steps, without, no_disks, [])[0]
 
 
 def test_broker_that_does_not_take_its_throttle_ends_the_execution(tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pipelines.errors import SettingsError
-from pipelines.execution.plan_waves import Direction, PartitionSteps, Place, PlanWaves
+from pipelines.execution.plan_waves import Direction, Place, PlanWaves
 from pipelines.live.cluster_records import LivePartition, OngoingReassignment
 from pipelines.plan_files.plan_reader import PlannedChange
 
 _KEY = ("t", 0)
-_STEPS = PlanWaves({_KEY: PartitionSteps(((1, 2), (1, 3), (4, 3)), (1, 3))}, 3)
+_STEPS = PlanWaves({_KEY: PlannedChange([1, 2], ((1, [1, 3]), (3, [4, 3])))}, 3)
 
 
 def _partition(*replicas: int) -> LivePartition:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from pipelines.execution.journal import EarlierConfigs
-from pipelines.execution.plan_waves import PartitionSteps, PlanWaves
+from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import Configs, SetThrottles, find_left_throttles, name_throttled
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
+from pipelines.plan_files.plan_reader import PlannedChange
 
 # t-0 goes from 1, 2 by way of 1, 3 to 4, 3; t-1 from 1, 2 to 1, 4.
 _STEPS = PlanWaves(
     {
-        ("t", 0): PartitionSteps(((1, 2), (1, 3), (4, 3)), (1, 2)),
-        ("t", 1): PartitionSteps(((1, 2), (1, 4)), (1,)),
-        ("u", 0): PartitionSteps(((5, 6), (5, 7)), (1,)),
+        ("t", 0): PlannedChange([1, 2], ((1, [1, 3]), (2, [4, 3]))),
+        ("t", 1): PlannedChange([1, 2], ((1, [1, 4]),)),
+        ("u", 0): PlannedChange([5, 6], ((1, [5, 7]),)),
     },
     2,
 )
@@ -92,7 +93,7 @@ def test_configs_that_were_restored_are_not_left() -> None:
 
 
 def test_every_replica_is_the_plans_if_their_names_are_too_long() -> None:
-    partitions = {("t", p): PartitionSteps(((1001, 1002), (1001, 1003)), (1,)) for p in range(2_000)}
+    partitions = {("t", p): PlannedChange([1001, 1002], ((1, [1001, 1003]),)) for p in range(2_000)}
     throttles = SetThrottles(
         {1001: _rates("5")}, {"t": _replicas("*", ",".join(f"{p}:1003" for p in range(2_000)))}, {}
     )

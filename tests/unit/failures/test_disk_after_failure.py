@@ -10,24 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from udfs.failures.disk_after_failure import USAGE, VOLUMES, disk_rows, find_level
+from udfs.failures.disk_after_failure import VOLUMES, disk_rows, find_level
+from udfs.failures.replica_logs import LOG_SUMS
 
+# broker, log dir, replicas, leaders, partitions with one replica in sync, bytes
 Usage = list[tuple[int, str | None, int, int, int, int | None]]
-# broker, rack, live, log dir, total, usable, error, used
-Volumes = list[tuple[int, str | None, bool | None, str | None, int | None, int | None, str | None, int | None]]
+# broker, rack, live, log dir, total, usable, error
+Volumes = list[tuple[int, str | None, bool | None, str | None, int | None, int | None, str | None]]
 
 
 def rows_of(usage: Usage, volumes: Volumes, ratio: float = 1.0, **capacities: Any) -> dict[str, dict[str, Any]]:
-    tables = (
-        pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
-        for schema, rows in ((USAGE, usage), (VOLUMES, volumes))
-    )
+    names = ("broker_id", "log_dir", "replicas", "leaders", "only_in_sync_partitions", "size_bytes")
+    sums = [dict(zip(names, row, strict=True)) for row in usage]
+    for row in sums:
+        is_known = row["size_bytes"] is not None
+        row |= {"replica_bytes": row["size_bytes"], "unknown_logs": 0 if is_known else row["replicas"]}
+        row |= {"partitions_with_size": row["replicas"] if is_known else 0}
+    log_dirs = [dict(zip(VOLUMES.names, row, strict=True)) for row in volumes]
+    tables = (pa.Table.from_pylist(sums, LOG_SUMS), pa.Table.from_pylist(log_dirs, VOLUMES))
     return {row["scenario"]: row for row in disk_rows(*tables, ratio, **capacities).to_pylist()}
 
 
 def volume(broker: int, total: int | None, usable: int | None, rack: str | None = None, path: str = "/d") -> Any:
-    used = None if total is None or usable is None else total - usable
-    return (broker, rack, True, path, total, usable, None, used)
+    return (broker, rack, True, path, total, usable, None)
 
 
 USAGE_OF_THREE: Usage = [(1, "/d", 4, 2, 1, 600), (2, "/d", 3, 1, 0, 500), (3, "/d", 2, 1, 0, 100)]
@@ -81,7 +86,7 @@ def test_log_dirs_on_one_volume_count_once() -> None:
     assert rows_of([(2, "/d", 1, 1, 0, 10)], volumes)["broker:2"]["free_bytes"] == 400
 
 
-@pytest.mark.parametrize("broken", [volume(3, None, None), (3, None, True, None, None, None, None, None)])
+@pytest.mark.parametrize("broken", [volume(3, None, None), (3, None, True, None, None, None, None)])
 def test_unknown_disks_stay_unknown(broken: Any) -> None:
     row = rows_of(USAGE_OF_THREE, [volume(1, 1000, 400), volume(2, 1000, 500), broken])["broker:1"]
     assert row["bytes_to_copy"] == 600
@@ -94,14 +99,36 @@ def test_unknown_sizes_stay_unknown() -> None:
 
 
 def test_capacities_of_a_file() -> None:
-    volumes = [volume(1, None, None), (2, None, True, "/d", None, None, None, 500), volume(3, 9, 9)]
+    volumes = [volume(1, None, None), (2, None, True, "/d", None, None, None), volume(3, 9, 9)]
     capacities = {(2, ""): 800.0, (3, "/d"): 1000.0}
     row = rows_of(USAGE_OF_THREE, volumes, capacities=capacities)["broker:1"]
-    assert row["free_bytes"] == 300 + 1000
+    assert row["free_bytes"] == (800 - 500) + (1000 - 100)  # less what logs use
+
+
+def test_plans_broker_bytes_are_the_disks_of_which_nothing_else_is_known() -> None:
+    volumes = [volume(1, 1000, 400), volume(2, None, None), (3, None, True, None, None, None, None)]
+    row = rows_of(USAGE_OF_THREE, volumes, broker_bytes=700)["broker:1"]
+    assert row["free_bytes"] == (700 - 500) + (700 - 100)
+
+
+def test_only_logs_count_against_the_bytes_that_a_file_has_for_a_broker() -> None:
+    """Other files use 900 bytes of the volume, of which the file gives 800 to the logs."""
+    row = rows_of(USAGE_OF_THREE, [volume(1, 9, 9), volume(2, 2000, 600)], capacities={(2, ""): 800.0})["broker:1"]
+    assert row["free_bytes"] == 800 - 500
+
+
+def test_a_volume_is_left_if_another_log_dir_is_on_it() -> None:
+    usage: Usage = [(1, "/a", 2, 1, 1, 300), (1, "/b", 1, 0, 0, 100), (1, "/c", 1, 0, 0, 100)]
+    shared = [volume(1, 1000, 400, path="/a"), volume(1, 1000, 400, path="/b"), volume(1, 500, 50, path="/c")]
+    rows = rows_of(usage, shared)
+    free = {path: rows[f"log_dir:1:{path}"]["free_bytes"] for path in ("/a", "/b", "/c")}
+    assert free == {"/a": 450, "/b": 450, "/c": 400}
+    together = rows_of(usage, shared, capacities={(1, ""): 2000.0})
+    assert together["log_dir:1:/a"]["free_bytes"] is None  # what the others have of it is not known
 
 
 def test_brokers_that_are_down_are_no_survivors() -> None:
-    down = (2, None, False, "/d", 1000, 500, None, 500)
+    down = (2, None, False, "/d", 1000, 500, None)
     rows = rows_of(USAGE_OF_THREE, [volume(1, 1000, 400), down, volume(3, 2000, 1900)])
     assert set(rows) == {"broker:1", "broker:3"}
     assert rows["broker:1"]["free_bytes"] == 1900

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.failures.log_dir_rows import log_dir_table
 from udfs.failures.disk_limits import find_disk_limits, is_full
-from udfs.failures.volumes import Volume, choose_emptiest, list_volumes, number_volumes
+from udfs.failures.volumes import FILE, LOG_DIRS, Volume, choose_emptiest, list_volumes, number_volumes
 
 TB = 10**12
 
@@ -37,11 +37,20 @@ def _row(path: str, total: int | None, usable: int | None, used: int | None = No
 @pytest.mark.parametrize(
     ("rows", "volumes"),
     [
-        ([_row("/a", 100, 60), _row("/b", 100, 60)], [Volume((0, 1), 100, 60)]),
-        ([_row("/a", 100, 60), _row("/b", 100, 50)], [Volume((0,), 100, 60), Volume((1,), 100, 50)]),
-        ([_row("/a", 100, 60), _row("/b", None, None)], [Volume((0,), 100, 60), Volume((1,), None, None)]),
-        ([_row("/f", 100, 60, 10), _row("/b", 100, 60)], [Volume((0,), 500, 490), Volume((1,), 100, 60)]),
-        ([_row("/f", 100, 60, None)], [Volume((0,), 500, None)]),
+        ([_row("/a", 100, 60), _row("/b", 100, 60)], [Volume(("/a", "/b"), 100, 60, LOG_DIRS)]),
+        (
+            [_row("/a", 100, 60), _row("/b", 100, 50)],
+            [Volume(("/a",), 100, 60, LOG_DIRS), Volume(("/b",), 100, 50, LOG_DIRS)],
+        ),
+        (
+            [_row("/a", 100, 60), _row("/b", None, None)],
+            [Volume(("/a",), 100, 60, LOG_DIRS), Volume(("/b",), None, None, LOG_DIRS)],
+        ),
+        (
+            [_row("/f", 100, 60, 10), _row("/b", 100, 60)],
+            [Volume(("/f",), 500, 490, FILE), Volume(("/b",), 100, 60, LOG_DIRS)],
+        ),
+        ([_row("/f", 100, 60, None)], [Volume(("/f",), 500, None, FILE)]),
         ([], []),
     ],
 )

@@ -33,7 +33,7 @@ def test_only_local_bytes_are_on_disks_and_copied(tmp_path: Path) -> None:
     rows = {row["topic"]: row for row in snapshot.partitions.to_pylist()}
     assert (rows["tiered"]["size_bytes"], rows["other"]["size_bytes"]) == (LOCAL, None)
     model = build_model("prod", snapshot.brokers, snapshot.partitions, snapshot.topics)
-    assert model.sum_disk(model).tolist() == [LOCAL, LOCAL, 0]
+    assert model.sum_bytes(model).tolist() == [LOCAL, LOCAL, 0]
     plan = make_plan(model, PlanRequest("drain", brokers=(2,)))
     copied = model.size[row_of(plan.offsets)[model.find_copied(plan)]]
     assert copied.tolist() == [LOCAL]

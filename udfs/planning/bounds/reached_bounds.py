@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from udfs.arrow.ragged import row_of
 from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssignment, ReplicaLists
 from udfs.planning.constraints import Rules, count_in_racks
 
@@ -49,7 +50,9 @@ def bound_bytes_by_disk(model: ClusterModel, rules: Rules, proposal: ProposedAss
     """
     if not counted.any():
         return 0.0
-    before, after = model.sum_disk(model), model.sum_disk(proposal)
+    # Copies have the leader's size, and so have all replicas here.
+    sizes = ((lists.replicas, model.size[row_of(lists.offsets)]) for lists in (model, proposal))
+    before, after = (np.bincount(*one, minlength=model.brokers) for one in sizes)
     leaving = np.maximum(before - after[counted].max(), 0.0)[counted].sum()
     leaving += np.maximum(before - after, 0.0)[rules.must_leave].sum()
     arriving = np.maximum(after[counted].min() - before, 0.0)[counted].sum()

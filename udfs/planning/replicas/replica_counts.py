@@ -225,7 +225,7 @@ def _explain_missed(
     for code in np.unique(model.frozen[rules.blocked]).tolist():
         rows = np.flatnonzero(rules.blocked & (model.frozen == code))
         yield f"{model.describe_partitions(rows)} cannot be changed: {FreezeReason(code).explain(len(rows))}"
-    load = model.sum_disk(lists)
+    load = model.sum_bytes(lists)
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
         capacity = f"{load[broker]:.0f} bytes, more than its capacity of {rules.broker_bytes[broker]:.0f}"
         yield f"broker {model.broker_ids[broker]} holds {capacity}"
