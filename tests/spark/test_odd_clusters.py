@@ -19,7 +19,6 @@ from pipelines.cli.run_summary import print_summary
 from pipelines.config.settings import load_settings
 from pipelines.errors import TableFault
 from pipelines.ingest.sources import find_sources
-from pipelines.report.report_data import read_verdicts
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import steps_between
@@ -106,7 +105,10 @@ def test_a_broker_list_alone(warehouse: Warehouse, summary: list[list[str]]) -> 
 
 def test_a_source_without_topic_and_broker(warehouse: Warehouse) -> None:
     assert warehouse.rows("gold.failure_summary", "cluster_id = 'nothing'") == []
-    assert read_verdicts(warehouse.store, warehouse.context.snapshots)["nothing"].level is Level.UNKNOWN
+    verdicts = print_summary(
+        warehouse.store, warehouse.context.sources, list(RUN_TABLES), None, warehouse.context.settings
+    )
+    assert verdicts["nothing"].level is Level.UNKNOWN
 
 
 def test_a_cluster_without_results_has_a_row_in_the_summary(
