@@ -68,7 +68,14 @@ OPTIONS = (
 DISK_TABLE = "gold.disk_after_failure"
 TABLES = (
     *("silver.replicas", "silver.log_dirs", "silver.partitions", "gold.cluster_findings", "gold.load_history"),
-    *("gold.broker_load", "gold.plans", "gold.growth_forecasts", "gold.scheme_comparison", DISK_TABLE),
+    *(
+        "gold.current_loads",
+        "gold.plans",
+        "gold.plan_metrics",
+        "gold.growth_forecasts",
+        "gold.scheme_comparison",
+        DISK_TABLE,
+    ),
 )
 # Kinds of quantities.
 LOG_BYTES, LOG_DIR_BYTES, REPLICA_BYTES = "bytes of logs", "bytes in log dirs", "bytes of replicas"
@@ -176,6 +183,12 @@ class Finished:
         return {tuple(row[:-1]): row[-1] for row in found}
 
 
+def _metrics(name: str) -> str:
+    """Rows of a metric of plans, beside the columns of gold.plans."""
+    plans = "gold.plans JOIN gold.plan_metrics USING (cluster_id, snapshot_id, goal)"
+    return f"{plans} WHERE feasible AND metric = '{name}'"
+
+
 def draw_capacities(case: Case) -> Iterator[str]:
     """Yield rows of capacity.file: of a broker as a whole, or of some of its log dirs."""
     for broker, dirs in case.drawn.reading.log_dirs.items():
@@ -254,18 +267,18 @@ def test_bytes_that_brokers_and_log_dirs_hold(finished: Finished) -> None:
     answers.add("silver.log_dirs", LOG_DIR_BYTES, fill_zeros(used))
     by_dir = select(f"{place}, log_dir, sum(size_bytes)", "silver.replicas WHERE log_dir IS NOT NULL GROUP BY ALL")
     answers.add("silver.replicas", LOG_DIR_BYTES, by_dir)
-    loads = select(f"{place}, size_bytes", "gold.broker_load WHERE scheme = 'observed'")
-    answers.add("gold.broker_load", REPLICA_BYTES, find_known(loads))
+    loads = select(f"{place}, size_bytes", "gold.current_loads WHERE scheme = 'observed'")
+    answers.add("gold.current_loads", REPLICA_BYTES, find_known(loads))
     risks = "insights.disk_failure_risk WHERE scenario_kind = 'broker'"
     to_copy = select("cluster_id, CAST(substring(scenario, 8) AS INT), bytes_to_copy", risks)
     answers.add(DISK_TABLE, COPY_BYTES, find_known(to_copy))
-    fullest = select("cluster_id, fullest_broker, fullest_broker_bytes_before", "gold.plans WHERE feasible")
+    fullest = select("cluster_id, fullest_broker, CAST(before AS BIGINT)", _metrics("fullest_broker_bytes"))
     answers.add("gold.plans", REPLICA_BYTES, find_known(fullest))
     answers.check(
         {
             LOG_BYTES: ("by hand", "what-if", "gold.load_history"),
             LOG_DIR_BYTES: ("by hand", "what-if", "plan", "gold.load_history", "silver.log_dirs", "silver.replicas"),
-            REPLICA_BYTES: ("by hand", "plan", "report", "gold.broker_load", "gold.plans"),
+            REPLICA_BYTES: ("by hand", "plan", "report", "gold.current_loads", "gold.plans"),
             COPY_BYTES: ("by hand", DISK_TABLE),
         }
     )
@@ -371,10 +384,10 @@ def test_health_of_partitions(finished: Finished) -> None:
         for (cluster,), count in finished.select("cluster_id, n", history).items():
             answers.add("insights.topic_health_history", HEALTH, {issue: count}, cluster)
     online = "(SELECT cluster_id, count_if(online AND under_replicated) AS n FROM silver.partitions GROUP BY ALL)"
-    plans = "gold.plans WHERE feasible"
+    plans = _metrics("under_replicated_partitions")
     for surface, (columns, rows) in {
         "silver.partitions": ("cluster_id, n", online),
-        "gold.plans": ("cluster_id, under_replicated_partitions_before", plans),
+        "gold.plans": ("cluster_id, CAST(before AS BIGINT)", plans),
     }.items():
         for (cluster,), count in finished.select(columns, rows).items():
             answers.add(surface, HEALTH, {live_only: count}, cluster)
@@ -388,7 +401,7 @@ def test_whether_brokers_can_fail(finished: Finished) -> None:
     columns = ("offline_partitions", "under_min_isr_partitions", "single_isr_partitions", "worst_survivor")
     for case in finished.cases:
         answer = to_json(case.answer)
-        answers.add("what-if", RISK, {row["failed"]: row["can_i_lose_it"] for row in answer["brokers"]}, case.name)
+        answers.add("what-if", RISK, {row["failed"]: row["answer"] for row in answer["brokers"]}, case.name)
         answers.add("what-if", RISK, {row["failed"]: row["answer"] for row in answer["racks"]}, case.name)
         for broker in case.rng.sample(case.live, min(2, len(case.live))):
             failure = evaluate_failure(case.snapshot, [broker], KAFKA_DEFAULTS)
