@@ -20,6 +20,8 @@ EMPTY = ("silver.quarantine", "stage = 'retention'")
 # What is about more than the newest snapshots.
 HISTORY = (
     "* FROM insights.snapshots",
+    "gold.current_loads JOIN insights.snapshots",
+    "gold.plan_moves JOIN insights.snapshots",
     "insights.metric_history",
     "insights.snapshot_changes",
     "insights.broker_changes",
