@@ -45,7 +45,7 @@ def print_summary(
         for cluster, count in sorted(Counter(row["cluster_id"] for row in rows).items()):
             print_line(f"{cluster}: {count_of(count, 'conflict')} between sources, see silver.conflicts")
     verdicts: Mapping[str, Verdict] = {}
-    if "gold.findings" in steps:
+    if SUMMARY_STAGE in steps:
         verdicts = _read_verdicts(store, snapshots)
         levels = [*Level]  # the worst first
         for key, source in sorted(
@@ -54,7 +54,6 @@ def print_summary(
             for line in format_in_summary(key.cluster_id, verdicts[key.cluster_id], source.argument):
                 print_line(line)
         print_line()
-    if SUMMARY_STAGE in steps:
         _print_schemes(store, snapshots, settings.failures.max_pairs)
         if settings.failures.custom:
             _print_custom_failures(store, snapshots)
@@ -64,14 +63,11 @@ def print_summary(
 
 
 def _read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
-    from pipelines.verdict.finding_rows import FINDING_COLUMNS, read_finding_rows
+    from pipelines.verdict.finding_rows import FINDING_COLUMNS, read_verdicts
 
     names = ["cluster_id", *(column.name for column in FINDING_COLUMNS)]
-    rows = store.read_rows("gold.findings", snapshots, names)
-    return {
-        key.cluster_id: read_finding_rows(row for row in rows if row["cluster_id"] == key.cluster_id)
-        for key in snapshots
-    }
+    rows = store.read_rows("gold.findings", snapshots, names) if store.exists("gold.findings") else []
+    return read_verdicts(rows, [key.cluster_id for key in snapshots])
 
 
 def describe_older_snapshots(
@@ -83,21 +79,20 @@ def describe_older_snapshots(
     """
     from pipelines.maintenance import read_seen
     from pipelines.retention import choose_expired
-
-    expired = choose_expired(read_seen(store), retention, datetime.now(UTC))
     from pipelines.spark.views import SNAPSHOTS
 
     newest = store.open_sql([SNAPSHOTS]).run(f"SELECT * FROM {SNAPSHOTS} WHERE newest").to_pylist()
-    snapshot_ids = {key.cluster_id: key.snapshot_id for key in snapshots}
-    for row in sorted(newest, key=itemgetter("cluster_id")):
-        snapshot_id = snapshot_ids.get(row["cluster_id"])
-        if snapshot_id not in (None, row["snapshot_id"]):
-            yield (
-                f"note: {row['cluster_id']}: this snapshot, as of {as_of:{_TIME}}, is older than the newest one, as of "
-                f"{row['seen_at'].astimezone(UTC):{_TIME}}, which the views show. Query its tables with "
-                f"WHERE snapshot_id = '{snapshot_id}'; {SNAPSHOTS} lists all snapshots"
-                f"{_TOO_OLD if SnapshotKey(row['cluster_id'], snapshot_id) in expired else ''}"
-            )
+    seen_at = {SnapshotKey(row["cluster_id"], row["snapshot_id"]): row["seen_at"] for row in newest}
+    newest_at = {key.cluster_id: at for key, at in seen_at.items()}
+    older = sorted(key for key in snapshots if key not in seen_at and key.cluster_id in newest_at)
+    expired = choose_expired(read_seen(store), retention, datetime.now(UTC)) if older else ()
+    for key in older:
+        yield (
+            f"note: {key.cluster_id}: this snapshot, as of {as_of:{_TIME}}, is older than the newest one, as of "
+            f"{newest_at[key.cluster_id].astimezone(UTC):{_TIME}}, which the views show. Query its tables with "
+            f"WHERE snapshot_id = '{key.snapshot_id}'; {SNAPSHOTS} lists all snapshots"
+            f"{_TOO_OLD if key in expired else ''}"
+        )
 
 
 def print_details(store: Store, snapshots: Sequence[SnapshotKey], steps: Sequence[str], work: Run) -> None:

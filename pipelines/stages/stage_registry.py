@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
@@ -35,7 +35,7 @@ from pipelines.stages.ingest_stages import entities
 from pipelines.stages.plan_requests import build_run_requests
 from pipelines.tables import gold_tables
 from pipelines.tables.table_contract import Table
-from pipelines.verdict.finding_rows import read_finding_rows
+from pipelines.verdict.finding_rows import read_verdicts
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import arrow_functions
@@ -192,12 +192,10 @@ def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
 
 def _pack_plans(t: Frames, context: Context) -> DataFrame:
     settings = context.settings
-    findings: dict[str, list[dict[str, Any]]] = {}
-    if RECOMMENDED in settings.plans.goals:
-        for row in t[_FINDINGS].toArrow().to_pylist():
-            findings.setdefault(row["cluster_id"], []).append(row)
     clusters = [key.cluster_id for key in context.snapshots]
-    requests = {name: build_run_requests(settings, read_finding_rows(findings.get(name, ()))) for name in clusters}
+    is_judged = RECOMMENDED in settings.plans.goals
+    verdicts = read_verdicts(t[_FINDINGS].toArrow().to_pylist(), clusters) if is_judged else {}
+    requests = {cluster: build_run_requests(settings, verdicts.get(cluster)) for cluster in clusters}
     limits, options = build_wave_limits(settings), build_metric_options(settings)
     defaults = settings.topics.defaults
     parameters = plan_stage.PlanParameters(requests, limits, options, defaults, select_plan_settings(settings))
@@ -244,13 +242,13 @@ STAGES: tuple[Stage, ...] = (
         lambda c: arrow_functions.hotspot_function(c.settings.hotspots.hot_ratio),
         topic_hotspots=True,
     ),
+    _plain_stage(_FINDINGS, _JUDGED, finding_stage.findings),
     _plain_stage("gold.load_history", (_ENTITIES, *_SILVER_INPUTS, LOG_DIRS), growth_stage.load_history),
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
     _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),
     _plain_stage("gold.topic_origin", _SILVER_INPUTS, origin_stage.topic_origin),
     _plain_stage("gold.cluster_origin", ("gold.topic_origin",), origin_stage.cluster_origin),
-    _plain_stage(_FINDINGS, _JUDGED, finding_stage.findings),
     Stage(_PACKED_PLANS, (*_SILVER_INPUTS, _FINDINGS), _pack_plans),
     _plain_stage("gold.plans", (_PACKED_PLANS,), plan_stage.unpack_plans),
     _plain_stage("gold.plan_metrics", (_PACKED_PLANS,), plan_stage.unpack_plan_metrics),

@@ -40,6 +40,14 @@ def make_finding_rows(verdict: Verdict) -> list[dict[str, Any]]:
     return [{"place": place, **to_json(point)} for place, point in enumerate(verdict.points)]
 
 
+def read_verdicts(rows: Iterable[Mapping[str, Any]], clusters: Iterable[str]) -> dict[str, Verdict]:
+    """Return the verdict of each cluster from the rows of all, which have its name as cluster_id."""
+    by_cluster: dict[str, list[Mapping[str, Any]]] = {cluster: [] for cluster in clusters}
+    for row in rows:
+        by_cluster[row["cluster_id"]].append(row)
+    return {cluster: read_finding_rows(own) for cluster, own in by_cluster.items()}
+
+
 def read_finding_rows(rows: Iterable[Mapping[str, Any]]) -> Verdict:
     """Return the verdict whose rows these are, in any order; without rows, that nothing is known."""
     points = [_read_point(row) for row in sorted(rows, key=lambda row: row["place"])]

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.stages.stage_registry import RAW, STAGES
+from pipelines.cli.run_summary import SUMMARY_STAGE
+from pipelines.stages.stage_registry import RAW, STAGES, STEPS
 from pipelines.tables import REPLAY_TABLES
 
 FOLDER = Path(__file__).parents[1] / "spark"
@@ -50,3 +51,7 @@ def test_a_mark_without_a_comparison_is_noticed(tmp_path: Path) -> None:
     ((place, function, tables),) = list_marked_tests(tmp_path)
     assert (place, tables) == ("test_plans.py: test_plans", ("gold.plans", "gold.plan_moves"))
     assert not compares_frames(function)
+
+
+def test_a_run_up_to_the_summary_has_its_verdict() -> None:
+    assert STEPS.index("gold.findings") < STEPS.index(SUMMARY_STAGE)

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.cli.run_summary import SUMMARY_STAGE, print_summary
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey, find_sources
@@ -20,6 +21,7 @@ from pipelines.stages import finished_steps
 from pipelines.stages.finished_steps import find_finished_steps
 from pipelines.stages.stage_registry import NEEDS, STEPS
 from pipelines.tables import TABLES
+from pipelines.verdict.levels import Level
 from tests.commands import call
 from tests.shared_runs import SMALL_RUN_OPTIONS, SmallRun
 
@@ -35,7 +37,8 @@ class FinishedRun:
         self.folder = folder / "w"
         self.store = Store(spark, str(self.folder))
         sources = find_sources([argument for argument in small_run.arguments if argument.endswith(".txt")])
-        self.snapshots = make_context(sources, load_settings(OPTIONS, environ={}), NOW).snapshots
+        context = make_context(sources, load_settings(OPTIONS, environ={}), NOW)
+        self.sources, self.snapshots = context.sources, context.snapshots
 
     def find_finished(self, *options: str, snapshots: list[SnapshotKey] | None = None) -> list[str]:
         settings = load_settings([*OPTIONS, *options], environ={})
@@ -51,6 +54,19 @@ def test_all_steps_are_finished_whatever_the_warehouse_and_the_parallelism(done:
     assert done.find_finished() == list(STEPS)
     assert done.find_finished("run.parallel_stages=1", "store.warehouse=elsewhere") == list(STEPS)
     assert done.find_finished(snapshots=done.snapshots[:1]) == list(STEPS)
+
+
+def test_the_summary_of_the_last_stage_alone_has_the_verdicts(
+    done: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are those that an earlier run has made; without their table, nothing is known."""
+    settings = load_settings(OPTIONS, environ={})
+    verdicts = print_summary(done.store, done.sources, [SUMMARY_STAGE], None, settings)
+    assert verdicts["prod.eu"].level is Level.AT_RISK
+    assert f"prod.eu: {verdicts['prod.eu'].headline}" in capsys.readouterr().out
+    shutil.rmtree(done.folder / "gold" / "findings")
+    verdicts = print_summary(done.store, done.sources, [SUMMARY_STAGE], None, settings)
+    assert {verdict.level for verdict in verdicts.values()} == {Level.UNKNOWN}
 
 
 def test_small_tables_are_read_and_listed_as_spark_does(done: FinishedRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.tables import gold_tables
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL, assess_failure
-from pipelines.verdict.finding_rows import read_finding_rows
+from pipelines.verdict.finding_rows import read_verdicts
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.snapshot_findings import find_findings
@@ -107,11 +107,8 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession) -> None:
                 query = query.replace(name, f"verdict_{name.replace('.', '_')}")
             figures[figure.name] = spark.sql(query).toArrow()
     assert len(expected) > 150
-    judged_rows: dict[str, list[dict[str, Any]]] = {cluster: [] for cluster in expected}
     names = ("gold.cluster_findings", "gold.leader_hotspots", "gold.failure_summary")
-    for row in findings(*(tables[name] for name in names)).toArrow().to_pylist():
-        judged_rows[row["cluster_id"]].append(row)
-    judged = {cluster: read_finding_rows(rows) for cluster, rows in judged_rows.items()}
+    judged = read_verdicts(findings(*(tables[name] for name in names)).toArrow().to_pylist(), expected)
     for cluster, verdict in expected.items():
         if verdict is not None:
             assert judged[cluster] == verdict, cluster
