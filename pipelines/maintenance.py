@@ -59,19 +59,26 @@ class MaintenanceResult:
 
 
 def read_seen(store: Store, clusters: Sequence[str] = (), stages: Sequence[str] = (LAST_STAGE,)) -> list[SeenSnapshot]:
-    """Read when runs saw clusters (none = all) whose snapshots are there, or with RETENTION, which were deleted.
+    """Read when runs saw clusters (none = all) whose snapshots are there, or with RETENTION, which were deleted."""
+    rows = _read_runs(store)
+    return _find_last(row for stage, row in rows if stage in stages and (not clusters or row.cluster_id in clusters))
 
-    stages: those of which one was finished; none = any but RETENTION.
-    """
-    columns = (*SeenSnapshot._fields, "stage")
+
+def _read_runs(store: Store) -> list[tuple[str, SeenSnapshot]]:
+    """Read the finished stages of all snapshots."""
     if not store.exists(RUNS.name):
         return []
+    columns = ("stage", *SeenSnapshot._fields)
     rows = store.read_columns(RUNS.name, columns)
+    return [(stage, SeenSnapshot(*row)) for stage, *row in zip(*(rows[n].to_pylist() for n in columns), strict=True)]
+
+
+def _find_last(rows: Iterable[SeenSnapshot]) -> list[SeenSnapshot]:
+    """Find when runs saw clusters, each time with the last stage that finished then."""
     last: dict[tuple[str, str, datetime], datetime] = {}
-    for cluster, snapshot, as_of, finished_at, stage in zip(*(rows[name].to_pylist() for name in columns), strict=True):
-        if (stage in stages if stages else stage != RETENTION) and (not clusters or cluster in clusters):
-            key = cluster, snapshot, as_of.astimezone(UTC)
-            last[key] = max(last.get(key, finished_at), finished_at)
+    for cluster, snapshot, as_of, finished_at in rows:
+        key = cluster, snapshot, as_of.astimezone(UTC)
+        last[key] = max(last.get(key, finished_at), finished_at)
     return [SeenSnapshot(*key, at.astimezone(UTC)) for key, at in last.items()]
 
 
@@ -105,13 +112,16 @@ def maintain_tables(store: Store, settings: Settings, now: datetime) -> Maintena
         if before > settings.retention.max_files:
             store.compact(name)
             compacted.append(CompactedTable(name, before, store.count_files(name)))
+    for name in names if deleted else [table.name for table in compacted]:  # those that may have new unused files
         removed += store.vacuum(name, settings.retention.unused_file_days)
     return MaintenanceResult(upgraded, deleted, compacted, removed)
 
 
 def _delete_expired(store: Store, settings: Settings, now: datetime) -> list[DeletedSnapshot]:
-    seen = read_seen(store)
-    begun, recorded = read_seen(store, stages=()), read_seen(store, stages=(RETENTION,))
+    rows = _read_runs(store)
+    seen = _find_last(row for stage, row in rows if stage == LAST_STAGE)
+    begun = _find_last(row for stage, row in rows if stage != RETENTION)
+    recorded = _find_last(row for stage, row in rows if stage == RETENTION)
     expired = choose_expired(seen, settings.retention, now, begun)
     present = {one.key for one in begun} - expired
     unfinished = {one.key for one in recorded} - present

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pipelines.config.settings import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.plan_files.hypothetical_cluster import Hypothesis, PlanningOptions
-    from pipelines.verdict.judgement import Verdict
 
 _MAX_BROKERS, _MAX_FACTOR = 1000, 1000
 
@@ -127,8 +126,3 @@ def _build_options(settings: Settings) -> PlanningOptions:
     from pipelines.plan_files.hypothetical_cluster import PlanningOptions
 
     return PlanningOptions(build_wave_limits(settings), build_metric_options(settings), settings.topics.defaults)
-
-
-def omit_steps(verdict: Verdict) -> Verdict:
-    """Leave out the next steps of a verdict: their commands are for the cluster as it is."""
-    return replace(verdict, points=tuple(point.omit_step() for point in verdict.points))

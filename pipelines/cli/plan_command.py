@@ -76,7 +76,7 @@ def plan(
     except SettingsError as error:
         raise typer.BadParameter(str(error)) from error
     if check is not None:
-        others = [*(option for option in written.written if option != _ADD), *["--out"] * (out is not None)]
+        others = [*(option for option in written.values if option != _ADD), *["--out"] * (out is not None)]
         if others:
             raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
         snapshot = cluster.apply(cluster.read(source, settings), defaults)

@@ -82,7 +82,7 @@ def _check_goal(options: PlanOptions) -> None:
         raise SettingsError(f"--goal {shorten_text(str(options.goal))}: must be one of {', '.join(GOALS)}")
     if options.objective not in (None, *OBJECTIVES):
         raise SettingsError(f"--objective {shorten_text(options.objective)}: must be one of {', '.join(OBJECTIVES)}")
-    goal, written = GOALS[options.goal], [option for option in options.written if option != "--goal"]
+    goal, written = GOALS[options.goal], [option for option in options.values if option != "--goal"]
     for option in written:
         if option not in goal.options:
             raise SettingsError(f"{option} is for --goal {' or '.join(goals_with_option(option))}, not {goal.name}")

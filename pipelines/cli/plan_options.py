@@ -68,11 +68,6 @@ class PlanOptions:
     seed: Annotated[int | None, _option("Seed of randomized searches.", "N", "run.seed", parser=whole_number())] = None
 
     @property
-    def written(self) -> list[str]:
-        """Return the names of the options that were written."""
-        return list(self.values)
-
-    @property
     def values(self) -> dict[str, tuple[str, ...]]:
         """Return the options that were written with their values; a flag has none."""
         values = {f"--{field.name.replace('_', '-')}": getattr(self, field.name) for field in fields(self)}

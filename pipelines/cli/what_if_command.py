@@ -12,7 +12,7 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
-from pipelines.cli.hypothetical_options import HypotheticalOptions, omit_steps
+from pipelines.cli.hypothetical_options import HypotheticalOptions
 from pipelines.cli.named_brokers import find_brokers
 from pipelines.cli.option_groups import take_groups
 from pipelines.cli.option_values import parse_place
@@ -72,7 +72,7 @@ def what_if(
         snapshot, hypothesis = other.apply(snapshot, settings)
         if fail is None:
             answer = what_if_answers.evaluate_brokers(snapshot, defaults, capacities)
-            verdict = omit_steps(answer.verdict) if hypothesis else answer.verdict
+            verdict = answer.verdict.omit_steps() if hypothesis else answer.verdict
             verdict = verdict.name_start_order([start.broker for start in answer.outage.start_order])
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
             answer = replace(answer, disks=list_disk_uses(snapshot, measured, settings))

@@ -13,7 +13,7 @@ from pipelines.what_if.disk_use import DiskUse
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps
 from pipelines.what_if.survivor_capacity import RATES, SurvivorLoad
-from pipelines.what_if.what_if_answers import BrokerFailure, ClusterAnswer, FailureAnswer, PartitionChange, RackFailure
+from pipelines.what_if.what_if_answers import ClusterAnswer, FailureAnswer, PartitionChange, RackFailure, SingleFailure
 from udfs.plurals import count_live_brokers, count_of, is_or_are
 
 # Ratios below this are 1.00.
@@ -70,9 +70,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     return lines
 
 
-def _format_answers(
-    unit: str, rows: Sequence[BrokerFailure] | Sequence[RackFailure], gaps: SourceGaps
-) -> Iterator[str]:
+def _format_answers(unit: str, rows: Sequence[SingleFailure], gaps: SourceGaps) -> Iterator[str]:
     """Yield "Can this broker fail now?" and the answer for each, the riskiest first."""
     if rows:
         limited = " (as far as the sources show)" if is_limited(gaps) else ""
@@ -88,7 +86,7 @@ def is_limited(gaps: SourceGaps) -> bool:
     return bool(gaps.warnings or gaps.unknown_brokers) or any(getattr(gaps, name) for name in _IN_VERDICT)
 
 
-def _list_details(row: BrokerFailure | RackFailure) -> Iterator[str]:
+def _list_details(row: SingleFailure) -> Iterator[str]:
     if isinstance(row, RackFailure):
         yield count_of(row.brokers, "broker")
     blocked = row.newly_under_min_isr_partitions
@@ -101,7 +99,7 @@ def _list_details(row: BrokerFailure | RackFailure) -> Iterator[str]:
         yield f"worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
 
 
-def _by_risk(row: BrokerFailure | RackFailure) -> tuple[Any, ...]:
+def _by_risk(row: SingleFailure) -> tuple[Any, ...]:
     losses = (-row.newly_offline_partitions, -row.unclean_elections, -row.under_min_isr_partitions)
     return (*losses, -(row.worst_survivor_ratio or 0), row.failed)
 

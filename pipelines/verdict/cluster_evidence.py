@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -212,11 +213,13 @@ def make_evidence(
     now: Mapping[str, Any] | None, failures: Iterable[Mapping[str, Any]], findings: ClusterFindings
 ) -> ClusterEvidence:
     """Make the evidence from rows of gold.failure_summary of the scheme `observed`, which may be of any kind."""
-    brokers, racks = [], []
-    for row in sorted(failures, key=lambda row: (row["failed_brokers"], row["scenario"])):
+    brokers: list[Mapping[str, Any]] = []
+    racks: list[Mapping[str, Any]] = []
+    for row in failures:
         if row["scenario_kind"] == ScenarioKind.BROKER:
             brokers.append({**row, "failed": row["failed_brokers"][0]})
         elif row["scenario_kind"] == ScenarioKind.RACK:
             rack = row["scenario"].removeprefix(f"{ScenarioKind.RACK}:")
             racks.append({**row, "failed": rack, "brokers": len(row["failed_brokers"])})
-    return ClusterEvidence(now, brokers, sorted(racks, key=lambda row: row["scenario"]), findings)
+    order = itemgetter("failed")
+    return ClusterEvidence(now, sorted(brokers, key=order), sorted(racks, key=order), findings)

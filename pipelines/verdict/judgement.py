@@ -29,7 +29,7 @@ from pipelines.verdict.naming import name_affected_topics, name_brokers, name_so
 from pipelines.verdict.reassignment_findings import describe_extra_replicas, describe_stuck
 from pipelines.verdict.replica_shortage import add_missing_replicas
 from pipelines.verdict.small_racks import RackSizes, choose_spread_step
-from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, Statement, Step, VerdictPoint
+from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are, it_or_them
 
@@ -58,6 +58,10 @@ class Verdict:
     def name_source(self, source: str, cluster: str) -> "Verdict":
         """Name the cluster and its source in the commands of the next steps; the source must be quoted for a shell."""
         return replace(self, points=tuple(point.name_source(source, cluster) for point in self.points))
+
+    def omit_steps(self) -> "Verdict":
+        """Leave out the next steps, as their commands are for another cluster than the one that is judged."""
+        return replace(self, points=tuple(point.omit_step() for point in self.points))
 
     def name_start_order(self, brokers: Sequence[int]) -> "Verdict":
         """Name the brokers to start first, in their order, instead of the command that shows it."""
@@ -105,12 +109,11 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     yield from judge_log_dirs(findings)
     if down and (count := findings.find(PartitionIssue.UNDER_REPLICATED).on_down_brokers):
         text = f"{count_of(count, 'partition')} with a replica there {is_or_are(count)}"
-        step = statements.DO_WITH_FEWER if findings.replication_factor else Step("", "")
+        repair = statements.DO_WITH_FEWER.fill(len(down)) if findings.replication_factor else NO_STEP
         if offline.on_down_brokers - offline.single_replica_partitions >= count:
-            step = Step("", "")  # nothing is left to copy from
+            repair = NO_STEP  # nothing is left to copy from
         elif can_repair(findings.live_brokers, findings.replication_factor):
-            step = statements.MOVE_REPLICAS
-        repair = step.fill(len(down))
+            repair = statements.MOVE_REPLICAS.fill(len(down))
         yield statements.DOWN.fill(len(down), brokers=name_brokers(down), under_replicated=text, repair=repair)
     elif down:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))

@@ -107,14 +107,13 @@ class FailureAnswer:
 
 
 @dataclass(frozen=True)
-class BrokerFailure:
-    """The failure of one broker; columns of gold.failure_summary."""
+class SingleFailure:
+    """The failure of a broker, by id, or of all live brokers of a rack, by name; columns of gold.failure_summary."""
 
-    failed: int
+    failed: int | str
     leaders_lost: int
     takeover_brokers: int
     newly_offline_partitions: int
-    single_replica_partitions: int  # of these, those with replication factor 1
     newly_under_min_isr_partitions: int
     under_min_isr_partitions: int
     single_isr_partitions: int
@@ -125,21 +124,19 @@ class BrokerFailure:
 
 
 @dataclass(frozen=True)
-class RackFailure:
-    """The failure of all live brokers of one rack; columns of gold.failure_summary."""
+class BrokerFailure(SingleFailure):
+    """The failure of one broker."""
+
+    failed: int
+    single_replica_partitions: int  # of those that go offline, those with replication factor 1
+
+
+@dataclass(frozen=True)
+class RackFailure(SingleFailure):
+    """The failure of all live brokers of one rack."""
 
     failed: str
     brokers: int  # of the rack, live
-    leaders_lost: int
-    takeover_brokers: int
-    newly_offline_partitions: int
-    newly_under_min_isr_partitions: int
-    under_min_isr_partitions: int
-    single_isr_partitions: int
-    unclean_elections: int
-    worst_survivor: int | None
-    worst_survivor_ratio: float | None
-    answer: str
 
 
 _Failure = TypeVar("_Failure", BrokerFailure, RackFailure)
