@@ -5,7 +5,7 @@ from datetime import datetime
 from operator import attrgetter
 
 from pipelines.config.capacity_file import read_disk_capacities
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.retention import SeenSnapshot
 from pipelines.spark.store import Store

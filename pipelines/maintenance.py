@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.retention import SeenSnapshot, choose_expired

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import NamedTuple
 
-from pipelines.config.retention_settings import RetentionSettings
+from pipelines.config.setting_sections import RetentionSettings
 from pipelines.ingest.sources import SnapshotKey
 
 _NEWEST = 2  # what views compare

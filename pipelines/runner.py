@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.config.capacity_file import read_capacity_rows
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.errors import StoreError
 from pipelines.growth_measurement import measure_growth
 from pipelines.ingest.format_registry import check_source

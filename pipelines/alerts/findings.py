@@ -6,7 +6,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from pipelines.config.alert_settings import Acknowledgement
+from pipelines.config.setting_sections import Acknowledgement
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.sql_text import match_snapshots

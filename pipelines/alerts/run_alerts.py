@@ -8,7 +8,7 @@ from pipelines.alerts.alert_history import read_last_states, record_changes
 from pipelines.alerts.alert_outputs import AlertReport, describe_alerts, post_alerts, write_alert_files
 from pipelines.alerts.findings import AlertState, judge_findings, read_findings
 from pipelines.alerts.thresholds import Threshold, check_thresholds, parse_thresholds
-from pipelines.config.alert_settings import AlertSettings
+from pipelines.config.setting_sections import AlertSettings
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.stages.scheme_comparison_stage import METRICS

@@ -24,7 +24,7 @@ from pipelines.quantities import format_bytes
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
-    from pipelines.config.settings import Settings
+    from pipelines.config.setting_sections import Settings
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication, PlanPreview
     from pipelines.execution.plan_verification import PlanState, Verification

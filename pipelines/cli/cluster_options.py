@@ -14,7 +14,7 @@ from pipelines.cli import common_options as common
 from pipelines.cli.source_arguments import CommandConfigOption, MetricsOption, MetricsRequest, WindowOption, open_source
 from pipelines.cli.text_format import print_message
 from pipelines.config.metrics_settings import print_window
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import is_live
 from pipelines.metrics.metrics_origin import hide_secrets
 from udfs.plurals import count_of, is_or_are

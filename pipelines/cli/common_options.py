@@ -20,7 +20,8 @@ from pipelines.cli.option_values import (
     parse_server,
 )
 from pipelines.cli.text_format import print_line, print_warning
-from pipelines.config.settings import Settings, load_settings
+from pipelines.config.setting_sections import Settings
+from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.sources import Source
 from pipelines.logging_setup import LogLevel, configure_logging

@@ -12,7 +12,7 @@ import typer
 from pipelines import __version__
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, JsonOption, SetOption, WarehouseOption, read_settings, write_answer
-from pipelines.config.settings import StoreSettings
+from pipelines.config.setting_sections import StoreSettings
 from pipelines.errors import EXIT_INPUT, KafkaPlacementError
 from pipelines.warehouse_urls import redact_urls
 

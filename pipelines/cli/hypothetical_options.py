@@ -14,7 +14,7 @@ from pipelines.cli.text_format import print_message
 from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:
-    from pipelines.config.settings import Settings
+    from pipelines.config.setting_sections import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.plan_files.hypothetical_cluster import Hypothesis, PlanningOptions
 

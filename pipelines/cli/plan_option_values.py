@@ -6,7 +6,7 @@ from dataclasses import replace
 from pipelines.cli.option_values import parse_broker_ids
 from pipelines.cli.plan_options import PlanOptions
 from pipelines.config.plan_parameters import build_request, build_wave_limits
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError
 from pipelines.plan_files.new_brokers import UNKNOWN_RACK, NewBroker
 from pipelines.quoted_values import quote_value, shorten_text

@@ -25,14 +25,14 @@ from pipelines.cli.source_arguments import (
     open_sources,
 )
 from pipelines.cli.text_format import print_line, print_message, print_warning
-from pipelines.config.settings import CustomFailure, Settings, StoreSettings
+from pipelines.config.setting_sections import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError, StoreError
 from pipelines.ingest.sources import SnapshotKey
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
     from pipelines.alerts.run_alerts import AlertRules
-    from pipelines.config.alert_settings import AlertSettings
+    from pipelines.config.setting_sections import AlertSettings
     from pipelines.runner import Progress
     from pipelines.spark.store import Store
     from pipelines.verdict.judgement import Verdict

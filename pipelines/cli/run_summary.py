@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.text_format import print_grid, print_line
 from pipelines.cli.verdict_rendering import format_in_summary
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.verdict.levels import Level
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
-    from pipelines.config.retention_settings import RetentionSettings
+    from pipelines.config.setting_sections import RetentionSettings
     from pipelines.runner import Run
     from pipelines.spark.store import Store
     from pipelines.verdict.judgement import Verdict

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.text_format import print_grid, print_line
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.errors import StoreError
 
 if TYPE_CHECKING:

@@ -1,13 +1,29 @@
-"""Plan requests, limits of waves and options of metrics from settings."""
+"""What analyses and planners take, from settings: requests, limits, assumptions on clients, and prices."""
 
 from typing import Any
 
-from pipelines.config.network_parameters import build_assumptions, build_prices
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from udfs.durability.kernels.loss_probability import SearchEffort
+from udfs.network.client_zones import NetworkAssumptions
+from udfs.network.traffic_rows import CrossZonePrices
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import COPYSETS, BrokerSet, PlanRequest, Targets
 from udfs.planning.waves import WaveLimits
+
+_FOLLOWER_FETCHING = {"auto": None, "on": True, "off": False}
+
+
+def build_assumptions(settings: Settings) -> NetworkAssumptions:
+    """Build what is assumed of clients."""
+    network = settings.network
+    fetching, separator = _FOLLOWER_FETCHING[network.follower_fetching], settings.plans.rack_separator
+    return NetworkAssumptions(fetching, network.consumer_zones, network.producer_zones, separator)
+
+
+def build_prices(settings: Settings) -> CrossZonePrices:
+    """Build the prices of bytes that cross zones."""
+    prices = settings.prices
+    return CrossZonePrices(prices.cross_zone_sent_per_gb, prices.cross_zone_received_per_gb, prices.days_per_month)
 
 
 def build_request(settings: Settings, goal: str, copysets: bool = False, **fields: Any) -> PlanRequest:

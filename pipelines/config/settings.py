@@ -4,154 +4,21 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin
+from typing import Any, get_origin
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import ValidationError
 
-from pipelines.config.alert_settings import AlertSettings
-from pipelines.config.capacity_settings import CapacitySettings, GrowthSettings, NetworkSettings, PriceSettings
-from pipelines.config.metrics_settings import MetricsSettings
-from pipelines.config.plan_settings import PlanSettings
-from pipelines.config.retention_settings import RetentionSettings
-from pipelines.config.setting_types import (
-    MAX_BYTES,
-    MAX_ENTRIES,
-    MAX_RATIO,
-    MAX_WORK,
-    NOT_UTF8,
-    BrokerIds,
-    Bytes,
-    Number,
-    SettingsSection,
-    Text,
-    Whole,
-    check_distinct,
-    check_names,
-)
+from pipelines.config.setting_sections import Settings
+from pipelines.config.setting_types import NOT_UTF8
 from pipelines.config.settings_text import parse_toml, parse_value, read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
-from udfs.placement.schemes import MANUAL, SCHEMES
-
-if TYPE_CHECKING:
-    from udfs.failures.topic_defaults import TopicDefaults
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
 _MAX_PROBLEMS = 10  # that one error lists
 _MAX_QUOTED = 200  # characters of an option or a key
 # Read elsewhere: the folder of the jars, a mirror of Maven Central, the settings file, and the level of the log.
 _OTHER_VARIABLES = frozenset(ENV_PREFIX + name for name in ("JARS", "IVY_SETTINGS", "CONF", "LOG_LEVEL"))
-
-
-def _check_schemes(names: tuple[str, ...]) -> tuple[str, ...]:
-    if MANUAL in names:
-        raise ValueError(f"{MANUAL} needs an assignment: use `kafka-placement assign`")
-    return names
-
-
-class RunSettings(SettingsSection):
-    """[run]: what every stage shares."""
-
-    seed: Whole = Field(ge=-(2**63), lt=2**63)
-    schemes: Annotated[tuple[str, ...], check_names("scheme", SCHEMES), AfterValidator(_check_schemes)] = Field(
-        min_length=1
-    )
-    parallel_stages: Whole = Field(ge=1, le=16)
-    engine: Literal["auto", "spark"]
-
-
-class TopicSettings(SettingsSection):
-    """[topics]: configs of topics whose sources do not show them, and topics that do not count."""
-
-    min_insync_replicas: Whole = Field(ge=1, lt=2**31)
-    unclean_leader_election: bool
-    cap_min_insync_replicas: bool
-    ignored: tuple[Text, ...] = Field(max_length=MAX_ENTRIES)
-
-    @property
-    def defaults(self) -> "TopicDefaults":
-        """The settings as the analyses take them."""
-        from udfs.failures.topic_defaults import TopicDefaults
-
-        return TopicDefaults(**self.model_dump())
-
-
-class HotspotSettings(SettingsSection):
-    """[hotspots]: how uneven leadership is, now and over many seeds."""
-
-    hot_ratio: Number = Field(gt=0, le=MAX_RATIO)
-    seeds: Whole = Field(ge=1, le=100_000)
-    thresholds: tuple[Annotated[Number, Field(gt=0, le=MAX_RATIO)], ...] = Field(max_length=100)
-    max_placed_topics: Whole = Field(ge=1, le=MAX_WORK)
-
-
-class CustomFailure(SettingsSection):
-    """[[failures.custom]]: brokers that fail together."""
-
-    brokers: BrokerIds = Field(min_length=1, max_length=MAX_ENTRIES)  # Their ids
-    cluster: Text = ""  # The cluster; empty = every cluster that has all of these brokers
-
-
-class FailureSettings(SettingsSection):
-    """[failures]: the failures to evaluate."""
-
-    custom: tuple[CustomFailure, ...] = Field((), max_length=MAX_ENTRIES)
-    random_failure_sizes: Annotated[tuple[Annotated[Whole, Field(ge=1, le=100)], ...], AfterValidator(check_distinct)]
-    random_sets: Whole = Field(ge=0, le=10_000)
-    seeds: Whole = Field(ge=1, le=10_000)
-    max_placed_partitions: Whole = Field(ge=0, le=MAX_WORK)
-    max_pairs: Whole = Field(ge=0, le=MAX_WORK)
-    pair_loads: bool
-
-
-class DurabilitySettings(SettingsSection):
-    """[durability]: the chance that failures lose data for good."""
-
-    failure_counts: Annotated[tuple[Annotated[Whole, Field(ge=1, le=5)], ...], AfterValidator(check_distinct)] = Field(
-        min_length=1
-    )
-    max_exact_steps: Whole = Field(ge=0, le=MAX_WORK)
-    monte_carlo_samples: Whole = Field(ge=1, le=10**9)
-
-
-class StoreSettings(SettingsSection):
-    """[store]: where the tables are."""
-
-    warehouse: Text = Field(min_length=1)
-    catalog: Text
-
-    @property
-    def in_folder(self) -> bool:
-        """Whether the tables are in a folder of this machine, not in a catalog or at a URI."""
-        return not self.catalog and "://" not in self.warehouse
-
-
-class IngestSettings(SettingsSection):
-    """[ingest]: how sources are split for Spark."""
-
-    max_file_bytes: Bytes = Field(ge=1, lt=2**40)
-    shard_bytes: Bytes = Field(ge=1024, le=2**30)  # a shard is one binary value, which has less than 2 GiB in Arrow
-    small_input_bytes: Bytes = Field(ge=0, le=MAX_BYTES)
-
-
-class Settings(SettingsSection):
-    """All settings, by section."""
-
-    run: RunSettings
-    topics: TopicSettings
-    hotspots: HotspotSettings
-    failures: FailureSettings
-    durability: DurabilitySettings
-    metrics: MetricsSettings
-    capacity: CapacitySettings
-    network: NetworkSettings
-    prices: PriceSettings
-    growth: GrowthSettings
-    retention: RetentionSettings
-    plans: PlanSettings
-    alerts: AlertSettings
-    store: StoreSettings
-    ingest: IngestSettings
 
 
 class _Layers:
@@ -267,49 +134,45 @@ def _explain(error: Any, layers: _Layers) -> str:
     return f"{origin}: {name} = {quote_value(error['input'])}: {_describe_fault(error)}"
 
 
+_WHOLE, _TABLE, _EMPTY = (
+    "write a whole number, as in 7",
+    "write a table of keys and values",
+    "it is empty. Write a value",
+)
+_BYTES, _FLAG = "write bytes, as in 7, 500MB or 20GiB", "write true or false"
+# What is allowed, by pydantic's types of errors; other messages are our own.
+_FAULTS = {
+    "greater_than_equal": "write {ge} or more",
+    "greater_than": "write more than {gt}",
+    "less_than_equal": "write at most {le}",
+    "less_than": "write less than {lt}",
+    "finite_number": "write a finite number, as in 2",
+    **dict.fromkeys(("float_type", "float_parsing"), "write a number, as in 1.5"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_parsing_size", "int_from_float"), _WHOLE),
+    **dict.fromkeys(("byte_size", "byte_size_unit"), _BYTES),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "write true or false"),
+    "string_type": "write text",
+    "string_unicode": NOT_UTF8,
+    "tuple_type": "write a list",
+    "literal_error": "write one of {expected}",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), "write a table of keys and values"),
+    "missing": "a value is missing",
+    **dict.fromkeys(("too_short", "string_too_short"), "it is empty. Write a value"),
+    "too_long": "write at most {max_length} values",
+}
+
+
 def _describe_fault(error: Any) -> str:
     """Describe what is wrong with a value, and what is allowed."""
-    limits = error.get("ctx", {})
-    match error["type"]:
-        case "greater_than_equal":
-            return f"write {_format_limit(limits['ge'])} or more"
-        case "greater_than":
-            return f"write more than {_format_limit(limits['gt'])}"
-        case "less_than_equal":
-            return f"write at most {_format_limit(limits['le'])}"
-        case "less_than":
-            return f"write less than {_format_limit(limits['lt'])}"
-        case "finite_number":
-            return "write a finite number, as in 2"
-        case "float_type" | "float_parsing":
-            return "write a number, as in 1.5"
-        case "int_type" | "int_parsing" | "int_parsing_size" | "int_from_float":
-            return "write a whole number, as in 7"
-        case "byte_size" | "byte_size_unit":
-            return "write bytes, as in 7, 500MB or 20GiB"
-        case "bool_type" | "bool_parsing":
-            return "write true or false"
-        case "string_type":
-            return "write text"
-        case "string_unicode":
-            return NOT_UTF8
-        case "tuple_type":
-            return "write a list"
-        case "literal_error":
-            return f"write one of {limits['expected']}"
-        case "model_type" | "model_attributes_type" | "dict_type":
-            return "write a table of keys and values"
-        case "missing":
-            return "a value is missing"
-        case "too_short" | "string_too_short":
-            return "it is empty. Write a value"
-        case "too_long":
-            return f"write at most {limits['max_length']:,} values"
-    return str(error["msg"].removeprefix("Value error, "))
+    text = _FAULTS.get(error["type"])
+    if text is None:
+        return str(error["msg"].removeprefix("Value error, "))
+    return text.format(**{key: _format_limit(limit) for key, limit in error.get("ctx", {}).items()})
 
 
-def _format_limit(limit: float) -> str:
-    return f"{limit:,.0f}" if float(limit).is_integer() and isinstance(limit, float) else f"{limit:,}"
+def _format_limit(limit: Any) -> str:
+    is_whole = isinstance(limit, float) and limit.is_integer()
+    return f"{limit:,.0f}" if is_whole else f"{limit:,}" if isinstance(limit, int | float) else str(limit)
 
 
 def read_conf_file(name: str) -> str:

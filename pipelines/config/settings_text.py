@@ -1,12 +1,16 @@
-"""Text of settings: TOML files of a sensible size, and the values of options and environment variables."""
+"""Text of settings: TOML files, values of options, and ${env:NAME}, so that no secret is in a file or an option."""
 
 import json
+import os
+import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipelines.errors import SettingsError
 
+VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 MAX_FILE_BYTES = 1_000_000  # of a settings file
 _MAX_DOTS = 300  # in a line: tomllib takes a time quadratic in the parts of a key
 _TOO_MANY_DIGITS = "a number has thousands of digits. No setting takes more than 19"
@@ -57,3 +61,15 @@ def parse_value(text: str, origin: str) -> Any:
 
 def _reject_constant(name: str) -> Any:
     raise json.JSONDecodeError(f"{name} is not a number", name, 0)
+
+
+def fill_variables(text: str, what: str, environment: Mapping[str, str] | None = None) -> str:
+    """Replace each ${env:NAME} by the variable of the environment. Raises: SettingsError if there is none."""
+    environment = os.environ if environment is None else environment
+
+    def look_up(match: re.Match[str]) -> str:
+        if match[1] not in environment:
+            raise SettingsError(f"{what}: the environment has no variable {match[1]}. Set it: export {match[1]}=...")
+        return environment[match[1]]
+
+    return VARIABLE.sub(look_up, text)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TypeVar
 
 from pipelines import __version__
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster

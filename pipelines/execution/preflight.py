@@ -20,7 +20,7 @@ from udfs.failures.volumes import Volume, choose_emptiest
 from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:
-    from pipelines.config.settings import Settings
+    from pipelines.config.setting_sections import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import javaproperties
 
-from pipelines.config.environment_variables import VARIABLE, fill_variables
+from pipelines.config.settings_text import VARIABLE, fill_variables
 from pipelines.errors import SettingsError
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -8,10 +8,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.config.environment_variables import fill_variables
 from pipelines.config.metrics_settings import MetricsSettings, print_window
 from pipelines.config.settings import read_conf_file
-from pipelines.config.settings_text import read_settings_file
+from pipelines.config.settings_text import fill_variables, read_settings_file
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import LoadStatistic, TopicLoad, print_loads
 from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker

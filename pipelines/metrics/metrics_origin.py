@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.config.environment_variables import VARIABLE
+from pipelines.config.settings_text import VARIABLE
 from pipelines.errors import SettingsError, SourceError
 from pipelines.warehouse_urls import redact_urls
 

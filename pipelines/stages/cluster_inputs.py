@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from pipelines.config.capacity_file import match_broker, read_capacities, read_capacity_rows
-from pipelines.config.settings import CustomFailure
+from pipelines.config.setting_sections import CustomFailure
 from pipelines.errors import SettingsError
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters

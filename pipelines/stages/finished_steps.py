@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import __version__
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipelines.config.plan_parameters import build_request
-from pipelines.config.plan_settings import RECOMMENDED
-from pipelines.config.settings import Settings
+from pipelines.config.setting_sections import RECOMMENDED, Settings
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.recommended_plans import RECOMMENDABLE_GOALS, list_recommended_plans
 from udfs.planning.plan_request import PlanRequest

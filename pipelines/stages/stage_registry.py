@@ -10,10 +10,8 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 
 from pipelines.config.capacity_file import read_disk_capacities
-from pipelines.config.network_parameters import build_assumptions, build_prices
-from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
-from pipelines.config.plan_settings import RECOMMENDED
-from pipelines.config.settings import Settings
+from pipelines.config.plan_parameters import build_assumptions, build_metric_options, build_prices, build_wave_limits
+from pipelines.config.setting_sections import RECOMMENDED, Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE
 from pipelines.ingest.sources import SnapshotKey, Source

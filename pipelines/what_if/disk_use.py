@@ -12,7 +12,7 @@ from udfs.failures.disk_limits import find_disk_limits
 from udfs.failures.replica_logs import sum_column, sum_logs
 
 if TYPE_CHECKING:
-    from pipelines.config.settings import Settings
+    from pipelines.config.setting_sections import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
 
 

@@ -15,7 +15,7 @@ from udfs.arrow.columns import to_numpy
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
 
 if TYPE_CHECKING:
-    from pipelines.config.capacity_settings import CapacitySettings
+    from pipelines.config.setting_sections import CapacitySettings
     from pipelines.ingest.snapshot_reader import Snapshot
     from udfs.failures.failure_outcomes import SchemeAggregates, SurvivorLoads
 

@@ -174,7 +174,7 @@ def list_public_names() -> Iterator[tuple[str, str]]:
     import typer.main
 
     from pipelines.cli import app
-    from pipelines.config.settings import Settings
+    from pipelines.config.setting_sections import Settings
     from pipelines.spark.views import VIEWS
     from pipelines.tables import TABLES
 

@@ -13,7 +13,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from pipelines.config.settings import Settings, load_settings
+from pipelines.config.setting_sections import Settings
+from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.maintenance import RETENTION, maintain_tables, read_seen

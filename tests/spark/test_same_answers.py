@@ -21,7 +21,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.config.capacity_file import add_disk_capacities
-from pipelines.config.settings import Settings, load_settings
+from pipelines.config.setting_sections import Settings
+from pipelines.config.settings import load_settings
 from pipelines.errors import SourceError
 from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.preflight import ClusterDisks, list_work, measure_disks

@@ -24,7 +24,7 @@ from pipelines.alerts.alert_outputs import (
 )
 from pipelines.alerts.findings import BROKER_DOWN, ISSUE_LEVELS, AlertFinding, AlertState, JudgedFinding, judge_findings
 from pipelines.alerts.thresholds import Threshold, ThresholdResult
-from pipelines.config.alert_settings import Acknowledgement
+from pipelines.config.setting_sections import Acknowledgement
 from pipelines.errors import SettingsError
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.judgement import Verdict

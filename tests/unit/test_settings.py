@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config.settings import CustomFailure, load_settings
+from pipelines.config.setting_sections import CustomFailure
+from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
 
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pipelines.config.capacity_file import match_disks, read_capacities, read_disk_capacities
-from pipelines.config.settings import CustomFailure, load_settings
+from pipelines.config.setting_sections import CustomFailure
+from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
 from pipelines.stages.cluster_inputs import check_settings, match_capacities
 from udfs.failures.failure_outcomes import SchemeAggregates

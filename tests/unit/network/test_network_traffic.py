@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.config.network_parameters import build_assumptions, build_prices
+from pipelines.config.plan_parameters import build_assumptions, build_prices
 from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
 from udfs.arrow.ragged import offsets_of
