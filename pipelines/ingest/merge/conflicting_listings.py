@@ -1,24 +1,24 @@
 """Says which listings of a source cannot be read together, with their lines, and what to do about it.
 
-They show the same partitions differently, or they are of two clusters.
+They show the same partitions differently, or they are of two clusters: the same topic has two ids, or the same broker
+two hosts.
 """
 
-from typing import NamedTuple
+from collections import defaultdict
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.merge.cluster_mixtures import find_mixtures
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED
-from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS
 from pipelines.ingest.merge.shard_facts import KRAFT_LOG
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, to_array, to_codes, to_flags, to_numpy
 from udfs.plurals import count_of
 
-_Mask = npt.NDArray[np.bool_]
+_KEEP_ONE, _FIRST_USED = "keep one of them", "the first is used, as it shows the cluster itself"
 
 
 class _Listing(NamedTuple):
@@ -30,42 +30,28 @@ class _Listing(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """Two listings that disagree. is_mixed: neither is used; else the first is, as it observes the cluster."""
+    """Two listings that differ, and what to do."""
 
     first: _Listing
     other: _Listing
-    is_mixed: bool
+    remedy: str
 
 
-class _Lines(NamedTuple):
-    """Lines of a file, from first to last."""
+class _Identity(NamedTuple):
+    """A field that has one value per entity in one cluster, and another one in another cluster."""
 
-    first: int
-    last: int
-
-    @property
-    def numbers(self) -> str:
-        """As in 3-9."""
-        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-
-    def __str__(self) -> str:
-        """Write them as in lines 3-9."""
-        return f"{'line' if self.first == self.last else 'lines'} {self.numbers}"
-
-    def choose(self, singular: str, plural: str) -> str:
-        """Choose the verb that they are the subject of."""
-        return singular if self.first == self.last else plural
+    kind: FactKind
+    entity: str  # prefix of its name in conflicts
+    key: str  # column of the entity's key in facts
+    field: str
+    remedy: str
 
 
-class _ListedFacts(NamedTuple):
-    """What the files' facts about topics and partitions are about (n)."""
-
-    source: pa.Array
-    format: pa.Array
-    line: npt.NDArray[np.int64]
-    topic: pa.Array
-    partition: pa.Array  # as conflicts name it; null = a fact about a topic
-    repetition: npt.NDArray[np.int64]
+_FOLDERS = "give each cluster its own folder"
+_IDENTITIES = (
+    _Identity(FactKind.TOPIC, "topic", "topic", "topic_id", f"{_FOLDERS}, or keep one if it was created anew"),
+    _Identity(FactKind.BROKER, "broker", "broker_id", "host", f"{_FOLDERS}, unless both hosts are one broker"),
+)
 
 
 def describe_conflicting_listings(facts: pa.Table, conflicts: pa.Table) -> list[str]:
@@ -73,34 +59,66 @@ def describe_conflicting_listings(facts: pa.Table, conflicts: pa.Table) -> list[
 
     facts: of all files (schema SOURCED_FACTS); conflicts: what merging them has found (schema CONFLICTS).
     """
-    mixtures = find_mixtures(facts, conflicts)
+    mixtures: dict[tuple[str, str], str] = {}
+    for identity in _IDENTITIES:
+        mixtures = _find_mixtures(identity, facts, conflicts) | mixtures
     is_partition = pc.starts_with(conflicts["entity"], "partition ")
     matters = pc.or_(pc.equal(conflicts["outcome"], BOTH_QUARANTINED), pc.equal(conflicts["field"], "replicas"))
     conflicts = conflicts.filter(pc.and_(is_partition, matters))
     if not conflicts.num_rows:
-        return mixtures.sentences
-    listed = _select_listed_facts(facts)
+        return list(mixtures.values())
+    listed = _list_partitions(facts)
     pairs = _find_pairs(listed, conflicts).items()
-    others = [
-        _describe_pair(listed, pair, names)
-        for pair, names in pairs
-        if (pair.first.source, pair.other.source) not in mixtures.pairs
-    ]
-    return mixtures.sentences + others
+    others = (
+        _describe_pair(listed, *pair) for pair in pairs if (pair[0].first.source, pair[0].other.source) not in mixtures
+    )
+    return [*mixtures.values(), *others]
 
 
-def _select_listed_facts(facts: pa.Table) -> _ListedFacts:
-    kinds = pa.array([FactKind.TOPIC, FactKind.PARTITION, FactKind.PARTITION_CHANGE], pa.string())
+def _find_mixtures(identity: _Identity, facts: pa.Table, conflicts: pa.Table) -> dict[tuple[str, str], str]:
+    """Return a sentence for each pair of files that seem to be of two clusters; a file with itself is two parts."""
+    is_own = pc.starts_with(conflicts["entity"], f"{identity.entity} ")
+    differing = conflicts.filter(pc.and_(is_own, pc.equal(conflicts["field"], identity.field)))
+    if not differing.num_rows:
+        return {}
+    chosen = facts.filter(pc.and_(pc.equal(facts["kind"], identity.kind), pc.is_valid(facts[identity.field])))
+    formats: dict[tuple[str, int], str] = {}
+    sources = defaultdict[tuple[Any, str], list[str]](list)  # that give an entity the same value
+    for fact in chosen.select([identity.key, identity.field, "source", "line_number", "format"]).to_pylist():
+        formats[fact["source"], fact["line_number"]] = fact["format"]
+        sources[fact[identity.key], fact[identity.field]].append(fact["source"])
+    pairs = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+    for row in differing.to_pylist():
+        first, other = ((row[f"{one}source"], row[f"{one}line_number"]) for one in ("", "other_"))
+        if formats.get(first) == formats.get(other):  # tools reach a broker at different addresses
+            pairs[first[0], other[0]].append(row)
+    sentences = {}
+    for (source, other_source), rows in pairs.items():
+        counts = ((names.count(source), names.count(other_source)) for names in sources.values())
+        if any(min(count) > (source == other_source) for count in counts):
+            continue  # both have the same value: they are of one cluster
+        row = rows[0]
+        places = f"{source} line {row['line_number']} and {other_source} line {row['other_line_number']}"
+        values = f"{row['entity']} has {identity.field} {row['value']} and {row['other_value']}"
+        count = f"{count_of(len(rows), identity.entity)} with two"
+        sentences[source, other_source] = f"{places} seem to be of two clusters: {values} ({count}): {identity.remedy}"
+    return sentences
+
+
+def _list_partitions(facts: pa.Table) -> pa.Table:
+    """Return the facts about partitions: source, format, line, partition (as conflicts name it) and repetition."""
+    kinds = pa.array([FactKind.PARTITION, FactKind.PARTITION_CHANGE], pa.string())
     facts = facts.filter(pc.is_in(facts["kind"], kinds))
     source, form, topic = (to_array(facts[name]) for name in ("source", "format", "topic"))
     number = pc.cast(to_array(facts["partition"]), pa.string())
     partition = pc.binary_join_element_wise("partition ", topic, "-", number, "")
     # A dump of ZooKeeper shows the assignment of a partition and its state in two records: neither repeats the other.
     has_isr = is_valid(facts["isr"]).astype(np.int64)
-    keys = (has_isr, *(to_codes(column)[0] for column in (topic, partition, form, source)))
+    keys = (has_isr, *(to_codes(column)[0] for column in (partition, form, source)))
     repetition = _count_before(keys, to_numpy(facts["record_number"]))
     repetition[to_flags(pc.equal(form, KRAFT_LOG))] = 0  # a log shows one moment: its end
-    return _ListedFacts(source, form, to_numpy(facts["line_number"]).astype(np.int64), topic, partition, repetition)
+    columns = {"source": source, "format": form, "line": facts["line_number"], "partition": partition}
+    return pa.table(columns | {"repetition": repetition})
 
 
 def _count_before(keys: tuple[npt.NDArray[np.int64], ...], record: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -114,79 +132,47 @@ def _count_before(keys: tuple[npt.NDArray[np.int64], ...], record: npt.NDArray[n
     return count
 
 
-def _find_pairs(listed: _ListedFacts, conflicts: pa.Table) -> dict[_Pair, set[str]]:
+def _find_pairs(listed: pa.Table, conflicts: pa.Table) -> dict[_Pair, set[str]]:
     """Return the partitions in which each pair of listings differs."""
-    at = np.flatnonzero(to_flags(pc.is_in(listed.partition, to_array(conflicts["entity"]))))
-    columns = (listed.partition, listed.source, listed.format)
-    names, sources, formats = (column.take(pa.array(at)).to_pylist() for column in columns)
-    keys = zip(names, sources, listed.line[at].tolist(), strict=True)
-    listings = dict(zip(keys, map(_Listing, sources, formats, listed.repetition[at].tolist()), strict=True))
+    named = listed.filter(pc.is_in(listed["partition"], to_array(conflicts["entity"]))).to_pylist()
+    listings = {
+        (row["partition"], row["source"], row["line"]): _Listing(row["source"], row["format"], row["repetition"])
+        for row in named
+    }
     pairs: dict[_Pair, set[str]] = {}
     rows = conflicts.to_pylist()
     quarantined = {row["entity"] for row in rows if row["outcome"] == BOTH_QUARANTINED}
     for row in rows:
-        if row["outcome"] != BOTH_QUARANTINED and row["entity"] in quarantined:
+        is_quarantined = row["outcome"] == BOTH_QUARANTINED
+        if not is_quarantined and row["entity"] in quarantined:
             continue  # the listing that would be used is not
         places = [(row[f"{prefix}source"], row[f"{prefix}line_number"]) for prefix in ("", "other_")]
-        is_mixed = row["outcome"] == BOTH_QUARANTINED
+        first, other = (_Listing(source) for source, _ in places)
         if row["source"] == row["other_source"]:
             first, other = (listings.get((row["entity"], *place), _Listing(place[0])) for place in places)
-        else:
-            first, other = (_Listing(source) for source, _ in places)
-        pairs.setdefault(_Pair(first, other, is_mixed), set()).add(row["entity"])
+        pair = _Pair(first, other, _KEEP_ONE if is_quarantined else _FIRST_USED)
+        pairs.setdefault(pair, set()).add(row["entity"])
     return pairs
 
 
-def _describe_pair(listed: _ListedFacts, pair: _Pair, names: set[str]) -> str:
-    differing = len(names)
-    masks = [_find_facts(listed, listing) for listing in (pair.first, pair.other)]
-    both = _repeats(listed.partition, masks[0]) & _repeats(listed.partition, masks[1])
-    # With the lines of the topics themselves.
-    relevant = both | (~is_valid(listed.partition) & _repeats(listed.topic, both))
-    source, other_source = pair.first.source, pair.other.source
-    total = len(listed.partition.filter(pa.array(both)).unique())
-    if pair.is_mixed and source == other_source and total == 1 and not (masks[1] & relevant & ~both).any():
-        first, other = (_find_lines(listed, mask & both) for mask in masks)
-        if first != other:  # one row of a listing is repeated
-            return f"{source} lines {first.numbers} and {other.numbers} show {min(names)} differently: keep one of them"
-    first, other = (_find_lines(listed, mask & relevant) for mask in masks)
-    if not pair.is_mixed:
-        return _describe_declared(pair, first, other, differing)
-    place = f"{source} {first} and {other_source} {other}"
-    if source == other_source:
-        place = f"{source} lines {first.numbers} and {other.numbers}"
-    if pair.first == pair.other:
-        place = f"two parts of {source} {first}"
-    count = f"{differing} of {count_of(total, 'partition')} {'differs' if differing == 1 else 'differ'}"
-    formats = listed.format.filter(pa.array((masks[0] | masks[1]) & both)).unique().to_pylist()
-    if set(formats) <= set(DECLARED_FORMATS):
-        return f"{place} declare different replicas for the same partitions ({count}): keep one of them"
-    return f"{place} show the same partitions at different moments ({count}): keep one of them"
+def _describe_pair(listed: pa.Table, pair: _Pair, names: set[str]) -> str:
+    """Describe two listings by the lines of the partitions that both have."""
+    first, other = (_select_listing(listed, listing) for listing in (pair.first, pair.other))
+    both = to_array(first["partition"]).unique()
+    both = both.filter(pc.is_in(both, to_array(other["partition"])))
+    rows_of_both = [rows.filter(pc.is_in(rows["partition"], both)) for rows in (first, other)]
+    places = " and ".join(f"{rows['source'][0].as_py()} {_format_lines(rows['line'])}" for rows in rows_of_both)
+    count = f"{len(names)} of {count_of(len(both), 'partition')}"
+    return f"{places} show partitions differently ({count}, as {min(names)}): {pair.remedy}"
 
 
-def _describe_declared(pair: _Pair, used: _Lines, declared: _Lines, differing: int) -> str:
-    """Describe an assignment that differs from a listing of the cluster."""
-    source = pair.first.source
-    better, shows, is_used = source, "shows", "is used"
-    if source == pair.other.source:
-        better, shows, is_used = str(used), used.choose("shows", "show"), used.choose("is used", "are used")
-    declares = f"{pair.other.source} {declared} {declared.choose('declares', 'declare')}"
-    return f"{declares} other replicas for {count_of(differing, 'partition')} than {better} {shows}: {better} {is_used}"
+def _select_listing(listed: pa.Table, listing: _Listing) -> pa.Table:
+    rows = listed.filter(pc.equal(listed["source"], listing.source))
+    if listing.format is None:
+        return rows
+    return rows.filter((pc.field("format") == listing.format) & (pc.field("repetition") == listing.repetition))
 
 
-def _find_facts(listed: _ListedFacts, listing: _Listing) -> _Mask:
-    mask: _Mask = to_flags(pc.equal(listed.source, listing.source))
-    if listing.format is not None:
-        mask &= to_flags(pc.equal(listed.format, listing.format)) & (listed.repetition == listing.repetition)
-    return mask
-
-
-def _repeats(values: pa.Array, chosen: _Mask) -> _Mask:
-    """Return whether each value, if not null, is among the chosen ones."""
-    repeats: _Mask = is_valid(values) & to_flags(pc.is_in(values, values.filter(pa.array(chosen)).unique()))
-    return repeats
-
-
-def _find_lines(listed: _ListedFacts, mask: _Mask) -> _Lines:
-    lines = listed.line[mask]
-    return _Lines(int(lines.min()), int(lines.max()))
+def _format_lines(lines: pa.ChunkedArray) -> str:
+    first, last = pc.min(lines).as_py(), pc.max(lines).as_py()
+    return f"line {first}" if first == last else f"lines {first}-{last}"
