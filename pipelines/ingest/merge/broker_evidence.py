@@ -44,6 +44,16 @@ def _lacks_registration(broker: Broker) -> bool:
     return bool(is_missing and not answers)
 
 
+def _lacks_api_versions(broker: Broker) -> bool:
+    """Return whether kafka-broker-api-versions, which asks all live brokers, lacks one. People may cut its output."""
+    return bool(broker["others_have_api_versions"] and not broker["has_api_versions"])
+
+
+def _doubt(exists: Callable[[Broker], Any], text: str) -> Evidence:
+    """Make the evidence that a broker in use is not live: the sources are of two moments, and neither is surely now."""
+    return Evidence(None, lambda broker: _is_in_use(broker) and exists(broker), f"{{use}}, but {text}")
+
+
 def _is_only_listed(broker: Broker) -> bool:
     """Return whether a broker is an entry of a list that people keep, and no source shows a replica of it."""
     return bool(broker["listed"] and not broker["in_model"] and not broker["replicas"])
@@ -90,32 +100,20 @@ def _write_texts(broker: Broker) -> dict[str, str]:
 
 _REPORTED_DOWN = "shown as down by rpk, Cruise Control or a Java client"
 _NO_ANSWER = "did not answer kafka-broker-api-versions"
-# A broker is in use, but another source shows that it is not live: they are of two moments or of two clusters, and
-# nothing shows which one is now.
-_DOUBTS: tuple[tuple[Callable[[Broker], Any], str], ...] = (
-    (_lacks_registration, "{missing}"),
-    (lambda b: b["shown_fenced"], "shown as fenced"),  # Kafka takes a broker out of the ISRs when it fences it
-    (lambda b: b["answers"] is False, _NO_ANSWER),
-    # It asks all live brokers, but people may cut its output.
-    (
-        lambda b: b["others_have_api_versions"] and not b["has_api_versions"],
-        "not in the output of kafka-broker-api-versions",
-    ),
-    # Kafka takes a replica that is offline out of the ISR: the listing was made in between.
-    (lambda b: 0 < max(b["leaders"], b["in_sync"]) <= b["offline_in_use"], "{offline_there} listed as offline"),
-    (lambda b: b["reported_live"] is False, _REPORTED_DOWN),
-    (lambda b: _find_listed_state(b) is False, "{listed}"),
-)
 # The first evidence that exists on a broker decides. It is ordered from what Kafka itself states to what follows from
 # absence; an inventory is weaker than an absence, because people do not update it when a broker fails.
 EVIDENCE = (
     Evidence(False, lambda b: b["registered"] is False, "unregistered"),
     # Redpanda gives Kafka's tools all replicas as the ISR, so that the ISR shows nothing of a broker.
     Evidence(False, lambda b: b["redpanda_live"] is False and not b["leaders"], _REPORTED_DOWN),
-    *(
-        Evidence(None, lambda b, exists=exists: _is_in_use(b) and exists(b), f"{{use}}, but {text}")
-        for exists, text in _DOUBTS
-    ),
+    _doubt(_lacks_registration, "{missing}"),
+    _doubt(lambda b: b["shown_fenced"], "shown as fenced"),  # Kafka takes a broker out of the ISRs when it fences it
+    _doubt(lambda b: b["answers"] is False, _NO_ANSWER),
+    _doubt(_lacks_api_versions, "not in the output of kafka-broker-api-versions"),
+    # Kafka takes a replica that is offline out of the ISR: the listing was made in between.
+    _doubt(lambda b: b["offline_in_use"] >= max(b["leaders"], b["in_sync"]), "{offline_there} listed as offline"),
+    _doubt(lambda b: b["reported_live"] is False, _REPORTED_DOWN),
+    _doubt(lambda b: _find_listed_state(b) is False, "{listed}"),
     Evidence(True, lambda b: _is_in_use(b) and b["fenced"], "{use}, which is later than its registration as fenced"),
     Evidence(True, _is_in_use, "{use}"),
     # With some replicas offline, a log directory failed, and not the broker.
