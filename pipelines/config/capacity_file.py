@@ -2,12 +2,12 @@
 
 import csv
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from pipelines.config.settings_text import read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
 from udfs.failures.kernels.failure_totals import LOADS
@@ -70,28 +70,23 @@ def read_capacity_rows(file: str) -> list[CapacityRow]:
     """Read the file: CSV with commas, semicolons or tabs, # for comments. Raises: SettingsError if it is wrong."""
     if not file:
         return []
-    try:
-        with Path(file).open("rb") as stream:
-            data = stream.read(_MAX_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except OSError as error:
-        raise SettingsError(f"capacity.file {file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(f"capacity.file {file}: byte {error.start} is not UTF-8. Save it as UTF-8") from error
-    if len(data) > _MAX_BYTES:
-        raise SettingsError(f"capacity.file {file}: has more than {_MAX_BYTES:,} bytes. Name a list of capacities")
-    lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"]
-    number, header = lines[0] if lines else (1, "")
+    place = f"capacity.file {file}"
+    text = read_settings_file(file, "capacity.file", _MAX_BYTES, "utf-8-sig")
+    lines = {i: line for i, line in enumerate(text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"}
+    header = next(iter(lines.values()), "")
     delimiter = next((mark for mark in ",;\t" if mark in header), ",")
-    names = [name.strip() for name in _split_cells(header, delimiter, f"capacity.file {file}, line {number}")]
+    try:
+        table = [(f"{place}, line {i}", next(csv.reader([line], delimiter=delimiter))) for i, line in lines.items()]
+    except csv.Error as error:  # a cell of more than 128 KB
+        raise SettingsError(f"{place}: {error}. Correct the line") from error
+    where, cells = table[0] if table else (f"{place}, line 1", [])
+    names = [name.strip() for name in cells]
     wrong = [name for i, name in enumerate(names) if name not in _COLUMNS or name in names[:i]]
     if "broker_id" not in names or wrong:
         problem = f"column {quote_value(wrong[0])} is unknown or repeated" if wrong else "there is no column broker_id"
-        raise SettingsError(f"capacity.file {file}, line {number}: {problem}. Columns: {', '.join(_COLUMNS)}")
+        raise SettingsError(f"{where}: {problem}. Columns: {', '.join(_COLUMNS)}")
     rows: dict[tuple[tuple[str, int], str], CapacityRow] = {}
-    for number, line in lines[1:]:
-        where = f"capacity.file {file}, line {number}"
-        cells = _split_cells(line, delimiter, where)
+    for where, cells in table[1:]:
         if len(cells) > len(names):
             raise SettingsError(f"{where}: {len(cells)} values for {len(names)} columns. Write 1500, not 1,500")
         row = _parse_row(dict(zip(names, cells, strict=False)), where)
@@ -100,13 +95,6 @@ def read_capacity_rows(file: str) -> list[CapacityRow]:
             raise SettingsError(f"{where}: {which}broker {row.key[1]} is repeated. Keep one row")
         rows[row.key, row.log_dir] = row
     return list(rows.values())
-
-
-def _split_cells(line: str, delimiter: str, where: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error as error:  # a cell of more than 128 KB
-        raise SettingsError(f"{where}: {error}. Correct the line") from error
 
 
 def _parse_row(row: Mapping[str, str], where: str) -> CapacityRow:

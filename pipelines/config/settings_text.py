@@ -17,19 +17,20 @@ _TOO_MANY_DIGITS = "a number has thousands of digits. No setting takes more than
 _NESTED = "brackets are nested too deeply. No setting needs more than 3 levels"
 
 
-def read_settings_file(path: str) -> str:
-    """Read a settings file; raise SettingsError if that is impossible."""
-    problem = f"cannot read the settings file {path}"
+def read_settings_file(
+    path: str | Path, name: str = "settings file", max_bytes: int = MAX_FILE_BYTES, encoding: str = "utf-8"
+) -> str:
+    """Read a file that an option or a setting names. Raises: SettingsError with the name, the path and a remedy."""
     try:
         with Path(path).open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-        if len(data) > MAX_FILE_BYTES:
-            raise SettingsError(f"{problem}: it has more than {MAX_FILE_BYTES:,} bytes. Name a TOML file with settings")
-        return data.decode("utf-8")
+            data = file.read(max_bytes + 1)
+        if len(data) > max_bytes:
+            raise SettingsError(f"{name} {path}: it has more than {max_bytes:,} bytes. Name another file")
+        return data.decode(encoding)
     except OSError as error:
-        raise SettingsError(f"{problem}: {error.strerror}. Name a TOML file with settings") from error
+        raise SettingsError(f"{name} {path}: cannot be read: {error.strerror}. Check path and permissions") from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{problem}: byte {error.start} is not UTF-8, as TOML is. Save it as UTF-8") from error
+        raise SettingsError(f"{name} {path}: byte {error.start} is not UTF-8. Save it as UTF-8") from error
 
 
 def parse_toml(text: str, origin: str) -> dict[str, Any]:

@@ -17,18 +17,16 @@ from pathlib import Path
 
 import javaproperties
 
-from pipelines.config.settings_text import VARIABLE, fill_variables
+from pipelines.config.settings_text import VARIABLE, fill_variables, read_settings_file
 from pipelines.errors import SettingsError
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-# The numbers that are used, in milliseconds.
-_TIMES = ("request.timeout.ms", "socket.connection.setup.timeout.ms")
 _KEYS = (
-    *("security.protocol", "sasl.mechanism", "sasl.jaas.config", "client.id", *_TIMES),
+    *("security.protocol", "sasl.mechanism", "sasl.jaas.config", "client.id", "request.timeout.ms"),
+    *("socket.connection.setup.timeout.ms", "ssl.endpoint.identification.algorithm", "ssl.key.password"),
     *("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates"),
     *("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.keystore.key"),
-    *("ssl.key.password", "ssl.endpoint.identification.algorithm"),
 )
 # Keys that do not change how to connect: read and not used.
 _UNUSED = frozenset(
@@ -44,11 +42,11 @@ _REMEDIES = {
     "(keytool -exportcert -rfc), and set ssl.truststore.type=PEM",
     "ssl.keystore.password": "A PEM keystore has no password: export key and certificates as PEM (openssl pkcs12 "
     "-in FILE -out client.pem), and set ssl.keystore.type=PEM; ssl.key.password is the password of the key",
-    "sasl.kerberos.service.name": "Kerberos is not supported: use SCRAM, PLAIN or a client certificate",
-    "sasl.login.callback.handler.class": "Java classes cannot be loaded: use SCRAM, PLAIN or a client certificate",
-    "sasl.client.callback.handler.class": "Java classes cannot be loaded: use SCRAM, PLAIN or a client certificate",
+    **dict.fromkeys(
+        ("sasl.kerberos.service.name", "sasl.login.callback.handler.class", "sasl.client.callback.handler.class"),
+        "Kerberos and Java classes are not supported: use SCRAM, PLAIN or a client certificate",
+    ),
 }
-_MAX_BYTES = 1_000_000
 _OTHER_PROVIDER = re.compile(r"\$\{[a-z]+:[^}]*\}")
 _MODULE = re.compile(
     r"\s*org\.apache\.kafka\.common\.security\.(plain\.Plain|scram\.Scram)LoginModule\s+required\s+(.*)", re.S
@@ -115,12 +113,10 @@ class ClientProperties:
 def _explain_store(key: str, store: Pem | None, error: Exception) -> str:
     """Return what is wrong with a truststore or keystore, named by its file, and what to do."""
     place = f"{key}.location={store.location}" if store and store.location else f"{key}: its text"
-    if not isinstance(error, ssl.SSLError) and isinstance(error, OSError):
-        return f"{place}: cannot be read ({error.strerror or error}). Check path and permissions"
-    problem = getattr(error, "reason", None) or error
+    problem = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
     content = "certificates" if key == "ssl.truststore" else "the client's certificate and its key"
     password = "; set ssl.key.password if the key is encrypted" if key == "ssl.keystore" else ""
-    return f"{place}: cannot be used ({problem}). It must have {content} in PEM format{password}"
+    return f"{place}: cannot be used ({problem}). It must be a file in PEM format with {content}{password}"
 
 
 def _load_client_certificate(
@@ -142,20 +138,12 @@ def read_client_properties(file: Path, environment: Mapping[str, str] | None = N
 
     Raises: SettingsError, which names the file and the key, but no value that may be secret.
     """
+    text = read_settings_file(file, "--command-config", encoding="latin-1")
     try:
-        with file.open("rb") as stream:
-            data = stream.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise SettingsError(f"--command-config {file}: has more than {_MAX_BYTES:,} bytes. Name client.properties")
-        values = javaproperties.loads(data)
-    except OSError as error:
-        raise SettingsError(
-            f"--command-config {file}: cannot be read ({error.strerror}). Check path and permissions"
-        ) from None
+        values = javaproperties.loads(text)
     except ValueError:  # an invalid \u escape: its text may be part of a secret
-        raise SettingsError(
-            f"--command-config {file}: is not a file of Java properties. Write KEY=VALUE lines"
-        ) from None
+        problem = "is not a file of Java properties. Write KEY=VALUE lines"
+        raise SettingsError(f"--command-config {file}: {problem}") from None
     try:
         return translate_properties(values, os.environ if environment is None else environment)
     except SettingsError as error:
@@ -165,7 +153,8 @@ def read_client_properties(file: Path, environment: Mapping[str, str] | None = N
 def translate_properties(values: Mapping[str, str], environment: Mapping[str, str]) -> ClientProperties:
     """Translate Java's keys; raise SettingsError for one that is wrong, unknown or not supported."""
     for key, text in values.items():
-        _check_providers(key, text)
+        if other := _OTHER_PROVIDER.search(VARIABLE.sub("", text)):
+            raise SettingsError(f"{key}: {other[0].partition(':')[0]}:...}} is not supported. Use ${{env:NAME}}")
     values = {key: fill_variables(text, key, environment) for key, text in values.items()}
     for key in values:
         _check_key(key)
@@ -173,37 +162,26 @@ def translate_properties(values: Mapping[str, str], environment: Mapping[str, st
         _check_store_type(store, values)
     protocol = values.get("security.protocol", "PLAINTEXT").strip().upper()
     _check_choice("security.protocol", protocol, _PROTOCOLS)
-    mechanism: str | None = None
-    username: str | None = None
-    password: Secret | None = None
+    mechanism = login = None
     if protocol.startswith("SASL_"):
-        if "sasl.mechanism" not in values:
-            raise SettingsError(f"sasl.mechanism is missing: {protocol} needs it. Set one of {', '.join(_MECHANISMS)}")
-        mechanism = values["sasl.mechanism"].strip().upper()
+        mechanism = values.get("sasl.mechanism", "").strip().upper()
         _check_choice("sasl.mechanism", mechanism, _MECHANISMS)
-        username, password = _read_login(values.get("sasl.jaas.config", ""), mechanism)
+        login = _read_login(values.get("sasl.jaas.config", ""), mechanism)
     algorithm = values.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
     _check_choice("ssl.endpoint.identification.algorithm", algorithm, ("https", ""))
-    client_key = values.get("ssl.keystore.key")
-    key_password = values.get("ssl.key.password")
     return ClientProperties(
         protocol,
         mechanism,
-        username,
-        password,
+        *(login or (None, None)),
         values.get("client.id", ClientProperties.client_id).strip() or ClientProperties.client_id,
-        *_read_milliseconds(values),
+        _read_milliseconds(values, "request.timeout.ms", ClientProperties.request_timeout_ms),
+        _read_milliseconds(values, "socket.connection.setup.timeout.ms", ClientProperties.connect_timeout_ms),
         algorithm == "https",
         _read_pem(values, "ssl.truststore.location", "ssl.truststore.certificates"),
         _read_pem(values, "ssl.keystore.location", "ssl.keystore.certificate.chain"),
-        Secret(client_key) if client_key else None,
-        Secret(key_password) if key_password else None,
+        _read_secret(values, "ssl.keystore.key"),
+        _read_secret(values, "ssl.key.password"),
     )
-
-
-def _check_providers(key: str, text: str) -> None:
-    if other := _OTHER_PROVIDER.search(VARIABLE.sub("", text)):
-        raise SettingsError(f"{key}: {other[0].partition(':')[0]}:...}} is not supported. Use ${{env:NAME}}")
 
 
 def _check_key(key: str) -> None:
@@ -222,9 +200,8 @@ def _check_store_type(store: str, values: Mapping[str, str]) -> None:
     kind = values.get(f"ssl.{store}.type", "JKS").strip().upper()
     if names and kind != "PEM":
         remedy = _REMEDIES[f"ssl.{store}.password"].partition(": ")[2]
-        location = f"ssl.{store}.location"
-        place = f"{location}={values[location]}: " if location in values else ""
-        raise SettingsError(f"{place}ssl.{store}.type={kind} is not supported, only PEM: {remedy}")
+        location = values.get(f"ssl.{store}.location", "its text")
+        raise SettingsError(f"ssl.{store}.type={kind} of {location} is not supported, only PEM: {remedy}")
 
 
 def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
@@ -250,17 +227,11 @@ def _read_login(jaas: str, mechanism: str) -> tuple[str, Secret]:
     return options["username"], Secret(options["password"])
 
 
-def _read_milliseconds(values: Mapping[str, str]) -> tuple[int, int]:
-    """Read the timeouts of a request and of a connection."""
-    out = []
-    for key, default in zip(
-        _TIMES, (ClientProperties.request_timeout_ms, ClientProperties.connect_timeout_ms), strict=True
-    ):
-        text = values.get(key, str(default)).strip()
-        if not text.isdecimal() or int(text) < 1:
-            raise SettingsError(f"{key}={text} is not a number of milliseconds. Write it as in {key}=30000")
-        out.append(int(text))
-    return out[0], out[1]
+def _read_milliseconds(values: Mapping[str, str], key: str, default: int) -> int:
+    text = values.get(key, str(default)).strip()
+    if not text.isdecimal() or int(text) < 1:
+        raise SettingsError(f"{key}={text} is not a number of milliseconds. Write it as in {key}=30000")
+    return int(text)
 
 
 def _read_pem(values: Mapping[str, str], location: str, text: str) -> Pem | None:
@@ -268,4 +239,9 @@ def _read_pem(values: Mapping[str, str], location: str, text: str) -> Pem | None
         raise SettingsError(f"{location} and {text} are both set. Set one of them")
     if values.get(location, "").strip():
         return Pem(Path(values[location].strip()))
-    return Pem(text=Secret(values[text])) if values.get(text, "").strip() else None
+    secret = _read_secret(values, text)
+    return Pem(text=secret) if secret else None
+
+
+def _read_secret(values: Mapping[str, str], key: str) -> Secret | None:
+    return Secret(values[key]) if values.get(key, "").strip() else None

@@ -188,7 +188,7 @@ def test_client_certificate(secure: KafkaCluster, tmp_path: Path) -> None:
     _make_certificates(tmp_path)
     for file, problem in ((tmp_path / "server.pem", "rejects the client certificate"), (tmp_path / "no.pem", "")):
         properties = _write_plain(tmp_path, "SSL", *trust, f"ssl.keystore.location={file}")
-        assert (problem or f"ssl.keystore.location={file}: cannot be read") in _fail(
+        assert (problem or f"ssl.keystore.location={file}: cannot be used") in _fail(
             servers, "--command-config", properties
         )
     properties = _write_plain(tmp_path, "SSL", *trust, f"ssl.keystore.location={folder / 'server.pem'}")

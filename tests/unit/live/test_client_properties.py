@@ -45,18 +45,18 @@ def test_variables_of_the_environment_are_filled_in() -> None:
     ("values", "problem"),
     [
         ({"sasl.jaas.confg": "x"}, "Did you mean sasl.jaas.config?"),
-        ({"ssl.truststore.location": "/t.jks"}, "ssl.truststore.type=JKS is not supported, only PEM"),
+        ({"ssl.truststore.location": "/t.jks"}, "ssl.truststore.type=JKS of /t.jks is not supported, only PEM"),
         ({"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "/k.p12"}, "only PEM"),
         ({"ssl.truststore.password": "geheim"}, "has no password"),
         ({"security.protocol": "SASL"}, "SASL_PLAINTEXT, SASL_SSL"),
-        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism= is not supported. Use PLAIN"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "PLAIN, SCRAM-SHA-256"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": _SCRAM}, "does not fit"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "does not fit"),
         ({"request.timeout.ms": "30s"}, "not a number of milliseconds"),
         ({"client.id": "${env:MISSING}"}, "export MISSING="),
         ({"client.id": "${file:/etc/secret:geheim}"}, "Use ${env:NAME}"),
-        ({"sasl.kerberos.service.name": "kafka"}, "Kerberos is not supported"),
+        ({"sasl.kerberos.service.name": "kafka"}, "Kerberos and Java classes are not supported"),
     ],
 )
 def test_what_is_wrong_is_named_with_a_remedy(values: dict[str, str], problem: str) -> None:

@@ -189,7 +189,7 @@ def test_stores_are_named_by_file_and_property(tmp_path: Path) -> None:
     subprocess.run([*command, "-keyout", "key.pem", "-out", "ca.pem"], cwd=tmp_path, check=True, capture_output=True)
     (tmp_path / "both.pem").write_text((tmp_path / "key.pem").read_text() + (tmp_path / "ca.pem").read_text())
     for file, problem in (
-        (missing, "cannot be read (No such file or directory)"),
+        (missing, "cannot be used (No such file or directory)"),
         (text, "cannot be used"),
         (binary, "cannot be used"),
         (tmp_path, "cannot be"),
