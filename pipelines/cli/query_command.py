@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from pipelines.spark.store import Store
 
 _OLD_VERSION = re.compile(r"\b(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
+# What only Delta's own reading of a table can answer.
+_NEEDS_DELTA = re.compile(
+    r"\s*(?:DESC|DESCRIBE|SHOW|EXPLAIN)\b|.*(?:\bAS\s+OF\b|\btable_changes|@)", re.IGNORECASE | re.DOTALL
+)
 _REMOVED_VERSION = (
     "files of this version are gone: maintenance removes those that a table has not had for "
     "retention.unused_file_days. DESCRIBE HISTORY lists the versions; choose a later one"
@@ -89,6 +93,7 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
     from pipelines.cli.sql_errors import remove_setting_advice
     from pipelines.spark.read_only_sql import open_query, reject_files
     from pipelines.spark.session import silence_spark
+    from pipelines.spark.view_tables import find_current
     from pipelines.spark.views import BY_NAME as VIEWS
     from pipelines.spark.views import find_dependencies
     from pipelines.tables import TABLES
@@ -97,13 +102,17 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
         return listing.columns, [Row(*listing.columns)(*row) for row in listing.rows]
     plain = sql.replace("`", "")
     names = [n for n in (*TABLES, *VIEWS) if re.search(rf"\b{re.escape(n)}\b", plain, re.IGNORECASE)]
-    tables, views = find_dependencies(names)
-    registered = store.register(tables)
+    only_rows = store.has_local_files and not _NEEDS_DELTA.match(sql)
+    views = find_dependencies(names)[1]
+    current = find_current(store, views) if only_rows and views else []
+    tables, views = find_dependencies(names, current)
+    of_views = [view.name for view in views if view.name in current]
+    registered = store.register([*tables, *of_views], only_rows)
     for name in tables:
         if name not in registered:
             place = store.describe_location(name)
             raise StoreError(f"there is no table {name} at {place}. Create it: kafka-placement run SOURCE...")
-    store.register_views(views, registered)
+    store.register_views([view.of_table() if view.name in of_views else view for view in views], registered)
     silence_spark(store.spark)
     try:
         with reject_files(store.spark), store.explain_faults():

@@ -184,8 +184,11 @@ class Store(DeltaTables):
             listing.append(TableListing(name, rows, version, table.comment, location))
         return listing
 
-    def register(self, names: Sequence[str]) -> list[str]:
-        """Make tables known to Spark SQL as `schema.table`; return the names of those that exist."""
+    def register(self, names: Sequence[str], only_rows: bool = False) -> list[str]:
+        """Make tables known to Spark SQL as `schema.table`, those of views as `schema__view`; return which exist.
+
+        only_rows: their rows are read as they are now, in a folder without Delta, which takes seconds for a table.
+        """
         existing = [name for name in names if self.exists(name)]
         if self._catalog:
             self.spark.catalog.setCurrentCatalog(self._catalog)
@@ -193,11 +196,19 @@ class Store(DeltaTables):
         for schema in sorted({name.split(".")[0] for name in existing}):
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         for name in existing:
+            columns, place = "", self.location(name)
             if self._has_delta_rs:
-                delta_rs.list_files(Path(self.location(name)), None)  # raises StoreError if the table is damaged
-            self.spark.sql(f"DROP TABLE IF EXISTS {name}")
+                files = delta_rs.list_files(Path(place), None)  # raises StoreError if the table is damaged
+                state = delta_rs.read_state(Path(place))
+                if only_rows and files is not None and state is not None:
+                    columns = state.schema.toDDL()
+                    names = ",".join(Path(file).name for file in files)
+                    place = f"{place}/{{{names}}}" if files else f"{place}/none"  # a path without files has no rows
+            known_as = name if name in TABLES else sql_views.use_temporary_names(name)
+            self.spark.sql(f"DROP TABLE IF EXISTS {known_as}")
+            kind = f"({columns}) USING parquet" if columns else "USING delta"
             with self.explain_faults():
-                self.spark.sql(f"CREATE TABLE {name} USING delta LOCATION {quote_text(self.location(name))}")
+                self.spark.sql(f"CREATE TABLE {known_as} {kind} LOCATION {quote_text(place)}")
         return existing
 
     def register_views(self, views: Sequence[View], tables: Sequence[str] = ()) -> None:

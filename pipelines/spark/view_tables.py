@@ -54,17 +54,10 @@ def write_view_tables(store: Store, views: Sequence[View]) -> None:
 
     Of a view that reads all snapshots, only the rows of later snapshots are written if earlier ones did not change.
     """
-    tables = find_dependencies([view.name for view in views])[0]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        states = dict(zip(tables, pool.map(store.read_state, tables), strict=True))
-    with store.explain_faults():
-        snapshots = store.open_sql([SNAPSHOTS]).run(f"SELECT * FROM {SNAPSHOTS}")
-    tasks = [ViewTask(view, _describe_inputs(view, states, snapshots)) for view in views]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        written = list(pool.map(lambda view: _read_inputs(store, view.name), views))
+    snapshots, tasks = _compare_inputs(store, views)
     stale = [
         task._replace(first_numbers=_find_first_numbers(store, task, inputs, snapshots))
-        for task, inputs in zip(tasks, written, strict=True)
+        for task, inputs in tasks
         if task.inputs != inputs
     ]
     recent = _find_recent(snapshots, stale)
@@ -77,6 +70,27 @@ def write_view_tables(store: Store, views: Sequence[View]) -> None:
             # Spark uses little of a processor while it plans a query; DuckDB divides each query among all of them.
             with ThreadPoolExecutor(_THREADS if isinstance(session, SparkSql) else 1) as pool:
                 list(pool.map(partial(_write_view, store, session), group))
+
+
+def find_current(store: Store, views: Sequence[View]) -> list[str]:
+    """Find the views of a local folder whose tables are up to date."""
+    existing = select_views(views, {name for name in find_dependencies(v.name for v in views)[0] if store.exists(name)})
+    if not existing or not store.exists(SNAPSHOTS):
+        return []
+    return [task.view.name for task, inputs in _compare_inputs(store, existing)[1] if task.inputs == inputs]
+
+
+def _compare_inputs(store: Store, views: Sequence[View]) -> tuple[pa.Table, list[tuple[ViewTask, str]]]:
+    """Return the snapshots, and what the last write to the table of each view has recorded as its inputs."""
+    tables = find_dependencies([view.name for view in views])[0]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        states = dict(zip(tables, pool.map(store.read_state, tables), strict=True))
+    with store.explain_faults():
+        snapshots = store.open_sql([SNAPSHOTS]).run(f"SELECT * FROM {SNAPSHOTS}")
+    tasks = [ViewTask(view, _describe_inputs(view, states, snapshots)) for view in views]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        written = pool.map(lambda view: _read_inputs(store, view.name), views)
+        return snapshots, list(zip(tasks, written, strict=True))
 
 
 def _write_view(store: Store, session: SqlSession, task: ViewTask) -> None:

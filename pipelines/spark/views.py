@@ -4,7 +4,7 @@ Unless a comment says otherwise, a view shows the newest snapshot of each cluste
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -39,6 +39,10 @@ class View(NamedTuple):
     def dependencies(self) -> list[str]:
         """The tables and views that it reads, as schema.name."""
         return list(dict.fromkeys(re.findall(r"\b(?:FROM|JOIN)\s+(\w+\.\w+)", self.sql)))
+
+    def of_table(self) -> "View":
+        """The same view, whose rows are read from the table that a folder has for it."""
+        return self._replace(sql=f"SELECT * FROM {use_temporary_names(self.name)}")
 
 
 def parse_queries(text: str) -> Iterator[tuple[str, str, str]]:
@@ -282,13 +286,17 @@ VIEWS = tuple(View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]]) for parts i
 BY_NAME = {view.name: view for view in VIEWS}
 
 
-def find_dependencies(names: Iterable[str]) -> tuple[list[str], list[View]]:
-    """Return the tables that these tables and views are or read, and the views in the order to create them."""
+def find_dependencies(names: Iterable[str], known: Container[str] = ()) -> tuple[list[str], list[View]]:
+    """Return the tables that these tables and views are or read, and the views in the order to create them.
+
+    known: views whose rows are known, so that they read nothing.
+    """
     result, views = list(dict.fromkeys(names)), set()
     for name in result:  # grows in the loop
         if name in BY_NAME:
             views.add(name)
-            result += [other for other in BY_NAME[name].dependencies if other not in result]
+            read = () if name in known else BY_NAME[name].dependencies
+            result += [other for other in read if other not in result]
     return [name for name in result if name not in BY_NAME], [view for view in VIEWS if view.name in views]
 
 

@@ -79,7 +79,8 @@ def found_there(run: Run, steps: Sequence[str], clock: object) -> None:
 class Once:
     """In place of Store.register and of the report of a run: what has been done is not done again.
 
-    Tables that a session knows by name stay known, and runs over the same tables write the same page.
+    Tables that a session knows by name stay known (by Delta, which sees later rows, too), and runs over the same tables
+    write the same page.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -89,8 +90,8 @@ class Once:
         self._register, self._report = Store.register, write_report
 
     @property
-    def register(self) -> Callable[[Store, Sequence[str]], list[str]]:
-        def register(store: Store, names: Sequence[str]) -> list[str]:
+    def register(self) -> Callable[[Store, Sequence[str], bool], list[str]]:
+        def register(store: Store, names: Sequence[str], only_rows: bool = False) -> list[str]:
             new = [name for name in names if self._places.get(name) != store.location(name)]
             self._places |= {name: store.location(name) for name in self._register(store, new)}
             return [name for name in names if self._places.get(name) == store.location(name)]

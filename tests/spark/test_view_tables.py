@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from pipelines.cli import query_command
 from pipelines.report.figure_queries import FIGURES
 from pipelines.runner import Run
 from pipelines.spark import delta_rs, view_tables
@@ -105,6 +106,34 @@ def test_a_table_has_the_rows_of_its_view(
         assert sorted(map(str, rows.to_pylist())) == sorted(map(str, expected[name].to_pylist())), name
         engine = str(table.history(1)[0]["engineInfo"])
         assert engine.startswith("delta-rs" if is_plain else "Apache-Spark"), name
+
+
+def test_queries_read_views_from_their_tables(
+    store: Store, expected: dict[str, pa.Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view whose table is up to date is read from it, one whose table is not is evaluated: the rows are the same."""
+    shutil.rmtree(f"{store.warehouse}/insights")
+    publish_views(store)
+    current = view_tables.find_current(store, VIEWS)
+    assert current == _NAMES
+    for rest in ([], ["insights.metric_history", "insights.growth"]):
+        monkeypatch.setattr(view_tables, "find_current", lambda *_, rest=rest: rest or current)
+        for name in ("insights.metric_history", "insights.growth", "insights.hottest_brokers"):
+            columns, rows = query_command.run_query(store, f"SELECT * FROM {name}", as_json=False)
+            assert columns == expected[name].schema.names
+            plain = pa.Table.from_pylist([row.asDict(recursive=True) for row in rows], expected[name].schema)
+            assert sorted(map(str, plain.to_pylist())) == sorted(map(str, expected[name].to_pylist())), name
+
+
+def test_a_query_reads_the_last_version_of_each_table(store: Store) -> None:
+    for name in filter(store.exists, TABLES):
+        (row,) = query_command.run_query(store, f"SELECT count(*) AS rows FROM {name}", as_json=True)[1]
+        by_delta = store.spark.sql(f"SELECT count(*) AS rows FROM delta.`{store.location(name)}`").first()
+        assert row == by_delta, name
+    described = query_command.run_query(store, "DESCRIBE EXTENDED ops.runs", as_json=False)[1]
+    assert ("Provider", "delta") in [(row[0], row[1]) for row in described]
+    (first,) = query_command.run_query(store, "SELECT count(*) FROM ops.runs VERSION AS OF 0", as_json=False)[1]
+    assert first[0] == 0
 
 
 def test_the_report_has_the_same_rows_from_both_engines(last_run: tuple[Store, DayRun]) -> None:
