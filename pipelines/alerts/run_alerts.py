@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pipelines.alerts.alert_history import read_last_states, record_changes
 from pipelines.alerts.alert_outputs import AlertReport, describe_alerts, post_alerts, write_alert_files
-from pipelines.alerts.findings import AlertState, judge_findings, read_findings
+from pipelines.alerts.findings import AlertState, judge_findings, read_findings, read_last_states, record_changes
 from pipelines.alerts.thresholds import Threshold, check_thresholds, parse_thresholds
 from pipelines.config.setting_sections import AlertSettings
 from pipelines.ingest.sources import SnapshotKey

@@ -22,7 +22,7 @@ from pipelines.metrics.metrics_origin import check_places, find_unused, hide_sec
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
-    from pipelines.metrics.broker_matching import KnownBroker
+    from pipelines.metrics.metric_names import KnownBroker
 
 _HELP = "client.properties as for Kafka's own tools, to connect to kafka:// sources"
 SourceArgument = Annotated[
@@ -158,7 +158,7 @@ def _create_folder() -> Path:
 def _find_brokers(source: Source, format_name: str | None) -> Sequence[KnownBroker] | None:
     """Return the brokers of files that may be live; None if the files are too large to be read twice."""
     from pipelines.ingest.snapshot_reader import load_snapshot
-    from pipelines.metrics.broker_matching import KnownBroker
+    from pipelines.metrics.metric_names import KnownBroker
 
     if source.size_bytes > _MAX_READ_TWICE:
         return None
@@ -227,7 +227,7 @@ def save_live_cluster(
     source = replace(source, options=shlex.join(words))
     if metrics is None:
         return source
-    from pipelines.metrics.broker_matching import KnownBroker
+    from pipelines.metrics.metric_names import KnownBroker
 
     return metrics.add_loads(source, folder, [KnownBroker(broker.id, broker.host) for broker in reading.state.brokers])
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from pipelines.live.cluster_layout import read_layout
+from pipelines.live.cluster_reader import read_layout
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments

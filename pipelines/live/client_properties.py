@@ -162,7 +162,8 @@ def translate_properties(values: Mapping[str, str], environment: Mapping[str, st
         _check_store_type(store, values)
     protocol = values.get("security.protocol", "PLAINTEXT").strip().upper()
     _check_choice("security.protocol", protocol, _PROTOCOLS)
-    mechanism = login = None
+    mechanism: str | None = None
+    login: tuple[str | None, Secret | None] = (None, None)
     if protocol.startswith("SASL_"):
         mechanism = values.get("sasl.mechanism", "").strip().upper()
         _check_choice("sasl.mechanism", mechanism, _MECHANISMS)
@@ -172,7 +173,8 @@ def translate_properties(values: Mapping[str, str], environment: Mapping[str, st
     return ClientProperties(
         protocol,
         mechanism,
-        *(login or (None, None)),
+        login[0],
+        login[1],
         values.get("client.id", ClientProperties.client_id).strip() or ClientProperties.client_id,
         _read_milliseconds(values, "request.timeout.ms", ClientProperties.request_timeout_ms),
         _read_milliseconds(values, "socket.connection.setup.timeout.ms", ClientProperties.connect_timeout_ms),

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pipelines.ingest.formats.live_requests import print_requests
 from pipelines.live import tool_output
-from pipelines.live.cluster_layout import read_layout
 from pipelines.live.cluster_records import ClusterDescription, LivePartition, LiveTopic
 from pipelines.live.kafka_connection import (
     FAILURE_CONFIGS,
+    Assignments,
     KafkaConnection,
     KafkaFault,
     Key,
@@ -24,7 +24,63 @@ from pipelines.live.kafka_connection import (
     UnsupportedCall,
     split_chunks,
 )
+from pipelines.live.pauses import growing_pauses
 from udfs.plurals import count_of, is_or_are, it_or_them, join_names
+
+_READS = 8  # until two in a row agree
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+
+class ClusterLayout(NamedTuple):
+    """What must agree between two reads: leaders and ISRs may change at any time, replicas and brokers seldom do."""
+
+    state: ClusterDescription
+    topics: tuple[LiveTopic, ...]
+    unreadable_topics: tuple[str, ...]  # that exist, but were not described
+    reassignments: Reassignments | None  # None = not known
+    fault: KafkaFault | None = None  # why reassignments are not known: an ACL is missing, or the controller is silent
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Return brokers, partitions and replicas."""
+        return (self.state, get_assignments(self.topics), self.unreadable_topics, self.reassignments)
+
+
+def read_layout(connection: KafkaConnection, pause: Callable[[float], None]) -> ClusterLayout:
+    """Read brokers, topics and reassignments until two reads in a row agree: brokers may lag behind each other.
+
+    pause: waits for so many seconds. Raises: KafkaFault if the cluster does not answer, or changes all the time.
+    """
+    before = _read_once(connection, None)
+    for _, pause_s in zip(range(_READS - 1), growing_pauses(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), strict=False):
+        pause(pause_s)
+        now = _read_once(connection, before.fault)
+        if now.shape == before.shape:
+            return now
+        before = now
+    problem = f"brokers, partitions or replicas differed between {_READS} reads"
+    raise KafkaFault(connection.servers, problem, "Wait until the changes that are under way have settled")
+
+
+def get_assignments(topics: Iterable[LiveTopic]) -> Assignments:
+    """Return {(topic, partition): replicas in their order}."""
+    return {(topic.name, one.partition): one.replicas for topic in topics for one in topic.partitions}
+
+
+def _read_once(connection: KafkaConnection, fault: KafkaFault | None) -> ClusterLayout:
+    """Read all once. fault: why reassignments are not known, so that they are not asked for again."""
+    reassignments: Reassignments | None = None
+    if fault is None:  # Reassignments first: metadata is stale right after one ends.
+        try:
+            reassignments = connection.list_reassignments()
+        except KafkaFault as error:
+            if not error.is_denied and error.cause is None:
+                raise
+            fault = error
+    state = connection.describe_cluster()
+    topics, unreadable = connection.describe_topics()
+    return ClusterLayout(state, topics, unreadable, reassignments, fault)
+
 
 _MAX_NAMED = 5  # topics that a sentence names
 _AND = " and "

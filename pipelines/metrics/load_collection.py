@@ -17,8 +17,7 @@ from pipelines.ingest.formats.topic_loads import (
     TopicLoad,
     WindowRates,
 )
-from pipelines.metrics.broker_matching import BrokerMatcher
-from pipelines.metrics.metric_names import NAME, TOTALS, VOLUMES, MetricNames, Quantity
+from pipelines.metrics.metric_names import NAME, TOTALS, VOLUMES, BrokerMatcher, MetricNames, Quantity
 from pipelines.metrics.series import Labels
 from udfs.plurals import count_of, join_names
 

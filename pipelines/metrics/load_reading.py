@@ -13,14 +13,13 @@ from pipelines.config.settings import read_conf_file
 from pipelines.config.settings_text import fill_variables, read_settings_file
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import LoadStatistic, TopicLoad, print_loads
-from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed, is_csv
 from pipelines.metrics.load_files import list_metrics, list_skipped, measure_files, read_csv_loads, read_files
-from pipelines.metrics.load_window import Window
-from pipelines.metrics.metric_names import BrokerLabel, MetricNames, parse_metric_names
+from pipelines.metrics.metric_names import BrokerLabel, BrokerMatcher, KnownBroker, MetricNames, parse_metric_names
 from pipelines.metrics.metrics_origin import MetricsOrigin
 from pipelines.metrics.prometheus_server import PrometheusServer
+from pipelines.metrics.series import Window
 from pipelines.quantities import format_duration
 from udfs.plurals import join_names
 

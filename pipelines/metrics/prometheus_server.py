@@ -13,9 +13,8 @@ import requests
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import NO_RATES, LoadStatistic, WindowRates
 from pipelines.metrics.load_collection import MeasuredSeries
-from pipelines.metrics.load_window import Window
 from pipelines.metrics.metric_names import NAME, TOTALS, MetricKind, MetricName, MetricNames
-from pipelines.metrics.series import SeriesSet, find_scrape_interval
+from pipelines.metrics.series import SeriesSet, Window, find_scrape_interval
 from pipelines.warehouse_urls import redact_urls
 
 _TIMEOUT_S = 120

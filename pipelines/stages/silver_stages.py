@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, IGNORED, LOG, REPLICAS
-from pipelines.ingest.merge.health_columns import add_health
+from pipelines.ingest.merge.inferred_state import add_health
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.spark.entity_shards import (

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.cluster_merge import UNLISTED
-from pipelines.ingest.merge.health_columns import add_health
+from pipelines.ingest.merge.inferred_state import add_health
 from pipelines.ingest.merge.live_brokers import (
     get_bootstrap_server,
     get_down_brokers,

@@ -17,8 +17,8 @@ import requests
 
 from pipelines.config.settings import load_settings
 from pipelines.errors import SourceError
-from pipelines.metrics.broker_matching import KnownBroker
 from pipelines.metrics.load_reading import read_loads
+from pipelines.metrics.metric_names import KnownBroker
 from pipelines.metrics.metrics_origin import MetricsOrigin
 from tests.live.metrics_exporter import find_prometheus, run_prometheus
 

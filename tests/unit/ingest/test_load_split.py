@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.merge.load_split import (
+from pipelines.ingest.merge.load_merge import (
     PartitionLoads,
     ServedPartitions,
     TopicLoads,

@@ -11,8 +11,7 @@ import pytest
 from pipelines.execution.cluster_view import view_cluster
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
-from pipelines.live.cluster_layout import read_layout
-from pipelines.live.cluster_reader import read_cluster
+from pipelines.live.cluster_reader import read_cluster, read_layout
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
 from pipelines.live.kafka_connection import KafkaFault, Reassignments
 from pipelines.live.pauses import growing_pauses

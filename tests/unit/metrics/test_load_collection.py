@@ -10,9 +10,8 @@ from pipelines.ingest.formats.topic_loads import (
     TopicLoad,
     WindowRates,
 )
-from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, MeasuredSeries, collect_loads
-from pipelines.metrics.metric_names import MetricNames
+from pipelines.metrics.metric_names import BrokerMatcher, KnownBroker, MetricNames
 
 _IN = "kafka_server_brokertopicmetrics_bytesin_total"
 _END = "kafka_log_log_logendoffset"

@@ -9,11 +9,10 @@ import pytest
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad, TopicLoad
-from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
 from pipelines.metrics.load_files import measure_files, read_csv_loads, read_files
-from pipelines.metrics.metric_names import MetricNames
+from pipelines.metrics.metric_names import BrokerMatcher, KnownBroker, MetricNames
 from tests.docs.pages import ROOT
 
 _WEEK = 604_800

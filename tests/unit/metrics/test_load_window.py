@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import SourceError
-from pipelines.metrics.load_window import Window
+from pipelines.metrics.series import Window
 
 _DAY = 86_400
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.metrics.metric_files import MetricsFile, read_series
+from pipelines.metrics.load_files import MetricsFile, read_series
 
 _TEXT = """# HELP kafka_log_log_size Size
 # TYPE kafka_log_log_size gauge

@@ -5,9 +5,15 @@ from __future__ import annotations
 import pytest
 
 from pipelines.errors import SettingsError
-from pipelines.metrics.broker_matching import BrokerMatcher, KnownBroker
-from pipelines.metrics.metric_files import MetricsFile, read_series
-from pipelines.metrics.metric_names import MetricKind, MetricNames, Quantity, parse_metric_names
+from pipelines.metrics.load_files import MetricsFile, read_series
+from pipelines.metrics.metric_names import (
+    BrokerMatcher,
+    KnownBroker,
+    MetricKind,
+    MetricNames,
+    Quantity,
+    parse_metric_names,
+)
 from tests.docs.pages import ROOT
 
 _PLAIN, _RAW = "kafka_server_brokertopicmetrics_bytesin_total", "kafka_server_BrokerTopicMetrics_Count"

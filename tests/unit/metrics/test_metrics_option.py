@@ -14,8 +14,8 @@ from pipelines.config.settings_text import fill_variables
 from pipelines.errors import EXIT_INPUT, EXIT_USAGE, SettingsError, SourceError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
-from pipelines.metrics.broker_matching import KnownBroker
 from pipelines.metrics.load_reading import FILE_NAME, read_loads
+from pipelines.metrics.metric_names import KnownBroker
 from pipelines.metrics.metrics_origin import MetricsOrigin, find_unused, select_origin
 from tests.commands import call
 

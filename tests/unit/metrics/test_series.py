@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.metrics.load_window import Window
 from pipelines.metrics.series import (
     RateStatistics,
     SeriesSet,
+    Window,
     begin_at_zero,
     find_scrape_interval,
     summarise_rates,
