@@ -18,7 +18,7 @@ from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.unread_lines import MENTIONS
 from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 COMMANDS = shell_commands.FORMAT.name
 _NAMED = 6  # brokers in a sentence
@@ -98,8 +98,7 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     is_needless |= to_flags(facts["until_listing"]) & ~is_below
     is_shown = is_valid(facts["warning"]) & ~is_needless
     warned = facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist()
-    rows = _count_mentions(_leave_out_repeated(warned))
-    rows += [*_compare_servers(facts), *_find_offline_in_sync(shard)]
+    rows = [*_keep_first(warned), *_compare_servers(facts), *_find_offline_in_sync(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record
     for row in rows:
         known = warnings.setdefault((row["source"], row["record_number"]), row)
@@ -108,17 +107,20 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     return pa.Table.from_pylist(list(warnings.values()), WARNINGS)
 
 
-def _leave_out_repeated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of WARNINGS with the first of each file that says that topics are missing.
+def _keep_first(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield of the warnings of a file that say the same the first one: logs have thousands of lines.
 
-    A command and the header of its output both say it.
+    That topics are missing is said by a command and by the header of its output, so it is not counted.
     """
-    first: dict[str, int] = {}
-    is_one = [row["warning"].endswith(NO_OTHERS) for row in rows]
-    for row in (row for row, says_it in zip(rows, is_one, strict=True) if says_it):
-        first[row["source"]] = min(row["line_number"], first.get(row["source"], row["line_number"]))
-    pairs = zip(rows, is_one, strict=True)
-    return [row for row, says_it in pairs if not says_it or row["line_number"] == first[row["source"]]]
+    groups: dict[tuple[str, Any], list[dict[str, Any]]] = {}
+    for row in rows:
+        is_counted, says_others = row["warning"] in MENTIONS, row["warning"].endswith(NO_OTHERS)
+        what = row["warning"] if is_counted else NO_OTHERS if says_others else len(groups)
+        groups.setdefault((row["source"], what), []).append(row)
+    for (_, what), same in groups.items():
+        first = min(same, key=lambda row: int(row["line_number"]))
+        more = f" (and {len(same) - 1} more)" if len(same) > 1 and what in MENTIONS else ""
+        yield first | {"warning": f"{first['warning']}{more}"}
 
 
 def _is_below_listings(shard: ShardFacts, facts: pa.Table) -> npt.NDArray[np.bool_]:
@@ -135,20 +137,6 @@ def _is_below_listings(shard: ShardFacts, facts: pa.Table) -> npt.NDArray[np.boo
     return to_numpy(facts["line_number"]).astype(np.int64) > last_line[codes]
 
 
-def _count_mentions(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of WARNINGS with one for all lines of a file that mention the same: logs have thousands."""
-    mentions: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in rows:
-        if row["warning"] in MENTIONS:
-            mentions.setdefault((row["source"], row["warning"]), []).append(row)
-    counted = [
-        min(lines, key=lambda row: int(row["line_number"]))
-        | {"warning": warning if len(lines) == 1 else f"{warning} (and {len(lines) - 1} more)"}
-        for (_, warning), lines in mentions.items()
-    ]
-    return [*(row for row in rows if row["warning"] not in MENTIONS), *counted]
-
-
 def _find_offline_in_sync(shard: ShardFacts) -> list[dict[str, Any]]:
     """Return a warning (row of WARNINGS) for each file that lists replicas as in sync and as offline."""
     facts = shard.select(FactKind.PARTITION)
@@ -157,20 +145,18 @@ def _find_offline_in_sync(shard: ShardFacts) -> list[dict[str, Any]]:
     facts = facts.filter(pc.and_(has_leader, pc.greater(pc.list_value_length(facts["offline_replicas"]), 0)))
     isr, offline = to_lists(facts["isr"]), to_lists(facts["offline_replicas"])
     is_both = is_in_segment(isr.values, isr.offsets, offline.values, offline.offsets)
-    row = row_of(isr.offsets)[is_both]
+    files: dict[str, list[dict[str, Any]]] = {}
+    for fact in facts.take(pa.array(np.unique(row_of(isr.offsets)[is_both]))).to_pylist():
+        files.setdefault(fact["source"], []).append(fact)
     warnings = []
-    sources = facts["source"].take(pa.array(row))
-    for source in pc.unique(sources).to_pylist():
-        is_own = to_flags(pc.equal(sources, source))
-        rows, brokers = np.unique(row[is_own]), np.unique(isr.values[is_both][is_own])
+    for rows in files.values():
+        brokers = sorted({broker for row in rows for broker in row["isr"] if broker in row["offline_replicas"]})
         counted = f"{count_of(len(rows), 'partition')} {'lists' if len(rows) == 1 else 'list'}"
-        named = ", ".join(map(str, brokers[:_NAMED].tolist())) + (", ..." if len(brokers) > _NAMED else "")
         sentence = (
-            f"{counted} {'broker' if len(brokers) == 1 else 'brokers'} {named} as in sync and as offline: "
-            "one of the two is out of date, run the command again"
+            f"{counted} {'broker' if len(brokers) == 1 else 'brokers'} {join_names(brokers, _NAMED)} as in sync and as "
+            "offline: one of the two is out of date, run the command again"
         )
-        first = facts.select(WARNINGS.names[:-1]).slice(int(rows[0]), 1).to_pylist()[0]
-        warnings.append(first | {"warning": sentence})
+        warnings.append({name: rows[0][name] for name in WARNINGS.names[:-1]} | {"warning": sentence})
     return warnings
 
 
