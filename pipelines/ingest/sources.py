@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.errors import SourceError
+from pipelines.errors import SettingsError, SourceError
+from pipelines.warehouse_urls import redact_urls
 from udfs.plurals import join_names
 
 # Names of what was read from a running cluster, of which the user has no file.
@@ -137,6 +138,24 @@ def check_names(sources: Iterable[Source]) -> None:
             remedy = "Put one cluster's files into one folder, or name the clusters: NAME=PATH."
             raise SourceError(both, f"two sources are named {source.cluster_id!r}", remedy)
         known[source.cluster_id] = source
+
+
+def select_option(option: str, values: Iterable[tuple[str | None, str]], cluster: str | None) -> str | None:
+    """Return the value of an option for a cluster: one that names it, else one without a name, else None.
+
+    values: name of the cluster (None = every cluster) and value. Raises: SettingsError if two are for the cluster.
+    """
+    general, named = [], []
+    for name, value in values:
+        if name is None:
+            general.append(value)
+        elif name == cluster:
+            named.append(value)
+    chosen = named or general
+    if len(chosen) > 1:
+        both = " and ".join(map(redact_urls, chosen[:2]))
+        raise SettingsError(f"{option}: {both} are for the same cluster. Keep one of them")
+    return chosen[0] if chosen else None
 
 
 def compute_snapshot_id(source: Source, format_name: str | None) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.sources import Source
+from pipelines.errors import SourceError
+from pipelines.ingest.sources import Source, select_option
 from pipelines.live.client_properties import ClientProperties, read_client_properties
 from pipelines.live.cluster_reader import ClusterReading, read_cluster
 from pipelines.live.kafka_connection import KafkaConnection
@@ -43,17 +43,13 @@ def select_properties(name: str | None, texts: Sequence[str]) -> ClientPropertie
 
     Raises: SettingsError if two are for this cluster, or if the file is wrong.
     """
-    general, named = [], []
+    values = []
     for text in texts:
         prefix, separator, file = text.partition("=")
-        if separator and not os.path.exists(text):  # noqa: PTH110  (Path.exists takes no long text)
-            named += [file] if prefix == name else []
-        else:
-            general.append(text)
-    files = named or general
-    if len(files) > 1:
-        raise SettingsError(f"--command-config: {files[0]} and {files[1]} are for the same cluster. Keep one of them")
-    return read_client_properties(Path(files[0])) if files else ClientProperties()
+        is_named = separator and not os.path.exists(text)  # noqa: PTH110  (Path.exists takes no long text)
+        values.append((prefix, file) if is_named else (None, text))
+    chosen = select_option("--command-config", values, name)
+    return read_client_properties(Path(chosen)) if chosen is not None else ClientProperties()
 
 
 def fetch_source(

@@ -93,10 +93,9 @@ def collect_loads(
             differing |= {label for label, _ in known[1].labels.items() ^ one.labels.items()}
         if known is None or rank < known[0]:
             chosen[key] = (rank, one)
-    out = CollectedLoads(unmatched=unmatched.total())
     measured = {key: one for key, (_, one) in chosen.items()}
-    for list_loads in (_list_topic_loads, _list_sizes, _list_appended, _list_volumes):
-        out.loads += list_loads(measured)
+    loads: list[Load] = [*_list_topic_loads(measured), *_list_gauges(measured)]
+    out = CollectedLoads(loads, unmatched=unmatched.total())
     if twice:
         values = join_names(sorted(differing), _MAX_NAMED)
         out.problems.append(
@@ -127,24 +126,19 @@ def _list_topic_loads(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[Topic
         yield TopicLoad(topic or None, broker, *(by_way.get(way, NO_RATES) for way in _RATES))
 
 
-def _list_sizes(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[MeasuredSize]:
-    for (quantity, broker, topic, partition), one in sorted(measured.items()):
-        if quantity is Quantity.SIZE and one.value is not None and one.value >= 0:
-            yield MeasuredSize(topic, partition, broker, round(one.value))
-
-
-def _list_volumes(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[MeasuredVolume]:
-    for (quantity, broker, path, partition), one in sorted(measured.items()):
-        usable = measured.get((Quantity.VOLUME_USABLE, broker, path, partition))
-        if quantity is Quantity.VOLUME_TOTAL and one.value is not None:
+def _list_gauges(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[Load]:
+    """Yield sizes and growths of replicas, and volumes."""
+    for (quantity, broker, place, partition), one in sorted(measured.items()):
+        if one.value is None or one.value < 0:
+            continue
+        if quantity is Quantity.SIZE:
+            yield MeasuredSize(place, partition, broker, round(one.value))
+        elif quantity is Quantity.LOG_END_OFFSET:
+            yield AppendedRecords(place, partition, broker, round(one.value))
+        elif quantity is Quantity.VOLUME_TOTAL:
+            usable = measured.get((Quantity.VOLUME_USABLE, broker, place, partition))
             free = None if usable is None or usable.value is None else round(usable.value)
-            yield MeasuredVolume(path, broker, round(one.value), free)
-
-
-def _list_appended(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[AppendedRecords]:
-    for (quantity, broker, topic, partition), one in sorted(measured.items()):
-        if quantity is Quantity.LOG_END_OFFSET and one.value is not None and one.value >= 0:
-            yield AppendedRecords(topic, partition, broker, round(one.value))
+            yield MeasuredVolume(place, broker, round(one.value), free)
 
 
 def _list_problems(
@@ -193,11 +187,8 @@ def _compare_totals(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[str]:
         for (quantity, broker), value in sorted(sums.items()):
             missing = value - sums.get((part, broker), 0.0)
             if quantity is total and value > 0 and abs(missing) > _TOLERANCE * value:
-                what, percent = (
-                    f"the {part.replace('_', ' ')} of broker {broker}",
-                    f"{abs(missing) / value * 100:.0f} %",
-                )
-                yield f"{percent} of {what} belong to no topic" if missing > 0 else f"topics exceed {what} by {percent}"
+                what = f"the {part.replace('_', ' ')} of broker {broker}"
+                yield f"topics have {100 * (1 - missing / value):.0f} % of {what}"
 
 
 def _describe_origin(labels: Labels, names: MetricNames) -> str:

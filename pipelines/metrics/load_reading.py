@@ -150,7 +150,7 @@ def _limit_window(server: PrometheusServer, names: MetricNames, window: Window) 
 
     Samples are looked for in steps, and so may be found up to a step too late or too early.
     """
-    first_s, last_s = server.find_first_sample(names, window), server.find_last_sample(names, window)
+    first_s, last_s = server.find_ends(names, window)
     if first_s is None or last_s is None:
         return window, []
     problems, begin_s, end_s, step_s = [], window.end_s - window.length_s, window.end_s, window.step_ms / 1_000

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.config.settings_text import VARIABLE
-from pipelines.errors import SettingsError, SourceError
+from pipelines.errors import SourceError
+from pipelines.ingest.sources import select_option
 from pipelines.warehouse_urls import redact_urls
 
 _SERVER = re.compile(r"(?:(?P<name>[^=]*)=)?prometheus=(?P<url>.*)", re.S)
@@ -33,18 +34,8 @@ def select_origin(texts: Sequence[str], cluster: str) -> MetricsOrigin | None:
     texts: values of --metrics, ORIGIN or NAME=ORIGIN; those that name the cluster come first.
     Raises: SettingsError if two are for the cluster; SourceError if a file does not exist.
     """
-    general, named = [], []
-    for text in texts:
-        name, place = _split_name(text)
-        if name is None:
-            general.append(place)
-        elif name == cluster:
-            named.append(place)
-    places = named or general
-    if len(places) > 1:
-        both = " and ".join(redact_urls(place) for place in places[:2])
-        raise SettingsError(f"--metrics: {both} are for the same cluster. Keep one of them")
-    return _parse_place(places[0]) if places else None
+    place = select_option("--metrics", map(_split_name, texts), cluster)
+    return None if place is None else _parse_place(place)
 
 
 def check_places(texts: Sequence[str]) -> None:

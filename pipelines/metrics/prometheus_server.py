@@ -65,22 +65,18 @@ class PrometheusServer:
         with requests.Session() as session:
             return names.find_without_bytes(one["metric"][NAME] for one in self._fetch(session, query, end_s))
 
-    def find_first_sample(self, names: MetricNames, window: Window) -> float | None:
-        """Return when the first sample of any broker's total within the window is; None = there is none."""
-        return self._find_sample("min", names, window)
-
-    def find_last_sample(self, names: MetricNames, window: Window) -> float | None:
-        """Return when the last sample of any broker's total within the window is; None = there is none."""
-        return self._find_sample("max", names, window)
-
-    def _find_sample(self, function: str, names: MetricNames, window: Window) -> float | None:
+    def find_ends(self, names: MetricNames, window: Window) -> tuple[float | None, float | None]:
+        """Return when the first and the last sample of brokers' totals within the window are; None = there is none."""
         with requests.Session() as session:
             for name in _list_totals(names):
-                times = f"timestamp({_write_selector(name, self.labels)})"
-                query = f"{function}({function}_over_time({times}{window.length[:-1]}:{_print_ms(window.step_ms)}]))"
-                if moments := self._query(session, query, window.end_s):
-                    return next(iter(moments.values()))
-        return None
+                times = (
+                    f"timestamp({_write_selector(name, self.labels)}){window.length[:-1]}:{_print_ms(window.step_ms)}]"
+                )
+                queries = (f"{function}({function}_over_time({times}))" for function in ("min", "max"))
+                first, last = (self._query(session, query, window.end_s) for query in queries)
+                if first or last:
+                    return next(iter(first.values()), None), next(iter(last.values()), None)
+        return None, None
 
     def _measure_metric(self, session: requests.Session, name: MetricName, window: Window) -> Iterator[MeasuredSeries]:
         selector = _write_selector(name, self.labels)
@@ -89,7 +85,8 @@ class PrometheusServer:
             return
         rates, values, resets = {}, _Result(), _Result()
         if name.kind is MetricKind.GAUGE:
-            values = self._query(session, _write_gauge_query(name, selector, window), window.end_s)
+            function = "delta" if name.is_growth else "last_over_time"
+            values = self._query(session, f"{function}({selector}{window.length})", window.end_s)
         else:
             rates = {one: self._query_rates(session, name, window, one) for one in LoadStatistic}
         if name.kind is MetricKind.COUNTER:
@@ -160,12 +157,6 @@ def _write_selector(name: MetricName, labels: Mapping[str, str]) -> str:
 
 def _write_matchers(labels: Mapping[str, str]) -> list[str]:
     return [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in labels.items()]
-
-
-def _write_gauge_query(name: MetricName, selector: str, window: Window) -> str:
-    """Write the query of a gauge: how much an offset grew, or the last of other values."""
-    function = "delta" if name.is_growth else "last_over_time"
-    return f"{function}({selector}{window.length})"
 
 
 def _write_rate_query(name: MetricName, selector: str, window: Window, statistic: LoadStatistic) -> tuple[str, float]:

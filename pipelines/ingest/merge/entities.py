@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import pyarrow as pa
 
@@ -274,32 +275,19 @@ OUTCOMES = pa.schema(
 
 @dataclass(frozen=True)
 class Entities:
-    """What a shard of one cluster's facts says, merged. Each attribute is a table of the schema of its name."""
+    """What a shard of one cluster's facts says, merged. Each attribute is a table of the schema beside it."""
 
-    partitions: pa.Table
-    topics: pa.Table
-    registrations: pa.Table
-    stray_logs: pa.Table
-    quarantine: pa.Table
-    conflicts: pa.Table
-    outcomes: pa.Table
-    usage: pa.Table
-    warnings: pa.Table
-    topic_loads: pa.Table
-    log_dirs: pa.Table
+    partitions: Annotated[pa.Table, PARTITIONS]
+    topics: Annotated[pa.Table, TOPICS]
+    registrations: Annotated[pa.Table, REGISTRATIONS]
+    stray_logs: Annotated[pa.Table, STRAY_LOGS]
+    quarantine: Annotated[pa.Table, QUARANTINE]
+    conflicts: Annotated[pa.Table, CONFLICTS]
+    outcomes: Annotated[pa.Table, OUTCOMES]
+    usage: Annotated[pa.Table, USAGE]
+    warnings: Annotated[pa.Table, WARNINGS]
+    topic_loads: Annotated[pa.Table, TOPIC_LOADS]
+    log_dirs: Annotated[pa.Table, LOG_DIRS]
 
 
-_SCHEMAS = (
-    PARTITIONS,
-    TOPICS,
-    REGISTRATIONS,
-    STRAY_LOGS,
-    QUARANTINE,
-    CONFLICTS,
-    OUTCOMES,
-    USAGE,
-    WARNINGS,
-    TOPIC_LOADS,
-    LOG_DIRS,
-)
-ENTITY_SCHEMAS = dict(zip(Entities.__dataclass_fields__, _SCHEMAS, strict=True))
+ENTITY_SCHEMAS: dict[str, pa.Schema] = {name: hint.__metadata__[0] for name, hint in Entities.__annotations__.items()}

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Collection, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -25,25 +24,15 @@ from udfs.plurals import count_of, is_or_are, join_names
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _VERSION = "caps_min_isr"
-_FIELDS = (
-    "topic_id",
-    "partition_count",
-    "replication_factor",
-    "configs",
-    "marked_for_deletion",
-    _VERSION,
-    *LOAD_FIELDS,
-)
-DESCRIBE = describe.FORMAT.name
 _TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
+_FIELDS = (*_TOPIC_LINE, "configs", "marked_for_deletion", _VERSION, *LOAD_FIELDS)
+DESCRIBE = describe.FORMAT.name
 _NAMED_PARTITIONS = 20  # of those that are missing
 _WITHOUT_LINE = (
     "its line with PartitionCount is not shown, as with --under-replicated-partitions, grep or Kafka 0.8.0: others may "
     "be missing"
 )
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
-_NO_MIN_ISR: Mapping[str, tuple[int, bool]] = MappingProxyType({})
 _MIN_ISR = "min.insync.replicas"
 
 Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
@@ -172,9 +161,9 @@ def _has_topic_line(fields: dict[str, Any]) -> bool:
 def describe_topics(
     declared: Declared,
     partitions: pa.Table,
-    without_line: Collection[str] = (),
-    defaults: Mapping[str, str] = _NOTHING,
-    min_isr: Mapping[str, tuple[int, bool]] = _NO_MIN_ISR,
+    without_line: Collection[str],
+    defaults: Mapping[str, str],
+    min_isr: Mapping[str, tuple[int, bool]],
 ) -> pa.Table:
     """Return one row per topic (schema TOPICS), by name, of partitions sorted by topic and partition.
 
@@ -233,11 +222,8 @@ def describe_topics(
             if not declared_factor or counts_added or is_changed:
                 replication_factor = target
         lacks_replicas = 0 < highest_factor < (declared_factor or 0)
-        if lacks_replicas:
-            most = count_of(highest_factor, "replica")
-            warnings.append(f"declares replication factor {declared_factor} but shows at most {most}")
         few = np.flatnonzero((factor[begin:end] < (declared_factor or 0)) & (factor[begin:end] > 0))
-        if len(few) and not lacks_replicas and not is_changing[at[topic]]:
+        if len(few) and (lacks_replicas or not is_changing[at[topic]]):
             example = f"partition {visible[few[0]]} has {count_of(int(factor[begin + few[0]]), 'replica')}"
             more = f", and {len(few) - 1} more have too few" if len(few) > 1 else ""
             warnings.append(f"declares replication factor {declared_factor}, but {example}{more}")

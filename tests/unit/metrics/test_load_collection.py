@@ -76,7 +76,7 @@ def test_what_is_not_known_is_named(names: MetricNames) -> None:
         "no series of brokers 2, 3",
         "2 series name no broker of the cluster: broker_id=9, without a label of its broker",
         "too few samples to know the rates of u on broker 1",
-        "20 % of the bytes in of broker 1 belong to no topic",
+        "topics have 80 % of the bytes in of broker 1",
     ]
 
 

@@ -127,8 +127,7 @@ def test_too_many_samples_are_asked_for_target_by_target(server: _Server, names:
 def test_headers_and_first_sample(server: _Server, names: MetricNames) -> None:
     server.answers = {f"min(min_over_time(timestamp({_TOTAL})[621s:30s]))": "700"}
     connection = replace(_connect(server), headers={"X-Scope-OrgID": "team"})
-    assert connection.find_first_sample(names, _WINDOW) == 700
-    assert connection.find_last_sample(names, _WINDOW) is None
+    assert connection.find_ends(names, _WINDOW) == (700, None)
     assert server.tenants == {"team"}
 
 
