@@ -74,18 +74,12 @@ def build_alerts_json(report: AlertReport) -> dict[str, Any]:
     clusters = []
     for cluster, verdict in sorted(report.verdicts.items()):
         some = [one for one in report.findings if one.finding.cluster_id == cluster]
-        firing = [one for one in some if one.state is AlertState.FIRING]
-        clusters.append(
-            {
-                "cluster_id": cluster,
-                "level": verdict.level,
-                "sentence": verdict.sentence,
-                "new": [_finding_json(one) for one in firing if one.is_new],
-                "ongoing": [_finding_json(one) for one in firing if not one.is_new],
-                "acknowledged": [_finding_json(one) for one in some if one.state is AlertState.ACKNOWLEDGED],
-                "resolved": [_finding_json(one) for one in some if one.state is AlertState.RESOLVED],
-            }
-        )
+        by_progress = {
+            progress: [_finding_json(one) for one in some if one.progress == progress]
+            for progress in ("new", "ongoing", "acknowledged", "resolved")
+        }
+        answer = {"cluster_id": cluster, "level": verdict.level, "sentence": verdict.sentence}
+        clusters.append(answer | by_progress)
     thresholds = [
         {"cluster_id": one.cluster_id, "metric": one.threshold.metric, "threshold": one.threshold.text}
         | {"value": one.value, "is_crossed": one.is_crossed}

@@ -71,6 +71,11 @@ class JudgedFinding(NamedTuple):
         """Whether an alert is due."""
         return self.is_changed and self.state is AlertState.FIRING
 
+    @property
+    def progress(self) -> str:
+        """The state, where findings that fire are new or ongoing."""
+        return self.state.value if self.state is not AlertState.FIRING else "new" if self.is_changed else "ongoing"
+
 
 def read_findings(store: Store, snapshots: Sequence[SnapshotKey]) -> list[AlertFinding]:
     """Read the findings of snapshots, in the order of ISSUE_LEVELS."""

@@ -1,11 +1,12 @@
 """Alerts at the end of a run: what is new since the previous run with alerts, and which thresholds are crossed."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pipelines.alerts.alert_outputs import AlertReport, describe_alerts, post_alerts, write_alert_files
-from pipelines.alerts.findings import AlertState, judge_findings, read_findings, read_last_states, record_changes
+from pipelines.alerts.findings import judge_findings, read_findings, read_last_states, record_changes
 from pipelines.alerts.thresholds import Threshold, check_thresholds, parse_thresholds
 from pipelines.config.setting_sections import AlertSettings
 from pipelines.ingest.sources import SnapshotKey
@@ -78,13 +79,10 @@ def deliver(
         warn(f"alerts.webhook: {problem}. The alerts were not delivered; the next run sends them again")
     else:
         record_changes(store, report.findings, snapshots, report.created_at)
-    ongoing = sum(one.state is AlertState.FIRING and not one.is_new for one in report.findings)
-    acknowledged = sum(one.state is AlertState.ACKNOWLEDGED for one in report.findings)
-    resolved = sum(one.state is AlertState.RESOLVED for one in report.findings)
+    counts = Counter(one.progress for one in report.findings)
     parts = [
-        (ongoing, f"{count_of(ongoing, 'finding')} reported before"),
-        (acknowledged, count_of(acknowledged, "acknowledged finding")),
-        (resolved, count_of(resolved, "resolved finding")),
+        (counts["ongoing"], f"{count_of(counts['ongoing'], 'finding')} reported before"),
+        *((counts[state], count_of(counts[state], f"{state} finding")) for state in ("acknowledged", "resolved")),
     ]
     quiet = [text for number, text in parts if number]
     return [*(f"alert: {line}" for line in lines), *([f"no alert for {', '.join(quiet)}"] if quiet else [])]

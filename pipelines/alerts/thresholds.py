@@ -43,27 +43,25 @@ def parse_thresholds(texts: Iterable[str], metrics: Iterable[str], clusters: Ite
     names, clusters = sorted(metrics), set(clusters)
     thresholds = []
     for text in texts:
-        match = _FORM.fullmatch(text)
-        try:
-            limit = float(match[4]) if match else None
-        except ValueError:
-            limit = None
-        if match is None or limit is None or not math.isfinite(limit):
-            example = '"worst_survivor_ratio > 1.3"'
-            raise SettingsError(
-                f"--alert {quote_value(text)}: write new, or a metric, > or <, and a number, as in {example}"
-            )
-        if match[2] not in names:
-            raise SettingsError(
-                f"--alert {quote_value(text)}: there is no metric {shorten_text(match[2])}. Metrics: {', '.join(names)}"
-            )
-        if match[1] is not None and match[1] not in clusters:
+        match, problem = _FORM.fullmatch(text), ""
+        if match is None or not _is_number(match[4]):
+            problem = 'write new, or a metric, > or <, and a number, as in "worst_survivor_ratio > 1.3"'
+        elif match[2] not in names:
+            problem = f"there is no metric {shorten_text(match[2])}. Metrics: {', '.join(names)}"
+        elif match[1] is not None and match[1] not in clusters:
             known = ", ".join(sorted(clusters))
-            raise SettingsError(
-                f"--alert {quote_value(text)}: the run has no cluster {shorten_text(match[1])}. Clusters: {known}"
-            )
-        thresholds.append(Threshold(text.strip(), match[1], match[2], match[3], limit))
+            problem = f"the run has no cluster {shorten_text(match[1])}. Clusters: {known}"
+        if match is None or problem:
+            raise SettingsError(f"--alert {quote_value(text)}: {problem}")
+        thresholds.append(Threshold(text.strip(), match[1], match[2], match[3], float(match[4])))
     return thresholds
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def check_thresholds(

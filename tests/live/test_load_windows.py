@@ -101,7 +101,7 @@ def _read(
     settings = load_settings([f"metrics.window={window}"]).metrics
     lines = read_loads(origin, settings, "prod", _BROKERS, end)
     problems = [line.partition(": ")[2] for line in lines if line.startswith("problem")]
-    found = [text for text in problems if "topics exceed" not in text and "began again" not in text]
+    found = [text for text in problems if "topics have" not in text and "began again" not in text]
     assert len(found) == len(missing)
     assert all(text.startswith(begin) for text, begin in zip(found, missing, strict=True)), found
     rates = " ".join(rf"bytes_in_{name}_per_s=(\S+)" for name in ("mean", "p95", "peak"))
