@@ -9,7 +9,7 @@ from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name, shorten_name
 from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
-from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, MergedFacts, merge_by_key, show_place, show_value
+from pipelines.ingest.merge.fact_merge import MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.load_merge import list_topic_loads, share_loads
 from pipelines.ingest.merge.log_merge import add_offline_replicas, find_unlisted_partitions, merge_log_dirs, merge_logs
@@ -27,8 +27,7 @@ _STATE = (
     *("replicas", "leader", "isr", "leader_epoch", "elr", "last_known_elr"),
     *("adding_replicas", "removing_replicas", "observers", "offline_replicas", "failed_dir_replicas"),
 )
-_KEEP_ONE_OBSERVED = "two listings of the same topics, of different moments or clusters: keep one of them"
-_KEEP_ONE_DECLARED = "two assignments of the same topics: keep one of them"
+_KEEP_ONE = "two listings or assignments of the same topics: keep one of them"
 _MAX_REPLICAS = 1_000  # of a partition; more is a damaged line, and would fill the memory
 _FULLY_SHOWN = "fully_shown"  # whether the sources surely show every partition of the topic
 _BROKER = tuple(name for name in REGISTRATIONS.names if name not in ("broker_id", "missing_from"))
@@ -109,52 +108,42 @@ def _merge_partitions(
     fully_shown &= ~find_selected(shard, table["source"], table["line_number"])
     table = table.append_column(_FULLY_SHOWN, pa.array(fully_shown))
     faults = _find_partition_faults(table, listed_brokers)
-    _quarantine_partitions(shard, facts, merged, faults)
-    is_disputed = np.zeros(table.num_rows, dtype=np.bool_)
-    is_disputed[[entity for entity, reasons in faults.items() if not reasons]] = True
+    disputes = _quarantine_partitions(shard, facts, merged, faults)
+    is_disputed = np.isin(np.arange(table.num_rows), list(disputes))
+    is_faulty = np.isin(np.arange(table.num_rows), list(faults))
     disputed = facts.take(pa.array(np.sort(merged.order[is_disputed[row_of(merged.offsets)]])))
-    return select_rows(table, pa.array(~np.isin(np.arange(table.num_rows), list(faults)))), disputed
+    return select_rows(table, pa.array(~is_faulty & ~is_disputed)), disputed
 
 
 def _quarantine_partitions(
     shard: ShardFacts, facts: pa.Table, merged: MergedFacts, faults: dict[int, list[str]]
-) -> None:
-    """Quarantine the facts of faulty partitions, and of those with conflicts, which are added to `faults`."""
+) -> set[int]:
+    """Quarantine the facts of faulty partitions, and of those with conflicts; return the latter ones without faults."""
     entity_of_fact = np.empty(len(merged.order), dtype=np.int64)
     entity_of_fact[merged.order] = row_of(merged.offsets)
     fact_rows = facts["fact"].to_numpy()
+    disputes: dict[int, dict[str, str]] = {}  # by partition and field, the first two values that differ
 
     def get_name(row: int) -> str:
         return f"partition {shorten_name(facts['topic'][row].as_py())}-{facts['partition'][row].as_py()}"
 
-    own_reasons: dict[int, list[str]] = {}
-    remedies: dict[int, str] = {}
-    places: dict[int, str] = {}  # where two of the different values are, for facts that only repeat one of them
     for conflict in merged.conflicts:
-        row, used_row, field = conflict.row, conflict.used_row, conflict.field
-        entity = int(entity_of_fact[row])
+        field, rows = conflict.field, (conflict.used_row, conflict.row)
         is_resolved = not conflict.same_rank or field in LOAD_FIELDS
-        shard.add_conflict(get_name(row), facts, conflict, FIRST_USED if is_resolved else BOTH_QUARANTINED)
-        if is_resolved:
-            continue
-        faults.setdefault(entity, [])
-        is_declared = facts["format"][row].as_py() in DECLARED_FORMATS
-        remedies.setdefault(entity, _KEEP_ONE_DECLARED if is_declared else _KEEP_ONE_OBSERVED)
-        places.setdefault(entity, f"in {show_place(facts, used_row)} and in {show_place(facts, row)}")
-        for here, there in ((row, used_row), (used_row, row)):
-            own_reasons.setdefault(here, []).append(
-                f"{get_name(here)}: {field} {show_value(facts, here, field)} here, "
-                f"but {show_value(facts, there, field)} in {show_place(facts, there)}"
-            )
-    for entity, reasons in faults.items():
-        for row in merged.order[merged.offsets[entity] : merged.offsets[entity + 1]].tolist():
-            own = own_reasons.get(row, [])
-            others = [f"{get_name(row)}: {reason}" for reason in reasons]
-            if not own and not others:
-                others = [f"{get_name(row)} has conflicting records {places[entity]}"]
-            remedy = [remedies[entity]] if entity in remedies else []
-            shard.quarantine(int(fact_rows[row]), *own, *others, *remedy)
+        outcome = FIRST_USED if is_resolved else BOTH_QUARANTINED
+        shard.add_conflict(get_name(conflict.row), facts, conflict, outcome)
+        if not is_resolved:
+            first, other = (f"{show_value(facts, row, field)} in {show_place(facts, row)}" for row in rows)
+            entity = int(entity_of_fact[conflict.row])
+            disputes.setdefault(entity, {}).setdefault(field, f"{field} {first}, but {other}")
+    for entity in {**faults, **disputes}:
+        rows_of_entity = merged.order[merged.offsets[entity] : merged.offsets[entity + 1]].tolist()
+        name = get_name(rows_of_entity[0])
+        reasons = [f"{name}: {reason}" for reason in (*disputes.get(entity, {}).values(), *faults.get(entity, ()))]
+        for row in rows_of_entity:
+            shard.quarantine(int(fact_rows[row]), *reasons, *([_KEEP_ONE] if entity in disputes else []))
     shard.ignore_duplicates(facts, merged)
+    return disputes.keys() - faults.keys()
 
 
 UNLISTED = "is not in the cluster's broker list"  # after replica, leader or ISR member, and the broker's id

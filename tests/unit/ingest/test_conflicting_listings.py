@@ -168,7 +168,7 @@ def test_two_declared_assignments(tmp_path: Path) -> None:
         "one.txt line 1 and two.txt line 1 show partitions differently "
         "(1 of 1 partition, as partition t-0): keep one of them"
     ]
-    assert snapshot.quarantined[0]["reasons"][-1] == "two assignments of the same topics: keep one of them"
+    assert snapshot.quarantined[0]["reasons"][-1] == "two listings or assignments of the same topics: keep one of them"
 
 
 def test_an_assignment_that_repeats_a_partition_in_one_line(tmp_path: Path) -> None:
