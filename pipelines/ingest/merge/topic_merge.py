@@ -1,7 +1,7 @@
 """Merges what the sources declare of topics, and compares it with the partitions that they show."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from pipelines.ingest.formats.broker_and_topic_lists import TOPIC_LIST
 from pipelines.ingest.formats.checked_values import MAX_PARTITIONS, explain_bad_topic_name
 from pipelines.ingest.formats.partition_filters import UNDER_MIN_ISR
 from pipelines.ingest.merge.entities import LOADS, TOPICS
-from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key
+from pipelines.ingest.merge.fact_merge import Conflict, merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, to_codes, to_flags, to_lists, to_numpy
@@ -59,7 +59,8 @@ def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
     for conflict in merged.conflicts:
         if conflict.field != "configs":
             shard.add_conflict(f"topic {text[code[conflict.row]]}", facts, conflict)
-    configs = _merge_configs(shard, facts, merged)
+    rows_of_topics = zip(row_of(merged.offsets).tolist(), merged.order.tolist(), strict=True)
+    configs = _merge_configs(shard, facts, rows_of_topics)
     rows = merged.table.to_pylist()
     declared = {
         text[key]: {**row, "configs": configs.get(entity)}
@@ -71,15 +72,7 @@ def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
 def merge_defaults(shard: ShardFacts) -> dict[str, str]:
     """Return the configs that brokers set for all topics."""
     facts = shard.select(FactKind.TOPIC_DEFAULTS)
-    defaults: dict[str, str] = {}
-    first_rows: dict[str, int] = {}
-    for row, (configs, is_home) in enumerate(zip(facts["configs"].to_pylist(), facts["home"].to_pylist(), strict=True)):
-        for key, value in configs:
-            used = defaults.setdefault(key, value)
-            first = first_rows.setdefault(key, row)
-            if used != value and is_home:
-                shard.add_conflict("all topics", facts, Conflict(f"config {key}", row, first), values=(used, value))
-    return defaults
+    return _merge_configs(shard, facts, [(0, row) for row in range(facts.num_rows)]).get(0, {})
 
 
 def find_versions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> tuple[Bools, Bools]:
@@ -94,21 +87,22 @@ def find_versions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -
     return is_old | (False in of_cluster), is_new | (True in of_cluster)
 
 
-def _merge_configs(shard: ShardFacts, facts: pa.Table, merged: MergedFacts) -> dict[int, dict[str, str]]:
-    """Return {number of a merged topic: its configs}, merged key by key.
+def _merge_configs(shard: ShardFacts, facts: pa.Table, rows: Iterable[tuple[int, int]]) -> dict[int, dict[str, str]]:
+    """Return {number of an entity: its configs}, merged key by key. rows: number of the entity, and row of a fact.
 
     A key that one source lacks is no conflict: `kafka-topics --describe` shows the brokers' own settings too.
     """
-    values = facts["configs"].to_pylist()
+    values, home = facts["configs"].to_pylist(), to_flags(facts["home"])
     configs: dict[int, dict[str, str]] = {}
     first_rows: dict[tuple[int, str], int] = {}
-    for entity, row in zip(row_of(merged.offsets).tolist(), merged.order.tolist(), strict=True):
+    for entity, row in rows:
         for key, value in values[row] or ():
             used = configs.setdefault(entity, {}).setdefault(key, value)
             first = first_rows.setdefault((entity, key), row)
-            if used != value:
-                conflict = Conflict(f"config {key}", row, first)
-                shard.add_conflict(f"topic {facts['topic'][row].as_py()}", facts, conflict, values=(used, value))
+            if used != value and home[row]:
+                topic = facts["topic"][row].as_py()
+                name = "all topics" if topic is None else f"topic {topic}"
+                shard.add_conflict(name, facts, Conflict(f"config {key}", row, first), values=(used, value))
     return configs
 
 
