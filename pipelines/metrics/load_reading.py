@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from pipelines.config.metrics_settings import MetricsSettings, print_window
@@ -13,13 +14,13 @@ from pipelines.config.settings import read_conf_file
 from pipelines.config.settings_text import fill_variables, read_settings_file
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import LoadStatistic, TopicLoad, print_loads
-from pipelines.metrics.load_collection import CollectedLoads, collect_loads
+from pipelines.metrics.load_collection import CollectedLoads, MeasuredSeries, collect_loads
 from pipelines.metrics.load_csv import check_listed, is_csv
 from pipelines.metrics.load_files import list_metrics, list_skipped, measure_files, read_csv_loads, read_files
 from pipelines.metrics.metric_names import BrokerLabel, BrokerMatcher, KnownBroker, MetricNames, parse_metric_names
 from pipelines.metrics.metrics_origin import MetricsOrigin
 from pipelines.metrics.prometheus_server import PrometheusServer
-from pipelines.metrics.series import Window
+from pipelines.metrics.series import Labels, Window
 from pipelines.quantities import format_duration
 from udfs.plurals import join_names
 
@@ -28,6 +29,7 @@ FILE_NAME = "loads-from-metrics.txt"
 _ID = r"(?:[^.:]*[^0-9.:])?(?P<id>[0-9]+)(?:[.:].*)?"
 _HOST = r"(?P<host>.+?)(?::[0-9]+)?"
 _MAX_NAMED = 5
+_Collect = Callable[[Iterable[MeasuredSeries]], CollectedLoads]
 _MISSING_PART = 0.05  # of the window; less is not worth a warning
 
 
@@ -38,15 +40,18 @@ def read_loads(
 
     brokers: those that should have loads; None = not known. Raises: SourceError, SettingsError.
     """
-    names = _read_names(settings)
-    matcher = BrokerMatcher(_select_broker_labels(settings, names), brokers)
+    text = read_settings_file(settings.names_file) if settings.names_file else read_conf_file("metrics.toml")
+    names = parse_metric_names(text, settings.names_file or "conf/metrics.toml")
+    pattern = _ID if settings.broker_value == "id" else _HOST
+    own_label = [BrokerLabel(label=settings.broker_label, pattern=pattern)] if settings.broker_label else []
+    matcher = BrokerMatcher([*own_label, *names.brokers], brokers)
     ids = [one.id for one in brokers or ()]
     labels = {**settings.labels, **({settings.cluster_label: cluster} if settings.cluster_label else {})}
-    if origin.url is None:
-        assert origin.path is not None
-        loads = _read_files(origin.path, settings, names, labels, matcher, ids)
+    collect = partial(collect_loads, names=names, matcher=matcher, brokers=ids)
+    if origin.path is not None:
+        loads = _read_files(origin.path, settings, names, labels, collect, ids)
     else:
-        loads = _ask_server(origin.url, settings, names, labels, matcher, ids, end)
+        loads = _ask_server(origin.url or "", settings, names, labels, collect, end)
     if loads.ambiguous:
         remedy = "If they are of two clusters, set metrics.cluster_label or metrics.labels"
         raise SourceError(str(origin), loads.ambiguous, remedy)
@@ -67,7 +72,7 @@ _NO_BYTES_REMEDY = (
 )
 
 
-def _explain_no_loads(loads: CollectedLoads, labels: Mapping[str, str]) -> tuple[str, str]:
+def _explain_no_loads(loads: CollectedLoads, labels: Labels) -> tuple[str, str]:
     """Return the problem and its remedy."""
     chosen = " with " + ", ".join(f'{name}="{value}"' for name, value in labels.items()) if labels else ""
     problem = f"has no loads{chosen} within the window"
@@ -88,26 +93,8 @@ def _print_moment(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _read_names(settings: MetricsSettings) -> MetricNames:
-    if settings.names_file:
-        return parse_metric_names(read_settings_file(settings.names_file), settings.names_file)
-    return parse_metric_names(read_conf_file("metrics.toml"), "conf/metrics.toml")
-
-
-def _select_broker_labels(settings: MetricsSettings, names: MetricNames) -> Sequence[BrokerLabel]:
-    if not settings.broker_label:
-        return names.brokers
-    pattern = _ID if settings.broker_value == "id" else _HOST
-    return (BrokerLabel(label=settings.broker_label, pattern=pattern), *names.brokers)
-
-
 def _read_files(
-    path: Path,
-    settings: MetricsSettings,
-    names: MetricNames,
-    labels: Mapping[str, str],
-    matcher: BrokerMatcher,
-    brokers: Sequence[int],
+    path: Path, settings: MetricsSettings, names: MetricNames, labels: Labels, collect: _Collect, brokers: Sequence[int]
 ) -> CollectedLoads:
     texts = read_files(path)
     listed, problems = check_listed(list(read_csv_loads(texts)), brokers)
@@ -118,20 +105,14 @@ def _read_files(
         if others := [file.name for file, text in texts.items() if not is_csv(text)]:
             problems.append(f"no metric of {join_names(others, _MAX_NAMED)} gives loads")
         return CollectedLoads(listed, problems)
-    measured = collect_loads(series, names, matcher, brokers)
+    measured = collect(series)
     if not listed and not measured.has_rates:
         measured.without_bytes = names.find_without_bytes(list_metrics(texts))
     return replace(measured, loads=[*listed, *measured.loads], problems=[*problems, *measured.problems])
 
 
 def _ask_server(
-    url: str,
-    settings: MetricsSettings,
-    names: MetricNames,
-    labels: Mapping[str, str],
-    matcher: BrokerMatcher,
-    brokers: Sequence[int],
-    end: datetime,
+    url: str, settings: MetricsSettings, names: MetricNames, labels: Labels, collect: _Collect, end: datetime
 ) -> CollectedLoads:
     headers = {name: fill_variables(text, f"metrics.headers.{name}") for name, text in settings.headers.items()}
     server = PrometheusServer(fill_variables(url, "--metrics"), labels, headers)
@@ -139,7 +120,7 @@ def _ask_server(
     window = Window(end_s, settings.window, settings.step, server.find_scrape_interval(names, end_s))
     window.check(str(MetricsOrigin(url, None)))
     window, problems = _limit_window(server, names, window)
-    loads = collect_loads(server.measure(names, window), names, matcher, brokers)
+    loads = collect(server.measure(names, window))
     if not loads.has_rates:
         loads.without_bytes = server.find_without_bytes(names, window.end_s)
     return replace(loads, problems=[*problems, *loads.problems])
