@@ -133,11 +133,8 @@ def _load_client_certificate(
         context.load_cert_chain(file.name, password=secret)
 
 
-def read_client_properties(file: Path, environment: Mapping[str, str] | None = None) -> ClientProperties:
-    """Read client.properties. environment: for `${env:NAME}`, by default that of this process.
-
-    Raises: SettingsError, which names the file and the key, but no value that may be secret.
-    """
+def read_client_properties(file: Path) -> ClientProperties:
+    """Read client.properties. Raises: SettingsError, which names file and key, but no value that may be secret."""
     text = read_settings_file(file, "--command-config", encoding="latin-1")
     try:
         values = javaproperties.loads(text)
@@ -145,7 +142,7 @@ def read_client_properties(file: Path, environment: Mapping[str, str] | None = N
         problem = "is not a file of Java properties. Write KEY=VALUE lines"
         raise SettingsError(f"--command-config {file}: {problem}") from None
     try:
-        return translate_properties(values, os.environ if environment is None else environment)
+        return translate_properties(values, os.environ)
     except SettingsError as error:
         raise SettingsError(f"--command-config {file}: {error}") from None
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import methodcaller
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from kafka import errors
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, KafkaAdminClient
@@ -62,8 +62,9 @@ class KafkaAdmin(KafkaConnection):
         """
         rejected: dict[Key, str] = {}
         for chunk in split_chunks(sorted(targets)):
-            request = {TopicPartition(*key): _to_list(targets[key]) for key in chunk}
-            answer = self._change("the reassignment", partial(_send_reassignments, request))
+            lists = {key: targets[key] for key in chunk}
+            request = {TopicPartition(*key): None if ids is None else list(ids) for key, ids in lists.items()}
+            answer = self.ask("the reassignment", partial(_send_reassignments, request), changes=True)
             self._check_answer("the reassignment", answer)
             rejected |= {
                 (topic.name, one.partition_index): _describe_rejection(one.error_code, one.error_message)
@@ -81,7 +82,7 @@ class KafkaAdmin(KafkaConnection):
         """
         if not log_dirs:
             return {}
-        answer = self._change("the log dirs of replicas", methodcaller("alter_replica_log_dirs", log_dirs))
+        answer = self.ask("the log dirs of replicas", methodcaller("alter_replica_log_dirs", log_dirs), changes=True)
         return {
             (one.topic, one.partition): f"{_name_error(error)}: {log_dirs[tuple(one)]} on broker {one.broker_id}"
             for one, error in answer.items()
@@ -96,7 +97,7 @@ class KafkaAdmin(KafkaConnection):
             for topic, partition in chunk:
                 topics[topic].append(partition)
             call = methodcaller("elect_leaders", _PREFERRED, dict(topics), raise_errors=False)
-            answer = self._change("the election", call)
+            answer = self.ask("the election", call, changes=True)
             self._check_answer("the election", answer)
             for result in answer.replica_election_results:
                 for one in result.partition_result:
@@ -123,8 +124,7 @@ class KafkaAdmin(KafkaConnection):
     def _alter_configs(self, what: str, resources: Sequence[ConfigResource]) -> Mapping[str, Mapping[str, str]]:
         # The library would read all configs first, and reject the throttles, which brokers do not list.
         call = methodcaller("alter_configs", resources, raise_on_unknown=False)
-        results: Mapping[str, Mapping[str, str]] = self._change(what, call)
-        return results
+        return cast(Mapping[str, Mapping[str, str]], self.ask(what, call, changes=True))
 
     def _check_answer(self, what: str, answer: Any) -> None:
         """Raise KafkaFault if Kafka rejects a request as a whole."""
@@ -143,9 +143,6 @@ class KafkaAdmin(KafkaConnection):
             remedy = "Grant the user Alter and AlterConfigs on the cluster and its topics"
             return KafkaRejection(self.servers, problem, remedy, is_denied=True)
         return KafkaRejection(self.servers, problem, "Correct what Kafka's message names")
-
-    def _change(self, what: str, call: Callable[[KafkaAdminClient], Any]) -> Any:
-        return self.ask(what, call, changes=True)
 
 
 def is_error(rejection: str, name: str) -> bool:
@@ -173,10 +170,6 @@ def _make_resource(kind: ConfigResourceType, name: str, changes: Mapping[str, st
         for key, value in changes.items()
     }
     return ConfigResource(kind, name, operations)
-
-
-def _to_list(replicas: Sequence[int] | None) -> list[int] | None:
-    return None if replicas is None else list(replicas)
 
 
 def _describe_rejection(code: int, message: str | None) -> str:

@@ -42,7 +42,7 @@ def parse_csv(path: Path, text: str) -> Iterator[Load]:
         raise SourceError(f"{path}, line 1", f"there is no column {unknown[0]!r}", _REMEDY)
     if len(set(names)) < len(names) or not set(names) & set(COLUMNS[3:]):
         raise SourceError(f"{path}, line 1", "a column is there twice, or there are no loads", _REMEDY)
-    seen = set[tuple[str, ...]]()
+    seen = set[tuple[object, ...]]()
     for cells in reader:
         row = {name: cell.strip() for name, cell in zip(names, cells, strict=False)}
         if not any(row.values()):
@@ -50,9 +50,7 @@ def parse_csv(path: Path, text: str) -> Iterator[Load]:
         try:
             if len(cells) != len(names):
                 raise unparsable(f"has {len(cells)} cells, but the header has {len(names)}")
-            place = tuple(
-                row.get(name, "") for name in (*COLUMNS[:3], "size_bytes") if name != "size_bytes" or row.get(name)
-            )
+            place = (*(row.get(name, "") for name in COLUMNS[:3]), bool(row.get("size_bytes")))
             if place in seen:
                 raise unparsable("its topic, broker and partition are there twice")
             seen.add(place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import requests
@@ -140,8 +140,7 @@ class PrometheusServer:
         if content.get("status") != "success":
             problem = f"rejects a query with HTTP {answer.status_code}: {content.get('error', 'no reason')}"
             raise self._fail(problem, "Shorten --window, or raise the server's limits")
-        result: list[dict[str, Any]] = content["data"]["result"]
-        return result
+        return cast(list[dict[str, Any]], content["data"]["result"])
 
     def _fail(self, problem: str, remedy: str) -> SourceError:
         return SourceError(redact_urls(f"prometheus={self.url}"), redact_urls(problem), remedy)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.broker_evidence import find_evidence
-from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, PARTITIONS, USAGE
+from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, USAGE
 from udfs.arrow.columns import is_valid, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
 from udfs.plurals import count_of
@@ -23,23 +23,21 @@ COUNTS_AS_LIVE = "live IS NOT FALSE"
 # Hosts that no printed command may name, as a shell could read more into them; fit for SQL.
 _UNFIT_HOST_REGEX = "^$|^[._-]|[^A-Za-z0-9._-]"
 
-_NO_PARTITIONS = PARTITIONS.empty_table()
-
 
 def count_usage(
     partitions: pa.Table,
     fully_shown: npt.NDArray[np.bool_],
-    deleted_topics: Collection[str] = (),
-    disputed: pa.Table = _NO_PARTITIONS,
-    versions: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]] | None = None,
+    deleted_topics: Collection[str],
+    disputed: pa.Table,
+    versions: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
 ) -> pa.Table:
     """Count what each broker does in n partitions (schema PARTITIONS); returns schema USAGE.
 
     fully_shown: bool (n), whether the sources surely show every partition of the topic, and so no selection of them;
     deleted_topics: those marked for deletion; disputed: the different statements on partitions that are quarantined
-    because of them (replicas, ISR and leader); versions: see `find_versions`, None = nothing shows them.
+    because of them (replicas, ISR and leader); versions: see `find_versions`.
     """
-    is_old, is_new = versions or (np.zeros(partitions.num_rows, dtype=np.bool_),) * 2
+    is_old, is_new = versions
     replicas, isr, elr, last_elr = (to_lists(partitions[name]) for name in ("replicas", "isr", "elr", "last_known_elr"))
     leader = to_numpy(partitions["leader"], -1).astype(np.int64)
     knows_leader = is_valid(partitions["leader"])
