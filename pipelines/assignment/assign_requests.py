@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
@@ -41,6 +41,11 @@ class RequestedBroker(_Strict):
     id: _Id
     rack: str | None = None
     fenced: bool = False
+
+
+class _CommonFields(_Strict):
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)]
+    brokers: list[Annotated[RequestedBroker, BeforeValidator(lambda b: {"id": b} if isinstance(b, int) else b)]]
 
 
 class TopicRequest(_Strict):
@@ -135,23 +140,14 @@ def _read_request(line: str, location: str, number: int, default_seed: int) -> A
 
 def _validate_request(request: AssignRequest, default_seed: int) -> AssignRequest:
     fields = request.fields
-    algorithm = fields.get("algorithm")
-    known = list_algorithms()
-    if algorithm is None:
-        raise ValueError(f"algorithm is missing: write one of {', '.join(known)}")
+    algorithm, known = fields.get("algorithm"), list_algorithms()
     if not isinstance(algorithm, str) or algorithm not in known:
         raise ValueError(f"algorithm {quote_value(algorithm)} is unknown. Choose from {', '.join(known)}")
-    values = fields.get("brokers")
-    if not isinstance(values, list):
-        raise ValueError("`brokers` is missing: a list of {id, rack} or of ids")
-    brokers = tuple(RequestedBroker.model_validate({"id": b} if isinstance(b, int) else b) for b in values)
-    twice = [id_ for id_, count in Counter(broker.id for broker in brokers).items() if count > 1]
+    common = _CommonFields.model_validate({"seed": default_seed} | fields)
+    twice = [id_ for id_, count in Counter(broker.id for broker in common.brokers).items() if count > 1]
     if twice:
         raise ValueError(f"broker {twice[0]} is listed twice")
-    seed = fields.get("seed", default_seed)
-    if isinstance(seed, bool) or not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
-        raise ValueError(f"seed {quote_value(seed)} is not a 64-bit number")
-    request = replace(request, scheme=known[algorithm], seed=seed, brokers=brokers)
+    request = replace(request, scheme=known[algorithm], seed=common.seed, brokers=tuple(common.brokers))
     if request.scheme == MANUAL:
         return replace(request, replica_assignment=_ManualRequest.model_validate(fields).replica_assignment)
     return replace(request, topics=_validate_topics(fields["topics"] if request.has_topics else [fields]))

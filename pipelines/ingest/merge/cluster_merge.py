@@ -19,7 +19,7 @@ from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, select_rows, to_array, to_codes, to_flags, to_lists, to_numpy
-from udfs.arrow.ragged import has_repeat, is_in_segment, row_of
+from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, row_of
 
 __all__ = ["SOURCED_FACTS", "merge_facts"]
 
@@ -175,8 +175,7 @@ def _find_partition_faults(partitions: pa.Table, listed_brokers: npt.NDArray[np.
     add(np.flatnonzero(many), f"{{}} replicas: no partition has more than {_MAX_REPLICAS:,}", replicas.lengths[many])
 
     leader = to_numpy(partitions["leader"], -1).astype(np.int32)
-    leader_is_replica = np.zeros(len(leader), dtype=np.bool_)
-    leader_is_replica[replica_row[replicas.values == leader[replica_row]]] = True
+    leader_is_replica = any_true(replicas.values == leader[replica_row], replicas.offsets)
     outside = replicas.valid & is_valid(partitions["leader"]) & (leader != -1) & ~leader_is_replica
     add(np.flatnonzero(outside), "leader {} is not among its replicas", leader[outside])
 
@@ -184,8 +183,7 @@ def _find_partition_faults(partitions: pa.Table, listed_brokers: npt.NDArray[np.
     outside = has_replicas & ~is_in_segment(isr.values, isr.offsets, replicas.values, replicas.offsets)
     add(isr_row[outside], "ISR member {} is not among its replicas", isr.values[outside])
     add(np.flatnonzero(has_repeat(isr.values, isr.offsets)), "an ISR member is repeated")
-    leader_is_in_sync = np.zeros(len(leader), dtype=np.bool_)
-    leader_is_in_sync[isr_row[isr.values == leader[isr_row]]] = True
+    leader_is_in_sync = any_true(isr.values == leader[isr_row], isr.offsets)
     outside = isr.valid & (leader_is_replica | ~replicas.valid) & (leader != -1) & ~leader_is_in_sync
     add(np.flatnonzero(outside), "leader {} is not in the ISR: one of the two is damaged", leader[outside])
 

@@ -230,10 +230,10 @@ def _take_assigned_logs(replicas: RaggedLists, logs: MergedFacts) -> tuple[dict[
 
 def _build_lists(columns: dict[str, pa.Array], has_log: Flags, replicas: RaggedLists) -> pa.Array:
     """Return the logs of each partition's replicas (list<LOG>); null where no log is known."""
-    row = row_of(replicas.offsets)
-    known = np.zeros(len(replicas.valid), dtype=np.bool_)
-    known[row[has_log]] = True
+    known = any_true(has_log, replicas.offsets)
     logs = pa.StructArray.from_arrays(list(columns.values()), fields=list(LOG), mask=pa.array(~has_log))
     offsets = offsets_of(np.where(known, replicas.lengths, 0))
-    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), logs.filter(pa.array(known[row])))
+    lists = pa.ListArray.from_arrays(
+        pa.array(offsets, pa.int32()), logs.filter(pa.array(known[row_of(replicas.offsets)]))
+    )
     return pc.if_else(pa.array(known), lists, pa.nulls(len(lists), lists.type))
