@@ -308,22 +308,16 @@ class KafkaConnection:
 
     def _open(self) -> AnsweringClient:
         properties = self.properties
-        options: dict[str, Any] = {}
-        if properties.sasl_mechanism:
-            options = {
-                "sasl_mechanism": properties.sasl_mechanism,
-                "sasl_plain_username": properties.username,
-                "sasl_plain_password": properties.password.value if properties.password else "",
-            }
-        if properties.uses_tls:
-            options["ssl_context"] = properties.make_ssl_context()
         try:
             return AnsweringClient(
                 self._patience,
                 bootstrap_servers=[server.strip() for server in self.servers.split(",")],
                 client_id=properties.client_id,
                 security_protocol=properties.security_protocol,
-                **options,
+                sasl_mechanism=properties.sasl_mechanism,
+                sasl_plain_username=properties.username,
+                sasl_plain_password=properties.password and properties.password.value,
+                ssl_context=properties.make_ssl_context() if properties.uses_tls else None,
             )
         except NoServerError as error:
             raise KafkaFault(self.servers, *explain_servers(error.causes, properties)) from None

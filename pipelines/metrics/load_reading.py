@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,8 +27,8 @@ from udfs.plurals import join_names
 
 FILE_NAME = "loads-from-metrics.txt"
 # The number at the end of the first part of a host name: kafka-2.example.com:9092, b-2.prod.kafka.eu-1.amazonaws.com, 2
-_ID = r"(?:[^.:]*[^0-9.:])?(?P<id>[0-9]+)(?:[.:].*)?"
-_HOST = r"(?P<host>.+?)(?::[0-9]+)?"
+_ID = re.compile(r"(?:[^.:]*[^0-9.:])?(?P<id>[0-9]+)(?:[.:].*)?")
+_HOST = re.compile(r"(?P<host>.+?)(?::[0-9]+)?")
 _MAX_NAMED = 5
 _Collect = Callable[[Iterable[MeasuredSeries]], CollectedLoads]
 _MISSING_PART = 0.05  # of the window; less is not worth a warning

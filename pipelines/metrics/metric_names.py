@@ -42,16 +42,8 @@ class MetricKind(StrEnum):
     GAUGE = "gauge"  # bytes, or an offset
 
 
-def _check_pattern(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"is no regular expression: {error}") from error
-    return pattern
-
-
-def _check_broker_pattern(pattern: str) -> str:
-    if re.compile(_check_pattern(pattern)).groupindex.keys() not in ({"id"}, {"host"}):
+def _check_broker_pattern(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    if pattern.groupindex.keys() not in ({"id"}, {"host"}):
         raise ValueError("needs one named group, (?P<id>...) or (?P<host>...)")
     return pattern
 
@@ -110,14 +102,14 @@ class BrokerLabel(SettingsSection):
     """A label that names a broker. pattern: matches the whole label, with the group `id` or `host`."""
 
     label: str
-    pattern: Annotated[str, AfterValidator(_check_broker_pattern)]
+    pattern: Annotated[re.Pattern[str], AfterValidator(_check_broker_pattern)]
 
 
 class ExporterWithoutBytes(SettingsSection):
     """An exporter that does not count the bytes of brokers. metrics: a pattern of the names of its metrics."""
 
     exporter: str
-    metrics: Annotated[str, AfterValidator(_check_pattern)]
+    metrics: re.Pattern[str]
 
 
 class MetricNames(SettingsSection):
@@ -134,7 +126,7 @@ class MetricNames(SettingsSection):
     def find_without_bytes(self, metrics: Iterable[str]) -> list[str]:
         """Return the exporters without bytes that some of these metrics are of; each metric is of the first."""
         exporters = {
-            next((one.exporter for one in self.without_bytes if re.fullmatch(one.metrics, metric)), None)
+            next((one.exporter for one in self.without_bytes if one.metrics.fullmatch(metric)), None)
             for metric in metrics
         }
         return [one.exporter for one in self.without_bytes if one.exporter in exporters]
@@ -165,8 +157,8 @@ class BrokerMatcher:
     """Finds brokers by the labels of series. Hosts that several brokers share name none of them."""
 
     def __init__(self, labels: Sequence[BrokerLabel], brokers: Iterable[KnownBroker] | None) -> None:
-        """Prepare the patterns. brokers: all of the cluster; None = not known: every id is one of them, and no host."""
-        self._patterns = [(one.label, re.compile(one.pattern)) for one in labels]
+        """Index the brokers. brokers: all of the cluster; None = not known: every id is one of them, and no host."""
+        self._labels = labels
         known = list(brokers or ())
         self._ids = None if brokers is None else {broker.id for broker in known}
         uses = Counter(broker.host.lower() for broker in known if broker.host)
@@ -175,8 +167,8 @@ class BrokerMatcher:
 
     def find(self, labels: Mapping[str, str]) -> int | None:
         """Return the broker that the labels of a series name, or None."""
-        for label, pattern in self._patterns:
-            match = pattern.fullmatch(labels.get(label, ""))
+        for one in self._labels:
+            match = one.pattern.fullmatch(labels.get(one.label, ""))
             if match is None:
                 continue
             groups = match.groupdict()

@@ -60,7 +60,7 @@ class PrometheusServer:
         """Return the exporters without bytes whose metrics the server has."""
         if not names.without_bytes:
             return []
-        pattern = json.dumps("|".join(one.metrics for one in names.without_bytes))
+        pattern = json.dumps("|".join(one.metrics.pattern for one in names.without_bytes))
         query = f"group by ({NAME}) ({{{','.join([f'{NAME}=~{pattern}', *_write_matchers(self.labels)])}}})"
         with requests.Session() as session:
             return names.find_without_bytes(one["metric"][NAME] for one in self._fetch(session, query, end_s))

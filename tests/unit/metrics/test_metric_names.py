@@ -63,7 +63,10 @@ def test_series_is_recognised(names: MetricNames, labels: dict[str, str], quanti
         (_BAD + 'topic = "t"\npartition = "p"\n', "names.1: bytes_in has no label of the partition"),
         (_BAD + 'topic = "t"\nlabel = {}\n', "names.1.label: Extra inputs are not permitted"),
         ('names = []\n[[brokers]]\nlabel = "x"\npattern = "([0-9]+)"', "brokers.1.pattern: needs one named group"),
-        ('names = []\n[[brokers]]\nlabel = "x"\npattern = "("', "brokers.1.pattern: is no regular expression"),
+        (
+            'names = []\n[[brokers]]\nlabel = "x"\npattern = "("',
+            "brokers.1.pattern: Input should be a valid regular expression",
+        ),
     ],
 )
 def test_wrong_entry_is_named(text: str, problem: str) -> None:
