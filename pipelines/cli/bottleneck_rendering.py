@@ -57,7 +57,7 @@ def _describe(faster: FasterPlan, plan: CreatedPlan) -> str:
     text += format_duration(plan.summary.seconds)
     if faster.throttle is not None:
         return text
-    metrics, missed = plan.summary.metrics, len(plan.summary.proposal.certificate.missed_targets)
+    metrics, missed = plan.summary.metrics, len(plan.summary.proposal.certificate.missed)
     if faster.bytes_to_copy != metrics.bytes_to_copy:
         text += f"; copies {format_bytes(faster.bytes_to_copy)}"
     disk = metrics.after.balance.size_bytes.max_over_mean

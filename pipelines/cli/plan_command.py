@@ -106,7 +106,7 @@ def plan(
     command = PlanCommandLine(source, written.values | repeated)
     snapshot = add_new_brokers(snapshot, new_brokers)
     if proposed := propose_new_brokers(snapshot, request):
-        problem, remedy = explain_proposal(snapshot, request, proposed)
+        problem, remedy = explain_proposal(snapshot, proposed)
         again = command.change({_ADD: (",".join(map(str, proposed)),)})
         raise SourceError(snapshot.cluster_id, problem, f"{remedy}: {again}")
     with TemporaryDirectory() as preview, announce_compilation(print_message):

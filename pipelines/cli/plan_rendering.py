@@ -155,7 +155,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
             yield f"  {_describe_proof(proof, few_moves)}"
     yield from render_rack_repairs(plan, command)
     yield from _render_prices(certificate)
-    for title, texts in (("relaxed", certificate.relaxed_targets), ("missed", certificate.missed_targets)):
+    for title, texts in (("relaxed", certificate.relaxed), ("missed", certificate.missed)):
         yield from (f"  {title}: {text}" for text in texts[:_LISTED])
         if len(texts) > _LISTED:
             yield f"  {title}: {len(texts) - _LISTED} more, see plan.json"
@@ -344,7 +344,7 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
     has_elections = elections > 0
     if not reassigned:
         reason = " is needed: the cluster meets the goal as far as possible"
-        if proposal.certificate.missed_targets:
+        if proposal.certificate.missed:
             reason = ": see the missed targets"
         elif not model.live.any():
             reason = " is possible: no broker is live"

@@ -15,8 +15,7 @@ from pipelines.verdict.reassignment_findings import describe_stuck
 from pipelines.verdict.snapshot_findings import find_stuck_reassignments
 from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.cluster_model import FreezeReason
-from udfs.planning.elections import find_in_sync_replicas
-from udfs.planning.last_copies import find_last_copies
+from udfs.planning.elections import find_in_sync_replicas, find_last_copies
 from udfs.planning.plan_metrics import count_frozen_partitions
 from udfs.plurals import count_of, is_or_are, it_or_them
 
@@ -33,7 +32,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
         waits = reason == FreezeReason.IN_FLIGHT and count > stuck.stuck_partitions
         wait = ". Wait until the reassignment is complete, then make a new plan" if waits else ""
         wait = f". {explain_few_brokers(model, source)}" if reason == FreezeReason.FEW_BROKERS else wait
-        yield f"{count_of(count, 'partition')} {stay}: {reason.explain(count)}{wait}"
+        yield f"{count_of(count, 'partition')} {stay}: {explanation}{wait}"
     if stuck.stuck_partitions:
         point = describe_stuck(stuck).name_server(server)
         yield f"{point.text.rstrip('.')}. Next: {point.step}"

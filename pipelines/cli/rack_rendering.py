@@ -47,7 +47,7 @@ def _explain_staying(model: ClusterModel, stays: Flags) -> Iterator[str]:
         rows = np.flatnonzero(stays & (model.frozen == code))
         reason = "a limit of the plan, such as --max-moves or --at-min-isr-partitions, leaves them out"
         if code != FREE:
-            reason = FreezeReason(code).explain(len(rows))
+            reason = FreezeReason(code).explanation
         yield f"    {count_of(len(rows), 'partition')} not spread ({model.describe_partitions(rows)}): {reason}"
 
 

@@ -13,7 +13,6 @@ from pipelines.errors import KafkaPlacementError
 from pipelines.execution import journal as log
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
 from pipelines.execution.journal import Journal, list_keys
-from pipelines.execution.pause_timer import PauseTimer
 from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.replication_throttle import ReplicationThrottle, list_restore_commands
 from pipelines.execution.set_throttles import find_left_throttles, name_throttled, read_throttles
@@ -41,6 +40,30 @@ class ExecutionOptions:
     interval_s: float = 2.0  # the longest time between two looks at the cluster
     progress_s: float = 15.0  # between two lines on the progress of a wave
     command_config: Path | None = None  # of Kafka's tools, for the commands that messages contain
+
+
+@dataclass
+class PauseTimer:
+    """Measures a pause. announce: called with each new reason, and with an empty one when the pause is over."""
+
+    clock: Callable[[], float]
+    limit_s: float
+    announce: Callable[[str], None] = lambda _: None
+    _began: float | None = None
+    _reason: str = ""
+
+    def is_too_long(self, reason: str) -> bool:
+        """Note why the execution does not go on, or with an empty reason that it does; return if that is too long."""
+        if reason != self._reason:
+            self._reason = reason
+            self.announce(reason)
+        if not reason:
+            self._began = None
+            return False
+        now = self.clock()
+        if self._began is None:
+            self._began = now
+        return now - self._began > self.limit_s
 
 
 @dataclass

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pipelines.execution.replica_sizes import list_replica_sizes
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.quantities import format_bytes, format_duration
+
+LogDirs = Mapping[int, Sequence[Mapping[str, Any]]]  # answers to DescribeLogDirs, by broker
+
+
+def get_replica_sizes(log_dirs: LogDirs) -> dict[tuple[int, Key], int]:
+    """Return the bytes of all replicas by broker and partition, without those on the way to another log dir."""
+    return {
+        (broker, (topic["name"], one["partition_index"])): one["partition_size"]
+        for broker, dirs in log_dirs.items()
+        for log_dir in dirs
+        for topic in log_dir["topics"]
+        for one in topic["partitions"]
+        if not one["is_future_key"]
+    }
 
 
 class CopyProgress:
@@ -60,7 +74,7 @@ class CopyProgress:
                 log_dirs[broker] = self._connection.describe_log_dirs(broker)
             except KafkaFault as error:
                 self._is_denied |= error.is_denied
-        sizes = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(log_dirs) if not one.is_future}
+        sizes = get_replica_sizes(log_dirs)
         total = copied = 0
         for key, added in self._added.items():
             size = max((sizes.get((broker, key), 0) for broker in (*self._sources[key], *added)), default=0)

@@ -153,11 +153,9 @@ def list_origins(moving: Mapping[Key, Sequence[int]]) -> list[list[object]]:
 def _add_earlier(earlier: EarlierConfigs, entry: Mapping[str, Any]) -> None:
     """Add the configs that a throttle replaces and that are not known yet: those before the first throttle count."""
     for broker, configs in entry["earlier_brokers"].items():
-        known = earlier.brokers.setdefault(int(broker), {})
-        known.update({key: value for key, value in configs.items() if key not in known})
+        earlier.brokers[int(broker)] = configs | earlier.brokers.get(int(broker), {})
     for topic, configs in entry["earlier_topics"].items():
-        known = earlier.topics.setdefault(topic, {})
-        known.update({key: value for key, value in configs.items() if key not in known})
+        earlier.topics[topic] = configs | earlier.topics.get(topic, {})
 
 
 def _read_entries(path: Path, data: bytes) -> Iterator[dict[str, Any]]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pipelines import __version__
 from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
-from pipelines.execution.execution_lock import lock_cluster
 from pipelines.execution.journal import BEGIN, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
@@ -230,7 +231,7 @@ class PlanApplication:
         self._cluster_id = view.state.cluster_id
         return view
 
-    def _locked(self) -> Any:
+    def _locked(self) -> AbstractContextManager[None]:
         return lock_cluster(self._cluster_id or self.plan.cluster)
 
     def _begin(self, kind: type[_E], direction: Direction | None, options: ExecutionOptions) -> _E:
@@ -261,3 +262,23 @@ class PlanApplication:
             self.pause,
         )
         return execution
+
+
+@contextmanager
+def lock_cluster(cluster_id: str) -> Iterator[None]:
+    """Hold the lock of a cluster. Raises: SettingsError if another process of this machine holds it."""
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "kafka-placement"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{cluster_id}.lock"
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            problem = f"{holder} is applying a plan to cluster {cluster_id}"
+            raise SettingsError(f"{problem} (lock: {path}). Wait for it, or stop it first") from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()}")
+        file.flush()
+        yield

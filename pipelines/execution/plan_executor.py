@@ -11,13 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pipelines.execution import journal as log
-from pipelines.execution.cluster_execution import FIRST_PAUSE_S, ClusterExecution, describe_rejections, is_final
+from pipelines.execution.cluster_execution import (
+    FIRST_PAUSE_S,
+    ClusterExecution,
+    PauseTimer,
+    describe_rejections,
+    is_final,
+)
 from pipelines.execution.cluster_view import ClusterView, name_partitions
 from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import list_keys
-from pipelines.execution.pause_timer import PauseTimer
 from pipelines.execution.plan_waves import Direction, Place, WaveTarget
-from pipelines.execution.preferred_elections import elect_preferred_leaders
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.live.pauses import growing_pauses
@@ -25,6 +29,7 @@ from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of, is_or_are
 
 _REJECTIONS = 3  # of a partition's reassignment, which may be rejected only while brokers disagree
+_ELECTIONS, _LONGEST_PAUSE_S = 5, 4.0  # attempts to elect preferred leaders, and the longest pause before one
 _CONFIRMATIONS = 3  # further looks before a partition counts as deleted, or as changed by another tool
 
 
@@ -240,5 +245,18 @@ class PlanExecutor(ClusterExecution):
         if not keys:
             return
         self.journal.write(log.ELECT, partitions=list_keys(keys))
-        if failed := elect_preferred_leaders(self.connection, keys, self.pause):
-            self.say(f"warning: no preferred leader was elected for {describe_rejections(failed)}")
+        failed = dict.fromkeys(keys, "not tried")
+        pauses = growing_pauses(FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        for attempt in range(_ELECTIONS):  # a replica may come back in sync a moment later
+            if attempt:
+                self.pause(next(pauses))
+            try:
+                errors = self.connection.elect_preferred_leaders(list(failed))
+            except KafkaFault as error:
+                if error.is_denied or attempt == _ELECTIONS - 1:
+                    raise
+                continue
+            failed = {key: reason for key, reason in errors.items() if reason != UNKNOWN_PARTITION}  # deleted meanwhile
+            if not failed:
+                return
+        self.say(f"warning: no preferred leader was elected for {describe_rejections(failed)}")

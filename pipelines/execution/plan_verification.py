@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import EarlierConfigs
@@ -12,6 +13,8 @@ from pipelines.execution.plan_waves import PlanWaves
 from pipelines.execution.set_throttles import Configs, is_left, read_throttles
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import Key
+
+_Name = TypeVar("_Name", int, str)
 
 
 class PlanState(StrEnum):
@@ -90,11 +93,9 @@ def verify_plan(
         if view.partitions[key].leader != view.partitions[key].replicas[0]
     ]
     throttles = read_throttles(connection, steps, view, steps.brokers)
-    left = EarlierConfigs(
-        outstanding.brokers
-        | {id_: _get_earlier(one, restored.brokers.get(id_)) for id_, one in throttles.rates.items()},
-        {topic: _get_earlier(one, restored.topics.get(topic)) for topic, one in throttles.replicas.items()},
-    )
+    brokers_left, brokers_back = _split_left(throttles.rates, restored.brokers)
+    topics_left, topics_back = _split_left(throttles.replicas, restored.topics)
+    silent = {id_: one for id_, one in outstanding.brokers.items() if id_ not in throttles.rates}
     under = set(view.list_under_replicated())
     return Verification(
         len(steps.partitions),
@@ -106,20 +107,19 @@ def verify_plan(
         tuple(not_preferred),
         tuple(key for key in not_preferred if key in set(elections)),
         tuple(sorted(under & steps.partitions.keys())),
-        _select_set(left),
+        EarlierConfigs(silent | brokers_left, topics_left),
         tuple(throttles.unanswered),
-        EarlierConfigs(
-            {id_: dict(one) for id_, one in throttles.rates.items() if one and not left.brokers[id_]},
-            {topic: dict(one) for topic, one in throttles.replicas.items() if not left.topics[topic]},
-        ),
+        EarlierConfigs(brokers_back, topics_back),
     )
 
 
-def _get_earlier(configs: Configs, restored: Configs | None) -> dict[str, str | None]:
-    """Return what was there before throttles that are left; nothing if none is."""
-    return {key: (restored or {}).get(key) for key in configs} if is_left(configs, restored) else {}
-
-
-def _select_set(configs: EarlierConfigs) -> EarlierConfigs:
-    brokers = {id_: one for id_, one in configs.brokers.items() if one}
-    return EarlierConfigs(brokers, {topic: one for topic, one in configs.topics.items() if one})
+def _split_left(
+    configs: Mapping[_Name, Configs], restored: Mapping[_Name, Configs]
+) -> tuple[dict[_Name, dict[str, str | None]], dict[_Name, dict[str, str | None]]]:
+    """Return what was there before throttles that are left, and throttles that were there before: both by name."""
+    left = {
+        name: {key: restored.get(name, {}).get(key) for key in one}
+        for name, one in configs.items()
+        if is_left(one, restored.get(name))
+    }
+    return left, {name: dict(one) for name, one in configs.items() if one and name not in left}

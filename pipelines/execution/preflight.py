@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
+from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
 from pipelines.execution.plan_waves import PlanWaves
-from pipelines.execution.replica_sizes import LogDirs, list_replica_sizes
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.failures.disk_limits import compute_room, list_broker_disks
@@ -203,7 +203,7 @@ class _Copy(NamedTuple):
 
 def _list_copies(steps: PlanWaves, view: ClusterView, disks: ClusterDisks) -> dict[int, list[_Copy]]:
     """List what the rest of a plan copies, by broker."""
-    present = {(one.broker, one.key): one.size_bytes for one in list_replica_sizes(disks.log_dirs)}
+    present = get_replica_sizes(disks.log_dirs)
     copies: dict[int, list[_Copy]] = {}
     for key, (before, after) in _list_rest(steps, view).items():
         for broker in set(after) - set(before):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from pipelines.execution.journal import THROTTLE, UNTHROTTLE, EarlierConfigs, Journal
 from pipelines.execution.set_throttles import RATES, REPLICAS, shorten_replicas
@@ -14,6 +16,7 @@ from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.plan_files.kafka_json import compute_throttle, describe_config_change
 
 _ATTEMPTS, _PAUSE_S = 5, 1.0  # to restore a config
+_T = TypeVar("_T")
 
 
 class ReplicationThrottle:
@@ -87,42 +90,33 @@ class ReplicationThrottle:
         rejected = {f"broker {broker}": "it is down, or does not answer" for broker in earlier.brokers.keys() - live}
         restored = []
         for broker in sorted(earlier.brokers.keys() & live, reverse=True):
-            if problem := self._restore_broker(broker, earlier.brokers[broker]):
-                rejected[f"broker {broker}"] = problem
-            else:
+            try:
+                self._retry(partial(self._connection.alter_broker_configs, broker, earlier.brokers[broker]))
                 restored.append(broker)
-        errors = {
-            name: error
-            for name, error in self._restore_topics(earlier.topics).items()
-            if UNKNOWN_PARTITION not in error
-        }
+            except KafkaFault as error:
+                rejected[f"broker {broker}"] = error.problem
+        errors: dict[str, str] = {}
+        try:
+            errors = (
+                self._retry(partial(self._connection.alter_topic_configs, earlier.topics)) if earlier.topics else {}
+            )
+        except KafkaFault as error:
+            errors = dict.fromkeys(earlier.topics, error.problem)
+        errors = {name: error for name, error in errors.items() if UNKNOWN_PARTITION not in error}
         for name, problem in sorted((rejected | {f"topic {name}": error for name, error in errors.items()}).items()):
             self._say(f"warning: the throttle of {name} was not removed: {problem}")
         self._journal.write(UNTHROTTLE, brokers=sorted(restored), topics=sorted(earlier.topics.keys() - errors.keys()))
 
-    def _restore_topics(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-        """Restore the configs of topics. Returns: Kafka's error by topic."""
-        for attempt in range(_ATTEMPTS):
+    def _retry(self, change: Callable[[], _T]) -> _T:
+        """Make a change, again if the cluster does not answer. Raises: KafkaFault of the last attempt."""
+        for _ in range(_ATTEMPTS - 1):
             try:
-                return self._connection.alter_topic_configs(topics) if topics else {}
+                return change()
             except KafkaFault as error:
-                if error.is_denied or attempt == _ATTEMPTS - 1:
-                    return dict.fromkeys(topics, error.problem)
+                if error.is_denied:
+                    raise
             self._pause(_PAUSE_S)
-        raise AssertionError("unreachable")
-
-    def _restore_broker(self, broker: int, configs: Mapping[str, str | None]) -> str:
-        """Restore the configs of a broker. Returns: why that failed, or nothing."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                self._connection.alter_broker_configs(broker, configs)
-            except KafkaFault as error:
-                if error.is_denied or attempt == _ATTEMPTS - 1:
-                    return error.problem
-                self._pause(_PAUSE_S)
-            else:
-                break
-        return ""
+        return change()
 
 
 def list_restore_commands(earlier: EarlierConfigs, servers: str, command_config: Path | None) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.plan_files.kafka_json import get_key, get_lists, get_planned_log_dirs, get_source_lists
+from pipelines.plan_files.kafka_json import get_key, get_planned_lists
 from pipelines.plan_files.new_brokers import NewBroker, read_racks
 from pipelines.plan_files.plan_creation import solve_plan
 from pipelines.plan_files.plan_reader import PlannedChange
@@ -21,7 +21,7 @@ from udfs.arrow.ragged import any_true, offsets_of
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.waves import WaveLimits, find_reassigned_partitions
+from udfs.planning.waves import WaveLimits
 from udfs.plurals import count_of, join_names
 
 _MAX_SIZE = float(2**62)  # bytes
@@ -103,15 +103,12 @@ def carry_out(snapshot: Snapshot, request: PlanRequest, options: PlanningOptions
     Raises: Infeasible, or SourceError for a wrong request.
     """
     plan, _ = solve_plan(snapshot, request, options.limits, options.metrics, options.defaults)
-    model, proposal = plan.model, plan.proposal
-    rows = np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist()
-    before, log_dirs = get_source_lists(model, rows), get_planned_log_dirs(model, proposal, rows)
-    after = get_lists(model, rows, proposal.offsets, proposal.replicas)
+    lists = get_planned_lists(plan.model, plan.proposal)
     changes = {
-        key: PlannedChange(before[key], ((1, replicas),), log_dirs=log_dirs.get(key, {}))
-        for key, replicas in after.items()
+        key: PlannedChange(lists.before[key], ((1, replicas),), log_dirs=lists.log_dirs.get(key, {}))
+        for key, replicas in lists.after.items()
     }
-    election = [get_key(model, row) for row in np.flatnonzero(plan.elections.elected).tolist()]
+    election = [get_key(plan.model, row) for row in np.flatnonzero(plan.elections.elected).tolist()]
     return make_changes(snapshot, changes, election), plan.metrics.moves
 
 

@@ -5,7 +5,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,28 @@ def get_wave_lists(model: ClusterModel, waves: Waves, wave: int) -> Lists:
     return {get_key(model, waves.row[k]): ids[waves.offsets[k] : waves.offsets[k + 1]] for k in steps}
 
 
+class PlannedLists(NamedTuple):
+    """The partitions that a plan sets, by row of the model; log dirs of those for which it chooses some."""
+
+    rows: list[int]
+    before: Lists
+    after: Lists
+    log_dirs_before: LogDirPaths  # as far as known
+    log_dirs: LogDirPaths
+
+
+def get_planned_lists(model: ClusterModel, proposal: ProposedAssignment) -> PlannedLists:
+    """Return the lists and log dirs of the partitions that a plan sets."""
+    rows = np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist()
+    after = get_lists(model, rows, proposal.offsets, proposal.replicas)
+    log_dirs: LogDirPaths = {}
+    if model.log_dirs is not None and proposal.log_dirs is not None:
+        log_dirs = _get_paths(model, rows, proposal.offsets, proposal.replicas, proposal.log_dirs)
+    current = get_current_log_dirs(model, rows)
+    log_dirs_before = {key: current.get(key, {}) for key in log_dirs}
+    return PlannedLists(rows, get_source_lists(model, rows), after, log_dirs_before, log_dirs)
+
+
 def find_irreversible(model: ClusterModel, proposal: ProposedAssignment) -> Ints:
     """Find the rows that the plan sets and no rollback can: Kafka's tool rejects their old lists' down brokers."""
     down = any_true(~model.live[model.replicas], model.offsets)
@@ -78,13 +100,6 @@ def _describe_partition(key: Key, replicas: Sequence[int], paths: Mapping[int, s
 def list_log_dirs(replicas: Sequence[int], paths: Mapping[int, str]) -> list[str]:
     """Return the log dir of each replica in a list, `any` where none is planned."""
     return [paths.get(broker, ANY_LOG_DIR) for broker in replicas]
-
-
-def get_planned_log_dirs(model: ClusterModel, proposal: ProposedAssignment, rows: Iterable[int]) -> LogDirPaths:
-    """Return the planned log dirs of those of some partitions that have any."""
-    if model.log_dirs is None or proposal.log_dirs is None:
-        return {}
-    return _get_paths(model, rows, proposal.offsets, proposal.replicas, proposal.log_dirs)
 
 
 def get_current_log_dirs(model: ClusterModel, rows: Iterable[int]) -> LogDirPaths:

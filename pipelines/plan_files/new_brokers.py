@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from pipelines.errors import SettingsError
 from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.verdict.naming import name_with_noun
 from udfs.planning.plan_request import PlanRequest
 from udfs.plurals import join_names
 
@@ -69,9 +70,8 @@ def list_unknown_brokers(snapshot: Snapshot, brokers: Sequence[NewBroker]) -> li
 
 def explain_assumption(brokers: Sequence[NewBroker]) -> str:
     """Explain why brokers that no source shows count as live when a plan is checked."""
-    ids = join_names(broker.broker_id for broker in brokers)
-    who, count, they = ("broker", "counts", "it was") if len(brokers) == 1 else ("brokers", "count", "they were")
-    return f"no source shows {who} {ids}, which {count} as live: {they} added with --add-brokers when the plan was made"
+    names = name_with_noun([broker.broker_id for broker in brokers])
+    return f"no source shows {names}, added with --add-brokers when the plan was made: counted as live"
 
 
 def propose_new_brokers(snapshot: Snapshot, request: PlanRequest) -> list[NewBroker]:
@@ -88,20 +88,14 @@ def propose_new_brokers(snapshot: Snapshot, request: PlanRequest) -> list[NewBro
     ]
 
 
-def explain_proposal(snapshot: Snapshot, request: PlanRequest, proposed: Sequence[NewBroker]) -> tuple[str, str]:
+def explain_proposal(snapshot: Snapshot, proposed: Sequence[NewBroker]) -> tuple[str, str]:
     """Return the problem of an error about unknown brokers, and the remedy without the command that follows it."""
-    ids = join_names(broker.broker_id for broker in proposed)
-    who, are, they = ("broker", "is", "it is") if len(proposed) == 1 else ("brokers", "are", "they are")
-    its = "its rack" if len(proposed) == 1 else "their racks"
-    problem = f"{who} {ids} {are} not known: a broker without replicas is in no source but a list of brokers"
+    names = name_with_noun([broker.broker_id for broker in proposed])
+    problem = f"no source shows {names}: a broker without replicas is in no source but a list of brokers"
     if all(broker.rack is None for broker in proposed):
-        return problem, f"If {they} live, add {'it' if len(proposed) == 1 else 'them'}"
-    if any(broker.rack == UNKNOWN_RACK for broker in proposed):
-        known = join_names(sorted({str(rack) for rack in read_racks(snapshot).values()}))
-        return problem, f"If {they} live, add {its} instead of {UNKNOWN_RACK} (racks now: {known})"
-    old = {new: old for old, new in request.replacements}
-    same = join_names(f"{broker.rack} as broker {old[broker.broker_id]}" for broker in proposed)
-    return problem, f"If {they} live, add {its}, here {same}"
+        return problem, "If live, add"
+    known = join_names(sorted({str(rack) for rack in read_racks(snapshot).values()}))
+    return problem, f"If live, add with the right rack (racks now: {known})"
 
 
 def read_racks(snapshot: Snapshot) -> Mapping[int, str | None]:

@@ -1,6 +1,6 @@
 """Check whether a plan still fits its cluster and, once it runs, what is done and what is missing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_current_log_dirs, get_source_lists
-from pipelines.plan_files.log_dir_check import find_log_dir_problems, is_in_planned_log_dirs
 from pipelines.plan_files.new_brokers import NewBroker
-from pipelines.plan_files.plan_reader import StoredPlan, find_target
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, find_target
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
+from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.elections import find_in_sync_replicas
 
@@ -152,7 +152,7 @@ def check_plan(
     paths = get_current_log_dirs(model, (rows := _find_rows(model, plan.changes)).values())
     for key, change in plan.changes.items():
         if change.moves_log_dirs and steps_done[key] is not None:
-            is_done = is_in_planned_log_dirs(change, paths.get(key, {}))
+            is_done = _is_in_planned_log_dirs(change, paths.get(key, {}))
             steps_done[key] = len(change.steps) if is_done else 0
     missing_topics = sorted(set(plan.topics) - set(model.topic_names) - ignored)
     unplanned = {key for key in differing if key not in plan.changes}
@@ -196,7 +196,7 @@ def check_plan(
     beside = [partition for partition in changed if (partition.topic, partition.partition) not in used]
     unused_topics = set(missing_topics) - {topic for topic, _ in used}
     unmoved = {(one.topic, one.partition) for one in pending}
-    log_dir_problems = tuple(find_log_dir_problems(plan, model, {key: rows[key] for key in rows if key in unmoved}))
+    log_dir_problems = tuple(_find_log_dir_problems(plan, model, {key: rows[key] for key in rows if key in unmoved}))
     touched = len(changed) > len(beside) or len(missing_topics) > len(unused_topics)
     if touched or lost & needed or returned or racks or drained or log_dir_problems:
         status = PlanStatus.CHANGED
@@ -294,3 +294,44 @@ def _find_pending_elections(
         if leader != replicas[0] and replicas[0] in live:
             elections.append(PendingElection(*key, leader, replicas[0]))
     return elections, True
+
+
+def _is_in_planned_log_dirs(change: PlannedChange, paths: Mapping[int, str]) -> bool:
+    """Return whether the replicas of a partition are in the log dirs that a plan chooses. paths: now, by broker."""
+    return all(paths.get(broker) == path for broker, path in change.log_dirs.items())
+
+
+def _find_log_dir_problems(plan: StoredPlan, model: ClusterModel, rows: Mapping[Key, int]) -> Iterator[str]:
+    """Explain which log dirs of the rest of a plan do not exist, are offline, or have no room for what moves to them.
+
+    rows: of the partitions whose replicas are not yet in their planned log dirs.
+    """
+    log_dirs = model.log_dirs
+    if log_dirs is None:
+        return
+    index = {
+        (int(model.broker_ids[broker]), path): i
+        for i, (broker, path) in enumerate(zip(log_dirs.broker.tolist(), log_dirs.paths, strict=True))
+    }
+    brokers_with_dirs = set(model.broker_ids[np.unique(log_dirs.broker)].tolist())
+    incoming = np.zeros(len(log_dirs.paths))
+    absent: dict[tuple[int, str], int] = {}
+    for key, row in rows.items():
+        replicas = slice(*model.offsets[row : row + 2].tolist())
+        here = dict(zip(model.ids(model.replicas[replicas]), range(replicas.start, replicas.stop), strict=True))
+        for broker, path in plan.changes[key].log_dirs.items():
+            at = index.get((broker, path), ANY)
+            if at == ANY or not log_dirs.online[at]:
+                absent[broker, path] = absent.get((broker, path), 0) + (broker in brokers_with_dirs)
+            elif broker not in here or log_dirs.of_replica[here[broker]] != at:
+                incoming[at] += log_dirs.size[here[broker]] if broker in here else model.size[row]
+    for (broker, path), count in sorted(absent.items()):
+        if count:
+            state = "is offline" if (broker, path) in index else "does not exist"
+            yield f"log dir {path} of broker {broker} {state}, and the plan needs it"
+    for (broker, path), at in sorted(index.items()):
+        if incoming[at] > log_dirs.compute_room(1.0)[at]:
+            yield (
+                f"log dir {path} of broker {broker} has {round(log_dirs.usable[at]):,} bytes left, too little for the "
+                f"{round(incoming[at]):,} bytes that the plan moves to it"
+            )

@@ -100,7 +100,23 @@ def create_plan(
     bottleneck = find_bottleneck(summary, request)
     faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
     explained = perf_counter()
-    facts = _collect_facts(request, summary, snapshot, bottleneck, faster)
+    model = summary.model
+    facts = PlanFacts(
+        cluster=model.cluster_id,
+        kafka_cluster_id=snapshot.kafka_cluster_id,
+        topic_ids=_find_topic_ids(summary, snapshot),
+        goal=request.goal,
+        request=request,
+        target_brokers=select_target_brokers(model, request),
+        added_brokers=list_added_brokers(snapshot),
+        frozen_partitions=count_frozen_partitions(model),
+        certificate=summary.proposal.certificate,
+        metrics=summary.metrics,
+        bottleneck=bottleneck,
+        faster_plans=faster,
+        disk_growth=find_disk_growth(summary),
+        urgent_repair=find_urgent_repair(model, request, summary.proposal, summary.waves.limits),
+    )
     files = plan_writer.write_plan(out, summary, to_json(facts))
     return CreatedPlan(
         request,
@@ -109,7 +125,7 @@ def create_plan(
         bottleneck,
         faster,
         tuple(files),
-        unplaced=snapshot.partitions.num_rows - summary.model.partitions,
+        unplaced=snapshot.partitions.num_rows - model.partitions,
         seconds=seconds | {"alternatives": explained - measured, "writing": perf_counter() - explained},
     )
 
@@ -138,33 +154,6 @@ def solve_plan(
     added = list_added_brokers(snapshot)
     summary = summarize_plan(model, request, proposal, limits, options, [broker.broker_id for broker in added])
     return summary, {"solving": solved - started, "measuring": perf_counter() - solved}
-
-
-def _collect_facts(
-    request: PlanRequest,
-    summary: PlanSummary,
-    snapshot: Snapshot,
-    bottleneck: Bottleneck | None,
-    faster_plans: tuple[FasterPlan, ...],
-) -> PlanFacts:
-    model, certificate = summary.model, summary.proposal.certificate
-    target_brokers, frozen = select_target_brokers(model, request), count_frozen_partitions(model)
-    return PlanFacts(
-        cluster=model.cluster_id,
-        kafka_cluster_id=snapshot.kafka_cluster_id,
-        topic_ids=_find_topic_ids(summary, snapshot),
-        goal=request.goal,
-        request=request,
-        target_brokers=target_brokers,
-        added_brokers=list_added_brokers(snapshot),
-        frozen_partitions=frozen,
-        certificate=certificate,
-        metrics=summary.metrics,
-        bottleneck=bottleneck,
-        faster_plans=faster_plans,
-        disk_growth=find_disk_growth(summary),
-        urgent_repair=find_urgent_repair(model, request, summary.proposal, summary.waves.limits),
-    )
 
 
 def _find_topic_ids(summary: PlanSummary, snapshot: Snapshot) -> dict[str, str]:

@@ -273,22 +273,14 @@ def _read(path: Path, document: type[_Document]) -> tuple[str, _Document]:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise SourceError(str(path), f"has more than {_MAX_BYTES:,} bytes, which no plan has", REMEDY)
+            raise ValueError(f"it has more than {_MAX_BYTES:,} bytes, which no plan has")
         text = data.decode("utf-8")
-    except FileNotFoundError as error:
-        raise SourceError(str(path), "this file of the plan is missing", REMEDY) from error
-    except OSError as error:
-        raise SourceError(str(path), f"cannot be read: {error.strerror}", REMEDY) from error
-    except UnicodeDecodeError as error:
-        raise SourceError(str(path), f"cannot be read: byte {error.start} is not UTF-8", REMEDY) from error
-    try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise SourceError(str(path), f"is not JSON: {error.msg}", REMEDY, error.lineno) from error
-    except RecursionError as error:
-        raise SourceError(str(path), "cannot be read as JSON: it is nested too deeply", REMEDY) from error
-    except ValueError as error:  # Python reads no number of thousands of digits
-        raise SourceError(str(path), "cannot be read: a number has thousands of digits", REMEDY) from error
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SourceError(str(path), f"cannot be read: {reason}", REMEDY) from error
     try:
         return text, document.model_validate(content)
     except ValidationError as error:
@@ -342,16 +334,11 @@ def _check_lists(path: Path, planned: Lists, log_dirs: LogDirPaths) -> None:
     for key, entry in entries.items():
         if key not in planned:
             raise _error(path, text, key, f"{PLAN} does not name it here")
-        if entry.replicas != planned[key]:
-            now, expected = quote_value(entry.replicas), quote_value(planned[key])
-            raise _error(path, text, key, f"its replicas are {now}, but {PLAN} has {expected}")
-        if entry.log_dirs is not None and len(entry.log_dirs) != len(entry.replicas):
-            counts = f"{len(entry.log_dirs)} log dirs for {len(entry.replicas)} replicas"
-            raise _error(path, text, key, f"it has {counts}; Kafka's tool needs one for each, or `any`")
-        paths = list_log_dirs(entry.replicas, log_dirs[key]) if key in log_dirs else None
-        if entry.log_dirs != paths:
-            now, expected = quote_value(entry.log_dirs), quote_value(paths)
-            raise _error(path, text, key, f"its log_dirs are {now}, but {PLAN} has {expected}")
+        paths = list_log_dirs(planned[key], log_dirs[key]) if key in log_dirs else None
+        for name, now, then in (("replicas", entry.replicas, planned[key]), ("log_dirs", entry.log_dirs, paths)):
+            if now != then:
+                values = f"{quote_value(now)}, but {PLAN} has {quote_value(then)}"
+                raise _error(path, text, key, f"its {name} are {values}")
     for topic, partition in planned:
         if (topic, partition) not in entries:
             raise SourceError(str(path), f"partition {topic}-{partition} of {PLAN} is missing", REMEDY)

@@ -9,22 +9,14 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import SettingsError
 from pipelines.plan_files import kafka_json
-from pipelines.plan_files.kafka_json import (
-    Key,
-    Lists,
-    LogDirPaths,
-    dump_compact,
-    dump_lines,
-    find_irreversible,
-    get_key,
-)
+from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines, find_irreversible, get_key
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
 from udfs.json_answers import to_json
@@ -32,7 +24,7 @@ from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import measure_wave_health
-from udfs.planning.waves import WaveLimits, find_reassigned_partitions
+from udfs.planning.waves import WaveLimits
 
 Hashes = npt.NDArray[np.uint32]
 
@@ -230,43 +222,25 @@ def _dump_assignment(model: ClusterModel) -> str:
     return f'{dump_compact(members)[:-1]},\n"topics":{{\n{topics}\n}}}}'
 
 
-class _PlannedLogDirs(NamedTuple):
-    """The log dirs of the partitions for which a plan chooses some: before it, as far as known, and after it."""
-
-    before: LogDirPaths
-    after: LogDirPaths
-
-    def describe(self, key: Key) -> dict[str, dict[int, str]]:
-        """Return the members of a change in plan.json."""
-        if key not in self.after:
-            return {}
-        return {"log_dirs_before": dict(self.before.get(key, {})), "log_dirs": dict(self.after[key])}
-
-
-def _get_log_dirs(execution: PlannedWaves, rows: list[int]) -> _PlannedLogDirs:
-    after = kafka_json.get_planned_log_dirs(execution.model, execution.proposal, rows)
-    before = kafka_json.get_current_log_dirs(execution.model, rows)
-    return _PlannedLogDirs({key: before.get(key, {}) for key in after}, after)
-
-
 def _list_changes(
-    execution: PlannedWaves, before: Lists, after: Lists, by_wave: list[Lists], log_dirs: _PlannedLogDirs
+    execution: PlannedWaves, lists: kafka_json.PlannedLists, by_wave: list[Lists]
 ) -> Iterator[dict[str, Any]]:
     model, proposal, waves = execution.model, execution.proposal, execution.waves
-    steps: dict[Key, list[dict[str, Any]]] = {key: [] for key in after}
-    for number, lists in enumerate(by_wave, 1):
-        for key, replicas in lists.items():
+    steps: dict[Key, list[dict[str, Any]]] = {key: [] for key in lists.after}
+    for number, of_wave in enumerate(by_wave, 1):
+        for key, replicas in of_wave.items():
             steps[key].append({"wave": number, "replicas": replicas})
     added = np.bincount(waves.row[waves.added != NOTHING_ADDED], minlength=model.partitions)
     copied = np.round(model.size * added).astype(np.int64).tolist()
-    for row, key in zip(np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist(), after, strict=True):
+    for row, key in zip(lists.rows, lists.after, strict=True):
+        log_dirs = {"log_dirs_before": lists.log_dirs_before.get(key), "log_dirs": lists.log_dirs.get(key)}
         yield {
             "topic": key[0],
             "partition": key[1],
-            "before": before[key],
-            "after": after[key],
+            "before": lists.before[key],
+            "after": lists.after[key],
             "bytes_to_copy": copied[row] if model.known[0] else None,
-            **log_dirs.describe(key),
+            **(log_dirs if key in lists.log_dirs else {}),
             "steps": steps[key],
             "reason": proposal.reasons[proposal.reason[row]] if proposal.reason[row] >= 0 else "",
         }
@@ -275,9 +249,8 @@ def _list_changes(
 def build_files(execution: PlannedWaves, facts: Mapping[str, Any]) -> dict[str, str]:
     """Return a plan's files by name, the same for the same plan. facts: members of plan.json, such as metrics."""
     model, proposal, waves = execution.model, execution.proposal, execution.waves
-    rows = np.flatnonzero(find_reassigned_partitions(model, proposal)).tolist()
-    before = kafka_json.get_source_lists(model, rows)
-    after = kafka_json.get_lists(model, rows, proposal.offsets, proposal.replicas)
+    planned = kafka_json.get_planned_lists(model, proposal)
+    before, after = planned.before, planned.after
     by_wave = [kafka_json.get_wave_lists(model, waves, wave) for wave in range(waves.waves)]
     names = name_waves(waves.waves)
     irreversible = {get_key(model, row) for row in find_irreversible(model, proposal).tolist()}
@@ -289,17 +262,16 @@ def build_files(execution: PlannedWaves, facts: Mapping[str, Any]) -> dict[str, 
     for lists in by_wave:
         throttles.append(kafka_json.compute_throttle(now, lists, down))
         now |= lists
-    log_dirs = _get_log_dirs(execution, rows)
-    dump, changes = kafka_json.dump_reassignment, _list_changes(execution, before, after, by_wave, log_dirs)
+    dump, log_dirs = kafka_json.dump_reassignment, planned.log_dirs
     return {
-        REASSIGNMENT: dump(after, log_dirs.after),
-        **{name_wave_file(name): dump(lists, log_dirs.after) for name, lists in zip(names, by_wave, strict=True)},
-        ROLLBACK: dump({key: ids for key, ids in before.items() if key not in irreversible}, log_dirs.before),
+        REASSIGNMENT: dump(after, log_dirs),
+        **{name_wave_file(name): dump(lists, log_dirs) for name, lists in zip(names, by_wave, strict=True)},
+        ROLLBACK: dump({key: ids for key, ids in before.items() if key not in irreversible}, planned.log_dirs_before),
         ELECTION: kafka_json.dump_election(get_key(model, row) for row in elected),
         TOPICS_TO_MOVE: kafka_json.dump_topics_to_move(topic for topic, _ in after),
         THROTTLES: kafka_json.dump_throttles(rate, whole, throttles),
         THROTTLE_SCRIPT: kafka_json.dump_throttle_script(rate, whole, list(zip(names, throttles, strict=True))),
-        PLAN: _dump_plan(execution, facts, changes),
+        PLAN: _dump_plan(execution, facts, _list_changes(execution, planned, by_wave)),
     }
 
 

@@ -10,7 +10,7 @@ _MAX_PARTS = 3
 _MIN_CHANGE = 0.1  # of a number of partitions, as a share of the larger number
 _MIN_RATIO_CHANGE, _EVEN_RATIO = 0.05, 1.1  # of a ratio to the mean; a ratio up to _EVEN_RATIO is not worse
 _LARGE_GROWTH = 1.5  # bytes of the fullest broker after the plan over those before
-_BECAUSE = " because "  # in frozen_reasons, as in `2 because they are being reassigned`
+_BECAUSE = " because "  # in frozen_reasons, as in `2 because of an ongoing reassignment`
 _RACKS = "_of_racks"  # the end of metrics about the failure of a rack
 # Metrics of gold.plan_metrics, the most important first.
 _COUNTS = {
@@ -76,7 +76,7 @@ def _list_caveats(plan: Mapping[str, Any]) -> Iterator[str]:
     # The missed targets of the goal rf name the partitions of its topics that must stay; the others do not matter.
     if frozen and plan["goal"] != "rf":
         yield _explain_frozen(plan["frozen_partitions"], frozen)
-        reasons = tuple(reason.partition(_BECAUSE)[2] for reason in frozen)
+        reasons = tuple(map(_get_reason, frozen))
         missed = [target for target in missed if not target.endswith(reasons)]
     yield from (f"not reached: {target}" for target in missed)
     if plan["copied_bytes"] and (count := plan["unsized_partitions"]):
@@ -89,4 +89,8 @@ def _list_caveats(plan: Mapping[str, Any]) -> Iterator[str]:
 
 def _explain_frozen(count: int, reasons: Sequence[str]) -> str:
     stay = f"{count_of(count, 'partition')} {'stays as it is' if count == 1 else 'stay as they are'}"
-    return f"{stay}: {reasons[0].partition(_BECAUSE)[2] if len(reasons) == 1 else '; '.join(reasons)}"
+    return f"{stay}: {_get_reason(reasons[0]) if len(reasons) == 1 else '; '.join(reasons)}"
+
+
+def _get_reason(text: str) -> str:
+    return text.partition(_BECAUSE)[2].removeprefix("of ")

@@ -493,7 +493,7 @@ def cluster_with_down_broker(name: str) -> dict[str, Any]:
     verdict = replace(verdict, points=(*verdict.points, small_rack))
     repair = down["plan"] | {"goal": "repair"}
     repair["metrics"] |= {"disk_max_over_mean": [1.26, 1.66]}
-    repair |= {"frozen_partitions": 2, "frozen_reasons": ["2 because they are being reassigned"]}
+    repair |= {"frozen_partitions": 2, "frozen_reasons": ["2 because of an ongoing reassignment"]}
     repair |= {"copy_duration_s": 26_160.0}
     down["worst_failures"] |= {"rack": 9}
     return down | {"findings": findings, "verdict": verdict, **select_plans(verdict, [repair], [])}
@@ -507,7 +507,7 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
     effects = (
         "offline if a broker fails: up to 4 -> 0",
         "worse: fullest disk 1.26 -> 1.66 times the mean",
-        "2 partitions stay as they are: they are being reassigned",
+        "2 partitions stay as they are: an ongoing reassignment",
     )
     with opened(chromium, file) as seen:
         rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]

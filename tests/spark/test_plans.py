@@ -178,8 +178,8 @@ def test_odd_clusters(made: dict[str, Plans]) -> None:
     assert metrics["empty"]["replicas_max_over_mean"]["before"] is None
     assert plans["moving"]["frozen_partitions"] == 3  # one moves, one is offline, one has a down replica
     assert [reason.split(",")[0] for reason in plans["moving"]["frozen_reasons"]] == [
-        "1 because it is being reassigned",
-        "1 because none of its in-sync replicas is on a live broker",
+        "1 because of an ongoing reassignment",
+        "1 because of no in-sync replica on a live broker",
         "1 because it has a replica on a down broker",
     ]
     assert {row["partition"] for row in made["leaders"].moves["moving"]} <= {0, 1, 2}
@@ -232,7 +232,7 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
     moves = unpack_plan_moves(pack_plans(*frames, parameters))
     (changed,) = [row.partition for row in moves.collect()]
     expected = ("c", "s", "leaders", "t", changed, [1, 2], [2, 1], [], [], None, 1, 1)
-    reason = "preferred leader 1 -> 2: they lead 2 and 0 partitions (mean: 1.0)"
+    reason = "preferred leader: to even out leaders (mean: 1.0 per broker)"
     frame = spark.createDataFrame([(*expected, reason)], PLAN_MOVES.schema)
     assert_df_equality(moves, frame, ignore_nullable=True, ignore_metadata=True)
 

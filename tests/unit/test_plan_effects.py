@@ -72,7 +72,7 @@ def test_a_single_rack_does_not_count() -> None:
     assert describe(has_racks=False, **changes) == ([], [], [])
 
 
-OFFLINE, MOVING = "none of their in-sync replicas is on a live broker", "it is being reassigned"
+OFFLINE, MOVING = "no in-sync replica on a live broker", "an ongoing reassignment"
 MISSED = [f"a-1 and 2 others cannot be changed: {OFFLINE}", "broker 4 still holds 3 replicas"]
 
 
@@ -80,21 +80,21 @@ MISSED = [f"a-1 and 2 others cannot be changed: {OFFLINE}", "broker 4 still hold
     ("columns", "caveats"),
     [
         (
-            {"goal": "repair", "frozen_partitions": 3, "frozen_reasons": [f"3 because {OFFLINE}"]}
+            {"goal": "repair", "frozen_partitions": 3, "frozen_reasons": [f"3 because of {OFFLINE}"]}
             | {"missed_targets": MISSED},
             [f"3 partitions stay as they are: {OFFLINE}", "not reached: broker 4 still holds 3 replicas"],
         ),
         (
             {"goal": "failover", "frozen_partitions": 4}
-            | {"frozen_reasons": [f"1 because {MOVING}", f"3 because {OFFLINE}"]},
-            [f"4 partitions stay as they are: 1 because {MOVING}; 3 because {OFFLINE}"],
+            | {"frozen_reasons": [f"1 because of {MOVING}", f"3 because of {OFFLINE}"]},
+            [f"4 partitions stay as they are: 1 because of {MOVING}; 3 because of {OFFLINE}"],
         ),
         (
-            {"goal": "leaders", "frozen_partitions": 1, "frozen_reasons": [f"1 because {MOVING}"]},
+            {"goal": "leaders", "frozen_partitions": 1, "frozen_reasons": [f"1 because of {MOVING}"]},
             [f"1 partition stays as it is: {MOVING}"],
         ),
         (
-            {"goal": "rf", "frozen_partitions": 126, "frozen_reasons": [f"126 because {OFFLINE}"]}
+            {"goal": "rf", "frozen_partitions": 126, "frozen_reasons": [f"126 because of {OFFLINE}"]}
             | {"missed_targets": MISSED[:1]},
             [f"not reached: a-1 and 2 others cannot be changed: {OFFLINE}"],
         ),

@@ -5,20 +5,25 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from udfs.arrow.ragged import any_true, offsets_of, position_of, row_of
 from udfs.network.client_zones import NetworkAssumptions, list_zones, name_zones, share_clients
 from udfs.planning.certificates import Certificate, Proof
-from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Int32s, Ints, ProposedAssignment
+from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Int32s, Ints, ProposedAssignment, take
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest
 from udfs.planning.plan_request import ZONES, BrokerSet, PlanRequest
 
 Plan = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
 REST = "other brokers"  # the set of the brokers that are in no other
-_OF_PARTITIONS = ("topic", "partition", "size", "rate_in", "rate_out", "topic_min_isr")  # fields of ClusterModel
+# Fields of ClusterModel.
+_OF_BROKERS, _OF_REPLICAS = (
+    ("broker_ids", "live", "fetching", "unknown"),
+    ("in_sync", "failed", "adding", "replica_size"),
+)
+_OF_PARTITIONS = ("topic", "partition", "size", "rate_in", "rate_out", "topic_min_isr", "unrated", "topic_factor")
 # Goals that also move replicas into the set of their topic.
 _GATHERING = ("balance", "expand", "drain")
 
@@ -50,16 +55,6 @@ class BrokerSetsCertificate(Certificate):
             for one in self.sets
             for proof in one.certificate.proofs
         ]
-
-    @property
-    def relaxed_targets(self) -> list[str]:
-        """Return the targets that are relaxed in any set."""
-        return [f"{text} (broker set {one.name})" for one in self.sets for text in one.certificate.relaxed_targets]
-
-    @property
-    def missed_targets(self) -> list[str]:
-        """Return the targets that are missed in any set."""
-        return [f"{text} (broker set {one.name})" for one in self.sets for text in one.certificate.missed_targets]
 
 
 @dataclass(frozen=True)
@@ -135,7 +130,11 @@ def plan_in_sets(model: ClusterModel, request: PlanRequest, plan: Plan) -> Propo
     for part, proposal in parts:
         row = part.rows[row_of(proposal.offsets)]
         replicas[offsets[row] + position_of(proposal.offsets)] = part.brokers[proposal.replicas]
-    certificate = BrokerSetsCertificate(goal=request.goal, sets=certificates)
+    relaxed, missed = (
+        [f"{text} (broker set {one.name})" for one in certificates for text in getattr(one.certificate, kind)]
+        for kind in ("relaxed", "missed")
+    )
+    certificate = BrokerSetsCertificate(goal=request.goal, sets=certificates, relaxed=relaxed, missed=missed)
     return ProposedAssignment(offsets, replicas, reason, tuple(reasons), certificate)
 
 
@@ -190,31 +189,22 @@ def _select_part(model: ClusterModel, members: SetMembers, number: int, rows: In
     if own.any() and request.goal in COPYING_GOALS and request.goal != ZONES:  # no rack counts that only others are in
         rack[outside] = rack[np.flatnonzero(own)[0]]
 
-    def take(values: np.ndarray | None) -> np.ndarray | None:
-        return None if values is None else values[slots]
-
-    leader = None if model.leader is None else np.where(model.leader >= 0, place[model.leader], -1)[rows]
-    source, barred = take(model.source_replicas), take(model.barred)
+    place_or_none = np.append(place, np.int32(-1))  # of no broker, -1, there is none
+    axes = ((_OF_BROKERS, brokers), (_OF_PARTITIONS, rows), (_OF_REPLICAS, slots))
+    own_values: dict[str, Any] = {name: take(getattr(model, name), at) for names, at in axes for name in names}
+    references = {"source_replicas": slots, "barred": slots, "leader": rows}
+    own_values |= {
+        name: None if (of_part := take(getattr(model, name), at)) is None else place_or_none[of_part]
+        for name, at in references.items()
+    }
     part = replace(
         model,
-        **{name: getattr(model, name)[brokers] for name in ("broker_ids", "live")},
-        **{name: getattr(model, name)[rows] for name in _OF_PARTITIONS},
+        **own_values,
         rack=rack[brokers],
         draining=draining[brokers],
-        fetching=None if model.fetching is None else model.fetching[brokers],
-        unknown=None if model.unknown is None else model.unknown[brokers],
         offsets=offsets,
         replicas=place[replicas],
         frozen=frozen,
-        source_replicas=None if source is None else place[source],
-        leader=None if leader is None else leader.astype(np.int32),
-        in_sync=take(model.in_sync),
-        failed=take(model.failed),
-        adding=take(model.adding),
-        barred=None if barred is None else np.where(barred >= 0, place[barred], -1).astype(np.int32),
-        replica_size=take(model.replica_size),
-        unrated=None if model.unrated is None else model.unrated[rows],
-        topic_factor=None if model.topic_factor is None else model.topic_factor[rows],
         log_dirs=None,  # those of all sets are chosen together
     )
     return _Part(members.names[number], part, brokers, rows, tuple(model.ids(np.flatnonzero(outside))))

@@ -9,7 +9,6 @@ ZONE_BYTES = "bytes per second between zones"
 BYTES_BETWEEN_LOG_DIRS = "bytes moved between log dirs"
 FULLEST_LOG_DIR = "fullest log dir of a broker, over the mean of its log dirs"
 WORST_SURVIVOR = "leaders of the worst survivor of a failure, over the mean"
-_ROUNDING = 1e-9  # of a ratio
 _QUANTITIES = {MIN_BYTES: BYTES_COPIED, MIN_MOVES: REPLICAS_COPIED, "all": BYTES_COPIED}
 
 
@@ -53,21 +52,13 @@ class Certificate:
 
     copysets: CopysetChange | None = field(default=None, kw_only=True)
     rack_levels: RackLevelChange | None = field(default=None, kw_only=True)
+    relaxed: list[str] = field(default_factory=list, kw_only=True)  # Targets that are impossible here, and why
+    missed: list[str] = field(default_factory=list, kw_only=True)  # Targets that the plan does not reach
 
     @property
     def proofs(self) -> list[Proof]:
         """Return the bounds, that of the goal first."""
         return []
-
-    @property
-    def relaxed_targets(self) -> list[str]:
-        """Return the targets that this cluster makes impossible, and why."""
-        return list(getattr(self, "relaxed", ()))
-
-    @property
-    def missed_targets(self) -> list[str]:
-        """Return the targets that the plan does not reach."""
-        return list(getattr(self, "missed", ()))
 
 
 @dataclass(frozen=True)
@@ -143,7 +134,6 @@ class LeaderCertificate(Certificate):
     min_leaders_before: int
     even: bool  # Whether all brokers are at the floor or the ceiling of the mean
     forced: list[ForcedLeaders]
-    relaxed: list[str]
     # Leaders left on brokers that should not lead, by broker id
     ineligible_leaders: dict[int, int]
     topics: TopicSpread | None = None
@@ -186,7 +176,6 @@ class TakeoverCertificate(Certificate):
     cost: int  # Price of these changes; lists that change anyway are cheaper than others
     cost_lower_bound: int
     gap: int
-    limits: str
     target: float
     worst_ratio: float  # Leaders of the worst survivor of the worst failure over the survivors' mean
     worst_ratio_before: float
@@ -194,7 +183,6 @@ class TakeoverCertificate(Certificate):
     failures: dict[int, FailureTakeover]  # By id of the failed broker
     failures_above_target: int
     forced: list[ForcedTakeover]
-    relaxed: list[str]
 
     @property
     def proofs(self) -> list[Proof]:
@@ -217,12 +205,6 @@ class LeadershipCertificate(Certificate):
         """Return the bounds of successors, then those of leaders."""
         return self.failover.proofs + (self.leaders.proofs if self.leaders else [])
 
-    @property
-    def relaxed_targets(self) -> list[str]:
-        """Return the relaxed targets of leaders, then those of successors."""
-        leaders = self.leaders.relaxed if self.leaders else []
-        return list(dict.fromkeys([*leaders, *self.failover.relaxed]))
-
 
 @dataclass(frozen=True)
 class SurvivorCertificate(BoundCertificate):
@@ -238,8 +220,6 @@ class BytesOutCertificate(Certificate):
     goal: str
     changes: int
     by: str = "bytes"
-    relaxed: list[str] = field(default_factory=list)
-    missed: list[str] = field(default_factory=list)
     leaders: BoundCertificate | None = None
     failover: SurvivorCertificate | None = None
 
@@ -262,7 +242,6 @@ class ZoneCertificate(Certificate):
     moves: int
     bytes: float
     changes: int
-    missed: list[str] = field(default_factory=list)
 
     @property
     def proofs(self) -> list[Proof]:
@@ -289,8 +268,6 @@ class CopyCertificate(Certificate):
     moves: int
     moves_lower_bound: int
     bytes: float
-    relaxed: list[str]
-    missed: list[str]
     rack_repairs: RackRepairs | None = field(default=None, kw_only=True)
 
     @property
@@ -375,24 +352,4 @@ class LogDirCertificate(Certificate):
         return [
             Proof(FULLEST_LOG_DIR, value, bound, max(value - bound, 0.0)),
             Proof(BYTES_BETWEEN_LOG_DIRS, moved, least, max(moved - least, 0.0)),
-        ]
-
-    @property
-    def relaxed_targets(self) -> list[str]:
-        """Return the brokers whose replicas allow no log dirs as even as the target."""
-        return [
-            f"broker {one.broker}: no plan leaves its fullest log dir below {one.max_over_mean_lower_bound:.4f} times "
-            f"the mean of its log dirs; the target is {self.target:g}"
-            for one in self.brokers
-            if one.max_over_mean_lower_bound > self.target + _ROUNDING
-        ]
-
-    @property
-    def missed_targets(self) -> list[str]:
-        """Return the brokers that neither reach the target nor their lower bound."""
-        return [
-            f"broker {one.broker}: its fullest log dir has {one.max_over_mean:.4f} times the mean of its log dirs; the "
-            f"target is {max(self.target, one.max_over_mean_lower_bound):.4f}"
-            for one in self.brokers
-            if one.max_over_mean > max(self.target, one.max_over_mean_lower_bound) + _ROUNDING
         ]

@@ -276,6 +276,11 @@ class ProposedAssignment:
     log_dirs: Int32s | None = None
 
 
+def take(values: npt.NDArray[Any] | None, index: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """Return the values at an index, or None of None: what a model does not have, a part of it has not either."""
+    return None if values is None else values[index]
+
+
 def build_model(
     cluster_id: str,
     brokers: pa.Table,

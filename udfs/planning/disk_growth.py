@@ -7,6 +7,7 @@ import numpy as np
 from udfs.arrow.ragged import row_of
 from udfs.planning.cluster_model import Floats, Ints
 from udfs.planning.planned_waves import PlannedWaves
+from udfs.planning.wave_health import list_states
 from udfs.planning.waves import measure_copy_loads
 
 _LISTED = 3  # brokers
@@ -28,10 +29,9 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     model = execution.model
     if not model.known[0] or not execution.waves.waves:
         return ()
-    before = model.sum_bytes(model)
-    after = before + np.cumsum(_sum_changes(execution), axis=0)
-    started = np.concatenate([before[None, :], after[:-1]])
-    peak = (started + measure_copy_loads(model, execution.waves).received).max(axis=0)
+    held = _sum_held(execution)
+    before, after = held[0], held[1:]
+    peak = (held[:-1] + measure_copy_loads(model, execution.waves).received).max(axis=0)
     growth = peak - before
     order = np.argsort(-growth, kind="stable")[:_LISTED]
     order = order[(growth[order] > 0.0) & (growth[order] >= _MIN_SHARE * growth.max())]
@@ -41,25 +41,16 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     )
 
 
-def _sum_changes(execution: PlannedWaves) -> Floats:
-    """Sum the bytes that each wave adds to each broker, less those that it removes: float64 (waves, n)."""
-    model, waves = execution.model, execution.waves
-    step = row_of(waves.offsets)
-    order = np.lexsort((waves.wave, waves.row))
-    # A step's list stays until the next step of its partition, and the model's list until the first one.
-    last_wave, first_wave = waves.waves, np.full(model.partitions, waves.waves, dtype=np.int64)
-    np.minimum.at(first_wave, waves.row, waves.wave)
-    ends = np.full(len(waves.row), last_wave, dtype=np.int64)
-    follows = waves.row[order[1:]] == waves.row[order[:-1]]
-    ends[order[:-1][follows]] = waves.wave[order[1:][follows]]
+def _sum_held(execution: PlannedWaves) -> Floats:
+    """Sum the bytes that each broker holds now and after each wave: float64 (waves + 1, n)."""
+    model, states = execution.model, list_states(execution.model, execution.waves)
+    state = row_of(states.offsets)
+    size = model.measure_bytes(states.row[state], states.replicas)
 
-    def sum_bytes(wave: Ints, row: Ints, brokers: Ints) -> Floats:
-        cells = wave * model.brokers + brokers
-        loads = np.bincount(cells, model.measure_bytes(row, brokers), (waves.waves + 1) * model.brokers)
-        return np.asarray(loads, dtype=np.float64).reshape(-1, model.brokers)[:-1]
+    def sum_bytes(wave: Ints) -> Floats:
+        cells = wave[state] * model.brokers + states.replicas
+        loads = np.bincount(cells, size, (states.waves + 2) * model.brokers)
+        return np.asarray(loads, dtype=np.float64).reshape(-1, model.brokers)
 
-    lists, current = waves.replicas.astype(np.int64), model.replicas.astype(np.int64)
-    added = sum_bytes(waves.wave[step].astype(np.int64), waves.row[step], lists)
-    removed = sum_bytes(ends[step], waves.row[step], lists)
-    changes: Floats = added - removed - sum_bytes(first_wave[model.row], model.row, current)
-    return changes
+    held: Floats = np.cumsum(sum_bytes(states.begin) - sum_bytes(states.end), axis=0)[:-1]
+    return held

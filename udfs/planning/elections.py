@@ -1,10 +1,11 @@
 """Preferred leader elections after a plan: which succeed, and who leads before and after them."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from udfs.arrow.ragged import count_true, first_true, is_in_segment, offsets_of, take_segments
+from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, row_of, take_segments
 from udfs.planning.cluster_model import (
     FREE,
     ClusterModel,
@@ -14,6 +15,7 @@ from udfs.planning.cluster_model import (
     Ints,
     ProposedAssignment,
     ReplicaLists,
+    take,
 )
 from udfs.planning.waves import find_reassigned_partitions
 
@@ -85,14 +87,24 @@ def lead_lists(model: ClusterModel, leader: Ints) -> ClusterModel:
     row = model.row
     first = np.where(leader[row] >= 0, model.replicas != leader[row], first)
     order = np.lexsort((np.arange(len(row)), first, row))
-    failed, size = model.failed, model.replica_size
-    ordered = replace(
-        model,
-        replicas=model.replicas[order],
-        failed=None if failed is None else failed[order],
-        replica_size=None if size is None else size[order],
-    )
-    return replace(ordered, source_replicas=None, leader=None, in_sync=None, adding=None)
+    of_replicas: dict[str, Any] = {
+        name: take(getattr(model, name), order) for name in ("replicas", "failed", "replica_size")
+    }
+    return replace(model, **of_replicas, source_replicas=None, leader=None, in_sync=None, adding=None)
+
+
+def find_last_copies(model: ClusterModel, lists: ReplicaLists) -> Flags:
+    """Find the replicas (bool, r) of the lists on down brokers without which an acknowledged message may be lost.
+
+    These are the replicas of partitions without a live in-sync replica: those in the last known ISR, else those that
+    may lead (find_last_in_sync), else all of them.
+    """
+    row = row_of(lists.offsets)
+    old = ~model.live[lists.replicas] & ~model.find_copied(lists)
+    is_lost = ~any_true(find_in_sync_replicas(model, lists), lists.offsets)
+    last = old & is_lost[row]
+    in_last_isr = last & is_in_segment(lists.replicas, lists.offsets, *_in_sync_lists(model))
+    return np.where(any_true(in_last_isr, lists.offsets)[row], in_last_isr, last)
 
 
 def _in_sync_lists(model: ClusterModel) -> tuple[Int32s, Ints]:

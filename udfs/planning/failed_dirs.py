@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from udfs.arrow.ragged import any_true, is_in_segment, offsets_of
-from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints, ProposedAssignment, take
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.plan_request import COPYSETS, PlanRequest
 
@@ -37,12 +38,12 @@ def split_failed_dirs(model: ClusterModel) -> tuple[ClusterModel, Ints]:
     leader = model.leader
     if leader is not None:
         leader = np.where(leader >= 0, first[leader], -1).astype(np.int32)
+    names = ("broker_ids", "rack", "draining", "fetching", "unknown")
+    of_brokers: dict[str, Any] = {name: take(getattr(model, name), stands_for) for name in names}
     split = replace(
         model,
-        **{name: getattr(model, name)[stands_for] for name in ("broker_ids", "rack", "draining")},
+        **of_brokers,
         live=model.live[stands_for] & ~is_second,
-        fetching=None if model.fetching is None else model.fetching[stands_for],
-        unknown=None if model.unknown is None else model.unknown[stands_for],
         replicas=renumber(model.replicas, model.in_failed_dir),
         source_replicas=source,
         leader=leader,

@@ -11,8 +11,8 @@ from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, build_ru
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import mark_drained_brokers
 from udfs.planning.plan_request import ALL, MIN_BYTES, PlanRequest
-from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.waves import IN, WaveLimits, measure_copy_loads, report_waves, split_into_waves
+from udfs.planning.planned_waves import PlannedWaves, plan_waves
+from udfs.planning.waves import IN, WaveLimits, measure_copy_loads
 from udfs.plurals import count_of
 
 _FASTER = 0.9  # of the plan's duration: what takes longer is not worth another plan
@@ -71,19 +71,6 @@ def measure_disk(model: ClusterModel, request: PlanRequest, proposal: ProposedAs
     return round(float(load.max() / load.mean()), 3) if load.any() else None
 
 
-@dataclass(frozen=True)
-class _Copies:
-    seconds: float
-    bytes_to_copy: int
-    waves: int
-
-
-def _measure_copies(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> _Copies:
-    reports = report_waves(model, split_into_waves(model, proposal, limits))
-    seconds, size = (sum(getattr(report, name) for report in reports) for name in ("seconds", "bytes_to_copy"))
-    return _Copies(round(seconds, 1), size, len(reports))
-
-
 def _try_throttle(execution: PlannedWaves, bottleneck: Bottleneck) -> Iterator[FasterPlan]:
     """Try a higher throttle for the busiest brokers in their direction, while all others keep theirs."""
     model, rate = execution.model, execution.waves.limits.throttle_bytes_per_s
@@ -103,17 +90,16 @@ def _try_throttle(execution: PlannedWaves, bottleneck: Bottleneck) -> Iterator[F
     throttle = BrokerThrottle(bottleneck.busy_brokers, config, int(best * rate))
     busiest = model.describe_brokers(np.flatnonzero(busy))
     description = f"{best} times the throttle for {busiest} only, if network and disks allow it"
-    copied = sum(report.bytes_to_copy for report in execution.wave_reports)
-    yield FasterPlan(description, round(seconds, 1), copied, {}, throttle)
+    yield FasterPlan(description, round(seconds, 1), execution.bytes_to_copy, {}, throttle)
 
 
 def _try_one_wave(execution: PlannedWaves) -> Iterator[FasterPlan]:
     """Try the same plan without limits of waves, in which brokers do not wait for the busiest of each wave."""
     unlimited = WaveLimits(throttle_bytes_per_s=execution.waves.limits.throttle_bytes_per_s)
-    other = _measure_copies(execution.model, execution.proposal, unlimited)
+    other = plan_waves(execution.model, execution.proposal, unlimited)
     if other.seconds <= _FASTER * execution.seconds:
         settings = ("plans.wave_bytes_per_broker=0", "plans.wave_moves_per_broker=0")
-        waves = f"{count_of(other.waves, 'wave')} instead of {execution.waves.waves}"
+        waves = f"{count_of(other.waves.waves, 'wave')} instead of {execution.waves.waves}"
         description = f"{waves}, in which brokers do not wait for each other"
         yield FasterPlan(description, other.seconds, other.bytes_to_copy, {"--set": settings})
 
@@ -123,10 +109,10 @@ def _try_variant(execution: PlannedWaves, variant: _Variant) -> Iterator[FasterP
         proposal = make_plan(variant.model, variant.request)
     except InfeasibleRequest:
         return
-    other = _measure_copies(variant.model, proposal, execution.waves.limits)
+    other = plan_waves(variant.model, proposal, execution.waves.limits)
     if other.seconds <= _FASTER * execution.seconds:
         disk = measure_disk(variant.model, variant.request, proposal)
-        copies, missed = (other.seconds, other.bytes_to_copy), len(proposal.certificate.missed_targets)
+        copies, missed = (other.seconds, other.bytes_to_copy), len(proposal.certificate.missed)
         yield FasterPlan(variant.description, *copies, variant.options, None, disk, missed)
 
 

@@ -2,31 +2,18 @@
 
 from enum import IntEnum
 
-_EXPLANATIONS = (
+_EXPLANATIONS = (  # in words that follow `because of`
     "",
-    "its topic is excluded",
-    "it is being reassigned",
-    "its topic is being deleted",
-    "none of its in-sync replicas is on a live broker",
-    "it has a replica on a down broker, which Kafka's tools reject: repair it first",
-    "its topic is ignored",
-    "a replica is outside of its broker set",
-    "it has a replica in a failed log dir, which would never end its reassignment: repair it first",
-    "too few live brokers can hold its replicas",
-    "it has more in-sync replicas than its topic's replication factor: set that first (--goal rf)",
-)
-_EXPLANATIONS_OF_SEVERAL = (
-    "",
-    "their topics are excluded",
-    "they are being reassigned",
-    "their topics are being deleted",
-    "none of their in-sync replicas is on a live broker",
-    "they have a replica on a down broker, which Kafka's tools reject: repair them first",
-    "their topics are ignored",
-    "replicas are outside of their broker sets",
-    "they have a replica in a failed log dir, which would never end their reassignments: repair them first",
-    "too few live brokers can hold their replicas",
-    "they have more in-sync replicas than the replication factors of their topics: set these first (--goal rf)",
+    "an excluded topic",
+    "an ongoing reassignment",
+    "the deletion of a topic",
+    "no in-sync replica on a live broker",
+    "a replica on a down broker, which Kafka's tools reject: repair first",
+    "an ignored topic",
+    "a replica outside of its broker set",
+    "a replica in a failed log dir, which would never end its reassignment: repair first",
+    "too few live brokers for all replicas",
+    "more in-sync replicas than the topic's replication factor: set that first (--goal rf)",
 )
 
 
@@ -49,10 +36,6 @@ class FreezeReason(IntEnum):
     def explanation(self) -> str:
         """Return the reason in words; empty for FREE."""
         return _EXPLANATIONS[self]
-
-    def explain(self, partitions: int) -> str:
-        """Return the reason in words for so many partitions."""
-        return _EXPLANATIONS[self] if partitions == 1 else _EXPLANATIONS_OF_SEVERAL[self]
 
 
 FREE = FreezeReason.FREE

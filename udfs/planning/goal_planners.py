@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from udfs.arrow.ragged import find_in_segment, position_of, row_of
 from udfs.planning.annealing.balance_plan import plan_balance
 from udfs.planning.certificates import CopyCertificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
@@ -11,7 +12,6 @@ from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
-from udfs.planning.leadership.replacement_order import take_positions
 from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.log_dir_balance import even_out_log_dirs
 from udfs.planning.low_disk import explain_low_disk
@@ -82,3 +82,21 @@ def _even_out_leaders(model: ClusterModel, rules: Rules, proposal: ProposedAssig
     reason[~differs] = -1
     reasons = (*proposal.reasons, "to even out leaders and their successors; nothing is copied")
     return replace(proposal, replicas=ordered.replicas, reason=reason.astype(np.int16), reasons=reasons)
+
+
+def take_positions(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:
+    """Order the lists that a plan changes as the source has them, with each replacement where the old broker stands.
+
+    A new broker may be the preferred leader before it is in sync: Kafka elects preferred leaders from the ISR only. A
+    broker that replaces none keeps its position in the list. Down brokers stay behind live ones.
+    """
+    row, listed, new = row_of(proposal.offsets), position_of(proposal.offsets), proposal.replicas
+    source, changed = model.source_order, model.find_changed(proposal)[row]
+    replaced = np.where(rules.replacement[source] >= 0, rules.replacement[source], source)
+    own_place, old_place = (
+        find_in_segment(new, proposal.offsets, lists, model.offsets) for lists in (source, replaced)
+    )
+    # A replacement that holds the partition already keeps its own position.
+    position = np.select([~changed, own_place >= 0, old_place >= 0], [listed, own_place, old_place], listed)
+    order = np.lexsort((listed, position, changed & ~model.live[new], row))
+    return replace(proposal, replicas=new[order])

@@ -12,7 +12,7 @@ bytes to move: at least sum(max(0, l_i - reached * c_i)), as what is above the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -63,14 +63,6 @@ class BrokerTask(NamedTuple):
         return max(bounds)
 
 
-@dataclass(frozen=True)
-class BalancedBroker:
-    """The log dirs that were chosen for the replicas of one broker, and their certificate."""
-
-    log_dirs: Ints  # int64 (m), indices in BrokerLogDirs
-    certificate: BrokerLogDirBalance
-
-
 def even_out_log_dirs(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Plan for the goal log-dirs. Raise InfeasibleRequest if no source shows a broker with several log dirs."""
     log_dirs = model.log_dirs
@@ -83,14 +75,25 @@ def even_out_log_dirs(model: ClusterModel, request: PlanRequest) -> ProposedAssi
     for broker in np.flatnonzero(log_dirs.several & model.live).tolist():
         task = _select_task(model, log_dirs, broker, request.max_disk_ratio)
         if task.load.any():
-            balanced = balance_broker(task, int(model.broker_ids[broker]), request)
-            planned[task.replicas] = balanced.log_dirs
-            brokers.append(balanced.certificate)
+            planned[task.replicas], balance = balance_broker(task, int(model.broker_ids[broker]), request)
+            brokers.append(balance)
     moved = planned != log_dirs.of_replica
     reason = np.full(model.partitions, -1, dtype=np.int16)
     reason[model.row[moved]] = 0
     target = request.targets.disk
-    certificate = LogDirCertificate(request.goal, target, brokers)
+    relaxed = [
+        f"broker {one.broker}: no plan leaves its fullest log dir below {one.max_over_mean_lower_bound:.4f} times "
+        f"the mean of its log dirs; the target is {target:g}"
+        for one in brokers
+        if one.max_over_mean_lower_bound > target + _EPSILON
+    ]
+    missed = [
+        f"broker {one.broker}: its fullest log dir has {one.max_over_mean:.4f} times the mean of its log dirs; the "
+        f"target is {max(target, one.max_over_mean_lower_bound):.4f}"
+        for one in brokers
+        if one.max_over_mean > max(target, one.max_over_mean_lower_bound) + _EPSILON
+    ]
+    certificate = LogDirCertificate(request.goal, target, brokers, relaxed=relaxed, missed=missed)
     chosen = np.where(moved, planned, ANY).astype(np.int32)
     return ProposedAssignment(model.offsets, model.replicas, reason, (REASON,), certificate, chosen)
 
@@ -118,8 +121,8 @@ def _select_task(model: ClusterModel, log_dirs: BrokerLogDirs, broker: int, max_
     return BrokerTask(dirs, here[order], home[order], weight[order].astype(np.float64), *loads)
 
 
-def balance_broker(task: BrokerTask, broker_id: int, request: PlanRequest) -> BalancedBroker:
-    """Even out the log dirs of one broker."""
+def balance_broker(task: BrokerTask, broker_id: int, request: PlanRequest) -> tuple[Ints, BrokerLogDirBalance]:
+    """Even out the log dirs of one broker. Returns: the log dir of each replica, int64 (m), and the certificate."""
     mean, bound = task.mean, task.bound_fullness()
     target = max(request.targets.disk * mean, bound)
     load, chosen = task.load.copy(), task.home.copy()
@@ -130,7 +133,7 @@ def balance_broker(task: BrokerTask, broker_id: int, request: PlanRequest) -> Ba
     moved = chosen != task.home
     excess = np.maximum(task.load - after.fullness * (1 + _EPSILON) * task.capacity, 0.0).sum()
     moved_bytes = float(task.weight[moved].sum()) if task.by_bytes else 0.0
-    certificate = BrokerLogDirBalance(
+    balance = BrokerLogDirBalance(
         broker_id,
         len(task.dirs),
         task.by_bytes,
@@ -141,7 +144,7 @@ def balance_broker(task: BrokerTask, broker_id: int, request: PlanRequest) -> Ba
         moved_bytes,
         min(float(excess), moved_bytes),
     )
-    return BalancedBroker(task.dirs[chosen], certificate)
+    return task.dirs[chosen], balance
 
 
 def choose_log_dirs(model: ClusterModel, proposal: ProposedAssignment) -> ProposedAssignment:

@@ -13,7 +13,7 @@ from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segmen
 from udfs.json_answers import to_json
 from udfs.network.cross_zone_traffic import CrossZoneTraffic
 from udfs.planning import certificates
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints
+from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.wave_health import measure_wave_health
@@ -72,7 +72,7 @@ PLAN_COLUMNS = (
     column("changed_partitions", LONG, "partitions whose replica list changes, even if only in its order"),
     column("leader_changes", LONG, "partitions whose preferred leader changes, but for replaced brokers"),
     column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
-    column("frozen_reasons", TEXTS, "how many of these and why, as in `2 because they are being reassigned`"),
+    column("frozen_reasons", TEXTS, "how many of these and why, as in `2 because of an ongoing reassignment`"),
     column("unsized_partitions", LONG, "partitions of unknown size, which count as 0 bytes"),
     column("waves", LONG, "waves of the plan"),
     column("copy_duration_s", DOUBLE, "estimated duration of copying, at throttle_bytes_per_s"),
@@ -108,7 +108,7 @@ PLAN, PLAN_METRICS, MOVES = (schema_of(columns) for columns in (PLAN_COLUMNS, ME
 
 def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
     """Build the row of a plan (schema PLAN)."""
-    certificate = summary.proposal.certificate
+    certificate, frozen = summary.proposal.certificate, count_frozen_partitions(summary.model)
     proof, fullest = next(iter(certificate.proofs), None), _find_fullest_broker(summary)
     row: dict[str, Any] = {
         "goal": request.goal,
@@ -122,15 +122,15 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         "copied_bytes": summary.metrics.bytes_to_copy,
         "changed_partitions": int(find_reassigned_partitions(summary.model, summary.proposal).sum()),
         "leader_changes": summary.metrics.leader_changes,
-        "frozen_partitions": sum(count_frozen_partitions(summary.model).values()),
-        "frozen_reasons": _explain_frozen(summary.model),
+        "frozen_partitions": sum(frozen.values()),
+        "frozen_reasons": [f"{count:,} because of {reason}" for reason, count in frozen.items()],
         "unsized_partitions": summary.model.unsized_partitions,
         "waves": summary.waves.waves,
         "copy_duration_s": summary.seconds,
         "throttle_bytes_per_s": float(summary.waves.limits.throttle_bytes_per_s),
         "fullest_broker": None if fullest is None else int(summary.model.broker_ids[fullest]),
-        "relaxed_targets": certificate.relaxed_targets,
-        "missed_targets": certificate.missed_targets,
+        "relaxed_targets": certificate.relaxed,
+        "missed_targets": certificate.missed,
         "plan_request": _to_text(request),
         "certificate": _to_text(certificate),
     }
@@ -165,13 +165,6 @@ def build_metric_rows(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         pa.array([bounds.get(name) for name in values], pa.float64()),
     ]
     return pa.Table.from_arrays(columns, schema=PLAN_METRICS)
-
-
-def _explain_frozen(model: ClusterModel) -> list[str]:
-    """Say how many partitions must stay as they are, by the reason for it."""
-    counts = np.bincount(model.frozen, minlength=len(FreezeReason)).tolist()
-    frozen = ((reason, counts[reason]) for reason in FreezeReason if reason is not FREE and counts[reason])
-    return [f"{count:,} because {reason.explain(count)}" for reason, count in frozen]
 
 
 def _find_fullest_broker(summary: PlanSummary) -> int | None:

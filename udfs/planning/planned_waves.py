@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from udfs.arrow.ragged import take_segments
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import PreferredElections, elect_preferred_leaders
-from udfs.planning.log_dir_waves import report_dir_moves, split_dir_moves
+from udfs.planning.kernels.log_dir_search import assign_first_waves
+from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.model_log_dirs import find_dir_moves
-from udfs.planning.waves import WaveLimits, WaveReport, Waves, report_waves, split_into_waves
+from udfs.planning.waves import WaveLimits, WaveReport, Waves, report_loads, report_waves, split_into_waves
+
+_LOG_DIRS = "log dirs"  # direction of a wave's busiest broker
 
 
 @dataclass(frozen=True)
@@ -24,13 +30,57 @@ class PlannedWaves:
         """Return the estimated duration of all copies; 0 where no sizes are known."""
         return round(sum(report.seconds for report in self.wave_reports), 1)
 
+    @property
+    def bytes_to_copy(self) -> int:
+        """Return the bytes of all copies; 0 where no sizes are known."""
+        return sum(report.bytes_to_copy for report in self.wave_reports)
+
 
 def plan_waves(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> PlannedWaves:
     """Split a proposal into waves, and find the elections after them."""
     if len(find_dir_moves(model, proposal)):
-        waves = split_dir_moves(model, proposal, limits)
-        reports = tuple(report_dir_moves(model, proposal, waves))
+        waves = _split_dir_moves(model, proposal, limits)
+        reports = tuple(_report_dir_moves(model, proposal, waves))
     else:
         waves = split_into_waves(model, proposal, limits)
         reports = tuple(report_waves(model, waves))
     return PlannedWaves(model, proposal, waves, reports, elect_preferred_leaders(model, proposal))
+
+
+def _split_dir_moves(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> Waves:
+    """Split moves between log dirs into waves: of each partition in one step, those of most bytes first.
+
+    Each is in the first wave in which the limits allow it on all of its brokers, by what is moved there.
+    """
+    assert model.log_dirs is not None
+    moves = find_dir_moves(model, proposal)
+    row, size = model.row[moves], model.log_dirs.size[moves]
+    rows, step = np.unique(row, return_inverse=True)
+    total = np.bincount(step, size, len(rows))
+    rank = np.empty(len(rows), dtype=np.int64)
+    rank[np.argsort(-total, kind="stable")] = np.arange(len(rows))
+    order = np.argsort(rank[step], kind="stable")
+    wave_of_rank = np.zeros(len(rows), dtype=np.int64)
+    brokers = model.replicas[moves[order]].astype(np.int64)
+    most = (float(limits.bytes_in_flight), int(limits.moves_per_broker))
+    assign_first_waves(rank[step][order], brokers, size[order], *most, wave_of_rank)
+    wave = wave_of_rank[rank]
+    by_wave = np.lexsort((rows, wave))
+    replicas, offsets = take_segments(model.replicas, model.offsets, rows[by_wave])
+    nothing = np.full(len(rows), NOTHING_ADDED, dtype=np.int32)
+    source = model.current_leaders[rows[by_wave]].astype(np.int32)
+    deferral = np.zeros(len(rows), dtype=np.int32)
+    oversized = np.unique(row[size > limits.bytes_in_flight])
+    steps = (wave[by_wave].astype(np.int32), rows[by_wave], offsets, replicas.astype(np.int32, copy=False))
+    return Waves(limits, *steps, nothing, source, deferral, nothing.copy(), oversized)
+
+
+def _report_dir_moves(model: ClusterModel, proposal: ProposedAssignment, waves: Waves) -> list[WaveReport]:
+    """Report each wave in numbers: the bytes that are moved between log dirs, and the broker that moves most."""
+    assert model.log_dirs is not None
+    moves = find_dir_moves(model, proposal)
+    wave_of_row = np.zeros(model.partitions, dtype=np.int64)
+    wave_of_row[waves.row] = waves.wave
+    cells = wave_of_row[model.row[moves]] * model.brokers + model.replicas[moves]
+    loads = np.bincount(cells, model.log_dirs.size[moves], waves.waves * model.brokers)
+    return report_loads(model, waves, {_LOG_DIRS: loads.reshape(waves.waves, model.brokers)})

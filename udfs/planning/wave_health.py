@@ -72,7 +72,7 @@ def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> W
     """
     model, waves = execution.model, execution.waves
     model = replace(model, in_sync=model.is_usable) if catch_up else model
-    states = _list_states(model, waves)
+    states = list_states(model, waves)
     counts = _find_health(model, states)
 
     def count_by_broker(selected: Flags) -> Ints:
@@ -97,7 +97,7 @@ def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> W
 
 
 @dataclass(frozen=True)
-class _States:
+class ListStates:
     """The k replica lists that partitions have one after another: now, and after each step of the waves."""
 
     row: Ints  # int64 (k), the partition
@@ -113,7 +113,8 @@ class _States:
         return np.cumsum(begin - end)[:-1].astype(np.int64)
 
 
-def _list_states(model: ClusterModel, waves: Waves) -> _States:
+def list_states(model: ClusterModel, waves: Waves) -> ListStates:
+    """List the replica lists that partitions have one after another while a plan is carried out."""
     row = np.concatenate([np.arange(model.partitions), waves.row])
     begin = np.concatenate([np.zeros(model.partitions, dtype=np.int64), waves.wave.astype(np.int64) + 1])
     offsets = np.concatenate([model.offsets, model.offsets[-1] + waves.offsets[1:]])
@@ -122,10 +123,10 @@ def _list_states(model: ClusterModel, waves: Waves) -> _States:
     followed = np.flatnonzero(row[order][1:] == row[order][:-1])
     end[order[followed]] = begin[order[followed + 1]]
     replicas = np.concatenate([model.replicas, waves.replicas])
-    return _States(row, offsets, replicas, begin, end, waves.waves)
+    return ListStates(row, offsets, replicas, begin, end, waves.waves)
 
 
-def _find_health(model: ClusterModel, states: _States) -> _Health:
+def _find_health(model: ClusterModel, states: ListStates) -> _Health:
     is_in_sync = find_in_sync_replicas(model, states, states.row)
     in_sync, factor = count_true(is_in_sync, states.offsets), np.diff(states.offsets)
     is_online = model.counted[states.row] & (in_sync > 0)

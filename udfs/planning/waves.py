@@ -7,6 +7,7 @@ removed go with the last step. Down replicas go with the first, as Kafka's tool 
 unless the plan keeps them: before the plan, a partition has its live replicas.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
@@ -253,18 +254,21 @@ def _take_flags(flat: Flags, offsets: Ints, rows: Ints) -> Flags:
 
 def report_waves(model: ClusterModel, waves: Waves) -> list[WaveReport]:
     """Report each wave in numbers; bytes and seconds are 0 where no sizes are known."""
+    loads = measure_copy_loads(model, waves)
+    return report_loads(model, waves, {IN: loads.received, OUT: loads.sent})
+
+
+def report_loads(model: ClusterModel, waves: Waves, loads: Mapping[str, Floats]) -> list[WaveReport]:
+    """Report each wave in numbers. loads: float64 (waves, n), bytes by direction, in each of which all are counted."""
     reports, begins = [], waves.begins.tolist()
     for wave, (begin, end) in enumerate(pairwise(begins)):
-        copies = np.flatnonzero(waves.added[begin:end] != NOTHING_ADDED) + begin
-        size = model.size[waves.row[copies]]
-        # Brokers that send are counted apart from those that receive.
-        ends = np.concatenate([waves.added[copies].astype(np.int64), waves.source[copies] + np.int64(model.brokers)])
-        load = np.bincount(ends, np.tile(size, 2), 2 * model.brokers)
-        most, bytes_to_copy = int(load.argmax()), round(float(size.sum()))
-        largest, direction = float(load[most]), (IN, OUT)[most // model.brokers]
-        busiest = (int(model.broker_ids[most % model.brokers]), direction) if largest > 0 else (None, None)
+        load = np.stack([of_waves[wave] for of_waves in loads.values()])
+        direction, broker = np.unravel_index(int(load.argmax()), load.shape)
+        largest = float(load[direction, broker])
+        busiest = (int(model.broker_ids[broker]), list(loads)[direction]) if largest > 0 else (None, None)
         seconds = round(largest / waves.limits.throttle_bytes_per_s, 1)
-        counts = (wave + 1, end - begin, len(copies), bytes_to_copy)
+        copies = int((waves.added[begin:end] != NOTHING_ADDED).sum())
+        counts = (wave + 1, end - begin, copies, round(float(load[0].sum())))
         closures = _find_closures(model, waves, *begins[wave + 1 : wave + 3]) if end < begins[-1] else ()
         reports.append(WaveReport(*counts, busiest[0], busiest[1], round(largest), seconds, closures))
     return reports

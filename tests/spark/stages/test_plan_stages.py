@@ -119,7 +119,7 @@ def test_the_only_change_that_evens_out_leaders(spark: SparkSession, packed_plan
         "goal topic partition replicas_before replicas_after adding_replicas removing_replicas copied_bytes "
         "first_wave last_wave reason"
     )
-    reason = "preferred leader 1 -> 2: they lead 2 and 0 partitions (mean: 1.0)"
+    reason = "preferred leader: to even out leaders (mean: 1.0 per broker)"
     expected: Rows = [("leaders", "orders", 0, [1, 2], [2, 1], [], [], 0, 1, 1, reason)]
     assert_df_equality(
         select_columns(run_stage("gold.plan_moves", packed_plans), columns),

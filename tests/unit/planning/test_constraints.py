@@ -75,7 +75,7 @@ def test_a_frozen_partition_on_a_broker_to_be_emptied() -> None:
     model = three_racks()
     model = replace(model, frozen=np.where(np.arange(12) == 5, FreezeReason.EXCLUDED, 0).astype(np.int8))
     reasons = explain(model, "drain", brokers=(0,))
-    assert reasons == ("broker 0 cannot be emptied: t-5 must stay, because its topic is excluded",)
+    assert reasons == ("broker 0 cannot be emptied: t-5 must stay, because of an excluded topic",)
     assert explain(model, "drain", brokers=(2,)) == ()
 
 

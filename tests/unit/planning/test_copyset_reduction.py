@@ -17,7 +17,7 @@ from udfs.planning.constraints import Rules, build_rules, find_rack_violations
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_MOVES, PRIORITIES, PlanRequest
-from udfs.planning.replicas.copyset_reduction import REASON, reduce_copysets
+from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 
 pytestmark = pytest.mark.slow
@@ -135,21 +135,6 @@ def test_the_same_seed_gives_the_same() -> None:
     one, two = (reduce_copysets(cluster_model, rules, proposal, seed=7) for _ in range(2))
     np.testing.assert_array_equal(one.replicas, two.replicas)
     assert one.certificate == two.certificate
-
-
-def test_more_moves_are_used_only_if_allowed() -> None:
-    cluster_model, rules, proposal = drained(3)
-    none, some = (
-        reduce_copysets(cluster_model, rules, proposal),
-        reduce_copysets(cluster_model, rules, proposal, more_moves=40),
-    )
-    assert_as_good(cluster_model, rules, proposal, some, more=40)
-    assert some.certificate.copysets.after < none.certificate.copysets.after
-    assert REASON in some.reasons
-    tight = replace(rules, move_budget=proposal.certificate.moves)
-    assert_as_good(
-        cluster_model, tight, proposal, reduce_copysets(cluster_model, tight, proposal, more_moves=40), more=0
-    )
 
 
 def test_frozen_partitions_and_plans_without_copies_do_not_change() -> None:

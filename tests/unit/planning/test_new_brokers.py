@@ -28,10 +28,7 @@ def write_cluster(folder: Path, racks: str = "abc") -> Path:
 
 @pytest.mark.parametrize(
     ("racks", "added", "remedy"),
-    [
-        ("abc", "13:rack-b", "If it is live, add its rack, here rack-b as broker 2: "),
-        ("", "13", "If it is live, add it: "),
-    ],
+    [("abc", "13:rack-b", "If live, add with the right rack (racks now: "), ("", "13", "If live, add: ")],
 )
 def test_unknown_replacement_comes_with_the_command(
     racks: str, added: str, remedy: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -40,7 +37,7 @@ def test_unknown_replacement_comes_with_the_command(
     options = ["--replace", "2=13", "--set", "run.seed=7", "--out", out]
     result = CommandResult(capsys, "plan", source, "--goal", "replace", *options)
     assert result.code == 1
-    assert "my cluster: broker 13 is not known: a broker without replicas is in no source but a list" in result.err
+    assert "my cluster: no source shows broker 13: a broker without replicas is in no source but a list" in result.err
     assert remedy in result.err
     command = shlex.split(result.err[result.err.index("kafka-placement plan ") :])
     assert command[-2:] == ["--add-brokers", added]
@@ -48,7 +45,7 @@ def test_unknown_replacement_comes_with_the_command(
     assert again.code == 0, again.err
     lists = [entry["replicas"] for entry in json.loads((out / "reassignment.json").read_text())["partitions"]]
     assert lists == [[1, 13], [13, 3]]
-    assumption = "no source shows broker 13, which counts as live: it was added with --add-brokers when the plan was"
+    assumption = "no source shows broker 13, added with --add-brokers when the plan was made: counted as live"
     for more in ([], ["--add-brokers", added]):
         checked = CommandResult(capsys, "plan", source, "--check", out, *more)
         assert (checked.code, checked.out.startswith("fits: the plan fits: the assignment is un")) == (0, True)
@@ -62,8 +59,8 @@ def test_unknown_broker_to_fill_needs_a_rack(tmp_path: Path, capsys: pytest.Capt
     source = write_cluster(tmp_path)
     result = CommandResult(capsys, "plan", source, "--goal", "expand", "--brokers", "3,13,14")
     assert result.code == 1
-    assert "brokers 13, 14 are not known" in result.err
-    assert "add their racks instead of RACK (racks now: rack-a, rack-b, rack-c): " in result.err
+    assert "no source shows brokers 13, 14: " in result.err
+    assert "add with the right rack (racks now: rack-a, rack-b, rack-c): " in result.err
     assert result.err.rstrip().endswith("--goal expand --brokers 3,13,14 --add-brokers 13:RACK,14:RACK")
 
 

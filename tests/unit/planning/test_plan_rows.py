@@ -41,8 +41,8 @@ def test_a_repair_leaves_no_replica_on_a_down_broker(tmp_path: Path) -> None:
     row = plan_row(tmp_path / "describe.txt", "repair")
     assert row["under_replicated_partitions"] == [2, 0]  # the offline partition does not count
     assert row["frozen_reasons"] == [
-        "1 because it is being reassigned",
-        "1 because none of its in-sync replicas is on a live broker",
+        "1 because of an ongoing reassignment",
+        "1 because of no in-sync replica on a live broker",
     ]
     assert (row["unsized_partitions"], row["throttle_bytes_per_s"]) == (5, 25e6)
 
@@ -50,4 +50,4 @@ def test_a_repair_leaves_no_replica_on_a_down_broker(tmp_path: Path) -> None:
 def test_leaders_leave_replicas_where_they_are(tmp_path: Path) -> None:
     row = plan_row(tmp_path / "describe.txt", "leaders")
     assert (row["under_replicated_partitions"], row["frozen_partitions"], row["moves"]) == ([2, 2], 4, [0, 0])
-    assert row["frozen_reasons"][-1].startswith("2 because they have a replica on a down broker")
+    assert row["frozen_reasons"][-1].startswith("2 because of a replica on a down broker")

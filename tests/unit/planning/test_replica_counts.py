@@ -254,7 +254,7 @@ def test_a_small_rack_that_must_hold_more_is_named(objective: str) -> None:
     lists = {("t", p): [p % 4, 4] for p in range(40)}
     model = model_with(lists, range(5), ["a", "a", "a", "a", "b"])
     proposal = make_plan(model, PlanRequest("balance", objective=objective))
-    assert proposal.certificate.relaxed_targets == [
+    assert proposal.certificate.relaxed == [
         "rack a (4 of 5 brokers) can only hold 40 of 80 replicas: 10 each (mean: 16)",
         "rack b (1 of 5 brokers) must hold 40 of 80 replicas: 40 each (mean: 16)",
         "with one more broker in rack b, no broker must hold more than 1.500 times the mean of replicas, "
@@ -323,13 +323,6 @@ def test_no_changes() -> None:
     assert as_lists(alone, plan_replica_counts(alone, build_rules(alone, PlanRequest("balance")))) == [[1], [1]]
     frozen = replace(cluster(20, 4, 0, 2), frozen=np.full(20, FreezeReason.EXCLUDED, dtype=np.int8))
     assert plan_replica_counts(frozen, build_rules(frozen, PlanRequest("balance"))).certificate.moves == 0
-
-
-def test_explicit_counts_are_reached() -> None:
-    model = cluster(400, 4, 0, 2)
-    lo = np.array([100, 200, 200, 300], dtype=np.int64)
-    proposal = plan_replica_counts(model, build_rules(model, PlanRequest("balance")), lo, lo)
-    assert np.bincount(proposal.replicas, minlength=4).tolist() == lo.tolist()
 
 
 def test_large_partitions_are_spread() -> None:

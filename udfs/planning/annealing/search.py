@@ -6,7 +6,7 @@ and copied replicas return.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -56,16 +56,6 @@ _LIGHT_SHARE = 0.03  # of all replicas
 
 
 @dataclass(frozen=True)
-class OversizedPlacement:
-    """Where oversized partitions go, the limits with the least ratio of bytes out after failures, and that ratio."""
-
-    slots: Int32s
-    limits: BrokerLimits
-    failover_out: float
-    saves_bytes: bool = False  # Whether a lower ratio was found, but copies many more bytes
-
-
-@dataclass(frozen=True)
 class _Attempt:
     """A placement of oversized partitions."""
 
@@ -81,14 +71,14 @@ class _Attempt:
         return self.fits and self.price <= 1.0
 
 
-def place_oversized(task: SearchTask, oversized: Flags, random: RandomState) -> OversizedPlacement:
+def place_oversized(task: SearchTask, oversized: Flags, random: RandomState) -> SearchResult:
     """Place oversized partitions so that bytes out after any failure keep to the least ratio that is found."""
     cluster, share, start = task.cluster, task.profile.heavy_share, task.slots
     heavy = ((cluster.disk > share) | (cluster.bytes_in > share)) & cluster.can_change & (task.placed is None)
     has_targets = len(task.targets) >= 3
     if has_targets and heavy.any() and not (oversized.any() and task.profile.copies_for_failover):
         start = _place_heavy(task, heavy, random)
-    placement = OversizedPlacement(start, task.limits, task.failover_out)
+    placement = SearchResult(start, task.limits, task.failover_out, oversized)
     if not has_targets or task.failover_out == np.inf or not oversized.any():
         return placement
     return _OversizedSearch(task, oversized, np.flatnonzero(oversized | heavy), start, random).search() or placement
@@ -97,7 +87,7 @@ def place_oversized(task: SearchTask, oversized: Flags, random: RandomState) -> 
 class _OversizedSearch:
     def __init__(self, task: SearchTask, oversized: Flags, rows: np.ndarray, start: Int32s, random: RandomState):
         brokers = np.full(len(task.cluster.rack), 0.95)
-        self.task, self.rows, self.start, self.random = task, rows, start, random
+        self.task, self.oversized, self.rows, self.start, self.random = task, oversized, rows, start, random
         self.weights = search_task.compute_weights(task)._replace(excess_disk=brokers, excess_bytes_in=brokers)
         self.cluster = task.cluster._replace(bytes_out=np.where(oversized, task.cluster.bytes_out, 0.0))
         self.divisible_load = float(task.cluster.bytes_out.sum() - self.cluster.bytes_out.sum())
@@ -134,7 +124,7 @@ class _OversizedSearch:
         fits, nearly_fits = shortfall <= self.fitting * self.headroom, shortfall < _NEARLY * self.headroom
         return _Attempt(fits, nearly_fits, price, cost, state.slots)
 
-    def search(self) -> OversizedPlacement | None:
+    def search(self) -> SearchResult | None:
         """Return the placement with the least ratio; None if something else than oversized partitions is in the way.
 
         Where low ratios cost many more copied bytes than must be copied anyway, it is the least that does not.
@@ -167,7 +157,8 @@ class _OversizedSearch:
             attempt = self.attempt(ratio, effort, temperature)
             if attempt.fits and attempt.cost < best.cost:
                 best = attempt
-        return OversizedPlacement(best.slots, self._raise_limits(ratio), ratio, self.saves_bytes and best.suits)
+        saves_bytes = self.saves_bytes and best.suits
+        return SearchResult(best.slots, self._raise_limits(ratio), ratio, self.oversized, saves_bytes)
 
     def _raise_ratio(self, target: float, first: _Attempt) -> tuple[float, float, _Attempt] | None:
         """Find a ratio whose attempt suits, else one that fits. Return a lower one that does not, it, and how."""
@@ -222,8 +213,7 @@ def search_assignment(task: SearchTask) -> SearchResult:
         return unchanged
     random, heaviest = seed_random(task.seed), _OVERSIZED_SHARE * search_task.compute_takeover_room(task)
     oversized = (task.cluster.bytes_out > heaviest) & task.cluster.can_change
-    placement = place_oversized(task, oversized, random)
-    return _Phases(task, oversized, placement, random).search()
+    return _Phases(task, place_oversized(task, oversized, random), random).search()
 
 
 def anneal_order(
@@ -251,8 +241,8 @@ def anneal_order(
 class _Phases:
     """The phases after the placement of oversized partitions. `state` changes, and `limits` may be raised."""
 
-    def __init__(self, task: SearchTask, oversized: Flags, placement: OversizedPlacement, random: RandomState):
-        self.task, self.oversized, self.random, self.limits = task, oversized, random, placement.limits
+    def __init__(self, task: SearchTask, placement: SearchResult, random: RandomState):
+        self.task, self.oversized, self.random, self.limits = task, placement.oversized, random, placement.limits
         self.placement = placement
         self.state = search_state.create_state(task.cluster, placement.limits, placement.slots)
 
@@ -273,7 +263,7 @@ class _Phases:
             self._anneal_leadership()
             self._anneal_jointly(weights)
         self._even_out_leaders()
-        return SearchResult(self.state.slots, self.limits, ratio, self.oversized, self.placement.saves_bytes)
+        return replace(self.placement, slots=self.state.slots, limits=self.limits, failover_out=ratio)
 
     def _anneal_replicas(self) -> CostWeights:
         """Anneal replica counts, disk and bytes in; charge what is left in excess more and more. Return the weights."""

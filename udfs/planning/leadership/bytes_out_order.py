@@ -39,10 +39,6 @@ class ByteBounds:
     split: Floats  # float64 (g), bytes per second if partitions could be split
     bound: Floats  # float64 (g), bytes per second with whole partitions
     mean: Floats  # float64 (g), of the brokers that count
-    # bool (g, n), brokers that force `split`: their base loads and what has no choice outside of them, over their
-    # number
-    tight: Flags
-    heaviest: Ints  # int64 (g), row of the partition that forces `bound` where that is above `split`, else -1
 
     @property
     def ratio(self) -> Floats:
@@ -56,29 +52,28 @@ class _Cases:
 
     case: Ints  # int64 (q)
     weight: Floats  # float64 (q)
-    row: Ints  # int64 (q), row of the model
     item: Ints  # int64 (m)
     broker: Ints  # int64 (m)
     base: Floats  # float64 (g, n), loads whatever is chosen
     counted: Flags  # bool (g, n), brokers that count
 
 
-def bound_leader_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
+def bound_leader_bytes(model: ClusterModel) -> ByteBounds:
     """Bound the bytes out of the leaders on the fullest broker from below. One case."""
-    choices, leader = find_leader_choices(model, may_lead), model.preferred_leaders
+    choices, leader = find_leader_choices(model), model.preferred_leaders
     row, stays = choices.partition, leader >= 0
     stays[row] = False
     base: Floats = np.bincount(leader[stays], model.rate_out[stays], model.brokers).astype(np.float64)
-    items = (np.zeros(len(row), dtype=np.int64), model.rate_out[row], row, choices.item, choices.broker)
+    items = (np.zeros(len(row), dtype=np.int64), model.rate_out[row], choices.item, choices.broker)
     return _compute_bounds(_Cases(*items, base[None], choices.counted[None]))
 
 
-def bound_successor_bytes(model: ClusterModel, may_lead: Flags | None = None) -> ByteBounds:
+def bound_successor_bytes(model: ClusterModel) -> ByteBounds:
     """Bound the bytes out of the worst survivor of each broker's failure from below, with leaders as they are."""
-    choices, stays = find_successor_choices(model, may_lead), np.ones(model.partitions, dtype=np.bool_)
+    choices, stays = find_successor_choices(model), np.ones(model.partitions, dtype=np.bool_)
     row, counted = choices.partition, choices.counted & ~np.eye(model.brokers, dtype=np.bool_)
     stays[row] = False
-    items = (row_of(choices.items), model.rate_out[row], row, row_of(choices.offsets), choices.broker)
+    items = (row_of(choices.items), model.rate_out[row], row_of(choices.offsets), choices.broker)
     return _compute_bounds(_Cases(*items, model.compute_leader_loads(model.rate_out, stays), counted))
 
 
@@ -88,13 +83,7 @@ def _compute_bounds(cases: _Cases) -> ByteBounds:
     total = base.sum(axis=1) + np.bincount(cases.case, weights=cases.weight, minlength=count)
     mean = total / np.maximum(cases.counted.sum(axis=1), 1)
     # From simple bounds - the mean, or one broker's base load - up to a bound that no set of brokers raises.
-    split, tight = mean.copy(), cases.counted.copy()
-    largest = base.max(axis=1, initial=0.0)
-    alone = np.flatnonzero(largest > mean)
-    if len(alone):
-        tight[alone] = False
-        tight[alone, base[alone].argmax(axis=1)] = True
-        split[alone] = largest[alone]
+    split = np.maximum(mean, base.max(axis=1, initial=0.0))
     active = total > base.sum(axis=1)
     while active.any():
         crowded = _find_crowded(cases, base, split, active)
@@ -104,9 +93,13 @@ def _compute_bounds(cases: _Cases) -> ByteBounds:
         existing = weight + np.where(crowded, base, 0.0).sum(axis=1)
         forced = existing / np.maximum(crowded.sum(axis=1), 1)
         active = forced > split * (1 + 1e-12)
-        split[active], tight[active] = forced[active], crowded[active]
-    bound, heaviest = _bound_whole_partitions(cases, split)
-    return ByteBounds(split, bound, mean, tight, heaviest)
+        split[active] = forced[active]
+    # A partition goes to one broker as a whole, on top of that broker's base load.
+    bound, starts = split.copy(), np.flatnonzero(np.diff(cases.item, prepend=-1))
+    if len(starts):
+        least = np.minimum.reduceat(cases.base[cases.case[cases.item], cases.broker], starts)
+        np.maximum.at(bound, cases.case, cases.weight + least)
+    return ByteBounds(split, bound, mean)
 
 
 def _find_crowded(cases: _Cases, base: Floats, limit: Floats, active: Flags) -> Flags:
@@ -134,21 +127,6 @@ def _find_crowded(cases: _Cases, base: Floats, limit: Floats, active: Flags) -> 
     cut = np.asarray(solver.get_source_side_min_cut(), dtype=np.int64)
     crowded.ravel()[pair[cut[(cut >= first) & (cut < source)] - first]] = True
     return crowded
-
-
-def _bound_whole_partitions(cases: _Cases, split: Floats) -> tuple[Floats, Ints]:
-    # A partition goes to one broker as a whole, on top of that broker's base load.
-    bound, heaviest = split.copy(), np.full(len(split), -1, dtype=np.int64)
-    if not len(cases.case):
-        return bound, heaviest
-    starts = np.flatnonzero(np.diff(cases.item, prepend=-1))
-    least = cases.weight + np.minimum.reduceat(cases.base[cases.case[cases.item], cases.broker], starts)
-    order = np.lexsort((-least, cases.case))
-    first = order[np.flatnonzero(np.diff(cases.case[order], prepend=-1))]
-    case = cases.case[first]
-    above = least[first] > bound[case]
-    bound[case[above]], heaviest[case[above]] = least[first[above]], cases.row[first[above]]
-    return bound, heaviest
 
 
 def plan_bytes_out_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:

@@ -8,15 +8,15 @@ from functools import cached_property
 
 import numpy as np
 
-from udfs.arrow.ragged import offsets_of
-from udfs.planning import list_changes
+from udfs.arrow.ragged import offsets_of, position_of, row_of
 from udfs.planning.bounds.cost_bounds import FlowNetwork, MinCostFlow, find_cheapest_flow
 from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
 from udfs.planning.certificates import Certificate, ForcedLeaders, LeaderCertificate, TopicPrice, TopicSpread
-from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Ints, ProposedAssignment
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Int32s, Ints, ProposedAssignment
 from udfs.plurals import count_of
 
 _MAX_COST = 1 << 62  # of OR-tools
+_UNFIT = "preferred leader: the old one should not lead"
 
 
 @dataclass(frozen=True)
@@ -200,21 +200,23 @@ def propose_leaders(
 ) -> ProposedAssignment:
     """Propose the lists in which each partition begins with its chosen leader."""
     replica = choices.replica[assignment.chosen][choices.cost[assignment.chosen] > 0]
-    replicas = list_changes.promote_replicas(model.offsets, model.replicas, replica, 0)
+    replicas = promote_replicas(model.offsets, model.replicas, replica, 0)
     before, after = model.preferred_leaders, model.with_lists(model.offsets, replicas).preferred_leaders
-    leaders = np.bincount(before[before >= 0], minlength=model.brokers)
-    codes = np.where(before != after, before * model.brokers + after, -1)
-
-    def describe(code: int) -> str:
-        old, new = divmod(code, model.brokers)
-        change = f"preferred leader {model.broker_ids[old]} -> {model.broker_ids[new]}"
-        if not choices.counted[old]:
-            return f"{change}: broker {model.broker_ids[old]} should not lead"
-        return f"{change}: they lead {leaders[old]} and {leaders[new]} partitions (mean: {choices.mean:.1f})"
-
-    general = f"preferred leader: to even out leaders (mean: {choices.mean:.1f} per broker)"
-    reason, reasons = list_changes.encode_reasons(codes, describe, general)
+    reason = np.where(before == after, -1, np.where(choices.counted[before], 0, 1)).astype(np.int16)
+    reasons = (f"preferred leader: to even out leaders (mean: {choices.mean:.1f} per broker)", _UNFIT)
     return ProposedAssignment(model.offsets, replicas, reason, reasons, certificate or Certificate())
+
+
+def promote_replicas(offsets: Ints, replicas: Int32s, chosen: Ints, position: int) -> Int32s:
+    """Move chosen replicas (indices, at most one per list) forward to `position`, 0 for the leader: int32 (r)."""
+    row, old = row_of(offsets), position_of(offsets)
+    until = np.full(len(offsets) - 1, -1, dtype=np.int64)
+    until[row[chosen]] = old[chosen]
+    new = old + ((old >= position) & (old < until[row]))
+    new[chosen] = position
+    out = np.empty_like(replicas)
+    out[offsets[:-1][row] + new] = replicas
+    return out
 
 
 def certify_leaders(

@@ -1,13 +1,12 @@
 """Preferred leaders, then their successors in the order that burdens the worst survivor of a failure least."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import any_true, offsets_of, row_of
-from udfs.planning import certificates, list_changes
+from udfs.planning import certificates
 from udfs.planning.bounds.cost_bounds import FlowNetwork, find_cheapest_flow
 from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
@@ -15,10 +14,9 @@ from udfs.planning.leadership import preferred_leaders
 from udfs.planning.leadership.preferred_leaders import LeaderAssignment, LeaderChoices, LeaderLimits
 from udfs.plurals import count_of
 
-TakeoverObjective = Literal["each", "worst", "target"]
-
 _EXPLAINED_FAILURES = 10  # in a certificate, the worst first
 
+_REASON = "next leader: the worst survivor of a failure leads fewer"
 _ROUNDS = 10  # in which leaders are chosen again because of the failures of their brokers
 
 
@@ -93,17 +91,12 @@ def _count_confined(choices: SuccessorChoices, tight: Flags) -> Ints:
 
 
 def plan_takeover_order(
-    model: ClusterModel,
-    may_lead: Flags | None = None,
-    target: float = 1.03,
-    limits: TakeoverObjective = "each",
-    settled: Flags | None = None,
+    model: ClusterModel, may_lead: Flags | None = None, target: float = 1.03, settled: Flags | None = None
 ) -> ProposedAssignment:
     """Plan successors, with leaders as they are, so that the worst survivor of any failure leads the fewest.
 
     may_lead: bool (n), by default brokers that are live and not draining; others succeed only where no other can.
-    target: leaders of the worst survivor over the survivors' mean. limits: "each" = every failure as good as possible;
-    "worst" = none worse than the worst must be; "target" = none above `target` unless it must be. settled: bool (p),
+    target: leaders of the worst survivor over the survivors' mean; failures above it are explained. settled: bool (p),
     lists that differ from the cluster's anyway: they count only among themselves.
     """
     choices = find_successor_choices(model, may_lead)
@@ -111,25 +104,13 @@ def plan_takeover_order(
     survives = model.live & ~model.draining
     mean = _compute_means(choices, survives)
     lowest_ratio = _divide(lowest.limit, mean, survives)
-    allowed = lowest.limit
-    if limits != "each":
-        ratio = target if limits == "target" else float(lowest_ratio.max(initial=0))
-        # A ratio that a limit gave allows this limit again in spite of rounding.
-        allowed = np.maximum(lowest.limit, np.floor(ratio * mean + 1e-9).astype(np.int64))
-    chosen, cost, cost_bound = _choose_fewest_changes(choices, allowed, settled)
+    chosen, cost, cost_bound = _choose_fewest_changes(choices, lowest.limit, settled)
     change = chosen[~choices.current[chosen]]
-    replicas = list_changes.promote_replicas(model.offsets, model.replicas, choices.replica[change], 1)
+    replicas = preferred_leaders.promote_replicas(model.offsets, model.replicas, choices.replica[change], 1)
     before, before_mean = measure_takeovers(model)
     after, _ = measure_takeovers(model.with_lists(model.offsets, replicas))
-    row = model.row[choices.replica[change]]
-    codes = np.full(model.partitions, -1, dtype=np.int64)
-    codes[row] = model.preferred_leaders[row]
-
-    def describe(down: int) -> str:
-        counts = f"{count_of(int(after[down]), 'partition')} instead of {before[down]}"
-        leads = f"the worst survivor would lead {counts} (mean: {mean[down]:.1f})"
-        return f"next leader if broker {model.broker_ids[down]} fails: {leads}"
-
+    reason = np.full(model.partitions, -1, dtype=np.int16)
+    reason[model.row[choices.replica[change]]] = 0
     # Brokers that should not lead may lead more than the limits of the others.
     forced_anyway = np.maximum(lowest.bound, np.where(survives, choices.base, 0).max(axis=1, initial=0))
     missed = np.flatnonzero(lowest_ratio > target)
@@ -141,7 +122,7 @@ def plan_takeover_order(
         id_: certificates.FailureTakeover(limit, bound, worst, round(average, 6))
         for id_, (limit, bound, worst, average) in zip(model.ids(failed), rows, strict=True)
     }
-    order = ("failover", len(change), cost, cost_bound, cost - cost_bound, limits, target)
+    order = ("failover", len(change), cost, cost_bound, cost - cost_bound, target)
     certificate = certificates.TakeoverCertificate(
         *order,
         worst_ratio=_largest(_divide(after, mean, survives)),
@@ -152,10 +133,7 @@ def plan_takeover_order(
         forced=forced,
         relaxed=[entry.text for entry in forced],
     )
-    reason, reasons = list_changes.encode_reasons(
-        codes, describe, "next leader: the worst survivor of a failure leads fewer"
-    )
-    return ProposedAssignment(model.offsets, replicas, reason, reasons, certificate)
+    return ProposedAssignment(model.offsets, replicas, reason, (_REASON,), certificate)
 
 
 def find_crowded_failures(
@@ -266,7 +244,8 @@ def plan_leadership(
     leaders = led.certificate if isinstance(led.certificate, certificates.LeaderCertificate) else None
     assert isinstance(ordered.certificate, certificates.TakeoverCertificate)
     changed = int(model.find_changed(ordered).sum())
-    certificate = certificates.LeadershipCertificate("failover", changed, leaders, ordered.certificate)
+    relaxed = list(dict.fromkeys([*led.certificate.relaxed, *ordered.certificate.relaxed]))
+    certificate = certificates.LeadershipCertificate("failover", changed, leaders, ordered.certificate, relaxed=relaxed)
     return ProposedAssignment(ordered.offsets, ordered.replicas, reason, reasons, certificate)
 
 
@@ -326,13 +305,10 @@ def _add_limits(
 def _join_reasons(
     first: ProposedAssignment, second: ProposedAssignment
 ) -> tuple[npt.NDArray[np.int16], tuple[str, ...]]:
-    """Join the reasons of two plans: a list that both change has both, unless there are too many texts."""
+    """Join the reasons of two plans: a list that both change has both."""
     width = len(second.reasons) + 1
     codes = (first.reason.astype(np.int64) + 1) * width + second.reason + 1
     distinct, which = np.unique(codes, return_inverse=True)
-    if len(distinct) > list_changes.MAX_REASONS:
-        codes = np.where(first.reason >= 0, codes - codes % width, codes)
-        distinct, which = np.unique(codes, return_inverse=True)
     texts, others = ("", *first.reasons), ("", *second.reasons)
     joined = ["; ".join(filter(None, (texts[code // width], others[code % width]))) for code in distinct.tolist()]
     if len(distinct) and distinct[0] == 0:

@@ -39,12 +39,12 @@ _DIGITS = 6
 
 
 def reduce_copysets(
-    model: ClusterModel, rules: Rules, proposal: ProposedAssignment, seed: int = 0, more_moves: int = 0
+    model: ClusterModel, rules: Rules, proposal: ProposedAssignment, seed: int = 0
 ) -> ProposedAssignment:
     """Reduce the copysets of a proposal that complies with the rules; the certificate says what that gains.
 
-    Lists that the goal does not touch stay, and so do those with a down or draining broker, or a replacement.
-    more_moves: replicas that may be copied beyond those of the proposal; else neither more replicas nor more bytes are.
+    Lists that the goal does not touch stay, and so do those with a down or draining broker, or a replacement. Neither
+    more replicas nor more bytes are copied.
     """
     units = compute_units(model, rules)
     cluster = build_cluster_arrays(model, rules, units, proposal.offsets, proposal.replicas)
@@ -55,20 +55,17 @@ def reduce_copysets(
     no_limits = BrokerLimits(none, none, none, most, most, most, most, none, none, np.inf, np.inf)
     state = create_state(cluster, no_limits, proposal.replicas)
     copies, copied = int(state.copied_count[0]), float(state.copied_disk[0]) * (1 - 1e-12)
-    more_moves = int(max(min(more_moves, rules.move_budget - copies), 0))
-    if more_moves:
-        copied = max(copied, rules.byte_budget / units.disk * (1 - 1e-12))
     limits, floors = _reached_limits(rules, units, state)
-    limits = limits._replace(copied_disk=copied, copied_replicas=float(copies + more_moves))
+    limits = limits._replace(copied_disk=copied, copied_replicas=float(copies))
     random = seed_random(seed)
     state = create_state(cluster, limits, proposal.replicas)
     table = create_copyset_table(cluster, state.slots, model.live, random)
     distinct = int(table.distinct[0])
-    slots = state.slots if more_moves else cluster.can_change[cluster.row[state.copied_slots[:copies]]].nonzero()[0]
+    slots = cluster.can_change[cluster.row[state.copied_slots[:copies]]].nonzero()[0]
     proposals = min(max(_PROPOSALS_PER_REPLICA * len(slots), _MIN_PROPOSALS), _MAX_PROPOSALS) if len(slots) else 0
     targets = np.flatnonzero(rules.receives).astype(np.int32)
     search = CopysetSearch(cluster, limits, floors, state, table, list_copied_slots(state), targets, random)
-    anneal_copysets(search, Schedule(proposals, _WARM, _COLD), more_moves > 0)
+    anneal_copysets(search, Schedule(proposals, _WARM, _COLD))
     reduced = _propose(model, proposal, state.slots) if int(table.distinct[0]) < distinct else proposal
     _, before, before_loss = _measure_copysets(model)
     failures, planned, planned_loss = _measure_copysets(model.with_lists(proposal.offsets, proposal.replicas))

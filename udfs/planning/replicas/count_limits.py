@@ -229,8 +229,8 @@ def _explain_frozen_replicas(model: ClusterModel, rules: Rules) -> Iterator[str]
         frozen = stuck & (model.frozen[row] == code)
         brokers = model.describe_brokers(np.unique(model.replicas[frozen]))
         rows = np.unique(row[frozen])
-        reason = FreezeReason(code).explain(len(rows))
-        yield f"{brokers} cannot be emptied: {model.describe_partitions(rows)} must stay, because {reason}"
+        stay = f"{model.describe_partitions(rows)} must stay, because of {FreezeReason(code).explanation}"
+        yield f"{brokers} cannot be emptied: {stay}"
 
 
 def find_lost_racks(model: ClusterModel, rules: Rules) -> list[int]:

@@ -135,23 +135,17 @@ def _count_outside(task: CountTask, lists: SolvedLists) -> int:
     return int((over + under)[task.rules.receives].sum())
 
 
-def plan_replica_counts(
-    model: ClusterModel, rules: Rules, low: Ints | None = None, high: Ints | None = None, objective: str = MIN_BYTES
-) -> ProposedAssignment:
+def plan_replica_counts(model: ClusterModel, rules: Rules, objective: str = MIN_BYTES) -> ProposedAssignment:
     """Plan lists that comply with the rules, with the fewest copies; raise InfeasibleRequest if there are none.
 
-    Goals that are not about counts move only what they must, and even out counts by that. low, high: int64 (n),
-    replicas of each broker; None = as even as possible. objective: min-bytes copies the fewest bytes, and with these
-    the fewest replicas; min-moves the other way round.
+    Goals that are not about counts move only what they must, and even out counts by that. objective: min-bytes copies
+    the fewest bytes, and with these the fewest replicas; min-moves the other way round.
     """
     if objective not in (MIN_BYTES, MIN_MOVES):
         raise ValueError(f"objective {objective!r}: must be {MIN_BYTES} or {MIN_MOVES}")
     if reasons := explain_infeasibility(model, rules):
         raise InfeasibleRequest(reasons)
     targets = compute_count_targets(model, rules)
-    if low is not None or high is not None:
-        capped = np.minimum(targets.high if high is None else high, rules.broker_replicas)
-        targets = CountTargets(targets.low if low is None else low, capped)
     if not model.size.any():
         objective = MIN_MOVES
     if rules.fixed.all():
@@ -224,7 +218,7 @@ def _explain_missed(
 ) -> Iterator[str]:
     for code in np.unique(model.frozen[rules.blocked]).tolist():
         rows = np.flatnonzero(rules.blocked & (model.frozen == code))
-        yield f"{model.describe_partitions(rows)} cannot be changed: {FreezeReason(code).explain(len(rows))}"
+        yield f"{model.describe_partitions(rows)} cannot be changed: {FreezeReason(code).explanation}"
     load = model.sum_bytes(lists)
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
         capacity = f"{load[broker]:.0f} bytes, more than its capacity of {rules.broker_bytes[broker]:.0f}"

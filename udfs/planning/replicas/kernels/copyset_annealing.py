@@ -184,15 +184,12 @@ def _try_move(search: CopysetSearch, slot: int, partner: int, target: int) -> bo
 
 
 @part
-def _draw_slot(search: CopysetSearch, may_copy: bool) -> int:
+def _draw_slot(search: CopysetSearch) -> int:
     """Draw a slot that may move, preferring rare copysets; -1 = none found."""
     cluster, state, random = search.cluster, search.state, search.random
     best, rarest = -1, 0
     for _ in range(3):
-        if state.copied_count[0] == 0 or (may_copy and moves.draw_unit(random) < 0.3):
-            slot = int(moves.draw_below(random, len(state.slots)))
-        else:
-            slot = int(state.copied_slots[moves.draw_below(random, state.copied_count[0])])
+        slot = int(state.copied_slots[moves.draw_below(random, state.copied_count[0])])
         p = cluster.row[slot]
         if not cluster.can_change[p]:
             continue
@@ -214,12 +211,12 @@ def _can_move_alone(search: CopysetSearch, b: int, target: int) -> bool:
 
 
 @part
-def _draw_target(search: CopysetSearch, slot: int, may_copy: bool) -> int:
+def _draw_target(search: CopysetSearch, slot: int) -> int:
     """Draw a broker that the slot could go to, most often one that completes a copyset in use; -1 = none."""
     cluster, state, table, random = search.cluster, search.state, search.table, search.random
     p, b = cluster.row[slot], state.slots[slot]
     rest = table.copyset[p] - table.broker_key[b]
-    any_target = may_copy or not search_state.holds_initially(cluster, p, b)
+    any_target = not search_state.holds_initially(cluster, p, b)
     known_only = moves.draw_unit(random) < _KNOWN_SHARE
     best, seen = -1, 0
     count = len(search.targets) if any_target else cluster.initial_offsets[p + 1] - cluster.initial_offsets[p]
@@ -227,7 +224,7 @@ def _draw_target(search: CopysetSearch, slot: int, may_copy: bool) -> int:
         t = search.targets[k] if any_target else cluster.initial[cluster.initial_offsets[p] + k]
         if t == b or not cluster.can_receive[t] or not moves.can_hold(cluster, state, slot, t):
             continue
-        may_go = may_copy or search.copied.counts[t] > 0 or _can_move_alone(search, b, t)
+        may_go = search.copied.counts[t] > 0 or _can_move_alone(search, b, t)
         if not (may_go or search_state.holds_initially(cluster, p, t)):
             continue
         if known_only and copyset_counts.count_partitions(table, rest + table.broker_key[t]) == 0:
@@ -266,24 +263,24 @@ def _find_partner(search: CopysetSearch, slot: int, target: int, copies: int) ->
 
 
 @compiled
-def anneal_copysets(search: CopysetSearch, schedule: moves.Schedule, may_copy: bool) -> None:
-    """Anneal which brokers hold the copied replicas, within the limits. may_copy: whether more may be copied.
+def anneal_copysets(search: CopysetSearch, schedule: moves.Schedule) -> None:
+    """Anneal which brokers hold the copied replicas, within the limits.
 
     A copyset of one partition costs 1; the last fifth of the proposals may not raise the cost.
     """
     cluster, state, table, random = search.cluster, search.state, search.table, search.random
     temperature, factor = schedule.start, moves.cooling_factor(schedule, 1)
     for step in range(schedule.proposals):
-        if state.copied_count[0] == 0 and not may_copy:
+        if state.copied_count[0] == 0:
             break
         if table.used[0] * 2 > len(table.entry):
             copyset_counts.recount_copysets(table)
         temperature *= factor
         bound = moves.draw_bound(random, temperature) if step * 5 < schedule.proposals * 4 else 1e-12
-        slot = _draw_slot(search, may_copy)
+        slot = _draw_slot(search)
         if slot < 0:
             continue
-        target = _draw_target(search, slot, may_copy)
+        target = _draw_target(search, slot)
         if target < 0:
             continue
         p, b = cluster.row[slot], state.slots[slot]
