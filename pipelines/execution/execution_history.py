@@ -45,7 +45,8 @@ def list_wave_executions(journal: Journal, plan: StoredPlan) -> list[tuple[Any, 
 
 def _start_row(entry: Mapping[str, Any], execution: int, rate: int | None, plan: StoredPlan) -> dict[str, Any]:
     """Return a row of a wave that has not ended; its keys are in the order of the table's columns."""
-    estimate = plan.estimates[entry["wave"] - 1] if entry["direction"] == Direction.APPLY else None
+    wave = plan.waves[entry["wave"] - 1] if entry["direction"] == Direction.APPLY else None
+    size, seconds = (None, None) if wave is None else (wave.bytes_to_copy, wave.seconds)
     return {
         "execution": execution,
         "wave": entry["wave"],
@@ -56,8 +57,8 @@ def _start_row(entry: Mapping[str, Any], execution: int, rate: int | None, plan:
         "partitions": entry["partitions"],
         "pauses": 0,
         "throttle_bytes_per_s": rate,
-        "estimated_bytes": estimate and estimate.copied_bytes,
-        "estimated_s": estimate and estimate.seconds,
+        "estimated_bytes": None if size is None else round(size),
+        "estimated_s": None if seconds is None else float(seconds),
         "copied_bytes": None,
         "actual_s": None,
     }

@@ -58,7 +58,7 @@ class PlanWaves:
         for key, change in plan.changes.items():
             if len({*change.lists}) < len(change.lists):  # where a partition is would be ambiguous
                 raise SettingsError(f"the plan gives {key[0]}-{key[1]} the same replicas twice. Make a new plan")
-        return cls(plan.changes, len(plan.wave_files))
+        return cls(plan.changes, len(plan.waves))
 
     @property
     def brokers(self) -> set[int]:

@@ -270,12 +270,13 @@ def _list_reassignments(plan: StoredPlan, partitions: pa.Table) -> list[Reassign
 
 
 def _count_waves(plan: StoredPlan, steps_done: dict[Key, int | None]) -> tuple[WaveProgress, ...]:
-    done, planned = [0] * len(plan.wave_files), [0] * len(plan.wave_files)
+    done, planned = [0] * len(plan.waves), [0] * len(plan.waves)
     for key, change in plan.changes.items():
         for number, (wave, _) in enumerate(change.steps):
             planned[wave - 1] += 1
             done[wave - 1] += number < (steps_done[key] or 0)
-    return tuple(WaveProgress(i + 1, file, done[i], planned[i] - done[i]) for i, file in enumerate(plan.wave_files))
+    files = [wave.file for wave in plan.waves]
+    return tuple(WaveProgress(i + 1, file, done[i], planned[i] - done[i]) for i, file in enumerate(files))
 
 
 def _find_pending_elections(

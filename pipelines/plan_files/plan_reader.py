@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -66,7 +66,9 @@ class _Change(_Partition):
     log_dirs: _LogDirs = {}
 
 
-class _Wave(_Model):
+class PlannedWave(_Model):
+    """A wave in plan.json, with what the plan estimates for it; None = no sizes known."""
+
     wave: int
     file: Annotated[str, Field(pattern=r"^wave-[0-9]+\.json$")]
     bytes_to_copy: float | int | None = None
@@ -103,7 +105,7 @@ class _Plan(_Model):
     topic_ids: dict[str, str] = {}
     limits: _Limits = _Limits()
     added_brokers: list[_AddedBroker] = []
-    waves: list[_Wave]
+    waves: list[PlannedWave]
     assignment_before: _Before
     changes: list[_Change]
 
@@ -167,20 +169,12 @@ def find_target(partition: Mapping[str, Any]) -> list[int] | None:
     return target if adding or removing else None
 
 
-class WaveEstimate(NamedTuple):
-    """What a plan estimates for a wave; None = no sizes known."""
-
-    copied_bytes: int | None
-    seconds: float | None
-
-
 @dataclass(frozen=True)
 class StoredPlan:
     """A plan as its folder has it."""
 
-    # Names of the waves' files. sha256, cluster, live_brokers, draining_brokers: Of the cluster before the plan.
-    wave_files: tuple[str, ...]
-    sha256: str
+    waves: tuple[PlannedWave, ...]
+    sha256: str  # of the cluster before the plan, as cluster, live_brokers and draining_brokers
     plan_sha256: str  # of plan.json
     cluster: str
     live_brokers: frozenset[int]
@@ -193,7 +187,6 @@ class StoredPlan:
     kafka_cluster_id: str | None  # The id that Kafka gave the cluster, if a source showed it
     topic_ids: dict[str, str]  # Ids of the topics that the plan changes, as far as sources showed them
     throttle_bytes_per_s: int | None
-    estimates: tuple[WaveEstimate, ...]  # By wave
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -244,7 +237,7 @@ def read_plan(directory: Path) -> StoredPlan:
             where = f"assignment_before.topics.{shorten_text(topic)}"
             raise SourceError(str(path), f"{where}: partitions {error}", REMEDY) from error
     return StoredPlan(
-        tuple(wave.file for wave in plan.waves),
+        tuple(plan.waves),
         before.sha256,
         hashlib.sha256(text.encode()).hexdigest(),
         before.cluster,
@@ -258,13 +251,7 @@ def read_plan(directory: Path) -> StoredPlan:
         plan.kafka_cluster_id,
         plan.topic_ids,
         None if plan.limits.throttle_bytes_per_s is None else int(plan.limits.throttle_bytes_per_s),
-        tuple(_read_estimate(wave) for wave in plan.waves),
     )
-
-
-def _read_estimate(wave: _Wave) -> WaveEstimate:
-    size, seconds = wave.bytes_to_copy, wave.seconds
-    return WaveEstimate(None if size is None else round(size), None if seconds is None else float(seconds))
 
 
 def _read(path: Path, document: type[_Document]) -> tuple[str, _Document]:

@@ -3,12 +3,13 @@
 Offsets are int64 of length segments + 1, begin at 0 and never fall - the layout of Arrow lists and of CSR matrices.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.integer]
+_D = TypeVar("_D", bound=np.generic)
 BoolArray = npt.NDArray[np.bool_]
 Offsets = npt.NDArray[np.int64]
 
@@ -114,7 +115,7 @@ def _number_by_segment(flat: IntArray, offsets: Offsets) -> Offsets:
     return (row_of(offsets) << 32) + flat.astype(np.int64)
 
 
-def take_segments(flat: IntArray, offsets: Offsets, rows: IntArray) -> tuple[IntArray, Offsets]:
+def take_segments(flat: npt.NDArray[_D], offsets: Offsets, rows: IntArray) -> tuple[npt.NDArray[_D], Offsets]:
     """Return (flat, offsets) of the segments `rows`, in that order."""
     lengths = np.diff(offsets)[rows]
     return flat[expand_ranges(offsets[:-1][rows], lengths)], offsets_of(lengths)

@@ -5,23 +5,23 @@ from dataclasses import replace
 import numpy as np
 
 from udfs.arrow.ragged import find_in_segment, position_of, row_of
+from udfs.planning.annealing.balance_certificate import explain_low_disk
 from udfs.planning.annealing.balance_plan import plan_balance
-from udfs.planning.certificates import CopyCertificate
+from udfs.planning.bounds.reached_bounds import count_missing_replicas, count_rack_repairs
+from udfs.planning.certificates import CopyCertificate, RackRepairs
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
+from udfs.planning.constraints import Rules, build_rules, find_rack_violations, find_staying_brokers
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
 from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.log_dir_balance import even_out_log_dirs
-from udfs.planning.low_disk import explain_low_disk
 from udfs.planning.plan_request import ALL, COPYSETS, MIN_BYTES, MIN_MOVES, PlanRequest
-from udfs.planning.rack_repairs import add_rack_repairs, add_violations_left, put_drain_first
 from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 from udfs.planning.zones.zone_plan import plan_zones
 
-__all__ = ["plan_zones"]  # for the registry of goals
+__all__ = ["even_out_log_dirs", "plan_zones"]  # for the registry of goals
 
 
 def plan_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
@@ -33,14 +33,9 @@ def plan_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     return plan_topic_leaders(model) if request.per_topic else plan_preferred_leaders(model)
 
 
-def plan_log_dirs(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
-    """Plan for the goal log-dirs, which moves replicas within their brokers."""
-    return even_out_log_dirs(model, request)
-
-
 def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Plan for the goals that copy replicas."""
-    drain_first = put_drain_first(model, request)
+    drain_first = _put_drain_first(model, request)
     rules = build_rules(model, drain_first)
     if rules.even and request.objective == ALL:
         proposal = plan_balance(model, rules, drain_first)
@@ -52,9 +47,9 @@ def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment
         if rules.even:
             proposal = _add_low_disk(model, rules, request, proposal)
     if rules.even:
-        proposal = add_rack_repairs(model, rules, proposal)
+        proposal = _add_rack_repairs(model, rules, proposal)
     if drain_first != request:
-        proposal = add_violations_left(model, build_rules(model, request), proposal)
+        proposal = _add_violations_left(model, build_rules(model, request), proposal)
     if request.goal == "replace":
         proposal = take_positions(model, rules, proposal)
     return reduce_copysets(model, rules, proposal, request.seed) if COPYSETS in request.priorities else proposal
@@ -100,3 +95,34 @@ def take_positions(model: ClusterModel, rules: Rules, proposal: ProposedAssignme
     position = np.select([~changed, own_place >= 0, old_place >= 0], [listed, own_place, old_place], listed)
     order = np.lexsort((listed, position, changed & ~model.live[new], row))
     return replace(proposal, replicas=new[order])
+
+
+def _put_drain_first(model: ClusterModel, request: PlanRequest) -> PlanRequest:
+    """Return a request whose budget is for the brokers to drain, if it does not pay for rack violations as well."""
+    if request.goal != "drain" or (request.max_bytes is None and request.max_moves is None):
+        return request
+    rules = build_rules(model, request)
+    missing = count_missing_replicas(model, rules)
+    pays = float(missing @ model.size) <= rules.byte_budget and int(missing.sum()) <= rules.move_budget
+    return request if pays else replace(request, keep_rack_violations=True)
+
+
+def _add_rack_repairs(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:
+    """Add to the certificate what a plan for another goal copies only to repair racks."""
+    certificate = proposal.certificate
+    repairs = count_rack_repairs(model, rules, proposal)
+    if not isinstance(certificate, CopyCertificate) or not repairs.any():
+        return proposal
+    rack_repairs = RackRepairs(int(repairs.sum()), round(float(repairs @ model.size)))
+    return replace(proposal, certificate=replace(certificate, rack_repairs=rack_repairs))
+
+
+def _add_violations_left(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> ProposedAssignment:
+    """Add to the missed targets the partitions that break these rules because the budget is for brokers to drain."""
+    certificate = proposal.certificate
+    placed = model.with_lists(proposal.offsets, proposal.replicas)
+    left = np.flatnonzero(find_rack_violations(placed, rules.rack_cap))
+    if not isinstance(certificate, CopyCertificate) or not len(left):
+        return proposal
+    text = f"racks: {model.describe_partitions(left)} keep too many replicas in one rack; the budget is for the drain"
+    return replace(proposal, certificate=replace(certificate, missed=[*certificate.missed, text]))

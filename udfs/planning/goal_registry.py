@@ -61,7 +61,7 @@ def _make_goal(name: str, title: str, *options: str, objectives: tuple[str, ...]
     return Goal(name, title, _import_later(planner), (*_EVERY_GOAL, *copying, *options), required, objectives)
 
 
-_PLANNERS = {LOG_DIRS: "plan_log_dirs"}
+_PLANNERS = {LOG_DIRS: "even_out_log_dirs"}
 _LEADERS = ("--per-topic", "--by-bytes")
 _MIN_ISR = ("--at-min-isr-partitions", "--under-min-isr-partitions")
 _EMPTY_RACKS = "--allow-empty-racks"

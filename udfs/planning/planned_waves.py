@@ -71,7 +71,7 @@ def _split_dir_moves(model: ClusterModel, proposal: ProposedAssignment, limits: 
     source = model.current_leaders[rows[by_wave]].astype(np.int32)
     deferral = np.zeros(len(rows), dtype=np.int32)
     oversized = np.unique(row[size > limits.bytes_in_flight])
-    steps = (wave[by_wave].astype(np.int32), rows[by_wave], offsets, replicas.astype(np.int32, copy=False))
+    steps = (wave[by_wave].astype(np.int32), rows[by_wave], offsets, replicas)
     return Waves(limits, *steps, nothing, source, deferral, nothing.copy(), oversized)
 
 
@@ -83,4 +83,5 @@ def _report_dir_moves(model: ClusterModel, proposal: ProposedAssignment, waves: 
     wave_of_row[waves.row] = waves.wave
     cells = wave_of_row[model.row[moves]] * model.brokers + model.replicas[moves]
     loads = np.bincount(cells, model.log_dirs.size[moves], waves.waves * model.brokers)
-    return report_loads(model, waves, {_LOG_DIRS: loads.reshape(waves.waves, model.brokers)})
+    by_wave = np.asarray(loads, dtype=np.float64).reshape(waves.waves, model.brokers)
+    return report_loads(model, waves, {_LOG_DIRS: by_wave})

@@ -192,10 +192,12 @@ def split_into_waves(model: ClusterModel, proposal: ProposedAssignment, limits: 
 def _list_steps(model: ClusterModel, proposal: ProposedAssignment) -> _PartitionSteps:
     """List the steps of the partitions that a proposal sets."""
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal))
-    old, old_offsets = _take_lists(model.replicas, model.offsets, rows)
-    new, new_offsets = _take_lists(proposal.replicas, proposal.offsets, rows)
+    old, old_offsets = take_segments(model.replicas, model.offsets, rows)
+    new, new_offsets = take_segments(proposal.replicas, proposal.offsets, rows)
     # No step may name a down broker, or a replica in a failed log dir, unless the plan keeps it.
-    is_usable, is_in_sync = (_take_flags(flags, model.offsets, rows) for flags in (model.is_usable, model.is_in_sync))
+    is_usable, is_in_sync = (
+        take_segments(flags, model.offsets, rows)[0] for flags in (model.is_usable, model.is_in_sync)
+    )
     keeps_lost = any_true(~is_usable & is_in_segment(old, old_offsets, new, new_offsets), old_offsets)
     keep = is_usable | keeps_lost[row_of(old_offsets)]
     in_sync = is_in_sync[keep]
@@ -228,7 +230,7 @@ def _fill_waves(
     step_waves = StepWaves(*zeros, np.full(count, NOTHING_ADDED, dtype=np.int32))
     assign_waves(steps, size, order, model.brokers, capacity, step_waves)
     by_wave = np.lexsort((step_row, step_waves.wave))
-    replicas, offsets = _take_lists(steps.replicas, steps.offsets, by_wave)
+    replicas, offsets = take_segments(steps.replicas, steps.offsets, by_wave)
     oversized = rows[(adds > 0) & (size > limits.bytes_in_flight)]
     step_row = step_row[by_wave]
     wave, deferral, deferring_broker = (values[by_wave] for values in step_waves)
@@ -241,15 +243,6 @@ def _rank_urgency(model: ClusterModel) -> Ints:
     left = count_true(model.is_in_sync, model.offsets)
     # A partition without a live in-sync replica has no leader, so no copy of it can start.
     return np.where((left > 0) & (left < model.factor), left, _NOT_URGENT)
-
-
-def _take_lists(flat: Int32s, offsets: Ints, rows: Ints) -> tuple[Int32s, Ints]:
-    used, taken_offsets = take_segments(flat, offsets, rows)
-    return used.astype(np.int32, copy=False), taken_offsets
-
-
-def _take_flags(flat: Flags, offsets: Ints, rows: Ints) -> Flags:
-    return _take_lists(flat.astype(np.int32), offsets, rows)[0].astype(np.bool_)
 
 
 def report_waves(model: ClusterModel, waves: Waves) -> list[WaveReport]:

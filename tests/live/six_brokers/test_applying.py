@@ -220,7 +220,7 @@ def test_killed_executor_continues_without_its_journal(
             if FOLLOWER_RATE in admin.describe_own_broker_configs(broker, (FOLLOWER_RATE,)):
                 admin.alter_broker_configs(broker, dict.fromkeys((LEADER_RATE, FOLLOWER_RATE), "60000000"))
         wait_until(lambda: not admin.list_reassignments(), "the wave does not end")
-    code = EXIT_THROTTLED if is_over and len(read_plan(plan).wave_files) == 1 else EXIT_PARTLY_APPLIED
+    code = EXIT_THROTTLED if is_over and len(read_plan(plan).waves) == 1 else EXIT_PARTLY_APPLIED
     text = _apply(filled, copy, "--verify", code=code)
     assert "throttles are set on brokers " in text
     assert "--alter --entity-type topics --entity-name=hot --delete-config " in text

@@ -40,7 +40,7 @@ def test_waves_of_a_journal(tmp_path: Path) -> None:
     assert second["actual_s"] == (second["ended_at"] - second["started_at"]).total_seconds() >= 0
     assert second["snapshot_id"] == plan.sha256[:16]
     assert second["plan_id"] == plan.plan_sha256[:16] != second["snapshot_id"]
-    assert second["estimated_bytes"] == plan.estimates[0].copied_bytes
+    assert second["estimated_bytes"] == plan.waves[0].bytes_to_copy
 
 
 def test_rollback_has_no_estimate(tmp_path: Path) -> None:

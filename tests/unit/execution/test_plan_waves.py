@@ -71,6 +71,6 @@ def test_waves_are_in_the_order_of_the_direction() -> None:
 
 def test_partition_that_returns_to_earlier_replicas_is_rejected() -> None:
     change = PlannedChange([1, 2], ((1, [1, 3]), (2, [1, 2])))
-    plan: Any = SimpleNamespace(changes={_KEY: change}, wave_files=("wave-1.json", "wave-2.json"))
+    plan: Any = SimpleNamespace(changes={_KEY: change}, waves=("wave-1.json", "wave-2.json"))
     with pytest.raises(SettingsError, match="gives t-0 the same replicas twice"):
         PlanWaves.of_plan(plan)

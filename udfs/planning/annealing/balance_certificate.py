@@ -14,10 +14,9 @@ from udfs.planning.annealing.kernels.search_state import SearchState, create_sta
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
 from udfs.planning.bounds.reached_bounds import bound_bytes_by_disk, count_forced_replicas
 from udfs.planning.certificates import BalanceCertificate, ReachedLoad
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment
-from udfs.planning.constraints import Rules
-from udfs.planning.low_disk import explain_low_disk
-from udfs.planning.plan_request import REPLICAS, PlanRequest
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment, ReplicaLists
+from udfs.planning.constraints import Rules, select_target_brokers
+from udfs.planning.plan_request import DISK, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import compute_count_targets, explain_count_targets
 from udfs.plurals import count_of
 
@@ -35,6 +34,7 @@ REASONS = (
 )
 _EXPLAINED_RATIO = 1.15  # copied bytes over their bound, above which they are explained
 _LISTED = 8  # partitions in a text
+_LOW_DISK = 0.5  # of a broker to fill, over the average of the others in its rack; below it, the plan says so
 
 
 @dataclass(frozen=True)
@@ -289,3 +289,25 @@ def _explain_missed(outcome: BalanceOutcome) -> Iterator[str]:
 def _list_largest(model: ClusterModel, rows: npt.NDArray[np.integer], load: Floats) -> str:
     rows = rows[np.argsort(-load[rows], kind="stable")][:_LISTED]
     return ", ".join(f"{model.name(int(row))} ({load[row]:.3f})" for row in rows)
+
+
+def explain_low_disk(
+    model: ClusterModel, rules: Rules, request: PlanRequest, lists: ReplicaLists, counted: Flags
+) -> Iterator[str]:
+    """Explain which brokers to fill stay far emptier than others of their rack. counted: bool (n), in the mean."""
+    if not model.known[0] or DISK not in request.priorities or not counted.any():
+        return
+    load = model.sum_bytes(lists)
+    disk = load / max(float(load[counted].mean()), 1e-300)
+    named = np.isin(model.broker_ids, select_target_brokers(model, request)) & (request.goal == "expand")
+    empty = np.bincount(model.replicas, minlength=model.brokers) == 0
+    filled = counted & rules.receives & (named | empty)
+    for broker in np.flatnonzero(filled).tolist():
+        others = counted & ~filled
+        in_rack = others & (model.rack == model.rack[broker])
+        where = f" in rack {model.rack_names[model.rack[broker]]}" if model.rack_names and in_rack.any() else ""
+        others = in_rack if in_rack.any() else others
+        mean = float(disk[others].mean()) if others.any() else 0.0
+        if disk[broker] < _LOW_DISK * mean:
+            share = f"{disk[broker]:.4f} of the mean, {disk[broker] / mean:.0%} of the average of the others{where}"
+            yield f"disk: broker {model.broker_ids[broker]} gets only {share}; targets of disk limit only the fullest"

@@ -345,7 +345,7 @@ def merge_lists(
     offsets = np.concatenate([lists.offsets, lists.offsets[-1] + others.offsets[1:]])
     rows = np.arange(model.partitions) + np.where(use_others, model.partitions, 0)
     merged, merged_offsets = take_segments(flat, offsets, rows)
-    return merged_offsets, merged.astype(np.int32)
+    return merged_offsets, merged
 
 
 def measure_copies(model: ClusterModel, lists: SolvedLists) -> tuple[Ints, Floats]:

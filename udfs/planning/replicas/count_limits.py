@@ -247,14 +247,8 @@ def _explain_lost_racks(model: ClusterModel, rules: Rules) -> Iterator[str]:
     left = np.unique(model.rack[model.live & ~rules.must_leave])
     for rack in find_lost_racks(model, rules):
         rows = np.unique(model.row[model.rack[model.replicas] == rack])
-        wide = rows[model.factor[rows] > len(left)]
-        if len(wide):
-            factor = int(model.factor[wide].max())
-            partitions = model.describe_partitions(wide[model.factor[wide] == factor])
-            effect = f"partitions of {factor} replicas ({partitions}) cannot keep one replica per rack"
-        else:
-            racks = count_of(len(left), "rack")
-            effect = f"{model.describe_partitions(rows)} would be left with {racks}, unless fewer racks are allowed"
+        racks = count_of(len(left), "rack")
+        effect = f"{model.describe_partitions(rows)} would be left with {racks}, unless fewer racks are allowed"
         yield f"rack {model.rack_names[rack]} would have no broker left, so {effect}"
 
 
