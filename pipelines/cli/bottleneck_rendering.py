@@ -13,7 +13,7 @@ from udfs.plurals import count_of
 
 def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) -> Iterator[str]:
     """Render which broker delays a plan, why, and what is faster. server: quoted, for Kafka's commands."""
-    bottleneck = plan.bottleneck
+    bottleneck = plan.facts.bottleneck
     if bottleneck is None:
         return
     verb = "receives" if bottleneck.direction == IN else "sends"
@@ -26,7 +26,7 @@ def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) 
     if bottleneck.reason is not None:
         yield f"    why: {bottleneck.reason}"
     alternatives = 0
-    for faster in plan.faster_plans:
+    for faster in plan.facts.faster_plans:
         yield f"    faster: {_describe(faster, plan)}"
         if faster.throttle is not None:
             yield f"      {_format_throttle(faster.throttle, server)}    # after each --execute, which resets it"
@@ -34,7 +34,7 @@ def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) 
             alternatives += 1
             suffix = "-faster" if alternatives == 1 else f"-faster-{alternatives}"
             yield f"      {command.with_other_folder(suffix).change(faster.options)}"
-    if not plan.faster_plans:
+    if not plan.facts.faster_plans:
         yield "    no faster alternative: none that was tried saves a tenth of the time"
 
 

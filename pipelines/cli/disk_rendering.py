@@ -9,7 +9,7 @@ from udfs.plurals import join_names
 
 def render_disk_growth(plan: CreatedPlan) -> Iterator[str]:
     """Render the brokers whose disk grows most, while old and new replicas exist at the same time."""
-    growth, capacity = plan.facts.disk_growth, plan.request.broker_bytes
+    growth, capacity = plan.facts.disk_growth, plan.facts.request.broker_bytes
     if not growth:
         return
     brokers = ", ".join(

@@ -129,7 +129,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     model, metrics = summary.model, summary.metrics
     unknown_brokers = 0 if model.unknown is None else int(model.unknown.sum())
     counts = f"{count_live_brokers(int(model.live.sum()), unknown_brokers)}, {count_of(model.partitions, 'partition')}"
-    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.request)}; {counts}"
+    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.facts.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
@@ -143,7 +143,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     moves = f"; the election at the end moves {count_of(elected, 'leader')}" if elected else ""
     yield f"  changed: {lists}, {count_of(leaders, 'preferred leader')}{moves}"
     if metrics.leader_replacements:
-        yield f"  replaced: {_describe_replacements(plan.request, metrics.leader_replacements)}"
+        yield f"  replaced: {_describe_replacements(plan.facts.request, metrics.leader_replacements)}"
     yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command, out)
@@ -231,7 +231,7 @@ def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Pat
         again = PlanCommandLine(command.source, {"--goal": ("leaders",)}).change({})
         yield f"  not addressed: {brokers} will lead no partition; after the copies, with new sources: {again}"
     topics = find_single_leader_topics(model.topic.astype(np.int64), ids, list(model.topic_names))
-    if plan.request.per_topic or not topics or int(model.live.sum()) < 2:
+    if plan.facts.request.per_topic or not topics or int(model.live.sum()) < 2:
         return
     changes: dict[str, tuple[str, ...]] = {"--goal": ("leaders",), "--per-topic": ()}
     again = PlanCommandLine(command.source, changes).change({})

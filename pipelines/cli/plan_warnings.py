@@ -49,7 +49,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
         )
     if plan.unplaced:
         yield f"{count_of(plan.unplaced, 'partition')} without known replicas {is_or_are(plan.unplaced)} left out"
-    if not model.known[0] and plan.request.broker_bytes is not None:
+    if not model.known[0] and plan.facts.request.broker_bytes is not None:
         yield "the sources show no sizes: plans.broker_bytes is ignored"
     if model.known[0] and (count := model.unsized_partitions):
         yield f"the sources show no size for {count_of(count, 'partition')}: counted as 0 bytes"

@@ -18,9 +18,9 @@ _FACTOR = 3  # that the command sets, if there are as many brokers
 def render_racks(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
     """Render what a repair does for racks; nothing for other goals, or without several racks."""
     model, proposal = plan.summary.model, plan.summary.proposal
-    if plan.request.goal != "repair" or len(np.unique(model.rack[model.live])) < 2:
+    if plan.facts.request.goal != "repair" or len(np.unique(model.rack[model.live])) < 2:
         return
-    cap = build_rules(model, plan.request).rack_cap
+    cap = build_rules(model, plan.facts.request).rack_cap
     before = find_rack_violations(model, cap)
     after = before & find_rack_violations(model.with_lists(proposal.offsets, proposal.replicas), cap)
     if before.any():
@@ -38,7 +38,8 @@ def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator
     size = f" ({format_bytes(repairs.bytes)})" if plan.summary.model.known[0] else ""
     copied = f"{count_of(repairs.replicas, 'replica')}{size} {is_or_are(repairs.replicas)} copied"
     again = command.with_other_folder("-without-racks").with_flag("--keep-rack-violations").change({})
-    yield f"  rack violations: at least {copied} only to repair them, not to {plan.request.goal}; without that: {again}"
+    goal = plan.facts.request.goal
+    yield f"  rack violations: at least {copied} only to repair them, not to {goal}; without that: {again}"
 
 
 def _explain_staying(model: ClusterModel, stays: Flags) -> Iterator[str]:

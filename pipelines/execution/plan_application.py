@@ -107,9 +107,7 @@ class PlanApplication:
             snapshot = load_snapshot(Source(self.plan.cluster, tuple(files)))
         defaults = settings.topics.defaults
         progress = check_plan(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
-        topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
-        sets_throttles = options.throttle_bytes_per_s is not None
-        missing = self.connection.list_missing_permissions(topics, configs=sets_throttles)
+        missing = self._list_missing_permissions(view, options)
         disks = measure_disks(snapshot, reading.log_dirs, settings)
         work = list_work(self.steps, view, disks.sizes)
         problems = find_problems(self.steps, view, disks, missing)
@@ -129,6 +127,10 @@ class PlanApplication:
         left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
         unchecked = find_unchecked_disks(self.steps, view, disks)
         return PlanPreview(progress, work, problems, others, left, self._is_open, unchecked)
+
+    def _list_missing_permissions(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
+        topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
+        return self.connection.list_missing_permissions(topics, configs=options.throttle_bytes_per_s is not None)
 
     def _read_throttles(self, view: ClusterView) -> SetThrottles:
         """Read throttles. Raises: SourceError if a live broker of the cluster does not answer."""
@@ -183,9 +185,7 @@ class PlanApplication:
         self._read_throttles(view)
         if problem := find_lost_places(self.steps, view, self.connection):
             raise SettingsError(f"{self.connection.servers}: {problem}")
-        topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
-        throttles = options.throttle_bytes_per_s is not None
-        if missing := self.connection.list_missing_permissions(topics, configs=throttles):
+        if missing := self._list_missing_permissions(view, options):
             raise SettingsError(f"{self.connection.servers}: the user lacks permissions: {', '.join(missing[:5])}")
         with self._locked():
             self._begin(PlanExecutor, Direction.ROLLBACK, options).execute(Direction.ROLLBACK)

@@ -70,8 +70,7 @@ class ReplicationThrottle:
 
     def adopt(self, left: EarlierConfigs) -> None:
         """Have throttles removed that an execution of this plan has left whose journal is lost."""
-        if left:
-            self._write(left, None, None)
+        self._write(left, None, None)
 
     def _write(self, earlier: EarlierConfigs, wave: int | None, rate: int | None) -> None:
         brokers = {str(broker): configs for broker, configs in earlier.brokers.items()}

@@ -32,11 +32,8 @@ from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 class CreatedPlan:
     """A plan whose files are written."""
 
-    request: PlanRequest
     summary: PlanSummary
     facts: "PlanFacts"
-    bottleneck: Bottleneck | None  # None = copies are spread over brokers, short, or of unknown size
-    faster_plans: tuple[FasterPlan, ...]  # Faster alternatives, where there is a bottleneck
     files: tuple[Path, ...]  # In order
     unplaced: int  # Partitions without known replicas
     seconds: dict[str, float]  # How long each part of the work took
@@ -62,8 +59,8 @@ class PlanFacts:
     frozen_partitions: dict[str, int]
     certificate: Certificate
     metrics: PlanMetrics
-    bottleneck: Bottleneck | None
-    faster_plans: tuple[FasterPlan, ...]
+    bottleneck: Bottleneck | None  # None = copies are spread over brokers, short, or of unknown size
+    faster_plans: tuple[FasterPlan, ...]  # Faster alternatives, where there is a bottleneck
     disk_growth: tuple[DiskGrowth, ...]  # Brokers whose disk grows most
     # The part of a repair to do first, or None
     urgent_repair: UrgentRepair | None = None
@@ -119,11 +116,8 @@ def create_plan(
     )
     files = plan_writer.write_plan(out, summary, to_json(facts))
     return CreatedPlan(
-        request,
         summary,
         facts,
-        bottleneck,
-        faster,
         tuple(files),
         unplaced=snapshot.partitions.num_rows - model.partitions,
         seconds=seconds | {"alternatives": explained - measured, "writing": perf_counter() - explained},

@@ -125,13 +125,10 @@ def _explain_received(execution: PlannedWaves, request: PlanRequest, rules: Rule
     forced = count_forced_copies(model, rules, int(rack))
     members = np.flatnonzero(find_possible_holders(model, rules) & (model.rack == rack))
     if model.rack_names and float((forced * model.size).sum()) >= _MAIN_SHARE * received:
-        in_rack = f"in rack {model.rack_names[rack]} that may hold replicas"
-        only = f"it is the only broker {in_rack}"
-        if len(members) > 1:
-            only = f"{model.describe_brokers(members)} are the only ones {in_rack}"
+        only = f"only {model.describe_brokers(members)} may hold replicas in rack {model.rack_names[rack]}"
         partitions, most = int((forced > 0).sum()), int(rules.rack_cap[forced > 0].max(initial=1))
-        need = f"{count_of(partitions, 'partition')} {'needs' if partitions == 1 else 'need'}"
-        return f"{only}, and {need} a replica there: a rack may hold at most {most} of a partition's replicas"
+        need = f"{count_of(partitions, 'partition')} must have one there"
+        return f"{only}, and {need}: a rack may hold at most {most} of a partition's replicas"
     if request.goal in EVEN_GOALS and not (model.replicas == broker).any():
         filled = set(select_target_brokers(model, request)) if request.goal == "expand" else set()
         empty = np.flatnonzero(rules.receives & (np.bincount(model.replicas, minlength=model.brokers) == 0))

@@ -68,7 +68,7 @@ def test_only_broker_of_a_rack(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert (found["bytes_to_copy"], found["total_bytes"], found["share"]) == (120 * 10**9, 120 * 10**9, 1)
     assert found["seconds"] == 2400
     assert spread_of(found) == (1, 2400, "c", False)  # each of the other racks has its replica already
-    assert found["reason"].startswith("it is the only broker in rack c that may hold replicas, and 60 partitions need")
+    assert "may hold replicas in rack c, and 60 partitions must have one there: " in found["reason"]
     assert "bottleneck: broker 13 receives 120 GB of 120 GB (100%): 40 min at 50 MB/s" in result.out
     assert "no other broker can share these copies: it is the only one that may receive them in rack c" in result.out
     assert f"why: {found['reason']}" in result.out

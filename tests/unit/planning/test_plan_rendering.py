@@ -165,8 +165,9 @@ def test_disks_that_grow_most_are_named(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_disk_that_is_too_full_while_copying_is_named() -> None:
-    facts = SimpleNamespace(disk_growth=(DiskGrowth(7, 10**12, 3 * 10**12, 2 * 10**12), DiskGrowth(8, 0, 10**9, 10**9)))
-    plan: Any = SimpleNamespace(facts=facts, request=PlanRequest("balance", broker_bytes=2 * 10**12))
+    growth = (DiskGrowth(7, 10**12, 3 * 10**12, 2 * 10**12), DiskGrowth(8, 0, 10**9, 10**9))
+    request = PlanRequest("balance", broker_bytes=2 * 10**12)
+    plan: Any = SimpleNamespace(facts=SimpleNamespace(disk_growth=growth, request=request))
     (line,) = render_disk_growth(plan)
     assert line.endswith("broker 7 1 TB -> 3 TB, broker 8 0 B -> 1 GB: more than plans.broker_bytes, 2 TB, on broker 7")
 

@@ -216,8 +216,7 @@ def test_forced_brokers_are_named() -> None:
     entry = certificate.forced[0]
     assert (entry.failed_broker, entry.brokers, entry.max_at_least) == (0, [1], 6)
     assert entry.text == (
-        "if broker 0 fails, broker 1 leads 3 partitions anyway, and only it can take over 3 more: "
-        "it leads at least 6 (mean: 4.0)"
+        "if broker 0 fails, broker 1 must lead 6 partitions: at least 6 on the worst survivor (mean: 4.0)"
     )
     assert certificate.worst_ratio == certificate.worst_ratio_lower_bound == 1.5
 

@@ -210,12 +210,9 @@ def _find_forced_takeovers(
         if not len(members):  # one broker leads that many anyway
             members, only_these = np.array([base[down].argmax()]), 0
         ids, leaders, bound = model.ids(members), int(base[down, members].sum()), int(lowest.bound[down])
-        lead, they, one = ("leads", "it", "it") if len(ids) == 1 else ("lead", "they", "one of them")
-        text = f"if broker {model.broker_ids[down]} fails, {model.describe_brokers(members)} {lead} "
-        text += f"{count_of(leaders, 'partition')} anyway"
-        if only_these:
-            text += f", and only {they} can take over {only_these} more: {one} leads at least {bound}"
-        text += f" (mean: {mean[down]:.1f})"
+        anyway = f"{model.describe_brokers(members)} must lead {count_of(leaders + only_these, 'partition')}"
+        most = f"at least {bound} on the worst survivor (mean: {mean[down]:.1f})"
+        text = f"if broker {model.broker_ids[down]} fails, {anyway}: {most}"
         forced.append(certificates.ForcedTakeover(text, int(model.broker_ids[down]), ids, leaders, only_these, bound))
     return forced
 
