@@ -29,9 +29,9 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     model = execution.model
     if not model.known[0] or not execution.waves.waves:
         return ()
-    held = _sum_held(execution)
-    before, after = held[0], held[1:]
-    peak = (held[:-1] + measure_copy_loads(model, execution.waves).received).max(axis=0)
+    totals = _sum_by_wave(execution)
+    before, after = totals[0], totals[1:]
+    peak = (totals[:-1] + measure_copy_loads(model, execution.waves).received).max(axis=0)
     growth = peak - before
     order = np.argsort(-growth, kind="stable")[:_LISTED]
     order = order[(growth[order] > 0.0) & (growth[order] >= _MIN_SHARE * growth.max())]
@@ -41,7 +41,7 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     )
 
 
-def _sum_held(execution: PlannedWaves) -> Floats:
+def _sum_by_wave(execution: PlannedWaves) -> Floats:
     """Sum the bytes that each broker holds now and after each wave: float64 (waves + 1, n)."""
     model, states = execution.model, list_states(execution.model, execution.waves)
     state = row_of(states.offsets)
@@ -52,5 +52,5 @@ def _sum_held(execution: PlannedWaves) -> Floats:
         loads = np.bincount(cells, size, (states.waves + 2) * model.brokers)
         return np.asarray(loads, dtype=np.float64).reshape(-1, model.brokers)
 
-    held: Floats = np.cumsum(sum_bytes(states.begin) - sum_bytes(states.end), axis=0)[:-1]
-    return held
+    totals: Floats = np.cumsum(sum_bytes(states.begin) - sum_bytes(states.end), axis=0)[:-1]
+    return totals
