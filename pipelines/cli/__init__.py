@@ -5,17 +5,16 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from typing import Any
+from pathlib import Path
 
 import typer
 from typer.exceptions import Abort, TyperException
 
 from pipelines.cli.app import app
-from pipelines.cli.output_files import check_outputs
 from pipelines.cli.text_format import print_error
-from pipelines.errors import EXIT_USAGE, KafkaPlacementError
+from pipelines.errors import EXIT_USAGE, KafkaPlacementError, SettingsError
 from pipelines.warehouse_urls import redact_urls
 
 __all__ = ["app", "entry", "main"]
@@ -28,22 +27,14 @@ _MODULES = (
 )
 for _name in _MODULES:
     import_module(f"pipelines.cli.{_name}")
+_OUTPUTS = ("--json", "--out", "--report")
 _WITHOUT_SPARK = {"what-if", "inspect", "hotspots", "snapshot", "compare", "assign", "plan", "apply"}
-
-
-class _NoPandas(MetaPathFinder):
-    """Finds no pandas."""
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
-        """Raise ImportError for pandas."""
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command, and return its exit code. argv: arguments; None = those of the process."""
     try:
-        check_outputs(sys.argv[1:] if argv is None else argv)
+        _check_outputs(sys.argv[1:] if argv is None else argv)
         code = app(args=argv, prog_name="kafka-placement", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except Abort:
@@ -85,24 +76,45 @@ def _describe_usage(error: TyperException) -> str:
     command = "kafka-placement" if context is None else context.command_path
     message = error.format_message()
     if type(error) is typer.BadParameter:
-        name = "" if parameter is None else f"{_name_parameter(parameter)}: "
-        message = name + error.message.removeprefix("Value error, ")
+        message = error.message.removeprefix("Value error, ")
+        if parameter is not None:
+            is_option = parameter.param_type_name == "option"
+            message = f"{parameter.opts[0] if is_option else parameter.metavar or parameter.name}: {message}"
     return f"{message.rstrip('.')}. See: {command} --help"
 
 
-def _name_parameter(parameter: Any) -> str:
-    """Return an option's name as it is written, or the word for an argument in the help."""
-    return str(parameter.opts[0] if parameter.param_type_name == "option" else parameter.metavar or parameter.name)
+def _check_outputs(arguments: Sequence[str]) -> None:
+    """Raise SettingsError if a file after --json, --out or --report is another argument too, or in such a folder."""
+    outputs: list[tuple[str, str]] = []
+    inputs: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        option, sign, value = word.partition("=")
+        if option in _OUTPUTS:
+            outputs.append((option, value if sign else next(words, "")))
+        else:
+            inputs += filter(None, (word, value))  # a source may be NAME=PATH
+    for option, name in outputs:
+        file = Path(name)
+        paths = [path for text in inputs for path in (Path(text), Path(text, file.name))]
+        if _is_file(file) and any(_is_file(path) and path.samefile(file) for path in paths):
+            raise SettingsError(f"{option} {name}: the command reads this file: name another one")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except ValueError:  # a null character
+        return False
 
 
 def _keep_pandas_out() -> None:
     """Make PyArrow believe that there is no pandas: it would load it, in 0.2 s and 40 MB, to look for its types."""
     import pyarrow as pa
 
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
+    sys.modules["pandas"] = None  # type: ignore[assignment]  # so that its import fails
     pa.array([0])
-    sys.meta_path.remove(finder)
+    del sys.modules["pandas"]
 
 
 def entry() -> None:

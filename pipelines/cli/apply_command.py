@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.option_values import parse_path, parse_place, parse_server, whole_number
+from pipelines.cli.option_values import flag, option, parse_path, parse_place, parse_server, whole_number
 from pipelines.cli.source_arguments import CommandConfigOption
 from pipelines.cli.text_format import print_line
 from pipelines.errors import EXIT_INPUT, EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_SIGNAL, EXIT_THROTTLED
@@ -49,52 +49,41 @@ class _Interrupted(KeyboardInterrupt):
         self.number = number
 
 
-def _flag(name: str, text: str) -> Any:
-    return typer.Option(f"--{name}", help=text)
-
-
 @app.command(rich_help_panel="Running clusters", epilog=examples("apply"))
 def apply(
     plan: Annotated[Path, typer.Argument(help="The folder that `plan --out` made.", metavar="PLAN", parser=parse_path)],
     server: Annotated[
-        str,
-        typer.Option("--bootstrap-server", help="Brokers to connect to.", metavar="HOST:PORT,...", parser=parse_server),
+        str, option("Brokers to connect to.", "HOST:PORT,...", "--bootstrap-server", parser=parse_server)
     ],
     command_config: CommandConfigOption = None,
-    execute: Annotated[bool, _flag("execute", "Carry out the plan, or the rest of it.")] = False,
-    rollback: Annotated[bool, _flag("rollback", "Return to the assignment before the plan.")] = False,
-    cancel: Annotated[bool, _flag("cancel", "Cancel the reassignments that are under way.")] = False,
-    verify: Annotated[bool, _flag("verify", "Check that the cluster is as planned, without throttles.")] = False,
+    execute: Annotated[bool, flag("execute", "Carry out the plan, or the rest of it.")] = False,
+    rollback: Annotated[bool, flag("rollback", "Return to the assignment before the plan.")] = False,
+    cancel: Annotated[bool, flag("cancel", "Cancel the reassignments that are under way.")] = False,
+    verify: Annotated[bool, flag("verify", "Check that the cluster is as planned, without throttles.")] = False,
     throttle: Annotated[
         str | None,
-        typer.Option(
-            help="Bytes per second that a broker copies, as in 50MB; none to copy without a throttle.",
-            metavar="SIZE",
-            show_default="the plan's",
+        option(
+            "Bytes per second that a broker copies, as in 50MB; none to copy without a throttle.",
+            "SIZE",
+            default="the plan's",
         ),
     ] = None,
     max_under_replicated: Annotated[
         int | None,
-        typer.Option(
-            help="Pause while more partitions are under-replicated.",
-            metavar="N",
-            show_default="as many as at the start",
+        option(
+            "Pause while more partitions are under-replicated.",
+            "N",
             parser=whole_number(0, 10**9),
+            default="as many as at the start",
         ),
     ] = None,
     max_pause: Annotated[
-        int,
-        typer.Option(
-            help="Seconds after which a pause ends the command.", metavar="SECONDS", parser=whole_number(1, 10**7)
-        ),
+        int, option("Seconds after which a pause ends the command.", "SECONDS", parser=whole_number(1, 10**7))
     ] = 3600,
     warehouse: Annotated[
         str | None,
-        typer.Option(
-            help="Also write the journal to the tables in this folder.",
-            metavar="DIR",
-            show_default="not written",
-            parser=parse_place,
+        option(
+            "Also write the journal to the tables in this folder.", "DIR", parser=parse_place, default="not written"
         ),
     ] = None,
     conf: common.ConfOption = None,
@@ -105,14 +94,20 @@ def apply(
     Repeat --execute or --rollback to continue one that was interrupted. PLAN/execution.jsonl is its journal;
     --warehouse writes it to gold.plan_executions, with Spark.
     """
-    from pipelines.cli.plan_option_values import parse_throttle
+    from pipelines.cli.plan_option_values import parse_option, parse_throttle
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication
     from pipelines.live.kafka_changes import KafkaAdmin
     from pipelines.live.live_sources import select_properties
 
-    mode = _select_mode({_Mode.EXECUTE: execute, _Mode.ROLLBACK: rollback, _Mode.CANCEL: cancel, _Mode.VERIFY: verify})
-    rate = parse_throttle(throttle) if throttle is not None and throttle != _NO_THROTTLE else None
+    flags = {_Mode.EXECUTE: execute, _Mode.ROLLBACK: rollback, _Mode.CANCEL: cancel, _Mode.VERIFY: verify}
+    chosen = [mode for mode, flag in flags.items() if flag]
+    if len(chosen) > 1:
+        raise typer.BadParameter(f"--{chosen[0]} and --{chosen[1]} exclude each other")
+    mode = chosen[0] if chosen else _Mode.PREVIEW
+    rate = None
+    if throttle is not None and throttle != _NO_THROTTLE:
+        rate = parse_option("--throttle", throttle, parse_throttle)
     properties = select_properties(None, [command_config] if command_config else [])
     settings = common.read_settings(conf, changes, warehouse)
     with KafkaAdmin(server, properties) as connection:
@@ -172,13 +167,6 @@ def _write_history(application: PlanApplication, settings: Settings) -> None:
     all_rows = [tuple(row[name] for name in names) for row in others if row["plan_id"] != get_plan_id(plan)] + rows
     store.replace(PLAN_EXECUTIONS, make_rows(all_rows, PLAN_EXECUTIONS.schema), [key])
     print_line(f"{PLAN_EXECUTIONS.name}: {count_of(len(rows), 'row')} of this plan")
-
-
-def _select_mode(flags: dict[_Mode, bool]) -> _Mode:
-    chosen = [mode for mode, flag in flags.items() if flag]
-    if len(chosen) > 1:
-        raise typer.BadParameter(f"--{chosen[0]} and --{chosen[1]} exclude each other")
-    return chosen[0] if chosen else _Mode.PREVIEW
 
 
 def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, settings: Settings, folder: Path) -> int:

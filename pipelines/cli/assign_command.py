@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from pipelines.cli.common_options import (
     read_settings,
     read_snapshot,
 )
-from pipelines.cli.option_values import parse_path, parse_place, whole_number
+from pipelines.cli.option_values import flag, option, parse_path, parse_place, whole_number
 from pipelines.cli.text_format import escape_text, print_line
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import MANUAL
@@ -49,31 +48,23 @@ def assign(
         ),
     ],
     brokers: Annotated[
-        str | None, typer.Option(help="Brokers on which to place a list of topics.", metavar="FILE", parser=parse_place)
+        str | None, option("Brokers on which to place a list of topics.", "FILE", parser=parse_place)
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Write the output to this file.", metavar="FILE", show_default="printed", parser=parse_path),
+        Path | None, option("Write the output to this file.", "FILE", parser=parse_path, default="printed")
     ] = None,
     output_format: Annotated[
-        str,
-        typer.Option(
-            help="json (lines), commands (kafka-topics) or reassignment (kafka-reassign-partitions).", metavar="FORMAT"
-        ),
+        str, option("json (lines), commands (kafka-topics) or reassignment (kafka-reassign-partitions).", "FORMAT")
     ] = "json",
     scheme: Annotated[
-        str, typer.Option(help="For lists and sources: kafka, kafka_rack_unaware, kraft or naive.", metavar="SCHEME")
+        str, option("For lists and sources: kafka, kafka_rack_unaware, kraft or naive.", "SCHEME")
     ] = "kafka",
     seed: Annotated[
-        int | None,
-        typer.Option(help="Seed of java.util.Random.", metavar="N", show_default="run.seed", parser=whole_number()),
+        int | None, option("Seed of java.util.Random.", "N", parser=whole_number(), default="run.seed")
     ] = None,
     shared_random: Annotated[
         bool,
-        typer.Option(
-            "--shared-random",
-            help="Use one random generator for all topics, as one Kafka process does, not one per topic.",
-        ),
+        flag("shared-random", "Use one random generator for all topics, as one Kafka process does, not one per topic."),
     ] = False,
     format_name: FormatOption = None,
     server: ServerOption = "localhost:9092",
@@ -95,7 +86,7 @@ def assign(
     topics = (assignment for _, result in count_answers() for assignment in result)
     lines = as_json if output_format == JSON else map(escape_text, _format(topics, output_format, server))
     out = None if out == Path("-") else out
-    with _print_all() if out is None else open_replacing(out) as stream:
+    with _print_all() if out is None else _open_replacing(out) as stream:
         for line in lines:
             stream.write(line + "\n")
     rejected = f", {counts['rejected']} rejected" if counts["rejected"] else ""
@@ -156,24 +147,18 @@ def _print_all() -> Iterator[TextIO]:
 
 
 @contextmanager
-def open_replacing(path: Path) -> Iterator[TextIO]:
+def _open_replacing(path: Path) -> Iterator[TextIO]:
     """Open a file that replaces `path` once it is completely written; a device or pipe is written to directly."""
     path = path.resolve()
+    is_file = path.is_file() or not path.exists()
+    written = path.with_name(f".{path.name}.new") if is_file else path
     try:
-        if path.exists() and not path.is_file():
-            with path.open("w", encoding="utf-8") as device:
-                yield device
-            return
-        options = {"dir": path.parent, "prefix": f".{path.name}.", "delete": False}
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", **options) as stream:  # type: ignore[call-overload]
-            temporary = Path(stream.name)
-            try:
-                yield stream
-                stream.close()
-                os.umask(mask := os.umask(0))
-                temporary.chmod(0o666 & ~mask)
-                temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
+        with written.open("w", encoding="utf-8") as stream:
+            yield stream
+        if is_file:
+            written.replace(path)
     except OSError as error:
         raise SettingsError(f"--out {path}: cannot be written: {error.strerror}") from error
+    finally:
+        if is_file:
+            written.unlink(missing_ok=True)

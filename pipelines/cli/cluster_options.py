@@ -107,8 +107,8 @@ def _return_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefa
     """
     if brokers is None:
         return snapshot
-    from pipelines.cli.named_brokers import find_brokers
-    from pipelines.cli.restart_order import describe_stays
+    from pipelines.cli.option_values import find_brokers
+    from pipelines.cli.what_if_rendering import describe_stays
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, find_offline, return_brokers
     from pipelines.verdict.naming import name_with_noun

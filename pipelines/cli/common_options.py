@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.option_values import (
+    option,
     parse_broker_ids,
     parse_format,
     parse_level,
@@ -37,75 +38,57 @@ if TYPE_CHECKING:
 
 FormatOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Read every file of a source in this format, as in describe or kcat; a wrong name lists all.",
+        "NAME",
         "--format",
-        help="Read every file of a source in this format, as in describe or kcat; a wrong name lists all.",
-        metavar="NAME",
-        show_default="detected",
         parser=parse_format,
+        default="detected",
     ),
 ]
 JsonOption = Annotated[
     Path | None,
-    typer.Option(
-        "--json",
-        help="Write the answer as JSON to this file; - prints only the JSON.",
-        metavar="FILE",
-        parser=parse_output,
-    ),
+    option("Write the answer as JSON to this file; - prints only the JSON.", "FILE", "--json", parser=parse_output),
 ]
-_SERVER: dict[str, Any] = {"metavar": "HOST:PORT", "parser": parse_server}
-ServerOption = Annotated[
-    str, typer.Option("--bootstrap-server", help="Broker named in the printed commands.", **_SERVER)
-]
-LiveServersOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server",
-        help="Broker named in the printed commands.",
-        show_default="the first live broker whose host and port the source shows, else localhost:9092",
-        **_SERVER,
-    ),
-]
+_SERVER = ("Broker named in the printed commands.", "HOST:PORT", "--bootstrap-server")
+_LIVE_SERVER = "the first live broker whose host and port the source shows, else localhost:9092"
+ServerOption = Annotated[str, option(*_SERVER, parser=parse_server)]
+LiveServersOption = Annotated[str | None, option(*_SERVER, parser=parse_server, default=_LIVE_SERVER)]
 _SLOW_PATH = "paths with other characters than letters, digits, spaces and . - _ take ten times as long"
 _READ_FACTOR = 4  # see open_existing_store
 _MAX_PROBLEMS = 6  # files that are not used and explained
 SMALL_REPLAY = 100_000  # events; fewer are not worth Spark's code generation
-WarehouseOption = Annotated[
-    str | None, typer.Option(help="Folder of the tables.", metavar="DIR", show_default="warehouse", parser=parse_place)
-]
+WarehouseOption = Annotated[str | None, option("Folder of the tables.", "DIR", parser=parse_place, default="warehouse")]
 ConfOption = Annotated[
-    str | None,
-    typer.Option(help="A TOML file with settings that replace the defaults.", metavar="FILE", parser=parse_place),
+    str | None, option("A TOML file with settings that replace the defaults.", "FILE", parser=parse_place)
 ]
 SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Change a setting, as in run.seed=7; repeat for more.", metavar="KEY=VALUE"),
+    list[str] | None, option("Change a setting, as in run.seed=7; repeat for more.", "KEY=VALUE", "--set")
 ]
 
 
 def ignore_topics_option(effect: str) -> Any:
     """Return the option --ignore-topics. effect: what happens to these topics, as the end of its help."""
     text = f"Topics whose problems do not count, as in 'tmp-*'; repeat for more. {effect}"
-    return typer.Option("--ignore-topics", help=text, metavar="PATTERN", parser=parse_pattern)
+    return option(text, "PATTERN", "--ignore-topics", parser=parse_pattern)
 
 
 IgnoreTopicsOption = Annotated[list[str] | None, ignore_topics_option("They are counted apart.")]
 AfterOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        help="Answer for the cluster as it will be after the plan of this folder; repeat it for plans in their order.",
-        metavar="DIR",
-        show_default="the cluster as it is",
+    option(
+        "Answer for the cluster as it will be after the plan of this folder; repeat it for plans in their order.",
+        "DIR",
+        default="the cluster as it is",
     ),
 ]
 ReturnOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Brokers that are down or lag: answer as if they were back, with all their replicas in sync.",
+        "IDS",
         "--return",
-        help="Brokers that are down or lag: answer as if they were back, with all their replicas in sync.",
-        metavar="IDS",
-        show_default="none",
+        default="none",
     ),
 ]
 LogLevelOption = Annotated[
@@ -201,23 +184,19 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
 
     print_warnings([source])
     snapshot = load_snapshot(source, format_name, (settings or load_settings([])).ingest.max_file_bytes)
-    problems = [*list_problems(snapshot.files), *_list_other_formats(snapshot, format_name)]
+    problems = list_problems(snapshot.files)
+    if format_name is not None:  # other files of a folder
+        outcomes = snapshot.outcomes.to_pylist()
+        used = {row["source"] for row in outcomes if row["outcome"] != "ignored"}
+        others = {row["source"] for row in outcomes} - used
+        lack = f"has nothing in the format {format_name} of --format"
+        remedy = "Leave out --format, or put files of one format into a folder"
+        problems += [SourceError(str(file.path), lack, remedy) for file in snapshot.files if file.name in others]
     for problem in problems[:_MAX_PROBLEMS]:
         print_warning(f"nothing of this file is used: {problem}")
     if len(problems) > _MAX_PROBLEMS:
         print_warning(f"nothing of {count_of(len(problems) - _MAX_PROBLEMS, 'more file')} is used")
     return snapshot
-
-
-def _list_other_formats(snapshot: Snapshot, format_name: str | None) -> list[SourceError]:
-    """Return the files in which --format has found nothing, such as other files of a folder; none without --format."""
-    if format_name is None:
-        return []
-    others = {row["source"] for row in snapshot.outcomes.to_pylist() if row["outcome"] == "ignored"}
-    others -= {row["source"] for row in snapshot.outcomes.to_pylist() if row["outcome"] != "ignored"}
-    problem = f"has nothing in the format {format_name} of --format"
-    remedy = "Leave out --format, or put files of one format into a folder"
-    return [SourceError(str(file.path), problem, remedy) for file in snapshot.files if file.name in others]
 
 
 def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, JsonOption, SetOption, read_settings, write_answer
-from pipelines.cli.option_values import whole_number
+from pipelines.cli.option_values import option, whole_number
+from pipelines.cli.text_format import align_rows
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, NAIVE
 from udfs.plurals import count_of
@@ -23,22 +22,17 @@ _MAX_PARTITIONS = 100_000_000  # placed with each scheme: minutes
 
 @app.command(rich_help_panel="Questions, without Spark", epilog=examples("compare"))
 def compare(
-    brokers: Annotated[
-        str, typer.Option(help="Numbers of brokers, separated by commas.", metavar="NUMBERS")
-    ] = "6,12,60,200",
-    racks: Annotated[str, typer.Option(help="Numbers of racks; 0 = no racks.", metavar="NUMBERS")] = "0,3,6",
-    partitions: Annotated[str, typer.Option(help="Partitions per topic.", metavar="NUMBERS")] = "1,6,24,100",
-    factors: Annotated[str, typer.Option("--rf", help="Replication factors.", metavar="NUMBERS")] = "2,3",
+    brokers: Annotated[str, option("Numbers of brokers, separated by commas.", "NUMBERS")] = "6,12,60,200",
+    racks: Annotated[str, option("Numbers of racks; 0 = no racks.", "NUMBERS")] = "0,3,6",
+    partitions: Annotated[str, option("Partitions per topic.", "NUMBERS")] = "1,6,24,100",
+    factors: Annotated[str, option("Replication factors.", "NUMBERS", "--rf")] = "2,3",
     leaders_per_broker: Annotated[
-        int, typer.Option(help="Average number of leaders per broker.", metavar="N", parser=whole_number(1, 100_000))
+        int, option("Average number of leaders per broker.", "N", parser=whole_number(1, 100_000))
     ] = 100,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            help="Random placements per cluster and scheme.",
-            metavar="N",
-            show_default="failures.seeds",
-            parser=whole_number(1, 10_000),
+        option(
+            "Random placements per cluster and scheme.", "N", parser=whole_number(1, 10_000), default="failures.seeds"
         ),
     ] = None,
     json_file: JsonOption = None,
@@ -75,13 +69,10 @@ def parse_numbers(text: str, option: str, least: int, most: int) -> tuple[int, .
     return tuple(dict.fromkeys(map(int, parts)))
 
 
-_HEADINGS = ("brokers", "racks", "partitions", "RF", "naive", "kafka", "(5-95 %)", "kraft", "(5-95 %)", "kraft/kafka")
-_COPYSET_HEADINGS = ("kafka", "kraft", "kraft/kafka", "P(loss) kafka", "kraft")
-_WIDTHS = (8, 6, 11, 4, 8, 8, 14, 8, 14, 12, 3, 9, 9, 12, 14, 9)
-
-
-def _align(cells: Sequence[str]) -> str:
-    return "".join(text.rjust(width) for text, width in zip(cells, _WIDTHS, strict=True))
+_HEADINGS = (
+    *("brokers", "racks", "partitions", "RF", "naive", "kafka", "(5-95 %)", "kraft", "(5-95 %)", "kraft/kafka", "|"),
+    *("kafka", "kraft", "kraft/kafka", "P(loss) kafka", "kraft"),
+)
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -92,7 +83,7 @@ def _ratio(a: float | None, b: float | None) -> str:
     return f"{a / b:.2f}" if a is not None and b else "-"
 
 
-def _format_row(studied: StudiedCluster) -> str:
+def _format_row(studied: StudiedCluster) -> list[str]:
     cluster, (naive, kafka, kraft) = studied.cluster, (studied.schemes[name] for name in (NAIVE, KAFKA, KRAFT))
     cells = [str(n) for n in (cluster.brokers, cluster.racks, cluster.partitions_per_topic, cluster.replication_factor)]
     cells.append(_number(naive.worst_survivor_ratio.p50, 3))
@@ -101,7 +92,7 @@ def _format_row(studied: StudiedCluster) -> str:
     cells += [_ratio(kraft.worst_survivor_ratio.p50, kafka.worst_survivor_ratio.p50), "|"]
     cells += [_number(figures.copysets.p50, 0) for figures in (kafka, kraft)]
     cells.append(_ratio(kraft.copysets.p50, kafka.copysets.p50))
-    return _align([*cells, *(_number(figures.loss_probability.p50, 4) for figures in (kafka, kraft))])
+    return [*cells, *(_number(figures.loss_probability.p50, 4) for figures in (kafka, kraft))]
 
 
 def _format_details(studied: StudiedCluster) -> Iterator[str]:
@@ -110,19 +101,18 @@ def _format_details(studied: StudiedCluster) -> Iterator[str]:
     size = f"{count_of(cluster.brokers, 'broker')}, {count_of(cluster.racks, 'rack')}"
     size += f", {count_of(cluster.partitions_per_topic, 'partition')} per topic"
     yield f"{size}, RF {cluster.replication_factor}: medians"
-    headings = ("worst survivor", "takeover brokers", "copysets", "P(loss)")
-    yield " " * 22 + "".join(heading.rjust(18) for heading in headings)
+    rows = [["", "worst survivor", "takeover brokers", "copysets", "P(loss)"]]
     for name, figures in studied.schemes.items():
         values = zip(vars(figures).values(), (3, 0, 0, 6), strict=True)
-        yield f"  {name:20}" + "".join(_number(value.p50, digits).rjust(18) for value, digits in values)
+        rows.append([name, *(_number(value.p50, digits) for value, digits in values)])
+    yield from (f"  {line}" for line in align_rows(rows))
 
 
 def format_study(result: StudyResult) -> Iterator[str]:
     """Format a study as lines for people."""
     yield f"Most loaded survivor after the worst single failure, leaders max/mean: median of {result.seeds} seeds"
     yield "(range of 90 % of them); then copysets, and the probability that RF simultaneous failures lose a partition"
-    yield _align([*_HEADINGS, "|", *_COPYSET_HEADINGS])
-    yield from map(_format_row, result.clusters)
+    yield from align_rows([_HEADINGS, *map(_format_row, result.clusters)], left=())
     if len(result.clusters) <= _MAX_DETAILED:
         for studied in result.clusters:
             yield from _format_details(studied)

@@ -57,6 +57,9 @@ def _check_machine(place: StoreSettings) -> list[Check]:
     from pipelines.setup.jars import list_jar_files
     from pipelines.setup.java import check_java
 
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    enough = memory_gib >= _MIN_MEMORY_GIB
+    more = f"At least {_MIN_MEMORY_GIB} GiB are needed; lower spark.driver.memory with spark-submit --conf."
     return [
         Check("kafka-placement", True, __version__),
         Check("Python", True, f"{'.'.join(map(str, sys.version_info[:3]))}, {sys.executable}"),
@@ -64,7 +67,7 @@ def _check_machine(place: StoreSettings) -> list[Check]:
         _run_check("Delta's jars", lambda: ", ".join(path.name for path in list_jar_files())),
         *(_check_library(name, release) for name, release in _LIBRARIES.items()),
         _check_compiled_kernels(),
-        _check_memory(),
+        Check("memory", enough, f"{memory_gib:.1f} GiB, {os.cpu_count()} cores", "" if enough else more),
         *_check_warehouse(place.warehouse, place.catalog),
     ]
 
@@ -94,13 +97,6 @@ def _check_compiled_kernels() -> Check:
     ok = existing is not None and os.access(existing, os.W_OK)
     remedy = "Every process compiles the kernels again (minutes): set XDG_CACHE_HOME to a writable folder."
     return Check("compiled kernels", ok, str(folder or "no folder"), "" if ok else remedy)
-
-
-def _check_memory() -> Check:
-    total_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    ok = total_gib >= _MIN_MEMORY_GIB
-    remedy = f"At least {_MIN_MEMORY_GIB} GiB are needed; lower spark.driver.memory with spark-submit --conf."
-    return Check("memory", ok, f"{total_gib:.1f} GiB, {os.cpu_count()} cores", "" if ok else remedy)
 
 
 def _check_warehouse(warehouse: str, catalog: str) -> list[Check]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
-from pipelines.cli.option_groups import take_groups
-from pipelines.cli.option_values import decimal_number, whole_number
+from pipelines.cli.option_values import decimal_number, option, take_groups, whole_number
 from pipelines.cli.source_arguments import SourceArgument
+from pipelines.cli.text_format import align_rows
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES, is_computed
 from udfs.plurals import count_of
@@ -31,21 +29,11 @@ def hotspots(
     *,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            help="Random placements per scheme.",
-            metavar="N",
-            show_default="hotspots.seeds",
-            parser=whole_number(1, 100_000),
-        ),
+        option("Random placements per scheme.", "N", parser=whole_number(1, 100_000), default="hotspots.seeds"),
     ] = None,
-    scheme: Annotated[str, typer.Option(help="Schemes, separated by commas.", metavar="NAMES")] = "kafka,kraft,naive",
+    scheme: Annotated[str, option("Schemes, separated by commas.", "NAMES")] = "kafka,kraft,naive",
     threshold: Annotated[
-        float,
-        typer.Option(
-            help="Show how likely a max/mean ratio above this is.",
-            metavar="RATIO",
-            parser=decimal_number(0, 1e6, "1.25"),
-        ),
+        float, option("Show how likely a max/mean ratio above this is.", "RATIO", parser=decimal_number(0, 1e6, "1.25"))
     ] = 1.25,
     cluster: ClusterOptions,
     json_file: common.JsonOption = None,
@@ -98,7 +86,6 @@ def find_snapshot_hotspots(snapshot: Snapshot, options: TrialOptions) -> Cluster
 _RARE_PERCENT = 5  # of seeds
 _HEADINGS = ("scheme", "seeds", "median", "p95", "highest", "median", "p95", "seeds above", "seeds at most")
 _UNITS = ("", "", "leaders", "leaders", "leaders", "max/mean", "max/mean", "{threshold:g}", "as hot as now")
-_WIDTHS = (18, 7, 9, 9, 9, 10, 10, 13, 15)
 
 
 def format_hotspots(
@@ -130,8 +117,9 @@ def format_hotspots(
         first, seeds = answer.run_seed, max(hotspots.seeds for hotspots in tried.values())
         numbers = f"seeds {first} to {first + seeds - 1}" if seeds > 1 else f"seed {first}"
         yield f"  hottest broker if all topics were placed again, with {numbers}:"
-        yield from (_align(_HEADINGS), _align([text.format(threshold=threshold) for text in _UNITS]))
-        yield from (_format_scheme(name, hotspots, threshold) for name, hotspots in tried.items())
+        rows = (_format_scheme(name, hotspots, threshold) for name, hotspots in tried.items())
+        table = align_rows([_HEADINGS, [text.format(threshold=threshold) for text in _UNITS], *rows])
+        yield from (f"  {line}" for line in table)
         yield from _format_expected(next(iter(tried.values())), answer)
     yield from _explain_kraft(answer, threshold)
     for name, hotspots in answer.schemes.items():
@@ -161,15 +149,14 @@ def _answer_chance(answer: ClusterHotspots) -> Iterator[str]:
     above = 100 * leaders.exceedance_probability(now.leaders_max / leaders.mean)
     subject = f"broker {now.hottest_broker} leads {now.max_over_mean_ratio:.2f} times the mean"
     own = "Kafka's own placement" if name == KAFKA else f"the scheme {name}"
+    middle, high = (leaders.percentile(p) / leaders.mean for p in (50, 95))
+    kind = "Probably not chance" if above < _RARE_PERCENT else "Perhaps chance"
     if now.leaders_max <= leaders.percentile(50):
-        yield f"No hotspot: {subject}; {own} has {leaders.percentile(50) / leaders.mean:.2f} in the median of seeds."
+        kind = "No hotspot"
     elif _is_hotter_than_chance(answer):
-        limit = leaders.percentile(95) / leaders.mean
-        yield f"Not chance: {subject}; {own} stays at or below {limit:.2f} in 95 % of seeds."
-    elif above < _RARE_PERCENT:
-        yield f"Probably not chance: {subject}; {own} exceeds this in {above:.1f} % of seeds."
-    else:
-        yield f"Perhaps chance: {subject}; {own} exceeds this in {above:.0f} % of seeds."
+        kind = "Not chance"
+    exceeds = f"has more in {above:.3g} % of seeds (median {middle:.2f}, p95 {high:.2f})"
+    yield f"{kind}: {subject}; {own} {exceeds}."
 
 
 def _find_random_scheme(answer: ClusterHotspots) -> tuple[str, HotspotDistribution] | None:
@@ -206,24 +193,17 @@ def _answer_election(answer: ClusterHotspots, findings: ClusterFindings, source:
         yield f"next: even out leaders: kafka-placement plan {source} --goal leaders --out plan-leaders"
 
 
-def _align(cells: Sequence[str]) -> str:
-    text = cells[0].ljust(_WIDTHS[0]) + "".join(c.rjust(w) for c, w in zip(cells[1:], _WIDTHS[1:], strict=True))
-    return f"  {text}".rstrip()
-
-
-def _format_scheme(name: str, hotspots: SchemeHotspots, threshold: float) -> str:
+def _format_scheme(name: str, hotspots: SchemeHotspots, threshold: float) -> list[str]:
     leaders, row = hotspots.leaders, hotspots.to_row()
     assert leaders is not None
     percent = row["observed_percent"]
-    return _align(
-        [
-            *(name, str(hotspots.seeds)),
-            *(str(leaders.percentile(p)) for p in (50, 95, 100)),
-            *(f"{leaders.percentile(p) / leaders.mean:.3f}" for p in (50, 95)),
-            f"{100 * leaders.exceedance_probability(threshold):.1f} %",
-            "-" if percent is None else f"{percent:.1f} %",
-        ]
-    )
+    return [
+        *(name, str(hotspots.seeds)),
+        *(str(leaders.percentile(p)) for p in (50, 95, 100)),
+        *(f"{leaders.percentile(p) / leaders.mean:.3f}" for p in (50, 95)),
+        f"{100 * leaders.exceedance_probability(threshold):.1f} %",
+        "-" if percent is None else f"{percent:.1f} %",
+    ]
 
 
 def _format_expected(hotspots: SchemeHotspots, answer: ClusterHotspots) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, 
 from pipelines.ingest.sources import name_line
 from pipelines.ingest.text import BLANK
 from pipelines.ingest.unrecognised import NO_TEXT
-from udfs.plurals import count_of
+from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,6 @@ _PARTITION_COLUMNS = (
     *("topic", "partition", "leader", "replicas", "isr", "elr", "leader_epoch"),
     *("adding_replicas", "removing_replicas", "observers", "offline_replicas", "size_bytes", "state_inferred"),
 )
-# Published keys of columns that have a better name now.
 _MAX_SECTIONS = 8  # of a file that are named
 _MAX_LINES = 6  # of ignored records that are named, by reason
 _MAX_IDS = 20  # brokers that are named
@@ -48,49 +47,8 @@ def inspect(
     write_answer(json_file, build_answer(snapshot) if json_file is not None else None, render_snapshot(snapshot))
 
 
-@dataclass(frozen=True)
-class SourceSection:
-    """Lines of a file that one format reads."""
-
-    format: str
-    first_line: int
-    last_line: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceRecords:
-    """What became of the records of one file."""
-
-    source: str
-    format: str
-    records: int
-    accepted: int
-    quarantined: int
-    ignored: int
-    ignored_reasons: Mapping[str, int]
-    ignored_lines: Mapping[str, Sequence[int]]  # the first lines by reason
-    sections: Sequence[SourceSection]
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """What is understood of a source. Rows have the columns of the silver tables."""
-
-    cluster: str
-    format: str
-    sources: list[SourceRecords]
-    skipped: tuple[str, ...]
-    brokers: list[dict[str, Any]]
-    topics: list[dict[str, Any]]
-    partitions: list[dict[str, Any]]
-    quarantined: list[dict[str, Any]]
-    warnings: Sequence[dict[str, Any]]  # records that show that something is missing, with source and line
-    conflicting_listings: Sequence[str]  # a sentence on each pair of listings that disagree on partitions
-    conflicts: Sequence[dict[str, Any]]
-
-
-def build_answer(snapshot: Snapshot) -> Inspection:
-    """Build the answer for --json; no leader is null."""
+def build_answer(snapshot: Snapshot) -> dict[str, Any]:
+    """Build the answer for --json: rows have the columns of the silver tables; no leader is null."""
     topics = _list_rows(snapshot.topics.select(_TOPIC_COLUMNS))
     for topic in topics:
         topic["configs"] = dict(topic["configs"] or [])
@@ -98,12 +56,19 @@ def build_answer(snapshot: Snapshot) -> Inspection:
     for partition in partitions:
         partition["leader"] = None if partition["leader"] == -1 else partition["leader"]
         partition.update({name: partition[name] or [] for name in ("replicas", "isr")})
-    conflicts = snapshot.conflicts.to_pylist()
-    formats = "+".join(sorted({name for file in snapshot.files for name in file.format_names}))
-    head = (snapshot.cluster_id, formats, count_records(snapshot), snapshot.skipped, _list_rows(snapshot.brokers))
-    warnings = _list_rows(snapshot.warnings.drop_columns(["record_number"]))
-    faults = (snapshot.quarantined, warnings, snapshot.conflicting_listings, conflicts)
-    return Inspection(*head, topics, partitions, *faults)
+    return {
+        "cluster": snapshot.cluster_id,
+        "format": "+".join(sorted({name for file in snapshot.files for name in file.format_names})),
+        "sources": count_records(snapshot),
+        "skipped": snapshot.skipped,
+        "brokers": _list_rows(snapshot.brokers),
+        "topics": topics,
+        "partitions": partitions,
+        "quarantined": snapshot.quarantined,
+        "warnings": _list_rows(snapshot.warnings.drop_columns(["record_number"])),
+        "conflicting_listings": snapshot.conflicting_listings,
+        "conflicts": snapshot.conflicts.to_pylist(),
+    }
 
 
 def _list_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -113,34 +78,27 @@ def _list_rows(table: pa.Table) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def count_records(snapshot: Snapshot) -> list[SourceRecords]:
-    """Count the records of each file by what became of them, and the ignored ones by reason."""
+def count_records(snapshot: Snapshot) -> list[dict[str, Any]]:
+    """Count the records of each file by what became of them, and the ignored ones by reason, with the first lines."""
     import pyarrow.compute as pc
 
     out = []
     for file in snapshot.files:
-        name, form = file.name, "+".join(sorted(file.format_names))
-        counts: dict[str, Any] = {"accepted": 0, "quarantined": 0, "ignored": 0}
-        reasons, lines = {}, {}
-        for row in snapshot.outcomes.filter(pc.equal(snapshot.outcomes["source"], name)).to_pylist():
+        counts: dict[str, Any] = {
+            **{"source": file.name, "format": "+".join(sorted(file.format_names))},
+            "records": sum(len(part.records) for part in file.parts),
+            **{"accepted": 0, "quarantined": 0, "ignored": 0, "ignored_reasons": {}, "ignored_lines": {}},
+            "sections": [
+                {"format": one.format.name, "first_line": one.first_line, "last_line": one.last_line}
+                for one in file.sections
+            ],
+        }
+        for row in snapshot.outcomes.filter(pc.equal(snapshot.outcomes["source"], file.name)).to_pylist():
             counts[row["outcome"]] += row["records"]
             if row["outcome"] == "ignored":
-                reasons[row["reason"]], lines[row["reason"]] = row["records"], row["first_lines"]
-        records = sum(len(part.records) for part in file.parts)
-        sections = [
-            SourceSection(section.format.name, section.first_line, section.last_line) for section in file.sections
-        ]
-        out.append(
-            SourceRecords(
-                source=name,
-                format=form,
-                records=records,
-                ignored_reasons=reasons,
-                ignored_lines=lines,
-                sections=sections,
-                **counts,
-            )
-        )
+                counts["ignored_reasons"][row["reason"]] = row["records"]
+                counts["ignored_lines"][row["reason"]] = row["first_lines"]
+        out.append(counts)
     return out
 
 
@@ -182,80 +140,56 @@ def _render_topics(snapshot: Snapshot) -> Iterator[str]:
 
 def _render_conflicts(snapshot: Snapshot) -> Iterator[str]:
     for row in snapshot.conflicts.to_pylist():
-        value, other = (_render_value(row, prefix) for prefix in ("", "other_"))
-        yield f"  conflict: {row['entity']}: {row['field']} is {value} or {other}: {row['outcome']}"
+        values = []
+        for prefix in ("", "other_"):
+            value, source, line = (row[prefix + name] for name in ("value", "source", "line_number"))
+            values.append(str(value) if source is None else f"{value} ({name_line(source, line)})")
+        yield f"  conflict: {row['entity']}: {row['field']} is {' or '.join(values)}: {row['outcome']}"
 
 
-def _render_source(source: SourceRecords) -> Iterator[str]:
-    counts = {outcome: getattr(source, outcome) for outcome in ("accepted", "quarantined", "ignored")}
-    parts = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items() if count)
-    records = count_of(source.records, "record") + (f": {parts}" if parts else "")
-    yield f"  {source.source} ({source.format}): {records}"
+def _render_source(source: Mapping[str, Any]) -> Iterator[str]:
     from pipelines.ingest.format_registry import UNUSED_FORMATS
 
-    sections = [section for section in source.sections if section.format not in UNUSED_FORMATS]
+    outcomes = ("accepted", "quarantined", "ignored")
+    parts = ", ".join(f"{source[outcome]:,} {outcome}" for outcome in outcomes if source[outcome])
+    records = count_of(source["records"], "record") + (f": {parts}" if parts else "")
+    yield f"  {source['source']} ({source['format']}): {records}"
+    sections = [section for section in source["sections"] if section["format"] not in UNUSED_FORMATS]
     if len(sections) > 1:
-        named = [f"{section.format} {_render_lines(section)}" for section in sections[:_MAX_SECTIONS]]
-        more = len(sections) - _MAX_SECTIONS
-        yield f"    sections: {', '.join(named)}{f', and {more:,} more' if more > 0 else ''}"
-    for reason, count in source.ignored_reasons.items():
-        if reason == NO_TEXT:
-            yield "    the file is empty or not text: nothing is read from it"
-            continue
-        yield f"    ignored: {count:,} x {reason}{_render_ignored_lines(reason, count, source.ignored_lines[reason])}"
+        named = [f"{one['format']} {_name_lines(one['first_line'], one['last_line'])}" for one in sections]
+        yield f"    sections: {join_names(named, _MAX_SECTIONS)}"
+    for reason, count in source["ignored_reasons"].items():
+        lines = source["ignored_lines"][reason][:_MAX_LINES]
+        where = f" ({'line' if count == 1 else 'lines'} {join_names(lines, _MAX_LINES, count)})"
+        yield f"    ignored: {count:,} x {reason}{'' if reason in (BLANK, NO_TEXT) else where}"
 
 
-def _render_ignored_lines(reason: str, count: int, lines: Sequence[int]) -> str:
-    if reason == BLANK:
-        return ""
-    named = ", ".join(f"{line:,}" for line in lines[:_MAX_LINES])
-    return f" ({'line' if count == 1 else 'lines'} {named}{', ...' if count > _MAX_LINES else ''})"
-
-
-def _render_lines(section: SourceSection) -> str:
-    first, last = section.first_line, section.last_line
+def _name_lines(first: int, last: int) -> str:
     return f"line {first:,}" if first == last else f"lines {first:,}-{last:,}"
 
 
 def _render_brokers(brokers: list[dict[str, Any]]) -> Iterator[str]:
-    by_state: dict[bool | None, list[int]] = {True: [], False: [], None: []}
-    unknown: dict[str, list[int]] = {}  # by reason
-    for broker in brokers:
-        by_state[broker["live"]].append(broker["broker_id"])
-        if broker["live"] is None:
-            unknown.setdefault(broker["live_reason"], []).append(broker["broker_id"])
+    ids = {state: [row["broker_id"] for row in brokers if row["live"] is state] for state in (True, None)}
     names = {True: "live", None: "of unknown state"}
-    counts = [
-        f"{len(by_state[state])} {name} ({_name_ids(by_state[state])})"
-        for state, name in names.items()
-        if by_state[state]
-    ]
+    counts = [f"{len(some)} {names[state]} ({join_names(some, _MAX_IDS)})" for state, some in ids.items() if some]
     yield "  brokers: " + ", ".join([*(counts or ["0 live"]), *_render_racks(brokers)])
     for broker in brokers:
         if broker["live"] is False:
             yield f"  broker {broker['broker_id']} is down: {broker['live_reason']}"
-    for reason, ids in unknown.items():
-        subject, verb = ("broker", "it is") if len(ids) == 1 else ("brokers", "they are")
-        yield f"  {subject} {_name_ids(ids)}: unknown whether {verb} live: {reason}"
+    for reason in dict.fromkeys(row["live_reason"] for row in brokers if row["live"] is None):
+        some = [row["broker_id"] for row in brokers if row["live"] is None and row["live_reason"] == reason]
+        yield f"  {count_of(len(some), 'broker')} of unknown state ({join_names(some, _MAX_IDS)}): {reason}"
 
 
 def _render_racks(brokers: list[dict[str, Any]]) -> Iterator[str]:
     """Yield how many racks there are, and the first with their brokers; nothing without racks."""
-    live = dict.fromkeys(sorted({broker["rack"] for broker in brokers} - {None}), 0)
-    for broker in brokers:
-        if broker["rack"] is not None and broker["live"] is not False:
-            live[broker["rack"]] += 1
-    names = [f"{rack} {count:,}" for rack, count in islice(live.items(), _MAX_RACKS)]
-    if len(live) > _MAX_RACKS:
-        names.append(f"and {len(live) - _MAX_RACKS:,} more")
+    live = Counter({broker["rack"]: 0 for broker in brokers if broker["rack"] is not None})
+    live.update(row["rack"] for row in brokers if row["rack"] is not None and row["live"] is not False)
     if live:
         has_unknown = any(broker["rack"] is not None and broker["live"] is None for broker in brokers)
         state = "brokers that are not down" if has_unknown else "live brokers"
-        yield f"{count_of(len(live), 'rack')} ({state}: {', '.join(names)})"
-
-
-def _name_ids(ids: list[int]) -> str:
-    return f"{','.join(map(str, ids[:_MAX_IDS]))}{',...' if len(ids) > _MAX_IDS else ''}"
+        names = join_names((f"{rack} {count:,}" for rack, count in sorted(live.items())), _MAX_RACKS)
+        yield f"{count_of(len(live), 'rack')} ({state}: {names})"
 
 
 def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
@@ -280,8 +214,3 @@ def _render_partitions(snapshot: Snapshot) -> Iterator[str]:
     observed = int((to_lists(partitions["observers"]).lengths > 0).sum())
     if observed:
         yield f"  {count_of(observed, 'partition')} with observers, which may be promoted to the ISR"
-
-
-def _render_value(row: dict[str, Any], prefix: str) -> str:
-    value, source, line = (row[prefix + name] for name in ("value", "source", "line_number"))
-    return str(value) if source is None else f"{value} ({name_line(source, line)})"

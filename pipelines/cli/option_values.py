@@ -1,20 +1,44 @@
-"""Parsers of option values. Each says in its error what was written, what is allowed and how to write it."""
+"""Options and parsers of their values, whose errors say what was written, what is allowed and how to write it."""
 
+from __future__ import annotations
+
+import inspect
 import math
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import typer
 
 from pipelines.logging_setup import LogLevel
 from pipelines.quoted_values import quote_value
+
+if TYPE_CHECKING:
+    from pipelines.ingest.snapshot_reader import Snapshot
 
 INT64 = 2**63 - 1
 MAX_BROKER_ID = 2**31 - 1
 _WHOLE = re.compile(r"\s*+[+-]?[0-9]{1,19}\s*+", re.ASCII)
 _SERVER = re.compile(r"(?:[A-Za-z_]++://)?(?:\[[0-9A-Fa-f:.%]++\]|[\w.%-]++):[0-9]{1,5}", re.ASCII)
 _MAX_IDS = 100_000
+
+
+def option(
+    text: str, metavar: str, *names: str, parser: Callable[[str], Any] | None = None, default: str | bool = True
+) -> Any:
+    """Declare an option with a value. names: None = as its parameter; default: as the help shows it."""
+    return typer.Option(*names, help=text, metavar=metavar, show_default=default, parser=parser)
+
+
+def flag(name: str, text: str) -> Any:
+    """Declare an option without a value."""
+    return typer.Option(f"--{name}", help=text)
 
 
 def whole_number(least: int = -INT64 - 1, most: int = INT64) -> Callable[[str], int]:
@@ -158,3 +182,71 @@ def parse_broker_ids(text: str, example: str = "2,5") -> list[int]:
             largest = f"Kafka's largest broker id is {MAX_BROKER_ID}"
             raise ValueError(f"{quote_value(part.strip())} is not a broker id: {largest}. {remedy}")
     return list(dict.fromkeys(map(int, parts)))
+
+
+RACK_PREFIX = "rack:"
+
+
+def find_brokers(option: str, text: str, snapshot: Snapshot) -> list[int]:
+    """Return the ids that `2,5` or `eu-1a` name, without repetitions; a rack stands for all its brokers.
+
+    `rack:1` is the rack 1, where `1` is the broker 1.
+
+    Raises: typer.BadParameter, which names the option, for a part that is neither a broker id nor a rack.
+    """
+    ids: list[int] = []
+    try:
+        for part in map(str.strip, text.split(",")):
+            is_id = part.isdecimal() or not part
+            ids += parse_broker_ids(part) if is_id else _find_brokers(part, snapshot)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error
+    return list(dict.fromkeys(ids))
+
+
+def _find_brokers(part: str, snapshot: Snapshot) -> list[int]:
+    """Return the brokers of a rack; raise ValueError if the cluster has no such rack."""
+    brokers, racks = snapshot.brokers, defaultdict(list)
+    for broker, rack in zip(brokers["broker_id"].to_pylist(), brokers["rack"].to_pylist(), strict=True):
+        if rack is not None:
+            racks[rack].append(broker)
+    name = part.removeprefix(RACK_PREFIX)
+    if name not in racks:
+        names = ", ".join(sorted(racks)) or "none is known"
+        raise ValueError(
+            f"{quote_value(part)} is neither a broker id nor a rack of cluster {snapshot.cluster_id}. "
+            f"Its racks: {names}. Write ids or racks separated by commas, as in 2,5"
+        )
+    return racks[name]
+
+
+def take_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the fields of its dataclasses, which typer knows, as parameters in their place."""
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for one in inspect.signature(command, eval_str=True).parameters.values():
+        if not is_dataclass(one.annotation):
+            parameters.append(one.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        groups[one.name] = one.annotation
+        hints = get_type_hints(one.annotation, include_extras=True)
+        for field in fields(one.annotation):
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            parameters.append(
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
+                )
+            )
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        filled = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**values, **filled)
+
+    del run.__wrapped__  # else its parameters would count
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run

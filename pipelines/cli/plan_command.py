@@ -12,12 +12,11 @@ import typer
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
-from pipelines.cli.option_groups import take_groups
-from pipelines.cli.option_values import parse_path
+from pipelines.cli.option_values import option, parse_path, take_groups
 from pipelines.cli.plan_options import PlanOptions
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_message, print_warning
-from pipelines.errors import EXIT_INPUT, Infeasible, SettingsError, SourceError
+from pipelines.errors import EXIT_INPUT, Infeasible, SourceError
 from pipelines.ingest.sources import is_live
 
 _ADD = "--add-brokers"
@@ -34,12 +33,9 @@ class _ClusterOptions(ClusterOptions):
 def plan(
     source: SourceArgument,
     *,
-    out: Annotated[
-        Path | None, typer.Option(help=_OUT, metavar="DIR", show_default="none: a preview", parser=parse_path)
-    ] = None,
+    out: Annotated[Path | None, option(_OUT, "DIR", parser=parse_path, default="none: a preview")] = None,
     check: Annotated[
-        Path | None,
-        typer.Option(help="Check the plan in this folder instead of making one.", metavar="DIR", parser=parse_path),
+        Path | None, option("Check the plan in this folder instead of making one.", "DIR", parser=parse_path)
     ] = None,
     written: PlanOptions,
     cluster: _ClusterOptions,
@@ -47,11 +43,9 @@ def plan(
     json_file: common_options.JsonOption = None,
 ) -> None:
     """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
-    from pipelines.cli.plan_command_line import PlanCommandLine
-    from pipelines.cli.plan_option_values import parse_limits, parse_new_brokers, parse_request
-    from pipelines.cli.plan_remedies import list_remedies
+    from pipelines.cli.plan_option_values import parse_limits, parse_new_brokers, parse_option, parse_request
+    from pipelines.cli.plan_remedies import PlanCommandLine, list_remedies, list_warnings
     from pipelines.cli.plan_rendering import render_plan, render_progress
-    from pipelines.cli.plan_warnings import list_warnings
     from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
     from pipelines.ingest.merge.live_brokers import get_bootstrap_server
@@ -71,10 +65,7 @@ def plan(
 
     settings = cluster.read_settings()
     defaults = settings.topics.defaults
-    try:
-        new_brokers = parse_new_brokers(written.add_brokers)
-    except SettingsError as error:
-        raise typer.BadParameter(str(error)) from error
+    new_brokers = parse_option(_ADD, written.add_brokers, parse_new_brokers) if written.add_brokers else ()
     if check is not None:
         others = [*(option for option in written.values if option != _ADD), *["--out"] * (out is not None)]
         if others:
@@ -91,10 +82,7 @@ def plan(
         raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
     if written.goal is None:
         raise typer.BadParameter("Give --goal to make a plan, or --check to check one.")
-    try:
-        request, limits = parse_request(written, settings), parse_limits(written, settings)
-    except SettingsError as error:  # wrong usage, not a wrong file
-        raise typer.BadParameter(str(error)) from error
+    request, limits = parse_request(written, settings), parse_limits(written, settings)
     snapshot = cluster.read(source, settings)
     common_options.print_findings(snapshot)
     snapshot = cluster.apply(snapshot, defaults)

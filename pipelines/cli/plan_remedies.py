@@ -1,17 +1,66 @@
-"""What to do where no plan complies with a request."""
+"""Warnings about a new plan, and commands of `plan` for alternatives or where no plan complies with a request."""
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS
+from pipelines.ingest.merge.live_brokers import get_down_brokers, is_version_known
+from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files import plan_writer
+from pipelines.plan_files.plan_creation import CreatedPlan
+from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS, MAX_NAMED, ClusterFindings
+from pipelines.verdict.naming import name_some, name_with_noun
+from pipelines.verdict.replica_findings import describe_stuck
+from pipelines.verdict.snapshot_findings import find_stuck_reassignments
+from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints
 from udfs.planning.constraints import COPYING_GOALS, Rules, build_rules, count_places
+from udfs.planning.elections import find_in_sync_replicas, find_last_copies
 from udfs.planning.plan_making import freeze_partitions_on_down_brokers
+from udfs.planning.plan_metrics import count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.replicas.count_limits import find_lost_racks
-from udfs.plurals import count_of, join_names
+from udfs.plurals import count_of, is_or_are, it_or_them
+
+_JOINED = ("--add-brokers",)  # options whose values are lists, to which new values are added
+_REPEATED = ("--after", "--set", "--ignore-topics")  # options that may be written several times
+
+
+@dataclass(frozen=True)
+class PlanCommandLine:
+    """A command line of `plan` as it was written."""
+
+    source: str
+    options: Mapping[str, tuple[str, ...]]  # Their values; none = a flag
+
+    def with_other_folder(self, suffix: str) -> "PlanCommandLine":
+        """Return the command with another folder for its plan, if it writes one, so that it overwrites no other."""
+        folders = self.options.get("--out", ())
+        if not folders or folders == ("-",):
+            return self
+        others = tuple(folder.rstrip("/") + suffix for folder in folders)
+        return replace(self, options={**self.options, "--out": others})
+
+    def with_flag(self, option: str) -> "PlanCommandLine":
+        """Return the command with one more option that has no value."""
+        return replace(self, options={**self.options, option: ()})
+
+    def change(self, changes: Mapping[str, tuple[str, ...]]) -> str:
+        """Return the command with other values of some options; without a value, an option is left out."""
+        options = {option: value for option, value in self.options.items() if changes.get(option, value) or not value}
+        for option, value in changes.items():
+            if option in _REPEATED:
+                options[option] = (*self.options.get(option, ()), *value)
+            elif option in _JOINED and option in options:
+                options[option] = (",".join((*options[option], *value)),)
+            elif value:
+                options[option] = value
+        words = [self.source]
+        for option, value in options.items():
+            words += [word for one in value for word in (option, one)] or [option]
+        return f"kafka-placement plan {' '.join(map(shlex.quote, words))}"
 
 
 def list_remedies(model: ClusterModel, request: PlanRequest, command: PlanCommandLine) -> Iterator[str]:
@@ -30,13 +79,18 @@ def list_remedies(model: ClusterModel, request: PlanRequest, command: PlanComman
 
 
 def _replace_racks(model: ClusterModel, command: PlanCommandLine, lost: Sequence[int]) -> Iterator[str]:
+    racks = ", ".join(model.rack_names[rack] for rack in lost)
+    again = _add_brokers(model, command, [model.rack_names[rack] for rack in lost])
+    yield f"  start other brokers in rack {racks}, and use their ids in: {again}"
+    yield f"  or give up rack {racks}: {command.with_flag('--allow-empty-racks').change({})}"
+
+
+def _add_brokers(model: ClusterModel, command: PlanCommandLine, racks: Sequence[str]) -> str:
+    """Return the command with a new broker in each of these racks, or without a rack where its name is empty."""
     first = int(model.broker_ids.max()) + 1
-    names = [model.rack_names[rack] for rack in lost]
-    ids = ",".join(f"{first + i}:{name}" for i, name in enumerate(names))
-    brokers, its = ("another broker", "its id") if len(lost) == 1 else ("other brokers", "their ids")
-    racks = f"{'rack' if len(lost) == 1 else 'racks'} {', '.join(names)}"
-    yield f"  start {brokers} in {racks}, then use {its} in: {command.change({'--add-brokers': (ids,)})}"
-    yield f"  or give up {racks}: {command.with_flag('--allow-empty-racks').change({})}"
+    return command.change(
+        {"--add-brokers": (",".join(f"{first + i}:{rack}".rstrip(":") for i, rack in enumerate(racks)),)}
+    )
 
 
 def _find_more_brokers(
@@ -49,21 +103,18 @@ def _find_more_brokers(
         return
     missing = int((rules.factor - places)[short].max())
     down = model.broker_ids[~model.live & ~np.isin(model.broker_ids, request.exclude_brokers)].tolist()
-    restart = f"restart {'broker' if len(down) == 1 else 'brokers'} {join_names(down)}, or " if down else ""
-    racks = [model.rack_names[rack] for rack in np.argsort(np.bincount(model.rack[model.live])) if model.rack_names]
-    first = int(model.broker_ids.max()) + 1
-    ids = ",".join(f"{first + i}:{racks[i % len(racks)]}" if racks else f"{first + i}" for i in range(missing))
-    its = "its id" if missing == 1 else "their ids"
-    yield f"  {restart}add {count_of(missing, 'broker')}, and use {its} in: {command.change({'--add-brokers': (ids,)})}"
+    restart = f"restart {name_with_noun(down)}, or " if down else ""
+    fewest = np.argsort(np.bincount(model.rack[model.live]))
+    racks = [model.rack_names[rack] for rack in fewest if model.rack_names] or [""]
+    again = _add_brokers(model, command, [racks[i % len(racks)] for i in range(missing)])
+    yield f"  {restart}add {count_of(missing, 'broker')}, with {it_or_them(missing)} in: {again}"
     most = int(places[short].min())
-    if most < 1 or most == request.factor:
-        return
-    gone = f"if {'it does' if len(down) == 1 else 'they do'} not return, " if down else ""
-    yield f"  or, {gone}do with fewer replicas: {lower_factor(model, short, most, command.source)}"
+    if most >= 1 and most != request.factor:
+        yield f"  or do with fewer replicas: {change_factor(model, short, most, command.source)}"
 
 
-def lower_factor(model: ClusterModel, rows: Ints, factor: int, source: str) -> str:
-    """Return the command that gives the topics of partitions (int64) fewer replicas."""
+def change_factor(model: ClusterModel, rows: Ints, factor: int, source: str) -> str:
+    """Return the command that gives the topics of partitions (int64) another number of replicas."""
     topics = sorted({model.topic_names[topic] for topic in model.topic[rows].tolist()})
     names, more = ",".join(topics[:MAX_COMMAND_TOPICS]), len(topics) - MAX_COMMAND_TOPICS
     options = {"--goal": ("rf",), "--rf": (str(factor),), "--topics": (names,)}
@@ -75,5 +126,90 @@ def explain_few_brokers(model: ClusterModel, source: str) -> str:
     """Return what to do for the partitions that a repair leaves, as too few live brokers can hold their replicas."""
     rows = np.flatnonzero(model.frozen == FreezeReason.FEW_BROKERS)
     places = count_places(model, model.live & ~model.draining, ~model.live).sum(axis=1)
-    lower = lower_factor(model, rows, max(int(places[rows].min()), 1), source)
+    lower = change_factor(model, rows, max(int(places[rows].min()), 1), source)
     return f"Restart or add brokers, or do with fewer replicas: {lower}"
+
+
+def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: str) -> Iterator[str]:
+    """List what a person should know before trusting the plan. source, server: for commands of ours and of Kafka."""
+    model = plan.summary.model
+    stuck = ClusterFindings(**find_stuck_reassignments(snapshot.partitions, get_down_brokers(snapshot.brokers)))
+    yield from _warn_of_only_copies(plan)
+    reasons = {reason.explanation: reason for reason in FreezeReason}
+    for explanation, count in count_frozen_partitions(model).items():
+        reason = reasons[explanation]
+        stay = "stays as it is" if count == 1 else "stay as they are"
+        waits = reason == FreezeReason.IN_FLIGHT and count > stuck.stuck_partitions
+        wait = ". Wait until the reassignment is complete, then make a new plan" if waits else ""
+        wait = f". {explain_few_brokers(model, source)}" if reason == FreezeReason.FEW_BROKERS else wait
+        yield f"{count_of(count, 'partition')} {stay}: {explanation}{wait}"
+    if stuck.stuck_partitions:
+        point = describe_stuck(stuck).name_server(server)
+        yield f"{point.text.rstrip('.')}. Next: {point.step}"
+    yield from _warn_of_kept_lagging(plan)
+    yield from _warn_of_high_min_isr(plan, is_version_known(snapshot.brokers))
+    out_of_sync = plan_writer.list_not_elected(plan.summary)
+    if count := out_of_sync.partitions:
+        names = name_some(out_of_sync.first_partitions, count)
+        their, they = ("its", "it is") if count == 1 else ("their", "they are")
+        yield (
+            f"{count_of(count, 'partition')} cannot be led by {their} preferred leader now, which is out of sync: "
+            f"{names}. {plan_writer.ELECTION} leaves {it_or_them(count)} out, and the planned leaders "
+            f"count the current one. Once {they} in sync again, make the plan again"
+        )
+    if plan.unplaced:
+        yield f"{count_of(plan.unplaced, 'partition')} without known replicas {is_or_are(plan.unplaced)} left out"
+    if not model.known[0] and plan.facts.request.broker_bytes is not None:
+        yield "the sources show no sizes: plans.broker_bytes is ignored"
+    if model.known[0] and (count := model.unsized_partitions):
+        yield f"the sources show no size for {count_of(count, 'partition')}: counted as 0 bytes"
+
+
+def _warn_of_kept_lagging(plan: CreatedPlan) -> Iterator[str]:
+    """Warn of partitions of which a plan drops replicas, and whose other ones are not all in sync."""
+    model, proposal = plan.summary.model, plan.summary.proposal
+    in_sync = find_in_sync_replicas(model, proposal)
+    factor = np.diff(proposal.offsets)
+    rows = np.flatnonzero((factor < model.factor) & any_true(~in_sync, proposal.offsets))
+    if not len(rows):
+        return
+    count = count_true(in_sync, proposal.offsets)
+    states = [
+        f"{model.name(row)}: {count_of(int(count[row]), 'in-sync replica')} of {factor[row]}"
+        for row in rows[:MAX_NAMED].tolist()
+    ]
+    keep = "partition keeps" if len(rows) == 1 else "partitions keep"
+    yield (
+        f"with fewer replicas, {len(rows):,} {keep} every replica that is in sync, but others are not: "
+        f"{name_some(states, len(rows))}"
+    )
+
+
+def _warn_of_high_min_isr(plan: CreatedPlan, is_version_known: bool) -> Iterator[str]:
+    """Warn of partitions that would have fewer replicas than min.insync.replicas, where Kafka may not lower it."""
+    model, factor = plan.summary.model, np.diff(plan.summary.proposal.offsets)
+    min_isr = model.find_min_isr(np.arange(model.partitions), factor) if is_version_known else model.topic_min_isr
+    rows = np.flatnonzero((factor < model.factor) & (factor < min_isr))
+    if len(rows):
+        have = "1 partition has" if len(rows) == 1 else f"{len(rows):,} partitions have"
+        names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
+        yield (
+            f"then {have} fewer replicas than min.insync.replicas, which blocks acks=all producers"
+            f"{'' if is_version_known else ' before Kafka 3.7'}: {names}. "
+            "Lower min.insync.replicas of their topics first"
+        )
+
+
+def _warn_of_only_copies(plan: CreatedPlan) -> Iterator[str]:
+    """Warn of down brokers whose disks still hold the last copies of partitions after the plan."""
+    model, proposal = plan.summary.model, plan.summary.proposal
+    lists = model.with_lists(proposal.offsets, proposal.replicas)
+    is_last = find_last_copies(model, proposal)
+    for broker in np.unique(proposal.replicas[is_last]).tolist():
+        rows = np.unique(lists.row[is_last & (proposal.replicas == broker)])
+        which = "copy" if (lists.factor[rows] == 1).all() else "in-sync copy"
+        names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
+        yield (
+            f"do not wipe or replace the disk of broker {model.broker_ids[broker]}, which is down: it holds the only "
+            f"{which} of {count_of(len(rows), 'partition')}: {names}"
+        )

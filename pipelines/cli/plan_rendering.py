@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.cli.bottleneck_rendering import render_bottleneck
-from pipelines.cli.disk_rendering import render_disk_growth
-from pipelines.cli.log_dir_rendering import name_dir_throttle, render_log_dirs
-from pipelines.cli.plan_command_line import PlanCommandLine
-from pipelines.cli.rack_rendering import render_rack_repairs, render_racks
-from pipelines.cli.repair_rendering import render_urgent_repair
+from pipelines.cli.plan_details import (
+    name_dir_throttle,
+    render_bottleneck,
+    render_disk_growth,
+    render_log_dirs,
+    render_rack_repairs,
+    render_racks,
+    render_urgent_repair,
+)
+from pipelines.cli.plan_remedies import PlanCommandLine
 from pipelines.cli.text_format import format_bytes
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
@@ -142,8 +146,10 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     elected = int(summary.elections.elected.sum())
     moves = f"; the election at the end moves {count_of(elected, 'leader')}" if elected else ""
     yield f"  changed: {lists}, {count_of(leaders, 'preferred leader')}{moves}"
-    if metrics.leader_replacements:
-        yield f"  replaced: {_describe_replacements(plan.facts.request, metrics.leader_replacements)}"
+    if replaced := metrics.leader_replacements:
+        pairs = join_names(f"{old} -> {new}" for old, new in plan.facts.request.replacements)
+        same = "a new broker takes the position of the old one in each replica list"
+        yield f"  replaced: preferred leader {pairs} of {count_of(replaced, 'partition')}: {same}"
     yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command, out)

@@ -17,7 +17,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.name_suggestions import suggest_names
+from pipelines.cli.option_values import option
 from pipelines.cli.text_format import escape_text, print_grid
 from pipelines.errors import DamagedTableError, StoreError
 from pipelines.spark.storage_faults import read_message
@@ -61,11 +61,11 @@ def query(
     sql: Annotated[str, typer.Argument(help="A query, as in SELECT * FROM gold.leader_hotspots.", metavar="SQL")],
     json_file: Annotated[
         Path | None,
-        typer.Option(
-            "--json",
-            help="Write one JSON object per row to this file; - prints them, and nothing else. Binary values are "
+        option(
+            "Write one JSON object per row to this file; - prints them, and nothing else. Binary values are "
             'base64, map keys are text, numbers that JSON lacks are "NaN", "Infinity" and "-Infinity".',
-            metavar="FILE",
+            "FILE",
+            "--json",
         ),
     ] = None,
     warehouse: common.WarehouseOption = None,
@@ -99,7 +99,8 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
     from pipelines.tables import TABLES
 
     if listing := answer_show(store, sql):
-        return listing.columns, [Row(*listing.columns)(*row) for row in listing.rows]
+        columns, rows = listing
+        return columns, [Row(*columns)(*row) for row in rows]
     plain = sql.replace("`", "")
     names = [n for n in (*TABLES, *VIEWS) if re.search(rf"\b{re.escape(n)}\b", plain, re.IGNORECASE)]
     only_rows = store.has_local_files and not _NEEDS_DELTA.match(sql)
@@ -122,7 +123,7 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
             with _in_utc():
                 return frame.columns, _hide_secrets(store, frame.columns, frame.collect())
     except (AnalysisException, ParseException) as error:
-        raise _explain_invalid(store, sql, names, error) from error
+        raise _explain_invalid(sql, error) from error
     except DamagedTableError as error:
         if _OLD_VERSION.search(sql):
             raise StoreError(f"{_REMOVED_VERSION} ({error.args[0]})") from error
@@ -150,30 +151,20 @@ def _in_utc() -> Iterator[None]:
         time.tzset()
 
 
-def _explain_invalid(store: Store, sql: str, names: Sequence[str], error: PySparkException) -> StoreError:
-    """Make the error for a statement that Spark does not accept. names: the tables and views that it names."""
-    from pyspark.errors import ParseException
-
-    from pipelines.cli.sql_errors import explain_rejection, explain_syntax_error, read_lines
+def _explain_invalid(sql: str, error: PySparkException) -> StoreError:
+    """Make the error for a statement that Spark does not accept."""
+    from pipelines.cli.sql_errors import explain_missing_table, explain_syntax_error, remove_setting_advice
     from pipelines.spark.views import BY_NAME as VIEWS
     from pipelines.tables import TABLES
 
     if path := _PATH.search(read_message(error)):
         return StoreError(f"query only reads tables and views, by name. It rejects {path[0]}, a path.")
-    if isinstance(error, ParseException):
-        if rejected := explain_rejection(sql, error):
-            return StoreError(rejected)
-        if lines := explain_syntax_error(sql, error):
-            return StoreError(*lines)
-    if suggested := suggest_names(error, _list_columns(store, names), (*TABLES, *VIEWS)):
-        return StoreError(f"invalid SQL: {suggested[0]}")
-    lines = read_lines(error)
-    return StoreError(f"invalid SQL: {lines[0]}", *lines[1:], *_find_remedy(read_message(error)))
-
-
-def _list_columns(store: Store, names: Sequence[str]) -> dict[str, list[str]]:
-    """List the columns of tables and views that the session knows by name."""
-    return {name: store.spark.table(name).columns for name in names}
+    if lines := explain_syntax_error(sql, error):
+        return StoreError(*lines)
+    if missing := explain_missing_table(error, (*TABLES, *VIEWS)):
+        return StoreError(f"invalid SQL: {missing}")
+    first, *others = remove_setting_advice(read_message(error).partition(";\n")[0]).splitlines()  # without Spark's plan
+    return StoreError(f"invalid SQL: {first}", *others, *_find_remedy(read_message(error)))
 
 
 def _find_remedy(message: str) -> list[str]:
@@ -239,14 +230,10 @@ def _to_plain(value: Any) -> Any:
             _reject_repeated(value.__fields__)
             return {name: _to_plain(part) for name, part in zip(value.__fields__, value, strict=True)}
         case dict():
-            return {_to_key(key): _to_plain(part) for key, part in value.items()}
+            pairs = [(_to_plain(key), _to_plain(part)) for key, part in value.items()]
+            return {key if isinstance(key, str) else json.dumps(key, ensure_ascii=False): part for key, part in pairs}
         case list() | tuple():
             return [_to_plain(part) for part in value]
         case bytes() | bytearray():
             return _encode(value)
     return _to_plain(value.toPython()) if hasattr(value, "toPython") else str(value)  # a VariantVal
-
-
-def _to_key(key: Any) -> str:
-    plain = _to_plain(key)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

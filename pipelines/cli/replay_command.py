@@ -18,7 +18,7 @@ from pipelines.cli.common_options import (
     read_settings,
     write_answer,
 )
-from pipelines.cli.option_values import parse_output, parse_place
+from pipelines.cli.option_values import option, parse_output, parse_place
 from pipelines.cli.source_arguments import CommandConfigOption, save_live_sources
 from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.errors import SettingsError
@@ -35,24 +35,19 @@ def replay(
             parser=parse_place,
         ),
     ],
-    fail: Annotated[
-        str | None, typer.Option(help="Ids of brokers that fail one after another, as in 2,5.", metavar="IDS")
-    ] = None,
+    fail: Annotated[str | None, option("Ids of brokers that fail one after another, as in 2,5.", "IDS")] = None,
     until: Annotated[
         str | None,
-        typer.Option(
-            help="Replay a log until this offset, or until this time: 2026-11-22T10:00:00Z, or t=90s in a scenario.",
-            metavar="OFFSET|TIME",
+        option(
+            "Replay a log until this offset, or until this time: 2026-11-22T10:00:00Z, or t=90s in a scenario.",
+            "OFFSET|TIME",
         ),
     ] = None,
     json_file: JsonOption = None,
     events_file: Annotated[
         Path | None,
-        typer.Option(
-            "--events",
-            help="Write the event log to this file as JSON lines; - prints them.",
-            metavar="FILE",
-            parser=parse_output,
+        option(
+            "Write the event log to this file as JSON lines; - prints them.", "FILE", "--events", parser=parse_output
         ),
     ] = None,
     warehouse: WarehouseOption = None,

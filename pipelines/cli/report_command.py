@@ -9,7 +9,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.option_values import parse_report
+from pipelines.cli.option_values import option, parse_report
 from pipelines.cli.text_format import print_line
 from udfs.plurals import count_of
 
@@ -19,9 +19,7 @@ def report(
     file: Annotated[
         Path, typer.Argument(help="File to write; - prints the page.", metavar="FILE", parser=parse_report)
     ],
-    clusters: Annotated[
-        list[str] | None, typer.Option("--cluster", help="Only this cluster; repeat for more.", metavar="NAME")
-    ] = None,
+    clusters: Annotated[list[str] | None, option("Only this cluster; repeat for more.", "NAME", "--cluster")] = None,
     warehouse: common.WarehouseOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,

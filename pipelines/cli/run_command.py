@@ -14,7 +14,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.option_values import parse_moment, parse_report
+from pipelines.cli.option_values import flag, option, parse_moment, parse_report
 from pipelines.cli.run_summary import SUMMARY_STAGE, describe_older_snapshots, print_details, print_summary
 from pipelines.cli.source_arguments import (
     CommandConfigsOption,
@@ -43,14 +43,11 @@ def run(
     sources: SourcesArgument,
     warehouse: common.WarehouseOption = None,
     first: Annotated[
-        str | None, typer.Option("--from", help="Start at this stage or layer (bronze, silver, gold).", metavar="STAGE")
+        str | None, option("Start at this stage or layer (bronze, silver, gold).", "STAGE", "--from")
     ] = None,
-    last: Annotated[str | None, typer.Option("--to", help="Stop after this stage or layer.", metavar="STAGE")] = None,
+    last: Annotated[str | None, option("Stop after this stage or layer.", "STAGE", "--to")] = None,
     fail: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Brokers that fail together, as in 2,5 or prod=2,5; repeat for more failures.", metavar="IDS"
-        ),
+        list[str] | None, option("Brokers that fail together, as in 2,5 or prod=2,5; repeat for more failures.", "IDS")
     ] = None,
     ignored: common.IgnoreTopicsOption = None,
     format_name: common.FormatOption = None,
@@ -61,38 +58,36 @@ def run(
     options: common.SetOption = None,
     as_of: Annotated[
         datetime | None,
-        typer.Option(
+        option(
+            "When the sources were captured, in UTC: 2026-11-22T10:00:00.",
+            "TIME",
             "--as-of",
-            help="When the sources were captured, in UTC: 2026-11-22T10:00:00.",
-            metavar="TIME",
-            show_default="now",
             parser=parse_moment,
+            default="now",
         ),
     ] = None,
     report_file: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Write a report on the clusters of this run to this file.",
+            "FILE",
             "--report",
-            help="Write a report on the clusters of this run to this file.",
-            metavar="FILE",
             parser=parse_report,
-            show_default="WAREHOUSE-report.html, on all clusters of the warehouse",
+            default="WAREHOUSE-report.html, on all clusters of the warehouse",
         ),
     ] = None,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
+    no_report: Annotated[bool, flag("no-report", "Write no report.")] = False,
     alert: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Exit with code 4 if the clusters have new findings (new), or if a metric crosses a threshold, as in "
+        option(
+            "Exit with code 4 if the clusters have new findings (new), or if a metric crosses a threshold, as in "
             '"worst_survivor_ratio > 1.3" or "prod: offline_partitions > 0"; repeat for more.',
-            metavar="new|METRIC",
+            "new|METRIC",
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Run every stage, even those that are finished for these sources.")
-    ] = False,
+    force: Annotated[bool, flag("force", "Run every stage, even those that are finished for these sources.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Also list every source, every table and the seconds of every stage.")
+        bool, flag("verbose", "Also list every source, every table and the seconds of every stage.")
     ] = False,
     log_level: common.LogLevelOption = None,
 ) -> None:

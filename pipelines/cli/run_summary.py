@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.text_format import print_grid, print_line
-from pipelines.cli.verdict_rendering import format_in_summary
 from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.verdict.levels import Level
@@ -21,6 +20,33 @@ if TYPE_CHECKING:
     from pipelines.runner import Run
     from pipelines.spark.store import Store
     from pipelines.verdict.judgement import Verdict
+
+_MAX_FINDINGS = 3  # of a cluster in the summary
+
+
+def format_findings(verdict: Verdict, limit: int | None = None) -> Iterator[str]:
+    """Yield the findings, the worst first, with their next steps. The caller has printed the headline, which is one.
+
+    limit: of how many findings; None = all.
+    """
+    for point in verdict.points[:limit]:
+        if point.text != verdict.sentence:
+            yield f"  - {point.text}"
+        if point.step:
+            yield f"    next: {point.step}"
+
+
+def format_in_summary(cluster: str, verdict: Verdict, source: str) -> Iterator[str]:
+    """Yield the headline of a cluster, and of one at risk also the worst findings with next steps.
+
+    source: as commands name it.
+    """
+    yield f"{cluster}: {verdict.headline}"
+    if verdict.level is Level.AT_RISK:
+        yield from format_findings(verdict.name_source(source, cluster), _MAX_FINDINGS)
+        if (more := len(verdict.points) - _MAX_FINDINGS) > 0:
+            yield f"  {count_of(more, 'more finding')}: kafka-placement what-if {source}"
+
 
 _TOO_OLD = ". It is older than [retention] keeps: the next maintenance deletes it"
 _TIME = "%Y-%m-%d %H:%M UTC"
@@ -34,6 +60,8 @@ def print_summary(
 
     Returns the verdicts by cluster; none if the run stopped early.
     """
+    from pipelines.verdict.finding_rows import FINDING_COLUMNS, read_verdicts
+
     snapshots = list(sources)
     if "silver.source_summary" in steps:
         for row in _read_source_summary(store, snapshots):
@@ -46,7 +74,9 @@ def print_summary(
             print_line(f"{cluster}: {count_of(count, 'conflict')} between sources, see silver.conflicts")
     verdicts: Mapping[str, Verdict] = {}
     if SUMMARY_STAGE in steps:
-        verdicts = _read_verdicts(store, snapshots)
+        names = ["cluster_id", *(column.name for column in FINDING_COLUMNS)]
+        findings = store.read_rows("gold.findings", snapshots, names) if store.exists("gold.findings") else []
+        verdicts = read_verdicts(findings, [key.cluster_id for key in snapshots])
         levels = [*Level]  # the worst first
         for key, source in sorted(
             sources.items(), key=lambda item: (levels.index(verdicts[item[0].cluster_id].level), item[0])
@@ -60,14 +90,6 @@ def print_summary(
     if page is not None:
         print_line(f"Report: {page.resolve()}")
     return verdicts
-
-
-def _read_verdicts(store: Store, snapshots: Sequence[SnapshotKey]) -> dict[str, Verdict]:
-    from pipelines.verdict.finding_rows import FINDING_COLUMNS, read_verdicts
-
-    names = ["cluster_id", *(column.name for column in FINDING_COLUMNS)]
-    rows = store.read_rows("gold.findings", snapshots, names) if store.exists("gold.findings") else []
-    return read_verdicts(rows, [key.cluster_id for key in snapshots])
 
 
 def describe_older_snapshots(
@@ -132,9 +154,9 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
     columns = ("cluster_id", "scheme", "metric", "value", "ratio_to_naive")
     for row in store.read_rows(SUMMARY_STAGE, snapshots, columns):
         metrics.setdefault((row["cluster_id"], row["scheme"]), {})[row["metric"]] = row
-    live = store.read_rows("silver.brokers", snapshots, ["cluster_id", "live"])
-    brokers = Counter(row["cluster_id"] for row in live if row["live"] is not False)
-    unknown = Counter(row["cluster_id"] for row in live if row["live"] is None)
+    states = store.read_rows("silver.brokers", snapshots, ["cluster_id", "live"])
+    brokers = Counter(row["cluster_id"] for row in states if row["live"] is not False)
+    unknown = Counter(row["cluster_id"] for row in states if row["live"] is None)
     for cluster in {key.cluster_id for key in snapshots} - {cluster for cluster, _ in metrics}:
         metrics[cluster, "-"] = {}
     # heading -> (metric, column, digits)
@@ -154,13 +176,10 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
         value = row.get(metric, {}).get(column)
         return "-" if value is None else f"{value:.{digits}f}"
 
-    def format_brokers(cluster: str) -> str:
-        return f"{brokers[cluster]}{f' ({unknown[cluster]} unknown)' if unknown[cluster] else ''}"
-
-    rows = (
-        [cluster, scheme, format_brokers(cluster), *(format_cell(row, *cell) for cell in cells.values())]
-        for (cluster, scheme), row in sorted(metrics.items())
-    )
+    rows = []
+    for (cluster, scheme), row in sorted(metrics.items()):
+        live = f"{brokers[cluster]}{f' ({unknown[cluster]} unknown)' if unknown[cluster] else ''}"
+        rows.append([cluster, scheme, live, *(format_cell(row, *cell) for cell in cells.values())])
     headings = ("cluster", "scheme", "live\nbrokers", *cells)
     print_grid(headings, rows, right=headings[2:], title="Leaders now, and after the worst failure of one broker")
     for cluster, n in sorted(brokers.items()):

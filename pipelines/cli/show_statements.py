@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pipelines.spark.read_only_sql import remove_end
 from pipelines.spark.views import SCHEMA
@@ -19,15 +18,11 @@ _SHOW = re.compile(
 )
 
 
-class ShowAnswer(NamedTuple):
-    """The rows of a SHOW statement."""
+def answer_show(store: Store, sql: str) -> tuple[list[str], list[tuple[str | bool, ...]]] | None:
+    """List the tables, views or schemas of a warehouse, with the names of the columns as in Spark.
 
-    columns: list[str]  # as Spark names them
-    rows: Sequence[tuple[str | bool, ...]]
-
-
-def answer_show(store: Store, sql: str) -> ShowAnswer | None:
-    """List the tables, views or schemas of a warehouse; None if Spark must answer: another statement or schema."""
+    Returns None if Spark must answer: another statement or schema.
+    """
     match = _SHOW.fullmatch(remove_end(sql))
     if match is None:
         return None
@@ -37,15 +32,15 @@ def answer_show(store: Store, sql: str) -> ShowAnswer | None:
     if not names or (schema and schema not in schemas):
         return None
     if kind in ("SCHEMAS", "DATABASES"):
-        return ShowAnswer(["namespace"], [(name,) for name in schemas if _matches(name, match["pattern"])])
-    rows = [
+        return ["namespace"], [(name,) for name in schemas if _matches(name, match["pattern"])]
+    rows: list[tuple[str | bool, ...]] = [
         (place, name, False)
         for place, name in names
         if (not schema or place == schema)
         and (kind == "TABLES" or place == SCHEMA)
         and _matches(name, match["pattern"])
     ]
-    return ShowAnswer(["namespace", "tableName" if kind == "TABLES" else "viewName", "isTemporary"], rows)
+    return ["namespace", "tableName" if kind == "TABLES" else "viewName", "isTemporary"], rows
 
 
 def _matches(name: str, pattern: str | None) -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from pipelines.cli.app import app, examples
 from pipelines.cli.common_options import ConfOption, SetOption, read_settings
-from pipelines.cli.option_values import parse_path, parse_place
+from pipelines.cli.option_values import flag, option, parse_path, parse_place
 from pipelines.cli.source_arguments import (
     CommandConfigOption,
     MetricsOption,
@@ -33,15 +33,13 @@ def snapshot(
             parser=parse_place,
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(help="Folder for the files: a new or empty one.", metavar="DIR", parser=parse_path)
-    ],
+    out: Annotated[Path, option("Folder for the files: a new or empty one.", "DIR", parser=parse_path)],
     command_config: CommandConfigOption = None,
     metrics: MetricsOption = None,
     window: WindowOption = None,
     conf: ConfOption = None,
     options: SetOption = None,
-    offsets: Annotated[bool, typer.Option("--offsets", help="Also read log end offsets, which takes longer.")] = False,
+    offsets: Annotated[bool, flag("offsets", "Also read log end offsets, which takes longer.")] = False,
 ) -> None:
     """Save what a running cluster shows as the files that Kafka's own tools print, which every command reads."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from pipelines.cli.option_values import parse_place
+from pipelines.cli.option_values import option, parse_place
 from pipelines.cli.text_format import print_error, print_message, print_warning
 from pipelines.config.metrics_settings import MetricsSettings, parse_duration, print_window
 from pipelines.config.setting_sections import Settings
@@ -42,37 +42,33 @@ SourcesArgument = Annotated[
     ),
 ]
 CommandConfigOption = Annotated[
-    str | None,
-    typer.Option("--command-config", help=f"{_HELP}.", metavar="FILE", show_default="no security", parser=parse_place),
+    str | None, option(f"{_HELP}.", "FILE", "--command-config", parser=parse_place, default="no security")
 ]
 CommandConfigsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        f"{_HELP}; repeat it for clusters by name.",
+        "[NAME=]FILE",
         "--command-config",
-        help=f"{_HELP}; repeat it for clusters by name.",
-        metavar="[NAME=]FILE",
-        show_default="no security",
         parser=parse_place,
+        default="no security",
     ),
 ]
 MetricsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--metrics",
-        help="Loads of topics: prometheus=URL, or a file or folder of scrapes, query results or CSV; repeat it for "
+    option(
+        "Loads of topics: prometheus=URL, or a file or folder of scrapes, query results or CSV; repeat it for "
         "clusters by name.",
-        metavar="[NAME=]METRICS",
-        show_default="those that the source shows",
+        "[NAME=]METRICS",
+        "--metrics",
         parser=parse_place,
+        default="those that the source shows",
     ),
 ]
 WindowOption = Annotated[
     int | None,
-    typer.Option(
-        help="Time before now whose loads count, as in 7d or 12h.",
-        metavar="TIME",
-        show_default="metrics.window",
-        parser=parse_duration,
+    option(
+        "Time before now whose loads count, as in 7d or 12h.", "TIME", parser=parse_duration, default="metrics.window"
     ),
 ]
 _MAX_READ_TWICE = 256_000_000  # bytes of files whose brokers are looked up before the loads are read
@@ -215,21 +211,18 @@ def save_live_cluster(
     texts = [command_config] if isinstance(command_config, str) else list(command_config or ())
     properties = select_properties(address.name, texts)
     source, reading = fetch_source(address, properties, folder, offsets=offsets, is_saved=is_saved)
-    topics = reading.topics
-    counts = {
-        "broker": len(reading.state.brokers),
-        "topic": len(topics),
-        "partition": sum(len(topic.partitions) for topic in topics),
-    }
+    brokers, topics = reading.state.brokers, reading.topics
+    partitions = sum(len(topic.partitions) for topic in topics)
+    counts = {"broker": len(brokers), "topic": len(topics), "partition": partitions}
     listed = ", ".join(count_of(count, noun) for noun, count in counts.items())
-    print_message(f"read {argument}: {listed}" + ("" if reading.elrs is not None else "; the cluster has no ELRs"))
+    print_message(f"read {argument}: {listed}{'' if reading.elrs is not None else '; the cluster has no ELRs'}")
     words = [word for text in texts for word in ("--command-config", text)]
     source = replace(source, options=shlex.join(words))
     if metrics is None:
         return source
     from pipelines.metrics.metric_names import KnownBroker
 
-    return metrics.add_loads(source, folder, [KnownBroker(broker.id, broker.host) for broker in reading.state.brokers])
+    return metrics.add_loads(source, folder, [KnownBroker(broker.id, broker.host) for broker in brokers])
 
 
 def open_sources(
@@ -246,12 +239,11 @@ def open_sources(
     _check_use(arguments, command_config, format_name)
     sources, faults = [], []
     for argument in arguments:
-        if not is_live(argument) and not metrics.texts:
-            sources.append(find_source(argument))
-            continue
         try:
             sources.append(_open(argument, command_config, metrics, format_name))
         except SourceError as fault:
+            if not is_live(argument) and not metrics.texts:
+                raise
             faults.append(str(fault))
     if faults and not sources:
         raise KafkaPlacementError(*faults)
@@ -287,6 +279,4 @@ def _check_use(
     if command_config and not live and not any(map(is_live, beside)):
         raise typer.BadParameter("--command-config is for running clusters: none of the sources is kafka://HOST:PORT")
     if format_name is not None and live and all(map(is_live, beside)):
-        raise typer.BadParameter(
-            f"--format is for files: leave it out to read {live[0]}, or save it with snapshot first"
-        )
+        raise typer.BadParameter(f"--format is for files: leave it out for {live[0]}, or save it with snapshot first")

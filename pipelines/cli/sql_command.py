@@ -12,6 +12,7 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
+from pipelines.cli.option_values import flag
 from pipelines.cli.query_command import format_json_line, print_rows, run_query
 from pipelines.cli.text_format import print_error, print_line, print_message
 from pipelines.errors import EXIT_INPUT, KafkaPlacementError
@@ -26,9 +27,7 @@ _QUIT = ("quit", "exit")
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("sql"))
 def sql(
-    json_rows: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per row, as `query --json -` does.")
-    ] = False,
+    json_rows: Annotated[bool, flag("json", "Print one JSON object per row, as `query --json -` does.")] = False,
     warehouse: common.WarehouseOption = None,
     conf: common.ConfOption = None,
     options: common.SetOption = None,

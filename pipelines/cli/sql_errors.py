@@ -1,45 +1,27 @@
-"""Explain Spark's errors about a query: what is rejected, where the statement is wrong, and what to write instead."""
+"""Explain Spark's errors about a query: where the statement is wrong, and what to write instead."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pipelines.quoted_values import escape_text
-from pipelines.spark.read_only_sql import QUERY_WRAPPER, is_empty, remove_texts, split_statements
-from pipelines.spark.storage_faults import read_message
+from pipelines.spark.read_only_sql import QUERY_WRAPPER
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-_READS = "query only reads: SELECT, WITH, VALUES, SHOW, DESCRIBE and EXPLAIN"
-_COPY = "To change rows, change a copy: query SQL --json FILE writes one, and other programs can read the Delta tables"
-# The first words of statements that do more than read, and INSERT after the rows that it inserts.
-_WRITE = re.compile(
-    r"(?:EXPLAIN\s+(?:(?:EXTENDED|CODEGEN|COST|FORMATTED)\s+)?)*"
-    r"(ALTER|ANALYZE|CACHE|CALL|CLEAR|COMMENT|COPY|CREATE|DECLARE|DELETE|DROP|EXECUTE|GRANT|INSERT|LOAD|MERGE|MSCK"
-    r"|OPTIMIZE|REFRESH|REORG|REPAIR|REPLACE|RESET|RESTORE|REVOKE|SET|TRUNCATE|UNCACHE|UPDATE|USE|VACUUM)\b"
-    r"|(?:WITH|FROM)\b.*\b(INSERT)\s+(?:INTO|OVERWRITE)\b",
-    re.IGNORECASE | re.DOTALL,
+_READS = (
+    "query takes one statement that only reads: SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN, with all its brackets "
+    "and quotes. To run several: kafka-placement sql. To change rows, change a copy: query SQL --json FILE writes one"
 )
-_KEYWORDS = (
-    *("SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "JOIN", "USING", "WITH", "UNION", "DISTINCT"),
-    *("BETWEEN", "VALUES", "DESCRIBE", "EXPLAIN", "SHOW"),
-)
-_MIN_SIMILARITY = 0.75  # two letters of FROM in the other order
 _POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
-_WORD = re.compile(r"[A-Za-z]+")
 _MAX_SHOWN = 60  # characters of a line before and after the place of an error
+_MAX_NAMES = 3
+_MIN_SIMILARITY = 0.75  # topcis is topics, but sales is not alerts
 _SETTING_ADVICE = re.compile(r"\s*(?<=[.\n])\s*[^.\n]*spark\.sql\.ansi\.enabled[^\n]*?\.(?=\s|$)")
-
-
-class _Place(NamedTuple):
-    """A line of a statement, and the character where Spark gives up."""
-
-    line: str
-    line_number: int  # from 1
-    character: int  # from 0
 
 
 def remove_setting_advice(message: str) -> str:
@@ -47,74 +29,47 @@ def remove_setting_advice(message: str) -> str:
     return _SETTING_ADVICE.sub("", message)
 
 
-def explain_rejection(sql: str, error: PySparkException) -> str | None:
-    """Say that a statement does more than read; None if it does not."""
-    texts = [*split_statements(sql)[0], split_statements(sql)[1]]
-    plain = [remove_texts(text).strip(" \n\t(") for text in texts if not is_empty(text)]
-    written = [match[1] or match[2] for text in plain if (match := _WRITE.match(text))]
-    near = _WRITE.match(_read_parameter(error, "error").strip("'"))
-    if not written and near:
-        written = [near[1]]
-    if written:
-        return f"{_READS}. It rejects {written[0].upper()}. {_COPY}."
-    if len(plain) > 1:
-        return f"query takes one statement, not {len(plain)}. To run several: kafka-placement sql"
-    return None
-
-
 def explain_syntax_error(sql: str, error: PySparkException) -> list[str]:
     """Say what Spark does not understand, with the line and a caret; empty if its message is about something else."""
-    unexpected = _read_parameter(error, "error")
-    place = _find_place(sql, str(error))
-    if not unexpected or place is None:
+    unexpected, position = _read_parameter(error, "error"), _POSITION.search(str(error))
+    if not unexpected or position is None:
         return []
-    if place.line_number == 0:
-        plain = remove_texts(sql)
-        if unexpected == "')'" and plain.count(")") > plain.count("("):
-            return ["invalid SQL: there are more ) than (. Remove one."]
-        return ["invalid SQL: the statement ends too early. Check that it is complete, with all brackets and quotes."]
-    if unexpected in ("'''", "'\"'", "'`'"):
-        return [f"invalid SQL: the quote {unexpected[1]} is not closed", *_point_at(place)]
-    typo = _find_typo(place)
-    suggestion = []
-    if typo is not None:
-        place, word, keyword = typo
-        unexpected = f"'{word}'"
-        suggestion = [f"Did you mean {keyword}?"]
-    where = f"line {place.line_number}, character {place.character + 1}"
-    return [f"invalid SQL: syntax error at {unexpected} ({where})", *_point_at(place), *suggestion]
-
-
-def _find_place(sql: str, message: str) -> _Place | None:
-    """Find the place that an error names; line_number 0 = behind the end of the statement."""
-    position = _POSITION.search(message)
-    if position is None:
-        return None
-    is_wrapped = f"== SQL ==\n{QUERY_WRAPPER[0]}" in message
+    is_wrapped = f"== SQL ==\n{QUERY_WRAPPER[0]}" in str(error)
     number = int(position[1]) - (QUERY_WRAPPER[0].count("\n") if is_wrapped else 0)
     lines = sql.split("\n")
-    if 0 < number <= len(lines) and lines[number - 1][int(position[2]) :].strip(" ;"):
-        return _Place(lines[number - 1], number, int(position[2]))
-    return _Place("", 0, 0)
+    before, after = "", ""
+    if 0 < number <= len(lines):
+        before, after = lines[number - 1][: int(position[2])], lines[number - 1][int(position[2]) :]
+    if not after.strip(" ;"):
+        return ["invalid SQL: syntax error at the end of the statement", f"{_READS}."]
+    before, after = escape_text(before[-_MAX_SHOWN:]), escape_text(after[:_MAX_SHOWN])
+    where = f"line {number}, character {int(position[2]) + 1}"
+    return [
+        f"invalid SQL: syntax error at {unexpected} ({where})",
+        f"  {before}{after}",
+        f"  {' ' * len(before)}^",
+        f"{_READS}.",
+    ]
 
 
-def _find_typo(place: _Place) -> tuple[_Place, str, str] | None:
-    """Find a misspelled keyword where Spark gives up, in the word before, or at the begin of the line."""
-    words = list(_WORD.finditer(place.line))
-    near = [word for word in words if word.start() <= place.character][-2:]
-    for word in [*reversed(near), *words[:1]]:
-        text = word[0].upper()
-        similar = get_close_matches(text, _KEYWORDS, 1, _MIN_SIMILARITY)
-        if similar and text not in _KEYWORDS:
-            return place._replace(character=word.start()), word[0], similar[0]
-    return None
+def explain_missing_table(error: PySparkException, known: Sequence[str]) -> str | None:
+    """Name the tables and views nearest to the one that Spark does not know; None if the error is about another thing.
+
+    known: every table and view.
+    """
+    name = _read_parameter(error, "relationName").replace("`", "")
+    if not name:
+        return None
+    near = find_tables(name, known)
+    suggestion = f"Did you mean {' or '.join(near)}?" if near else "List all: kafka-placement tables; query only reads."
+    return f"there is no table or view {name}. {suggestion}"
 
 
-def _point_at(place: _Place) -> tuple[str, str]:
-    """Show the part of a line around a place, and a caret below the place."""
-    begin = max(place.character - _MAX_SHOWN, 0)
-    before, after = place.line[begin : place.character], place.line[place.character :][:_MAX_SHOWN]
-    return f"  {escape_text(before + after)}", f"  {' ' * len(escape_text(before))}^"
+def find_tables(name: str, known: Sequence[str]) -> list[str]:
+    """Find the tables and views with names nearest to this one, whatever their schemas."""
+    by_last_part = {table.rpartition(".")[2]: table for table in known}
+    near = get_close_matches(name.rpartition(".")[2].lower(), by_last_part, _MAX_NAMES, _MIN_SIMILARITY)
+    return [by_last_part[part] for part in near]
 
 
 def _read_parameter(error: PySparkException, name: str) -> str:
@@ -123,8 +78,3 @@ def _read_parameter(error: PySparkException, name: str) -> str:
         return str((error.getMessageParameters() or {}).get(name, ""))
     except Exception:
         return ""
-
-
-def read_lines(error: BaseException) -> list[str]:
-    """Return the lines of an error about a statement, without Spark's plan of the statement."""
-    return remove_setting_advice(read_message(error).partition(";\n")[0]).splitlines()

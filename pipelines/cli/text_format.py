@@ -1,7 +1,7 @@
 """Text as the command line prints it: escaped lines, counts, sizes, durations and grids."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import typer
 
@@ -42,6 +42,14 @@ def _shorten(line: str) -> str:
 def print_warning(text: str) -> None:
     """Print a warning on stderr."""
     print_message(f"warning: {text}")
+
+
+def align_rows(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> Iterator[str]:
+    """Align the cells of rows as columns: those at `left` to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        yield "  ".join(cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in cells).rstrip()
 
 
 def print_grid(

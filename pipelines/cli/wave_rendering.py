@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pipelines.cli.text_format import format_bytes, format_duration
+from pipelines.cli.text_format import align_rows, format_bytes, format_duration
 from udfs.planning.cluster_model import ClusterModel, Ints
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import NEVER, WaveHealth, find_lagging_brokers, measure_wave_health
@@ -24,9 +24,8 @@ def render_waves(execution: PlannedWaves) -> Iterator[str]:
     if not any(report.replicas_added for report in reports):
         return
     has_sizes, throttle = model.known[0], f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s per broker (--throttle)"
-    duration = format_duration(execution.seconds)
-    about = "" if duration.startswith("under") else "about "
-    time = f", {about}{duration} of copying at {throttle}" if has_sizes else f" at {throttle}; sizes are unknown"
+    time = f", {format_duration(execution.seconds)} of copying at {throttle}"
+    time = time if has_sizes else f" at {throttle}; sizes are unknown"
     yield f"  {count_of(len(reports), 'wave')}{time}"
     health = measure_wave_health(execution)
     yield from _render_table(_list_rows(execution, health))
@@ -121,15 +120,10 @@ def _list_rows(execution: PlannedWaves, health: WaveHealth) -> list[list[str]]:
 
 def _render_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Render rows, the first with the headings; of many waves only the first and the last."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    more = len(rows) - 1 - _FIRST - _LAST
-    for number, row in enumerate(rows):
-        if more <= 0 or number <= _FIRST or number > _FIRST + more:
-            *numbers, limit = row
-            cells = (cell.rjust(width) for cell, width in zip(numbers, widths, strict=False))
-            yield f"    {'  '.join(cells)}  {limit}".rstrip()
-        elif number == _FIRST + 1:
-            yield f"    ... {count_of(more, 'more wave')}, see plan.json"
+    lines = [f"    {line}" for line in align_rows(rows, left=(len(rows[0]) - 1,))]
+    if (more := len(rows) - 1 - _FIRST - _LAST) > 0:
+        lines[_FIRST + 1 : _FIRST + 1 + more] = [f"    ... {count_of(more, 'more wave')}, see plan.json"]
+    yield from lines
 
 
 def _name_limit(report: WaveReport) -> str:

@@ -13,10 +13,7 @@ from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
 from pipelines.cli.hypothetical_options import HypotheticalOptions
-from pipelines.cli.named_brokers import find_brokers
-from pipelines.cli.option_groups import take_groups
-from pipelines.cli.option_values import parse_place
-from pipelines.cli.restart_order import format_restart_order
+from pipelines.cli.option_values import find_brokers, option, parse_place, take_groups
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_message
 from pipelines.what_if.prediction_check import check_prediction
@@ -34,17 +31,17 @@ def what_if(
     *,
     fail: Annotated[
         str | None,
-        typer.Option(
-            help="Ids or racks of the brokers that fail together, as in 2,5 or eu-1a.",
-            metavar="IDS",
-            show_default="each broker by itself",
+        option(
+            "Ids or racks of the brokers that fail together, as in 2,5 or eu-1a.",
+            "IDS",
+            default="each broker by itself",
         ),
     ] = None,
     actual: Annotated[
         str | None,
-        typer.Option(
-            help="With --fail: a source from after this failure; compare its leaders with the predicted ones.",
-            metavar="SOURCE",
+        option(
+            "With --fail: a source from after this failure; compare its leaders with the predicted ones.",
+            "SOURCE",
             parser=parse_place,
         ),
     ] = None,
@@ -56,8 +53,7 @@ def what_if(
     from pipelines.cli.what_if_rendering import format_check, format_cluster, format_failure
     from pipelines.setup.compile_on_demand import announce_compilation
     from pipelines.what_if import what_if_answers
-    from pipelines.what_if.disk_use import list_disk_uses
-    from pipelines.what_if.survivor_capacity import read_survivor_capacities
+    from pipelines.what_if.capacity_use import list_disk_uses, read_survivor_capacities
 
     settings = cluster.read_settings()
     measured = cluster.read(source, settings, actual)
@@ -100,7 +96,7 @@ def _format_return(
 
     more: the other options of the command that asks again.
     """
-    from pipelines.cli.what_if_rendering import is_limited
+    from pipelines.cli.what_if_rendering import format_restart_order, is_limited
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
     from pipelines.verdict.naming import name_with_noun

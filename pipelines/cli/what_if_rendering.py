@@ -1,52 +1,41 @@
-"""The answers of `what-if` as text."""
+"""The answers of `what-if` as text, with the order in which to start brokers that are down and to restart live ones."""
 
-import re
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pipelines.cli.restart_order import format_restart_order, format_start_order
+from pipelines.cli.run_summary import format_findings
 from pipelines.cli.text_format import format_bytes
-from pipelines.cli.verdict_rendering import format_findings
-from pipelines.verdict.judgement import describe_unknown_brokers
-from pipelines.verdict.naming import name_affected_topics, name_some
-from pipelines.what_if.disk_use import DiskUse
+from pipelines.ingest.returned_brokers import OfflinePartitions
+from pipelines.verdict.cluster_evidence import MAX_BROKERS
+from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
+from pipelines.verdict.verdict_points import fill_forms
+from pipelines.what_if.capacity_use import RATES, DiskUse, SurvivorLoad
+from pipelines.what_if.outage import OfflinePartition, Outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps
-from pipelines.what_if.survivor_capacity import RATES, SurvivorLoad
-from pipelines.what_if.what_if_answers import ClusterAnswer, FailureAnswer, PartitionChange, RackFailure, SingleFailure
-from udfs.plurals import count_live_brokers, count_of, is_or_are
+from pipelines.what_if.what_if_answers import ClusterAnswer, FailureAnswer, PartitionChange, SingleFailure
+from udfs.failures.leader_recovery import BrokerStart
+from udfs.plurals import count_live_brokers, count_of, is_or_are, join_names
 
 # Ratios below this are 1.00.
 _UNEVEN_RATIO = 1.005
-# Field of SourceGaps -> note, with [singular|plural].
+# Field of SourceGaps -> note, for fill_forms; what the verdict says is not here.
 _GAPS = {
-    "unplaced_partitions": "{} partition[|s] without known replicas [is|are] left out",
-    "unplaced_partitions_losing_leader": "{} of these [loses its leader; its next leader is"
-    "|lose their leaders; their next leaders are] unknown",
-    "incomplete_topics": "{} topic[ is|s are] not fully shown by the sources: no answer covers what is missing (run "
-    "inspect for details)",
-    "topics_without_min_isr": "min.insync.replicas of {} topic[|s] is not in the sources: the setting "
+    "unplaced_partitions_losing_leader": "{n} of the partitions without known replicas [loses its leader; its next "
+    "leader is|lose their leaders; their next leaders are] unknown",
+    "topics_without_min_isr": "min.insync.replicas of {n} topic[|s] is not in the sources: the setting "
     "topics.min_insync_replicas = {gaps.assumed_min_isr} is assumed",
-    "quarantined_records": "{} record[ is|s are] quarantined (run inspect for details)",
-    "conflicts": "the sources conflict [once|{} times] (run inspect for details)",
-    "state_inferred_partitions": "{} partition[|s] without leader or ISR in the sources [is|are] assumed healthy",
-    "partitions_with_observers": "{} partition[ has|s have] observers, which the topic's placement constraints may "
+    "conflicts": "the sources conflict [once|{n} times] (run inspect for details)",
+    "partitions_with_observers": "{n} partition[ has|s have] observers, which the topic's placement constraints may "
     "promote to the ISR: offline and below min.insync.replicas may be too pessimistic",
-    "partitions_with_unknown_elr": "the ELR of {} partition[|s] has brokers of unknown state, which lead only if "
+    "partitions_with_unknown_elr": "the ELR of {n} partition[|s] has brokers of unknown state, which lead only if "
     "they are live: offline may be too pessimistic",
-    "unused_files": "nothing is used of {} file[|s] (run inspect for details)",
-    "topics_without_rates": "bytes in and out are without {} topic[|s] whose rates are not known: "
+    "topics_without_rates": "bytes in and out are without {n} topic[|s] whose rates are not known: "
     "{gaps.names_without_rates}",
-    "skipped_entries": "{} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
+    "skipped_entries": "{n} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
 }
-# Fields of SourceGaps that the verdict names.
-_IN_VERDICT = (
-    "quarantined_records",
-    "unused_files",
-    "incomplete_topics",
-    "unplaced_partitions",
-    "state_inferred_partitions",
-)
 _MAX_LINES = 20
 
 
@@ -58,7 +47,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     lines = [f"cluster {answer.cluster}, {live}, {partitions}", f"  {verdict.headline}"]
     lines += format_findings(verdict)
     lines += _format_warnings(answer.left_out.conflicting_listings)
-    lines += _format_gaps(answer.left_out, _IN_VERDICT)  # the verdict has them
+    lines += _format_gaps(answer.left_out)
     lines += format_survivor_loads(answer.survivor_loads)
     if answer.hypothesis or any(use.disk_bytes is not None for use in answer.disks):
         lines += format_disk_uses(answer.disks)
@@ -83,11 +72,11 @@ def _format_answers(unit: str, rows: Sequence[SingleFailure], gaps: SourceGaps) 
 
 def is_limited(gaps: SourceGaps) -> bool:
     """Return whether the sources lack something, so that an answer for a broker may be too good."""
-    return bool(gaps.warnings or gaps.unknown_brokers) or any(getattr(gaps, name) for name in _IN_VERDICT)
+    return bool(gaps.sentences)
 
 
 def _list_details(row: SingleFailure) -> Iterator[str]:
-    if isinstance(row, RackFailure):
+    if isinstance(row.failed, str):  # a rack
         yield count_of(row.brokers, "broker")
     blocked = row.newly_under_min_isr_partitions
     if blocked and row.newly_offline_partitions + row.unclean_elections:  # else the answer says it
@@ -112,9 +101,7 @@ def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
     subject = f"broker {brokers} fails" if len(answer.failed) == 1 else f"brokers {brokers} fail"
     lines.append(f"cluster {answer.cluster}, {count_of(summary.partitions, 'partition')}: {subject}")
     lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
-    if unknown := summary.gaps.unknown_brokers:
-        lines.append(f"  warning: {describe_unknown_brokers(unknown).text}")
-    lines += _format_warnings([*summary.gaps.conflicting_listings, *summary.gaps.warnings])
+    lines += _format_warnings([*summary.gaps.conflicting_listings, *summary.gaps.sentences])
     lines += _format_totals(answer)
     lines += _format_gaps(summary.gaps)
     for broker, count in sorted(summary.takeovers.items(), key=lambda item: -item[1]):
@@ -188,13 +175,12 @@ def _format_warnings(sentences: Sequence[str]) -> list[str]:
     return [f"  warning: {sentence}" for sentence in sentences]
 
 
-def _format_gaps(gaps: SourceGaps, omit: tuple[str, ...] = ()) -> Iterator[str]:
+def _format_gaps(gaps: SourceGaps) -> Iterator[str]:
     for name, note in _GAPS.items():
         value = getattr(gaps, name)
         count = value if isinstance(value, int) else len(value)
-        if count and name not in omit:
-            text = re.sub(r"\[(.*?)\|(.*?)\]", r"\1" if count == 1 else r"\2", note)
-            yield f"  note: {text.format(count, gaps=gaps)}"
+        if count:
+            yield f"  note: {fill_forms(note, count, gaps=gaps)}"
 
 
 def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:
@@ -224,20 +210,18 @@ def format_survivor_loads(survivor_loads: Sequence[SurvivorLoad]) -> Iterator[st
             continue
         worst = max(of_rate, key=_by_use)
         over = sum(load.is_over for load in of_rate)
-        brokers = ", ".join(map(str, worst.failed))
-        when = f"if broker{'' if len(worst.failed) == 1 else 's'} {brokers} fail{'s' if len(worst.failed) == 1 else ''}"
+        fail = "fails" if len(worst.failed) == 1 else "fail"
+        when = f"if broker{'' if fail == 'fails' else 's'} {', '.join(map(str, worst.failed))} {fail}"
         line = f"  {worst.label}: {when}, broker {worst.broker_id} transfers {format_bytes(worst.load)}/s"
         yield f"{line}, {_compare_with_capacity(worst)}"
         if len(of_rate) > 1 and over:
             yield f"    {over} of {count_of(len(of_rate), 'failure')} would take a survivor over its capacity"
 
 
-def _by_use(load: SurvivorLoad) -> tuple[bool, float, float]:
+def _by_use(load: SurvivorLoad) -> tuple[bool, bool, float, float]:
     """Sort by the part of the capacity that is used; a capacity of 0 is the worst, none the least."""
     ratio = load.load_over_capacity_ratio
-    if ratio is None and load.is_over:
-        ratio = float("inf")
-    return ratio is not None, ratio or 0.0, load.load
+    return load.is_over and ratio is None, ratio is not None, ratio or 0.0, load.load
 
 
 def _compare_with_capacity(load: SurvivorLoad) -> str:
@@ -262,3 +246,121 @@ def format_check(check: PredictionCheck) -> Iterator[str]:
         yield f"  {count_of(check.only_before, 'partition')} of the first source are not in the later one"
     if check.only_after:
         yield f"  {count_of(check.only_after, 'partition')} of the later source are not in the first one"
+
+
+# Which offline partitions need more than a start, and what to say of them.
+_EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
+    (
+        lambda one: one.needs_all and not one.allows_unclean,
+        "[needs|need] all eligible brokers back, as one that crashed may not lead; one is enough if it was shut down "
+        "cleanly",
+    ),
+    (
+        lambda one: one.needs_clean_stop and not one.allows_unclean,
+        "[comes|come] online only if an eligible broker was shut down cleanly",
+    ),
+    (
+        lambda one: one.allows_unclean and bool(one.eligible_brokers),
+        "[allows|allow] unclean elections: messages may be lost if another broker starts before an eligible one",
+    ),
+    (
+        lambda one: one.elected_from == "unknown",
+        "[has|have] no in-sync replica and no ELR that a source shows: start all brokers that have a replica",
+    ),
+    (
+        lambda one: one.elected_from == "unclean",
+        "[has|have] no eligible replica: the first broker that starts leads, and messages may be lost",
+    ),
+    (
+        lambda one: one.elected_from == "none",
+        "[has|have] no eligible replica: only kafka-leader-election --election-type unclean helps, which may lose "
+        "messages; the broker that stopped last has most of them",
+    ),
+)
+
+
+def format_start_order(outage: Outage) -> Iterator[str]:
+    """Yield in which order to start the brokers that are down, and which offline partitions need more than that."""
+    starts = outage.start_order
+    if not outage.offline or not outage.down_brokers:
+        return
+    if starts:
+        order = name_brokers([_describe_start(start, is_first=not i) for i, start in enumerate(starts)])
+        yield f"Start the brokers that are down in this order: {order}"
+        if others := sorted(set(outage.down_brokers) - {start.broker for start in starts}):
+            verb = "brings" if len(others) == 1 else "bring"
+            yield f"  {name_with_noun(others)} {verb} no other offline partition online"
+    else:
+        yield "No broker that is down is sure to bring an offline partition online:"
+    for applies, text in _EXCEPTIONS:
+        names = [one.name for one in outage.offline if applies(one)]
+        if names:
+            yield f"  {count_of(len(names), 'partition')} {fill_forms(text, len(names))}: {name_some(names)}"
+
+
+def _describe_start(start: BrokerStart, *, is_first: bool) -> str:
+    if not start.partitions:
+        return f"{start.broker}"
+    count = count_of(start.partitions, "more partition" if not is_first else "partition")
+    return f"{start.broker} ({count} online)"  # without a count: the next one is needed too
+
+
+def describe_stays(offline: OfflinePartitions, ids: Sequence[int]) -> str:
+    """Return what stays offline of the partitions of brokers that are back, as a clause; empty without any."""
+    count, rows = offline.find_on(ids)
+    if not count:
+        return ""
+    names = name_some([f"{row['topic']}-{row['partition']}" for row in rows], count)
+    needed = [start.broker for start in offline.starts]
+    gain = count_of(sum(start.partitions for start in offline.starts), "partition")
+    verb = "brings" if len(needed) == 1 else "bring"
+    step = f"start {name_with_noun(needed)} too, which {verb} {gain} online" if needed else "no broker brings them back"
+    return f", but {count_of(count, 'partition')} with a replica there would stay offline ({names}): {step}"
+
+
+def format_restart_order(rows: Sequence[SingleFailure], *, is_limited: bool) -> Iterator[str]:
+    """Yield the order, the safest broker first; which not yet, and why; and what holds for all.
+
+    Partitions with replication factor 1 are offline whenever their broker restarts, so no broker waits for them.
+    is_limited: the sources lack something, so that the order may be wrong.
+    """
+    if len(rows) < 2:
+        return
+    groups, texts, room = _group_by_effect(rows), [], MAX_BROKERS
+    for effect, ids in groups.items():
+        names = join_names(ids, room) if room else count_of(len(ids), "broker")
+        room = max(room - len(ids), 0)
+        texts.append(f"{names}{f' ({effect})' if effect else ''}")
+    limited = " (as far as the sources show)" if is_limited else ""
+    if "" in groups:
+        waiting = f"; not yet: {', '.join(texts[1:])}" if texts[1:] else ""
+        yield f"Restart in this order{limited}: {texts[0]}{waiting}"
+    else:
+        yield f"Restart no broker yet{limited}; the least harmful first: {', '.join(texts)}"
+    alone = any(row.single_replica_partitions for row in rows)
+    offline = "; partitions with replication factor 1 are offline while their broker restarts" if alone else ""
+    yield f"  before each, wait until all replicas are in sync{offline}"
+
+
+def _group_by_effect(rows: Sequence[SingleFailure]) -> dict[str, list[int | str]]:
+    """Group brokers by the worst effect of their failure on replicated partitions, the least harmful first.
+
+    Of equal ones, those with fewer unreplicated partitions come first, then those whose takeovers are more even.
+    """
+
+    def count_losses(row: SingleFailure) -> dict[str, int]:
+        return {
+            "partitions offline": row.newly_offline_partitions - row.single_replica_partitions,
+            "messages at risk": row.unclean_elections,
+            "acks=all blocked": row.newly_under_min_isr_partitions,
+        }
+
+    def rank(row: SingleFailure) -> tuple[float, ...]:
+        load = (row.worst_survivor_ratio or 0, row.leaders_lost)
+        return (*count_losses(row).values(), row.single_replica_partitions, *load)
+
+    groups: dict[str, list[int | str]] = {}
+    for row in sorted(rows, key=rank):
+        effect = next((effect for effect, count in count_losses(row).items() if count), "")
+        groups.setdefault(effect, []).append(row.failed)
+    return groups

@@ -16,8 +16,7 @@ from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.quantities import format_bytes, format_duration
 from pipelines.report.figure_queries import TOPICS_AT_RISK
-from pipelines.report.horizons import group_by_horizon
-from pipelines.report.overview import find_priority
+from pipelines.report.overview import find_priority, group_by_horizon
 from pipelines.report.planned_work import describe_assumptions, list_cluster_plans, list_planned_work
 from pipelines.report.report_data import ReportData, read_report
 from pipelines.report.topics_at_risk import find_topics_at_risk
@@ -68,11 +67,15 @@ def render_page(data: ReportData) -> str:
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"bytes": format_bytes, "duration": format_duration, "split_commands": split_commands}
+    environment.filters |= {"bytes": format_bytes, "duration": format_duration, "split_commands": _COMMAND.split}
     environment.filters["split_changes"] = _CHANGE.split
     environment.filters |= {"planned_work": list_cluster_plans, "assumptions": describe_assumptions}
     environment.filters["goal_label"] = lambda name: GOALS[name].label
-    plain = [_plain(to_json(_select_drawn(cluster))) for cluster in data.clusters]
+    drawn = [
+        {name: one[name] for name in _DRAWN} | {"sql": {name: one["sql"][name] for name in _CHARTED}}
+        for one in data.clusters
+    ]
+    plain = [_plain(to_json(cluster)) for cluster in drawn]
     text = json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     # Within a script element, no text may end the element or begin a comment.
     return environment.get_template("report.html").render(
@@ -93,16 +96,6 @@ def render_page(data: ReportData) -> str:
         scripts=[_asset(name) for name in _SCRIPTS],
         data=text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
     )
-
-
-def _select_drawn(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    sql = {name: cluster["sql"][name] for name in _CHARTED}
-    return {name: cluster[name] for name in _DRAWN} | {"sql": sql}
-
-
-def split_commands(step: str) -> list[str]:
-    """Split a next step into text and commands, in turn: each part with an odd index is a command."""
-    return _COMMAND.split(step)
 
 
 def write_page(data: ReportData, file: Path) -> None:

@@ -1,14 +1,21 @@
-"""The overview of several clusters: their order, and which to look at first, why, and what its users notice."""
+"""The overview of several clusters: their order, which to look at first, why, and what is due when."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
+from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue
+from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
-from pipelines.verdict.naming import name_with_noun
-from udfs.plurals import count_of, is_or_are, it_or_them
+from pipelines.verdict.verdict_points import VerdictPoint
+from udfs.plurals import count_of
 
 _LEVELS = list(Level)
+_MAX_SENTENCES = 3  # of the first cluster
+# What users notice, by the kind of the most serious finding.
+_NOTICED = {
+    "offline": "Producers and consumers fail there",
+    "under_min_isr": "Producers with acks=all fail there; consumers still work",
+}
 _NOT_AFFECTED = "Producers and consumers still work"
 
 
@@ -28,7 +35,9 @@ def rank_urgency(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
     findings: ClusterFindings = cluster["findings"]
     now = [findings.find(issue).partitions for issue in (PartitionIssue.OFFLINE, PartitionIssue.UNDER_MIN_ISR)]
     now += [len(findings.down_brokers), findings.find(PartitionIssue.UNDER_REPLICATED).partitions]
-    worst = _find_losses(cluster)
+    worst = {name: count or 0 for name, count in cluster["worst_failures"].items()}
+    # A single rack does not count: every partition goes offline with it.
+    worst["rack"] *= len(cluster["rack_failures"]) > 1
     share = worst["broker"] / max(findings.counted_partitions, 1)
     load = cluster["metrics"].get("worst_survivor_ratio", {}).get("observed") or 0
     effects = (*now, worst["broker"], share, worst["rack"], worst["blocked"], load)
@@ -39,86 +48,118 @@ def find_priority(clusters: Sequence[Mapping[str, Any]]) -> Priority:
     """Say in plain words which cluster to look at first, for clusters in the order of rank_urgency."""
     if not clusters:
         return Priority("No cluster has been evaluated.", "")
-    first = clusters[0]
-    level = first["verdict"].level
-    if level is Level.AT_RISK:
-        return Priority("Start with", _explain_risk(first["findings"], _find_losses(first)))
-    if level is Level.WARNING:
-        sentence = first["verdict"].sentence
-        reason = f"{sentence[0].lower()}{sentence[1:]} {_NOT_AFFECTED}."
-        return Priority("No cluster is at risk. Start with", reason)
+    first: Verdict = clusters[0]["verdict"]
+    if first.level is Level.AT_RISK:
+        return Priority("Start with", _explain(first))
+    if first.level is Level.WARNING:
+        return Priority("No cluster is at risk. Start with", _explain(first))
     unknown = sum(cluster["verdict"].level is Level.UNKNOWN for cluster in clusters)
     if unknown:
         return Priority(f"No problem is known, but the sources of {count_of(unknown, 'cluster')} lack something.", "")
     return Priority("No cluster has a problem: in each, any single broker can fail.", "")
 
 
-def _find_losses(cluster: Mapping[str, Any]) -> dict[str, int]:
-    """Return the worst failures in partitions. A single rack does not count: every partition goes offline with it."""
-    losses = {name: count or 0 for name, count in cluster["worst_failures"].items()}
-    return losses if len(cluster["rack_failures"]) > 1 else losses | {"rack": 0}
+def _explain(verdict: Verdict) -> str:
+    """Repeat the most serious findings, with what producers and consumers notice of the first one."""
+    first, *others = [point for point in verdict.points if point.level is verdict.level][:_MAX_SENTENCES]
+    effect = _NOTICED.get(first.kind, _NOT_AFFECTED)
+    return " ".join([f"{first.text[0].lower()}{first.text[1:]} {effect}.", *(point.text for point in others)])
 
 
-def _explain_risk(findings: ClusterFindings, worst: Mapping[str, int]) -> str:
-    """Say what is the matter with a cluster that is at risk, and what its producers and consumers notice."""
-    offline, blocked, lagging, exposed, confined = (
-        findings.find(issue)
-        for issue in (
-            PartitionIssue.OFFLINE,
-            PartitionIssue.UNDER_MIN_ISR,
-            PartitionIssue.UNDER_REPLICATED,
-            PartitionIssue.OFFLINE_IF_BROKER_FAILS,
-            PartitionIssue.OFFLINE_IF_RACK_FAILS,
-        )
+_Kinds = dict[str, tuple[str, ...]]
+_MAX_NAMED = 8  # clusters in a sentence
+# The sentences, in the order of the page, and the kinds of findings that they are about.
+_TODAY: _Kinds = {
+    "Partitions are offline": ("offline",),
+    "Producers with acks=all are blocked": ("under_min_isr",),
+    "Log dirs of live brokers failed": ("failed_log_dir", "failed_log_dir_without_effect"),
+    "Brokers are down": ("down", "down_without_effect"),
+    "Reassignments wait for a broker that is down": ("stuck",),
+}
+_THIS_WEEK: _Kinds = {
+    "The failure of one broker takes partitions offline": ("broker_offline",),
+    "The failure of one rack takes partitions offline": ("rack_offline",),
+    "The failure of one broker blocks producers with acks=all": ("broker_under_min_isr",),
+    "The failure of one rack blocks producers with acks=all": ("rack_under_min_isr",),
+    "Log dirs are nearly full": ("full_log_dir",),
+    "Partitions have more replicas than their topic's replication factor": ("extra_replicas",),
+    "The failure of one broker could lose messages by unclean elections": ("broker_unclean",),
+}
+_WATCH: _Kinds = {
+    "Replicas are out of sync on live brokers": ("under_replicated",),
+    "A broker leads over 1.25 times the mean after the failure of another one": ("hot_survivor",),
+    "A broker leads over 1.25 times the mean now": ("hot_broker",),
+    "Partitions are not led by their preferred leader": ("not_preferred",),
+    "All live brokers are in one rack": ("one_rack",),
+}
+_KINDS_BY_HORIZON = {"Today": _TODAY, "This week": _THIS_WEEK, "Watch": _WATCH}
+DUE_TIMES = tuple(_KINDS_BY_HORIZON)
+_EVIDENCE_GAPS = "The sources do not show everything"  # all findings of the level Unknown
+
+
+class HorizonSentence(NamedTuple):
+    """A problem and the clusters that have it."""
+
+    text: str
+    clusters: list[tuple[int, str, str]]  # index in the page, name, and how many partitions or which brokers; the first
+    more: int  # further clusters
+
+
+class Horizon(NamedTuple):
+    """What is due at one time."""
+
+    title: str
+    sentences: list[HorizonSentence]
+
+
+def find_due_time(kinds: Sequence[str]) -> str:
+    """Return when findings of these kinds are due: the first of DUE_TIMES that lists one of them, else the last."""
+    due = (
+        title
+        for title, kinds_by_text in _KINDS_BY_HORIZON.items()
+        if any(not set(kinds).isdisjoint(of_text) for of_text in kinds_by_text.values())
     )
-    if n := offline.partitions:
-        effect = f"Producers and consumers of {_name_topics(offline)} fail on {it_or_them(n)}."
-        return f"{_count(n)} offline now. {effect}{_explain_down(findings, worst)}"
-    if n := blocked.partitions:
-        effect = f"Producers with acks=all to {_name_topics(blocked)} fail on {it_or_them(n)}; consumers still work."
-        return f"{_count(n)} below min.insync.replicas now. {effect}{_explain_down(findings, worst)}"
-    if (down := findings.down_brokers) and (n := lagging.on_down_brokers):
-        brokers = f"{name_with_noun(down)} {is_or_are(len(down))} down"
-        return f"{brokers}, and {_count(n)} under-replicated. {_explain_next_failure(worst)}"
-    if n := worst["broker"]:
-        return _explain_failure(n, "broker", exposed)
-    return _explain_failure(worst["rack"], "rack", confined)
+    return next(due, DUE_TIMES[-1])
 
 
-def _explain_down(findings: ClusterFindings, worst: Mapping[str, int]) -> str:
-    """Say what brokers that are down have made worse beyond what users notice now; empty without any."""
-    down, lagging = findings.down_brokers, findings.find(PartitionIssue.UNDER_REPLICATED)
-    if not down or not lagging.on_down_brokers:
-        return ""
-    lack = f"{count_of(lagging.on_down_brokers, 'partition')} of {count_of(lagging.topics, 'topic')} lack a replica"
-    effects = [f"{count_of(n, 'more partition')} go offline" for n in (worst["broker"],) if n]
-    effects += [f"acks=all producers fail on up to {count_of(n, 'more partition')}" for n in (worst["blocked"],) if n]
-    after = f"; if one more broker fails, {' and '.join(effects)}" if effects else ""
-    return f" {name_with_noun(down).capitalize()} {is_or_are(len(down))} down, so {lack}{after}."
+def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
+    """Group the findings of clusters, in the order of rank_urgency, by when they are due."""
+    grouped = [Horizon(title, list(_find_sentences(clusters, kinds))) for title, kinds in _KINDS_BY_HORIZON.items()]
+    gaps = [
+        (index, cluster["cluster_id"], "")
+        for index, cluster in enumerate(clusters)
+        if any(point.level is Level.UNKNOWN for point in cluster["verdict"].points)
+    ]
+    if gaps:
+        grouped[-1].sentences.append(_make_sentence(_EVIDENCE_GAPS, gaps))
+    return grouped
 
 
-def _explain_failure(n: int, unit: str, affected: AffectedPartitions) -> str:
-    effect = f"Until it is back, producers and consumers of {_name_topics(affected)} fail on {it_or_them(n)}."
-    return f"nothing is offline now, but if one {unit} fails, up to {count_of(n, 'partition')} go offline. {effect}"
+def _find_sentences(
+    clusters: Sequence[Mapping[str, Any]], kinds_by_text: Mapping[str, tuple[str, ...]]
+) -> Iterator[HorizonSentence]:
+    for text, kinds in kinds_by_text.items():
+        affected = [
+            (index, cluster["cluster_id"], _describe_extent(point))
+            for index, cluster in enumerate(clusters)
+            for point in cluster["verdict"].points
+            if point.kind in kinds
+        ]
+        if affected:
+            yield _make_sentence(text, affected)
 
 
-def _explain_next_failure(worst: Mapping[str, int]) -> str:
-    """Say what users would notice if one more broker or rack failed."""
-    for unit in ("broker", "rack"):
-        if n := worst[unit]:
-            return f"{_NOT_AFFECTED}, but if one more {unit} fails, up to {count_of(n, 'partition')} go offline."
-    if n := worst["blocked"]:
-        blocked = f"producers with acks=all fail on up to {count_of(n, 'partition')}"
-        return f"{_NOT_AFFECTED}, but if one more broker fails, {blocked}."
-    return f"{_NOT_AFFECTED}, and no partition goes offline if one more broker fails."
+def _make_sentence(text: str, clusters: list[tuple[int, str, str]]) -> HorizonSentence:
+    return HorizonSentence(text, clusters[:_MAX_NAMED], max(len(clusters) - _MAX_NAMED, 0))
 
 
-def _name_topics(affected: AffectedPartitions) -> str:
-    """Name the topics with most of these partitions, as in `a, b and 2 more topics`."""
-    more = affected.topics - len(affected.topic_names)
-    *names, last = [*affected.topic_names, *([count_of(more, "more topic")] if more > 0 else [])] or ["its topics"]
-    return f"{', '.join(names)} and {last}" if names else last
-
-
-def _count(n: int) -> str:
-    return f"{count_of(n, 'partition')} {is_or_are(n)}"
+def _describe_extent(point: VerdictPoint) -> str:
+    """Say how many partitions a finding is about, or which brokers; empty = the page does not say it here."""
+    partitions = count_of(point.affected, "partition")
+    if point.kind in ("offline", "under_min_isr", "under_replicated"):
+        return partitions
+    if point.kind in ("broker_offline", "rack_offline", "broker_under_min_isr", "rack_under_min_isr"):
+        return f"up to {partitions}"
+    if point.kind in ("down", "down_without_effect"):
+        return f"{'broker' if point.affected == 1 else 'brokers'} {point.subject}"
+    return point.subject or "" if point.kind == "failed_log_dir" else ""

@@ -1,17 +1,92 @@
-"""The work of a fleet: what to do by hand, and the plans that the verdicts of all clusters recommend."""
+"""The work of a fleet: what to do by hand, the plans that the verdicts recommend, and what each of them changes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.quantities import format_bytes, format_duration
-from pipelines.report.horizons import DUE_TIMES, find_due_time
-from pipelines.report.plan_effects import PlanEffects, describe_effects
+from pipelines.report.overview import DUE_TIMES, find_due_time
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue
 from pipelines.verdict.naming import name_with_noun
 from pipelines.verdict.recommended_plans import list_all_plans
 from udfs.planning.goal_registry import GOALS
-from udfs.plurals import count_of, is_or_are, it_or_them
+from udfs.plurals import count_of, is_or_are
+
+_MAX_PARTS = 3
+_MIN_CHANGE = 0.1  # of a number of partitions, as a share of the larger number
+_MIN_RATIO_CHANGE, _EVEN_RATIO = 0.05, 1.1  # of a ratio to the mean; a ratio up to _EVEN_RATIO is not worse
+_LARGE_GROWTH = 1.5  # bytes of the fullest broker after the plan over those before
+_BECAUSE = " because of "  # in frozen_reasons, as in `2 because of an ongoing reassignment`
+_RACKS = "_of_racks"  # the end of metrics about the failure of a rack
+# Metrics of gold.plan_metrics, the most important first.
+_COUNTS = {
+    "under_replicated_partitions": "under-replicated partitions {} -> {}",
+    "newly_offline_partitions": "offline if a broker fails: up to {} -> {}",
+    f"newly_offline_partitions{_RACKS}": "offline if a rack fails: up to {} -> {}",
+    "under_min_isr_partitions": "acks=all blocked if a broker fails: up to {} -> {}",
+    f"under_min_isr_partitions{_RACKS}": "acks=all blocked if a rack fails: up to {} -> {}",
+    "rack_violations": "rack violations {} -> {}",
+}
+_RATIOS = {
+    "worst_survivor_ratio": "worst survivor",
+    "leaders_max_over_mean": "most leaders on a broker",
+    "disk_max_over_mean": "fullest disk",
+    "replicas_max_over_mean": "most replicas on a broker",
+    "bytes_in_max_over_mean": "most bytes into a broker",
+    "bytes_out_max_over_mean": "most bytes out of a broker",
+}
+
+
+class PlanEffects(NamedTuple):
+    """What a plan changes, each the most important first, and caveats."""
+
+    better: list[str]
+    worse: list[str]
+    caveats: list[str]
+
+
+def describe_effects(plan: Mapping[str, Any] | None, has_racks: bool) -> PlanEffects | None:
+    """Describe the effects of a plan (a row of gold.plans with its metrics); None if there is no plan.
+
+    has_racks: whether there are several racks, so that the failure of one matters.
+    """
+    if not plan or not plan["feasible"]:
+        return None
+    changes = list(_compare(plan, has_racks))
+    better, worse = ([text for is_better, text in changes if is_better is side][:_MAX_PARTS] for side in (True, False))
+    return PlanEffects(better, worse, list(_list_caveats(plan)))
+
+
+def _compare(plan: Mapping[str, Any], has_racks: bool) -> Iterator[tuple[bool, str]]:
+    """Yield each metric that changes: whether it is better then, and the change in words."""
+    for name, text in (_COUNTS | _RATIOS).items():
+        before, after = plan["metrics"][name]
+        if before is None or after is None or before == after or (name.endswith(_RACKS) and not has_racks):
+            continue
+        change, most = abs(after - before), max(before, after)
+        if name in _RATIOS:
+            if change >= _MIN_RATIO_CHANGE and most > _EVEN_RATIO:
+                yield after < before, f"{text} {before:.2f} -> {after:.2f} times the mean"
+        elif change >= _MIN_CHANGE * most:
+            yield after < before, text.format(f"{before:,.0f}", f"{after:,.0f}")
+
+
+def _list_caveats(plan: Mapping[str, Any]) -> Iterator[str]:
+    frozen, missed = plan["frozen_reasons"], plan["missed_targets"]
+    # The missed targets of the goal rf name the partitions of its topics that must stay; the others do not matter.
+    if frozen and plan["goal"] != "rf":
+        stay = f"{count_of(plan['frozen_partitions'], 'partition')} left unchanged"
+        yield f"{stay}: {frozen[0].partition(_BECAUSE)[2] if len(frozen) == 1 else '; '.join(frozen)}"
+        reasons = tuple(reason.partition(_BECAUSE)[2] for reason in frozen)
+        missed = [target for target in missed if not target.endswith(reasons)]
+    yield from (f"not reached: {target}" for target in missed)
+    if plan["copied_bytes"] and (count := plan["unsized_partitions"]):
+        yield f"the size of {count_of(count, 'partition')} is unknown and counts as 0 bytes"
+    before, after = plan["metrics"]["fullest_broker_bytes"]
+    if before is not None and after > _LARGE_GROWTH * before:
+        grows = f"broker {plan['fullest_broker']}: {format_bytes(before)} -> {format_bytes(after)}"
+        yield f"{grows}, check that it has room"
+
 
 _URGENT = DUE_TIMES[:2]  # today and this week
 # What a restart of brokers ends, in words for its partitions.
@@ -69,11 +144,6 @@ def list_planned_work(clusters: Sequence[Mapping[str, Any]]) -> FleetWork:
     return FleetWork(restarts, plans, summary, describe_assumptions(plans))
 
 
-def list_cluster_plans(cluster: Mapping[str, Any], index: int = 0) -> list[PlannedWork]:
-    """List the plans that the verdict of a cluster recommends, in its order. index: of the cluster in the page."""
-    return list(_find_plans(cluster, index))
-
-
 def describe_assumptions(plans: Iterable[PlannedWork]) -> str:
     """Say what the times of plans assume, and that each starts from the cluster as it is now; empty without plans."""
     known = (work.plan["throttle_bytes_per_s"] for work in plans if work.plan and work.plan["feasible"])
@@ -99,8 +169,9 @@ def _find_restart(cluster: Mapping[str, Any], index: int) -> Restart | None:
     return Restart(index, cluster["cluster_id"], name_with_noun(down), is_or_are(len(down)), ended)
 
 
-def _find_plans(cluster: Mapping[str, Any], index: int) -> Iterator[PlannedWork]:
-    restart = _find_restart(cluster, index)
+def list_cluster_plans(cluster: Mapping[str, Any], index: int = 0) -> list[PlannedWork]:
+    """List the plans that the verdict of a cluster recommends, in its order. index: of the cluster in the page."""
+    restart, plans = _find_restart(cluster, index), []
     for one in list_all_plans(cluster["verdict"]):
         down = cluster["findings"].down_brokers if one.replaces_restart else ()
         plan = cluster["plans"].get(one.goal)
@@ -108,13 +179,11 @@ def _find_plans(cluster: Mapping[str, Any], index: int) -> Iterator[PlannedWork]
         if effects and restart and not one.replaces_restart:
             again = f"made while {restart.brokers} {restart.verb} down: make it again after the restart"
             effects = effects._replace(caveats=[again, *effects.caveats])
-        new = _name_new_brokers(one.new_broker_racks)
-        due = find_due_time(one.kinds)
-        yield PlannedWork(due, index, cluster["cluster_id"], one.goal, one.step, plan, effects, down, new)
-
-
-def _name_new_brokers(racks: Sequence[str]) -> str:
-    return f"{count_of(len(racks), 'new broker')} ({', '.join(Counter(racks))})" if racks else ""
+        racks = one.new_broker_racks
+        new = f"{count_of(len(racks), 'new broker')} ({', '.join(Counter(racks))})" if racks else ""
+        ids = find_due_time(one.kinds), index, cluster["cluster_id"]
+        plans.append(PlannedWork(*ids, one.goal, one.step, plan, effects, down, new))
+    return plans
 
 
 def _summarize(urgent: Sequence[PlannedWork]) -> str:
@@ -129,18 +198,17 @@ def _summarize(urgent: Sequence[PlannedWork]) -> str:
     sentences = []
     if plans:
         changed = count_of(sum(plan["changed_partitions"] for plan in plans), "partition")
-        copied = (
-            f", {format_bytes(sum(sizes))} to copy, {format_duration(seconds)} one after the other" if sizes else ""
-        )
-        sentences.append(f"Due today and this week: {count_of(len(plans), 'plan')}, {changed} to change{copied}.")
+        copied = f", {format_bytes(sum(sizes))} to copy, {format_duration(seconds)} one after the other"
+        head = f"Due today and this week: {count_of(len(plans), 'plan')}, {changed} to change"
+        sentences.append(f"{head}{copied if sizes else ''}.")
     if n := len(plans) - len(sizes):
         sentences.append(f"The sources show no sizes for {count_of(n, 'plan')} of these.")
-    if n := len(needed) - len(plans):
-        sentences.append(f"{count_of(n, 'more plan')} {is_or_are(n)} not computed, or infeasible.")
-    if n := len(urgent) - len(possible):
-        sentences.append(f"{count_of(n, 'plan')} {is_or_are(n)} not counted: the new brokers do not exist yet.")
-    if n := len(possible) - len(needed):
-        sentences.append(
-            f"{count_of(n, 'repair')} {is_or_are(n)} not counted: a restart makes {it_or_them(n)} needless."
-        )
+    reasons = {
+        "not computed, or infeasible": len(needed) - len(plans),
+        "for new brokers that do not exist yet": len(urgent) - len(possible),
+        "needless after a restart": len(possible) - len(needed),
+    }
+    not_counted = [f"{count_of(n, 'plan')} {reason}" for reason, n in reasons.items() if n]
+    if not_counted:
+        sentences.append(f"Not counted: {', '.join(not_counted)}.")
     return " ".join(sentences)

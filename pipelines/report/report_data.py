@@ -21,10 +21,8 @@ from pipelines.report.broker_groups import (
     sum_takeovers,
 )
 from pipelines.report.figure_queries import FIGURES, TREND
-from pipelines.report.growth_dates import summarize_growth
-from pipelines.report.load_summary import add_survivor_bytes, find_capacity_source, summarize_loads
+from pipelines.report.load_sections import compare_zone_traffic, find_capacity_source, summarize_growth, summarize_loads
 from pipelines.report.overview import rank_urgency
-from pipelines.report.zone_comparison import compare_zone_traffic
 from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.store import Store
 from pipelines.spark.table_migrations import check_migrated
@@ -45,14 +43,10 @@ _PARALLEL_QUERIES = 3
 
 def read_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> Rows:
     """Read the custom failures of these snapshots."""
-    return list(_read_figures(store, ("custom_failures",), snapshots)["custom_failures"].to_pylist())
-
-
-def _read_figures(store: Store, names: Sequence[str], snapshots: Sequence[SnapshotKey]) -> dict[str, pa.Table]:
-    figures = [figure for figure in FIGURES if figure.name in names]
+    (figure,) = (figure for figure in FIGURES if figure.name == "custom_failures")
     with store.explain_faults():
-        session = store.open_sql([name for figure in figures for name in figure.dependencies], snapshots)
-        return {figure.name: session.run(figure.query(sorted(snapshots))) for figure in figures}
+        session = store.open_sql(figure.dependencies, snapshots)
+        return list(session.run(figure.query(sorted(snapshots))).to_pylist())
 
 
 class ReportData(NamedTuple):
@@ -79,14 +73,11 @@ def read_report_data(
     with ThreadPoolExecutor(_PARALLEL_QUERIES) as pool:
         queries = {f.name: pool.submit(session.run, f.query(ordered)) for f in figures}
         tables = {name: query.result() for name, query in queries.items()}
-    clusters = [
-        _describe_cluster(
-            key,
-            {name: _select_cluster(table, key.cluster_id) for name, table in tables.items()},
-            trend.get(key.cluster_id, []),
-        )
-        for key in ordered
-    ]
+    clusters = []
+    for key in ordered:
+        own = {name: table.filter(pc.equal(table["cluster_id"], key.cluster_id)) for name, table in tables.items()}
+        own = {name: table.drop_columns(["cluster_id"]) for name, table in own.items()}
+        clusters.append(_describe_cluster(key, own, trend.get(key.cluster_id, [])))
     return ReportData(sorted(clusters, key=rank_urgency), datetime.now(UTC))
 
 
@@ -151,10 +142,10 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
         "metrics": metrics,
         "brokers": brokers,
         "racks_known": any(row["rack"] is not None for row in brokers),
-        "failures": add_survivor_bytes(add_risks(observed), survivors),
-        "rack_failures": add_survivor_bytes(add_risks(observed_racks), survivors),
+        "failures": add_risks(observed, survivors),
+        "rack_failures": add_risks(observed_racks, survivors),
         "worst_failures": find_worst_failures(observed, observed_racks),
-        "custom_failures": add_survivor_bytes(add_risks(rows("custom_failures")), survivors),
+        "custom_failures": add_risks(rows("custom_failures"), survivors),
         "worst": worst,
         "racks": racks,
         **describe_broker_pairs(brokers, tables),
@@ -189,14 +180,15 @@ def _list_goals(verdict: Verdict) -> list[str]:
     return [plan.goal for plan in list_recommended_plans(verdict)]
 
 
-def _select_cluster(table: pa.Table, cluster_id: str) -> pa.Table:
-    """Select the rows of a cluster, without its name."""
-    return table.filter(pc.equal(table["cluster_id"], cluster_id)).drop_columns(["cluster_id"])
+def add_risks(failures: Rows, survivors: Sequence[Mapping[str, Any]] = ()) -> Rows:
+    """Add to rows of gold.failure_summary the answer to "can it fail?" as `risk`.
 
-
-def add_risks(failures: Rows) -> Rows:
-    """Add to rows of gold.failure_summary the answer to "can it fail?" as `risk`."""
-    return [{**row, "risk": assess_failure(row)} for row in failures]
+    survivors: rows of the figure `survivor_bytes`, which are added by `scenario`; None = unknown.
+    """
+    by_scenario = {row["scenario"]: row for row in survivors}
+    return [
+        {**row, "risk": assess_failure(row), "survivor_bytes": by_scenario.get(row["scenario"])} for row in failures
+    ]
 
 
 def _shorten_topic(row: dict[str, Any]) -> dict[str, Any]:

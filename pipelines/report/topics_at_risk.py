@@ -15,20 +15,14 @@ _MAX_SHOWN, MAX_LISTED = 30, 1_000  # topics in the table, and those that its se
 _FEW_MORE = 15  # topics that are rather shown than left out
 
 
-class IssueAtRisk(NamedTuple):
-    """An issue of partitions: what is wrong in words, and which statements of a verdict say what to do."""
-
-    words: str
-    kinds: tuple[str, ...]
-
-
-ISSUES: dict[str, IssueAtRisk] = {
-    PartitionIssue.OFFLINE: IssueAtRisk("offline now", ("offline",)),
-    PartitionIssue.UNDER_MIN_ISR: IssueAtRisk("block acks=all producers now", ("under_min_isr",)),
-    PartitionIssue.OFFLINE_IF_BROKER_FAILS: IssueAtRisk("go offline if one broker fails", ("broker_offline",)),
-    PartitionIssue.OFFLINE_IF_RACK_FAILS: IssueAtRisk("go offline if one rack fails", ("rack_offline",)),
-    BLOCKED_IF_BROKER_FAILS: IssueAtRisk("block acks=all producers if one broker fails", ("broker_under_min_isr",)),
-    PartitionIssue.UNDER_REPLICATED: IssueAtRisk("under-replicated", ("down", "under_replicated", "failed_log_dir")),
+# Issues of partitions: what is wrong in words, and which statements of a verdict say what to do.
+ISSUES: dict[str, tuple[str, tuple[str, ...]]] = {
+    PartitionIssue.OFFLINE: ("offline now", ("offline",)),
+    PartitionIssue.UNDER_MIN_ISR: ("block acks=all producers now", ("under_min_isr",)),
+    PartitionIssue.OFFLINE_IF_BROKER_FAILS: ("go offline if one broker fails", ("broker_offline",)),
+    PartitionIssue.OFFLINE_IF_RACK_FAILS: ("go offline if one rack fails", ("rack_offline",)),
+    BLOCKED_IF_BROKER_FAILS: ("block acks=all producers if one broker fails", ("broker_under_min_isr",)),
+    PartitionIssue.UNDER_REPLICATED: ("under-replicated", ("down", "under_replicated", "failed_log_dir")),
 }
 
 
@@ -84,18 +78,14 @@ def find_topics_at_risk(clusters: Sequence[Mapping[str, Any]]) -> TopicsAtRisk:
 
 
 def _make_group(index: int, cluster: Mapping[str, Any], issue: str, rows: Sequence[Mapping[str, Any]]) -> RiskGroup:
-    kinds = ISSUES[issue].kinds
+    words, kinds = ISSUES[issue]
     point = next((point for point in cluster["verdict"].points if point.kind in kinds), None)
-    topics = [_describe_topic(row) for row in rows]
-    return RiskGroup(index, cluster["cluster_id"], ISSUES[issue].words, _describe_total(rows[0]), point, topics)
-
-
-def _describe_total(row: Mapping[str, Any]) -> str:
-    """Count the topics and partitions of a group, and sum up one replica of each partition. row: any of the group."""
+    row = rows[0]  # each has the totals
     size = "size unknown" if row["issue_bytes"] is None else format_bytes(row["issue_bytes"])
     if 0 < row["issue_sized_partitions"] < row["issue_partitions"]:
         size += " (of known size)"
-    return f"{count_of(row['issue_topics'], 'topic')}, {count_of(row['issue_partitions'], 'partition')}, {size}"
+    total = f"{count_of(row['issue_topics'], 'topic')}, {count_of(row['issue_partitions'], 'partition')}, {size}"
+    return RiskGroup(index, cluster["cluster_id"], words, total, point, list(map(_describe_topic, rows)))
 
 
 def _describe_topic(row: Mapping[str, Any]) -> TopicAtRisk:

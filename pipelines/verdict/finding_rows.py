@@ -50,16 +50,14 @@ def read_verdicts(rows: Iterable[Mapping[str, Any]], clusters: Iterable[str]) ->
 
 def read_finding_rows(rows: Iterable[Mapping[str, Any]]) -> Verdict:
     """Return the verdict whose rows these are, in any order; without rows, that nothing is known."""
-    points = [_read_point(row) for row in sorted(rows, key=lambda row: row["place"])]
+    points = []
+    for row in sorted(rows, key=lambda row: row["place"]):
+        values: dict[str, Any] = {field.name: row[field.name] for field in fields(VerdictPoint)}
+        if plan := row["plan"]:
+            lists = {name: tuple(part) for name, part in plan.items() if isinstance(part, list)}
+            values["plan"] = NextPlan(**{**plan, **lists})
+        points.append(VerdictPoint(**values | {"level": Level(row["level"]), "topics": tuple(row["topics"])}))
     if not points:
         warning = "gold.findings has no row of this snapshot: run the cluster again"
         points = [statements.SOURCE_WARNING.fill(warning=warning)]
     return Verdict(points[0].level, points[0].text, tuple(points))
-
-
-def _read_point(row: Mapping[str, Any]) -> VerdictPoint:
-    values: dict[str, Any] = {field.name: row[field.name] for field in fields(VerdictPoint)}
-    if plan := row["plan"]:
-        parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in plan.items()}
-        values["plan"] = NextPlan(**parts)
-    return VerdictPoint(**values | {"level": Level(row["level"]), "topics": tuple(row["topics"])})

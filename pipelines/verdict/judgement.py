@@ -17,23 +17,22 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
-from pipelines.verdict.lost_replicas import (
+from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some
+from pipelines.verdict.replica_findings import (
     LostBrokers,
+    add_missing_replicas,
     can_repair,
+    describe_extra_replicas,
     describe_restart,
+    describe_stuck,
     judge_log_dirs,
     repair_first,
     select_repairable,
 )
-from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
-from pipelines.verdict.reassignment_findings import describe_extra_replicas, describe_stuck
-from pipelines.verdict.replica_shortage import add_missing_replicas
-from pipelines.verdict.small_racks import RackSizes, choose_spread_step
+from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are, it_or_them
-
-__all__ = ["name_affected_topics", "name_some", "name_with_noun"]  # for those that also need a verdict
 
 Rows = Sequence[Mapping[str, Any]]
 _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
@@ -87,7 +86,10 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     points.sort(key=lambda point: _ORDER[point.level])
     level = points[0].level if points else Level.OK
     if level is Level.OK and not findings.is_empty:
-        points.insert(0, _describe_health(evidence))
+        ratio = max((row["worst_survivor_ratio"] or 1.0 for row in evidence.broker_failures), default=1.0)
+        load = f", and no survivor leads more than {ratio:.2f} times the mean" if f"{ratio:.2f}" != "1.00" else ""
+        or_rack = " or rack" if len(evidence.rack_failures) > 1 else ""
+        points.insert(0, statements.HEALTHY.fill(or_rack=or_rack, load=load))
     elif level is Level.UNKNOWN and findings.counted_partitions and evidence.broker_failures:
         points.insert(0, statements.UNCERTAIN.fill())
     named = tuple(point.name_server(findings.bootstrap_server) for point in points)
@@ -119,7 +121,9 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.DOWN_WITHOUT_EFFECT.fill(len(down), brokers=name_brokers(down))
     if count := findings.lagging_partitions:
         where = _name_not_down(findings.lagging_brokers, findings)
-        yield statements.UNDER_REPLICATED.fill(count, brokers=_name_lagging_brokers(findings), where=where)
+        counts = zip(findings.lagging_brokers, findings.lagging_broker_partitions, strict=True)
+        brokers = name_brokers([f"broker {broker} ({n:,})" for broker, n in counts])
+        yield statements.UNDER_REPLICATED.fill(count, brokers=brokers, where=where)
     if (blocked := findings.find(PartitionIssue.UNDER_MIN_ISR)).partitions:
         repair = _unblock(findings, blocked)
         names = name_affected_topics(blocked)
@@ -280,18 +284,13 @@ def _spread_over_racks(evidence: ClusterEvidence) -> NextStep:
     live = {row["failed"]: row["brokers"] for row in evidence.rack_failures}
     known = {*(row["failed"] for row in evidence.broker_failures), *findings.down_brokers, *findings.unlisted_brokers}
     counts = len(findings.down_brokers), len(findings.unknown_brokers)
-    return choose_spread_step(RackSizes(live, known, *counts, findings.replication_factor))
+    racks = RackSizes(live, known, *counts, findings.replication_factor)
+    return racks.choose_step(statements.SPREAD_OVER_RACKS, statements.ADD_TO_RACKS)
 
 
 def _name_not_down(brokers: Collection[int], findings: ClusterFindings) -> str:
     """Name these brokers as live brokers, unless some of them are of unknown state."""
     return "brokers that are not down" if set(brokers) & set(findings.unknown_brokers) else "live brokers"
-
-
-def _name_lagging_brokers(findings: ClusterFindings) -> str:
-    """Name brokers with replicas that are out of sync, as in `broker 5 (10), broker 4 (7)`."""
-    counts = zip(findings.lagging_brokers, findings.lagging_broker_partitions, strict=True)
-    return name_brokers([f"broker {broker} ({count:,})" for broker, count in counts])
 
 
 def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
@@ -311,25 +310,15 @@ def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
 def _judge_leaders(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     """Say whether a broker leads too many partitions now."""
     now = evidence.now
-    if now is None or now["max_over_mean_ratio"] is None:
+    if now is None or now["max_over_mean_ratio"] is None or now["leaders_max"] <= ceil(now["leaders_mean"]):
         return
-    ratio, most = now["max_over_mean_ratio"], now["leaders_max"]
-    values = {"broker": now["hottest_broker"], "ratio": ratio}
-    if most <= ceil(now["leaders_mean"]):
-        return
-    if ratio > HOT_SURVIVOR_RATIO:
-        steps = [point.step for point in describe_election(evidence.findings, ratio) if point.step]
+    values = {"broker": now["hottest_broker"], "ratio": now["max_over_mean_ratio"]}
+    if values["ratio"] > HOT_SURVIVOR_RATIO:
+        steps = [point.step for point in describe_election(evidence.findings, values["ratio"]) if point.step]
         election = f"{steps[0]}; or " if steps else ""
-        yield statements.HOT_BROKER.fill(most, **values, election=election)
-    elif ratio > UNEVEN_RATIO:
-        yield statements.UNEVEN_LEADERS.fill(most, **values)
-
-
-def _describe_health(evidence: ClusterEvidence) -> VerdictPoint:
-    ratios = (row["worst_survivor_ratio"] for row in evidence.broker_failures)
-    ratio = max((ratio for ratio in ratios if ratio is not None), default=1.0)
-    load = f", and no survivor leads more than {ratio:.2f} times the mean" if f"{ratio:.2f}" != "1.00" else ""
-    return statements.HEALTHY.fill(or_rack=" or rack" if len(evidence.rack_failures) > 1 else "", load=load)
+        yield statements.HOT_BROKER.fill(now["leaders_max"], **values, election=election)
+    elif values["ratio"] > UNEVEN_RATIO:
+        yield statements.UNEVEN_LEADERS.fill(now["leaders_max"], **values)
 
 
 def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint]:
@@ -360,13 +349,8 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
     if (unknown := findings.unknown_version).partitions:
         names = name_affected_topics(unknown)
         yield statements.UNKNOWN_VERSION.fill(unknown.partitions, topic_names=unknown.topic_names, topics=names)
-    if findings.unknown_brokers:
-        yield describe_unknown_brokers(findings.unknown_brokers)
-
-
-def describe_unknown_brokers(ids: Sequence[int]) -> VerdictPoint:
-    """Say that it is unknown whether these brokers are live, and what follows."""
-    return statements.UNKNOWN_BROKERS.fill(len(ids), brokers=name_brokers(ids))
+    if unknown_brokers := findings.unknown_brokers:
+        yield statements.UNKNOWN_BROKERS.fill(len(unknown_brokers), brokers=name_brokers(unknown_brokers))
 
 
 def _name_failed(rows: Rows, total: int, unit: str) -> str:

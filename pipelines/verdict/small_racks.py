@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import MAX_BROKERS
 from pipelines.verdict.verdict_points import NextPlan, NextStep, Step
 from udfs.plurals import count_of
@@ -61,8 +60,3 @@ class RackSizes:
         for rack in small:
             for _ in range(max(self.live.values()) - self.live[rack]):
                 yield f"{next(free)}:{rack}"
-
-
-def choose_spread_step(racks: RackSizes) -> NextStep:
-    """Return the step that spreads replicas over racks, or the one before it."""
-    return racks.choose_step(statements.SPREAD_OVER_RACKS, statements.ADD_TO_RACKS)

@@ -1,7 +1,7 @@
 """What is wrong with a snapshot's cluster already, and what its sources lack: of a snapshot, and a row of a table."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ from pipelines.verdict.cluster_evidence import (
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, is_in_segment, row_of
 from udfs.failures.disk_limits import is_full
-from udfs.failures.kernels.election import NO_BROKER, Bools, Ids, Ints
+from udfs.failures.kernels.election import NO_BROKER, Bools, Ids
 from udfs.failures.partition_health import find_elected_leaders, find_expected
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
@@ -42,30 +42,6 @@ _UNLISTED = re.compile(f"([0-9]+) {UNLISTED}")  # in a reason of a quarantined r
 IDENTITY_FIELDS = ("topic_id", "host")
 # Those of configs that decide which failures a topic survives.
 CONFIG_FIELDS = ("config min.insync.replicas", "config unclean.leader.election.enable")
-
-
-class _PreferredElection(NamedTuple):
-    """What an election of preferred leaders would change."""
-
-    partitions: int
-    ratio: float | None  # leaders of the hottest broker over the mean, afterwards
-
-
-class _Replicas(NamedTuple):
-    """The r replicas of partitions."""
-
-    broker: Ids  # int32 (r)
-    offsets: Ints  # int64, the replicas of each partition
-    is_expected: Bools  # (r), whether it should be in sync
-    is_down: Bools  # (r), whether its broker is down
-
-
-class _LaggingReplicas(NamedTuple):
-    """Online partitions with a replica that is out of sync on a live broker, and these brokers, the worst first."""
-
-    partitions: int
-    brokers: tuple[int, ...]
-    broker_partitions: tuple[int, ...]  # how many each of them has
 
 
 class PartitionFlags(NamedTuple):
@@ -93,13 +69,17 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
     is_offline = is_valid(partitions["online"]) & ~to_flags(partitions["online"])
     live = get_live_brokers(snapshot.brokers)
     racks = snapshot.brokers.filter(pc.is_in(snapshot.brokers["broker_id"], pa.array(live)))["rack"]
-    election = _elect_preferred(partitions, live)
     down = get_down_brokers(snapshot.brokers)
     counted = partitions.filter(pa.array(~(is_deleted | of_ignored)))
-    replicas = _select_replicas(counted, down)
-    is_on_down_broker = any_true(replicas.is_expected & replicas.is_down, replicas.offsets)
-    lagging, failed = _find_lagging(counted, replicas), to_lists(counted["failed_dir_replicas"])
+    broker, offsets, _ = to_lists(counted["replicas"])
+    is_expected, is_down = find_expected(counted, broker, offsets), np.isin(broker, down)
+    is_on_down_broker = any_true(is_expected & is_down, offsets)
+    critical, failed = (to_lists(counted[name]) for name in ("min_isr_critical_brokers", "failed_dir_replicas"))
+    down_critical = critical.values[is_on_down_broker[row_of(critical.offsets)]]
     failed_dir_brokers, failed_dir_replicas = _rank_brokers(failed.values)
+    factors = to_lists(partitions["replicas"]).lengths
+    changing = (to_lists(partitions[name]).lengths > 0 for name in ("adding_replicas", "removing_replicas"))
+    reasons = (reason for record in snapshot.quarantined for reason in record["reasons"])
     effective = to_numpy(counted["effective_min_isr"], 0).astype(np.int32)
     flags = PartitionFlags(
         to_lists(counted["replicas"]).lengths.astype(np.int32),
@@ -121,27 +101,23 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         live_brokers=len(live),
         racks=len(pc.unique(racks.drop_null())),
-        replication_factor=_find_median_factor(partitions),
+        replication_factor=float(np.median(factors[factors > 1])) if (factors > 1).any() else None,
         down_brokers=tuple(down.tolist()),
-        down_critical_brokers=_find_down_critical(counted, is_on_down_broker),
-        failed_log_dirs=tuple(_name_failed_dirs(snapshot)),
+        down_critical_brokers=tuple(np.unique(down_critical).tolist()),
         failed_dir_brokers=failed_dir_brokers,
         failed_dir_replicas=failed_dir_replicas,
-        full_log_dirs=tuple(_name_full_dirs(snapshot)),
-        lagging_partitions=lagging.partitions,
-        lagging_brokers=lagging.brokers,
-        lagging_broker_partitions=lagging.broker_partitions,
+        **_name_log_dirs(snapshot, set(down.tolist())),
+        **_find_lagging(counted, is_expected & ~is_down),
         bootstrap_server=get_bootstrap_server(snapshot.brokers),
-        electable_partitions=election.partitions,
-        elected_ratio=election.ratio,
+        **_elect_preferred(partitions, live),
         deleted_topics_offline_partitions=int((is_offline & is_deleted).sum()),
         ignored_topics=int(is_ignored.sum()),
         ignored_offline_partitions=int((is_offline & of_ignored).sum()),
-        reassigned_partitions=count_reassigned(partitions),
+        reassigned_partitions=int(np.logical_or(*changing).sum()),
         **find_stuck_reassignments(counted, down),
         **_find_extra_replicas(counted, topics),
         quarantined_records=len(snapshot.quarantined),
-        unlisted_brokers=_find_unlisted(snapshot.quarantined),
+        unlisted_brokers=tuple(sorted({int(match[1]) for reason in reasons if (match := _UNLISTED.search(reason))})),
         unused_files=snapshot.unused_files,
         incomplete_topics=len(incomplete),
         incomplete_topic_names=tuple(incomplete),
@@ -165,11 +141,6 @@ def find_min_isr(topic: pa.ChunkedArray, topics: pa.Table, effective: Ids) -> Id
     return np.maximum(values, effective)
 
 
-def _find_unlisted(quarantined: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
-    reasons = (reason for record in quarantined for reason in record["reasons"])
-    return tuple(sorted({int(match[1]) for reason in reasons if (match := _UNLISTED.search(reason))}))
-
-
 def count_issues(partitions: pa.Table, flags: PartitionFlags) -> dict[str, AffectedPartitions]:
     """Count the partitions with each issue, and name their topics. partitions: p, with HEALTH_COLUMNS."""
     has_no_successor = to_numpy(partitions["successor"], 0) == -1
@@ -183,16 +154,6 @@ def count_issues(partitions: pa.Table, flags: PartitionFlags) -> dict[str, Affec
     }
     topic = to_array(partitions["topic"])
     return {issue: count_by_topic(topic, mask, flags) for issue, mask in has_issue.items() if mask.any()}
-
-
-def _select_replicas(partitions: pa.Table, down: Ids) -> _Replicas:
-    broker, offsets, _ = to_lists(partitions["replicas"])
-    return _Replicas(broker, offsets, find_expected(partitions, broker, offsets), np.isin(broker, down))
-
-
-def _find_down_critical(partitions: pa.Table, is_on_down_broker: Bools) -> tuple[int, ...]:
-    critical = to_lists(partitions["min_isr_critical_brokers"])
-    return tuple(np.unique(critical.values[is_on_down_broker[row_of(critical.offsets)]]).tolist())
 
 
 def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -> AffectedPartitions:
@@ -239,20 +200,23 @@ def _find_lowest_factor(
     return lowest, len(names), tuple(names[:MAX_COMMAND_TOPICS])
 
 
-def _find_median_factor(partitions: pa.Table) -> float | None:
-    factors = to_lists(partitions["replicas"]).lengths
-    return float(np.median(factors[factors > 1])) if (factors > 1).any() else None
+def _find_lagging(partitions: pa.Table, may_lag: Bools) -> dict[str, Any]:
+    """Find replicas of online partitions that lag although neither broker nor log dir failed.
 
-
-def _find_lagging(partitions: pa.Table, replicas: _Replicas) -> _LaggingReplicas:
-    """Find replicas of under-replicated online partitions that lag although neither broker nor log dir failed."""
-    broker, offsets, is_expected, is_down = replicas
+    may_lag: of all replicas, those that should be in sync and whose broker is not down.
+    """
+    broker, offsets, _ = to_lists(partitions["replicas"])
     in_isr, is_failed = (
         is_in_segment(broker, offsets, *to_lists(partitions[name])[:2]) for name in ("isr", "failed_dir_replicas")
     )
-    lags = is_expected & ~in_isr & ~is_down & ~is_failed
+    lags = may_lag & ~in_isr & ~is_failed
     lags &= (to_flags(partitions["online"]) & to_flags(partitions["under_replicated"]))[row_of(offsets)]
-    return _LaggingReplicas(int(any_true(lags, offsets).sum()), *_rank_brokers(broker[lags]))
+    brokers, counts = _rank_brokers(broker[lags])
+    return {
+        "lagging_partitions": int(any_true(lags, offsets).sum()),
+        "lagging_brokers": brokers,
+        "lagging_broker_partitions": counts,
+    }
 
 
 def _rank_brokers(of_replicas: Ids) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -262,23 +226,18 @@ def _rank_brokers(of_replicas: Ids) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(ids[order].tolist()), tuple(counts[order].tolist())
 
 
-def _list_log_dirs(snapshot: ClusterTables) -> list[dict[str, Any]]:
-    """List the log dirs of brokers that are not down, by broker and path."""
-    down = set(get_down_brokers(snapshot.brokers).tolist())
-    return [row for row in snapshot.log_dirs.to_pylist() if row["broker_id"] not in down]
-
-
-def _name_failed_dirs(snapshot: ClusterTables) -> Iterator[str]:
-    for row in _list_log_dirs(snapshot):
+def _name_log_dirs(snapshot: ClusterTables, down: set[int]) -> dict[str, Any]:
+    """Name the failed and the full log dirs of brokers that are not down: fields of ClusterFindings."""
+    failed, full = [], []
+    for row in snapshot.log_dirs.to_pylist():
+        name, total, usable = f"{row['log_dir']} of broker {row['broker_id']}", row["total_bytes"], row["usable_bytes"]
+        if row["broker_id"] in down:
+            continue
         if row["log_dir_error"] is not None:
-            yield f"{row['log_dir']} of broker {row['broker_id']}"
-
-
-def _name_full_dirs(snapshot: ClusterTables) -> Iterator[str]:
-    for row in _list_log_dirs(snapshot):
-        total, usable = row["total_bytes"], row["usable_bytes"]
-        if row["log_dir_error"] is None and total and usable is not None and is_full(total, usable):
-            yield f"{row['log_dir']} of broker {row['broker_id']} ({100 * (total - usable) // total} %)"
+            failed.append(name)
+        elif total and usable is not None and is_full(total, usable):
+            full.append(f"{name} ({100 * (total - usable) // total} %)")
+    return {"failed_log_dirs": tuple(failed), "full_log_dirs": tuple(full)}
 
 
 def _order_topics(topic: pa.Array) -> list[tuple[str, int]]:
@@ -288,15 +247,15 @@ def _order_topics(topic: pa.Array) -> list[tuple[str, int]]:
     return sorted(zip(names, values, strict=True), key=lambda item: (-item[1], item[0]))
 
 
-def _elect_preferred(partitions: pa.Table, live: Ids) -> _PreferredElection:
-    """Return what an election of the preferred leaders would do: those that are in sync."""
+def _elect_preferred(partitions: pa.Table, live: Ids) -> dict[str, Any]:
+    """Elect the preferred leaders that are in sync: fields of ClusterFindings."""
     elected, online = find_elected_leaders(partitions, live), to_flags(partitions["online"])
     changes = online & (elected != NO_BROKER)
-    leaders = np.where(changes, elected, to_numpy(partitions["leader"], NO_BROKER))[online]
     if not changes.any():
-        return _PreferredElection(0, None)
+        return {}
+    leaders = np.where(changes, elected, to_numpy(partitions["leader"], NO_BROKER))[online]
     most = np.unique(leaders, return_counts=True)[1].max()  # ids may be up to 2^31 - 1
-    return _PreferredElection(int(changes.sum()), float(most * len(live) / len(leaders)))
+    return {"electable_partitions": int(changes.sum()), "elected_ratio": float(most * len(live) / len(leaders))}
 
 
 def _count_conflicts(snapshot: ClusterTables, fields: Sequence[str]) -> int:
@@ -346,12 +305,6 @@ def _find_extra_replicas(partitions: pa.Table, topics: pa.Table) -> dict[str, An
         "extra_replica_topics": counted.num_rows,
         "extra_replica_first_topics": tuple(counted.slice(0, MAX_COMMAND_TOPICS).to_pylist()),
     }
-
-
-def count_reassigned(partitions: pa.Table) -> int:
-    """Count the partitions (schema INFERRED_PARTITIONS) with replicas that are being added or removed."""
-    lengths = [to_lists(partitions[name]).lengths for name in ("adding_replicas", "removing_replicas")]
-    return int(((lengths[0] > 0) | (lengths[1] > 0)).sum())
 
 
 def make_row(findings: ClusterFindings) -> dict[str, Any]:

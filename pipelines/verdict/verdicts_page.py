@@ -44,46 +44,35 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 def render_page() -> str:
     """Return docs/verdicts.md."""
-    return "\n".join([_INTRODUCTION, *_render_levels(), *_render_causes()]).rstrip() + "\n"
-
-
-def _render_levels() -> Iterator[str]:
+    lines = [_INTRODUCTION]
     for level in Level:
-        yield f"## {level.label.capitalize() if level is not Level.OK else level.label}\n"
-        yield "| when | sentence | next step |"
-        yield "|---|---|---|"
-        yield from _render_rows(statement for statement in STATEMENTS.values() if statement.level is level)
-        yield ""
+        lines.append(f"## {level.label.capitalize() if level is not Level.OK else level.label}\n")
+        of_level = [statement for statement in STATEMENTS.values() if statement.level is level]
+        lines += [*_render_table(of_level), ""]
+    return "\n".join([*lines, _CAUSES, *_render_table(CAUSES)]) + "\n"
 
 
-def _render_causes() -> Iterator[str]:
-    yield from (_CAUSES, "| when | sentence | next step |", "|---|---|---|", *_render_rows(CAUSES))
-
-
-def _render_rows(statements: Iterable[Statement]) -> Iterator[str]:
+def _render_table(statements: Iterable[Statement]) -> Iterator[str]:
+    yield from ("| when | sentence | next step |", "|---|---|---|")
     for statement in statements:
-        cells = (cell.replace("|", "\\|") for cell in _cells(statement))
-        yield f"| {' | '.join(cells)} |"
+        yield f"| {' | '.join(_cells(statement))} |"
 
 
-def _cells(statement: Statement) -> tuple[str, str, str]:
-    several = f"<br>several: {_code(statement.worst_case)}" if statement.worst_case else ""
+def _cells(statement: Statement) -> list[str]:
+    several = f"<br>several: `{statement.worst_case}`" if statement.worst_case else ""
     steps = []
     for one in statement.repairs:
         step = _name_plan(statement.step.replace("{repair}", one.text), one.goal)
-        steps.append(f"{f'If {one.condition}' if one.condition else 'Else'}: {_code(step)}")
+        steps.append(f"{f'If {one.condition}' if one.condition else 'Else'}: `{step}`")
     if not steps and statement.step:
-        steps.append(_code(_name_plan(statement.step, statement.goal)))
-    return statement.condition, _code(statement.text) + several, "<br>".join(steps)
+        steps.append(f"`{_name_plan(statement.step, statement.goal)}`")
+    cells = (statement.condition, f"`{statement.text}`{several}", "<br>".join(steps))
+    return [cell.replace("|", "\\|") for cell in cells]
 
 
 def _name_plan(step: str, goal: str) -> str:
     """Show the command of a plan in a step."""
     return step.replace("{plan}", NextPlan(goal, **_OPTIONS.get(goal, {})).command)
-
-
-def _code(text: str) -> str:
-    return f"`{text}`"
 
 
 if __name__ == "__main__":

@@ -39,21 +39,17 @@ def find_effects(
     is_crowded = is_complete & (count_true(group.in_isr & ~is_down, group.offsets) > group.min_isr)
     topic, factor = to_array(partitions["topic"]), np.diff(group.offsets).astype(np.int32)
     flags = PartitionFlags(factor, misses_down, misses_disk, min_isr, group.min_isr)
+    first = partitions.select(["topic", "partition"]).filter(pa.array(is_lagging)).slice(0, MAX_NAMED)
     return FailureEffects(
         count_by_topic(topic, goes_offline, flags),
         count_by_topic(topic, is_blocked, flags),
         without_survivor=int((goes_offline & ~is_single & ~any_true(~fails, group.offsets)).sum()),
         out_of_sync=int(is_lagging.sum()),
-        out_of_sync_partitions=_name_first(partitions.filter(pa.array(is_lagging))),
+        out_of_sync_partitions=tuple(f"{row['topic']}-{row['partition']}" for row in first.to_pylist()),
         out_of_sync_brokers=tuple(np.unique(broker[lags & is_lagging[row_of(group.offsets)]]).tolist()),
         crowded=int(is_crowded.sum()),
         no_spare=count_by_topic(topic, is_complete & ~is_crowded, flags),
     )
-
-
-def _name_first(partitions: pa.Table) -> tuple[str, ...]:
-    first = partitions.slice(0, MAX_NAMED).select(["topic", "partition"]).to_pylist()
-    return tuple(f"{row['topic']}-{row['partition']}" for row in first)
 
 
 def count_in_sync(group: PartitionGroup, fails: Bools, elected_from: Ids) -> Ids:

@@ -6,7 +6,7 @@ from itertools import starmap
 import numpy as np
 
 from pipelines.ingest.merge.live_brokers import get_down_brokers
-from pipelines.ingest.returned_brokers import OfflinePartitions, find_offline
+from pipelines.ingest.returned_brokers import find_offline
 from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.arrow.columns import to_list_array
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, offsets_of, row_of
@@ -47,13 +47,8 @@ class Outage:
 
 
 def find_outage(snapshot: Snapshot, defaults: TopicDefaults) -> Outage:
-    """Find what is down, and what brings it back."""
+    """Find what is down, who may lead each partition without a live leader, and what brings it back."""
     offline = find_offline(snapshot, defaults)
-    return Outage(get_down_brokers(snapshot.brokers).tolist(), _list_offline(offline), offline.starts)
-
-
-def _list_offline(offline: OfflinePartitions) -> list[OfflinePartition]:
-    """List who may lead each partition without a live leader."""
     recovery, keys = offline.recovery, (offline.partitions[name].to_pylist() for name in ("topic", "partition"))
     is_certain, is_together = (any_true(mask, recovery.offsets) for mask in (recovery.alone, recovery.together))
     needs_all = (count_true(recovery.together, recovery.offsets) > 1) & ~is_certain
@@ -68,4 +63,5 @@ def _list_offline(offline: OfflinePartitions) -> list[OfflinePartition]:
         recovery.unclean.tolist(),
         (None if broker == NO_BROKER else broker for broker in recovery.stopped_last.tolist()),
     )
-    return list(starmap(OfflinePartition, zip(*keys, *columns, strict=True)))
+    partitions = list(starmap(OfflinePartition, zip(*keys, *columns, strict=True)))
+    return Outage(get_down_brokers(snapshot.brokers).tolist(), partitions, offline.starts)

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterFindings
+from pipelines.verdict.judgement import describe_source_findings
 from pipelines.verdict.naming import name_some
-from pipelines.what_if.survivor_capacity import RATES
+from pipelines.what_if.capacity_use import RATES
 from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.kernels.election import NO_BROKER
@@ -22,6 +23,7 @@ class SourceGaps:
     """What the sources lack: data that an answer leaves out or infers."""
 
     failed_already_down: tuple[int, ...]
+    sentences: tuple[str, ...]  # of the verdict, on what the sources lack
     unknown_brokers: tuple[int, ...]  # unknown whether they are live: they count as live
     conflicting_listings: tuple[str, ...]
     partitions_with_observers: int
@@ -53,12 +55,17 @@ def find_gaps(
     partitions = snapshot.partitions
     is_unplaced = ~is_valid(partitions["replicas"])
     loses_leader = np.isin(to_numpy(partitions["leader"], NO_BROKER), np.asarray(failed, dtype=np.int32))
+    elr, elr_offsets, _ = to_lists(partitions["elr"])
+    is_led, has_rates = to_numpy(partitions["leader"], NO_BROKER) != NO_BROKER, [is_valid(partitions[r]) for r in RATES]
+    lacks_rates = is_led & np.logical_or.reduce([has_rate.any() & ~has_rate for has_rate in has_rates])
+    without_rates = pc.unique(select_rows(partitions, pa.array(lacks_rates))["topic"])
     return SourceGaps(
         failed_already_down=tuple(sorted(set(failed) & set(findings.down_brokers))),
+        sentences=tuple(point.text for point in describe_source_findings(findings)),
         unknown_brokers=tuple(findings.unknown_brokers),
         conflicting_listings=tuple(snapshot.conflicting_listings),
         partitions_with_observers=int((to_lists(partitions["observers"]).lengths > 0).sum()),
-        partitions_with_unknown_elr=_count_unknown_elr(partitions, findings.unknown_brokers),
+        partitions_with_unknown_elr=int(any_true(np.isin(elr, findings.unknown_brokers), elr_offsets).sum()),
         warnings=tuple(findings.warnings),
         incomplete_topics=tuple(findings.incomplete_topic_names),
         missing_partitions=findings.missing_partitions,
@@ -71,19 +78,5 @@ def find_gaps(
         conflicts=snapshot.conflicts.num_rows,
         unused_files=len(findings.unused_files),
         skipped_entries=len(snapshot.skipped),
-        topics_without_rates=_list_topics_without_rates(partitions),
+        topics_without_rates=tuple(sorted(without_rates.to_pylist())),
     )
-
-
-def _list_topics_without_rates(partitions: pa.Table) -> tuple[str, ...]:
-    is_unknown = np.zeros(partitions.num_rows, dtype=np.bool_)
-    for name in RATES:
-        is_known = is_valid(partitions[name])
-        is_unknown |= ~is_known & is_known.any()
-    is_unknown &= to_numpy(partitions["leader"], NO_BROKER) != NO_BROKER
-    return tuple(sorted(pc.unique(select_rows(partitions, pa.array(is_unknown))["topic"]).to_pylist()))
-
-
-def _count_unknown_elr(partitions: pa.Table, unknown: Sequence[int]) -> int:
-    elr, offsets, _ = to_lists(partitions["elr"])
-    return int(any_true(np.isin(elr, unknown), offsets).sum())

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +21,11 @@ from pipelines.verdict.judgement import Verdict, describe_source_findings, judge
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
 from pipelines.verdict.verdict_points import VerdictPoint
-from pipelines.what_if.disk_use import DiskUse
+from pipelines.what_if.capacity_use import DiskUse, SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from pipelines.what_if.failure_effects import count_in_sync, find_effects
 from pipelines.what_if.outage import Outage, find_outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps, find_gaps
-from pipelines.what_if.survivor_capacity import SurvivorCapacities, SurvivorLoad, list_survivor_loads
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -111,6 +110,7 @@ class SingleFailure:
     """The failure of a broker, by id, or of all live brokers of a rack, by name; columns of gold.failure_summary."""
 
     failed: int | str
+    brokers: int  # that fail
     leaders_lost: int
     takeover_brokers: int
     newly_offline_partitions: int
@@ -121,25 +121,7 @@ class SingleFailure:
     worst_survivor: int | None
     worst_survivor_ratio: float | None
     answer: str
-
-
-@dataclass(frozen=True)
-class BrokerFailure(SingleFailure):
-    """The failure of one broker."""
-
-    failed: int
     single_replica_partitions: int  # of those that go offline, those with replication factor 1
-
-
-@dataclass(frozen=True)
-class RackFailure(SingleFailure):
-    """The failure of all live brokers of one rack."""
-
-    failed: str
-    brokers: int  # of the rack, live
-
-
-_Failure = TypeVar("_Failure", BrokerFailure, RackFailure)
 
 
 @dataclass(frozen=True)
@@ -149,8 +131,8 @@ class ClusterAnswer:
     cluster: str
     partitions: int
     verdict: Verdict
-    brokers: list[BrokerFailure]
-    racks: list[RackFailure]
+    brokers: list[SingleFailure]
+    racks: list[SingleFailure]
     left_out: SourceGaps
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
     outage: Outage
@@ -286,23 +268,15 @@ def evaluate_brokers(
     evidence = make_evidence(now[0] if now else None, rows, findings)
     verdict = judge_cluster(evidence)
     gaps = find_gaps(snapshot, findings, defaults)
-    single = dict(zip(aggregates.ids.tolist(), _count_single_replicas(placement, len(aggregates.ids)), strict=True))
-    brokers = [
-        _describe(BrokerFailure, {**row, "single_replica_partitions": single[row["failed"]]})
-        for row in evidence.broker_failures
-    ]
-    racks = [_describe(RackFailure, row) for row in evidence.rack_failures]
+    group = placement.group
+    is_single = group.counted & (np.diff(group.offsets) == 1) & (group.leader != NO_BROKER)
+    led = np.bincount(group.leader[is_single], minlength=len(aggregates.ids))
+    single = dict(zip(aggregates.ids.tolist(), led.tolist(), strict=True))
+    brokers = [_describe(row, single) for row in evidence.broker_failures]
+    racks = [_describe(row, single) for row in evidence.rack_failures]
     survivors = list_survivor_loads(failures, aggregates, capacities)
     outage = find_outage(snapshot, defaults)
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, racks, gaps, survivors, outage)
-
-
-def _count_single_replicas(placement: Placement, brokers: int) -> list[int]:
-    """Count the partitions with replication factor 1 that each broker leads, by its index."""
-    group = placement.group
-    is_single = group.counted & (np.diff(group.offsets) == 1) & (group.leader != NO_BROKER)
-    counts: list[int] = np.bincount(group.leader[is_single], minlength=brokers).tolist()
-    return counts
 
 
 def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> RackSizes:
@@ -312,9 +286,16 @@ def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> Ra
     return RackSizes(live, racks.keys(), len(down), len(findings.unknown_brokers), findings.replication_factor)
 
 
-def _describe(kind: type[_Failure], row: Mapping[str, Any]) -> _Failure:
-    row = {**row, "worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]), "answer": assess_failure(row).answer}
-    return kind(**{f.name: row[f.name] for f in fields(kind)})
+def _describe(row: Mapping[str, Any], single: Mapping[int, int]) -> SingleFailure:
+    """Describe a failure. single: partitions with replication factor 1 that each broker leads."""
+    more = {
+        "brokers": len(row["failed_brokers"]),
+        "worst_survivor_ratio": _rounded(row["worst_survivor_ratio"]),
+        "answer": assess_failure(row).answer,
+        "single_replica_partitions": sum(single[broker] for broker in row["failed_brokers"]),
+    }
+    values = {**row, **more}
+    return SingleFailure(**{one.name: values[one.name] for one in fields(SingleFailure)})
 
 
 def _rounded(ratio: float | None) -> float | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.report.figure_queries import FIGURES
-from pipelines.report.growth_dates import GrowthSummary
+from pipelines.report.load_sections import GrowthSummary
 from pipelines.report.report_data import ReportData, add_risks, describe_broker_pairs, find_worst_failures, select_plans
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
@@ -51,7 +51,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             "single_isr_partitions": 2,
             "unclean_elections": 0,
             "hot_survivor": None,
-            "survivor_bytes": None,
+            "scenario": f"broker:{one}",
         }
         for i, one in enumerate(ids)
     ]

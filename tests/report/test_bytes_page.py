@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipelines.report.growth_dates import GrowthDate, GrowthSummary
 from pipelines.report.html_page import write_page
-from pipelines.report.load_summary import LoadSummary
-from pipelines.report.zone_comparison import ZoneComparisonRow
+from pipelines.report.load_sections import GrowthDate, GrowthSummary, LoadSummary, ZoneComparisonRow
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened, unfold
 

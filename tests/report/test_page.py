@@ -389,7 +389,7 @@ def test_the_overview_says_where_to_start_and_explains_its_words(chromium: Brows
     file = tmp_path / "report.html"
     write_page(facts_of_clusters(cluster_of(12, HOSTILE), cluster_of(12, "other", seed=8)), file)
     with opened(chromium, file) as seen:
-        expect(seen.page.locator(".priority")).to_contain_text(f"Start with {HOSTILE}: nothing is offline now, but")
+        expect(seen.page.locator(".priority")).to_contain_text(f"Start with {HOSTILE}: losing ")
         assert seen.page.locator(".priority a").get_attribute("href") == "#c0"
         due = seen.page.locator(".horizons dd").all_inner_texts()
         assert due[0] == "Nothing."
@@ -507,7 +507,7 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
     effects = (
         "offline if a broker fails: up to 4 -> 0",
         "worse: fullest disk 1.26 -> 1.66 times the mean",
-        "2 partitions stay as they are: an ongoing reassignment",
+        "2 partitions left unchanged: an ongoing reassignment",
     )
     with opened(chromium, file) as seen:
         rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]

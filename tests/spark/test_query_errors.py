@@ -30,68 +30,50 @@ def explain(store: Store, sql: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("sql", "word"),
+    ("sql", "wrong"),
     [
-        ("DELETE FROM gold.plans", "DELETE"),
-        ("update gold.plans SET moves = 0", "UPDATE"),
-        ("DROP TABLE gold.plans", "DROP"),
-        ("INSERT INTO gold.plans VALUES (1)", "INSERT"),
-        ("CREATE TABLE copy AS SELECT 1", "CREATE"),
+        ("DELETE FROM gold.plans", "gold.plans"),
+        ("update gold.plans SET moves = 0", ".plans SET"),
+        ("DROP TABLE gold.plans", "gold.plans"),
+        ("INSERT INTO gold.plans VALUES (1)", "gold.plans"),
+        ("CREATE TABLE copy AS SELECT 1", "copy"),
         ("/* first */ EXPLAIN FORMATTED DELETE FROM gold.plans", "DELETE"),
         ("WITH x AS (SELECT 'a' AS a) INSERT INTO gold.plans SELECT * FROM x", "INSERT"),
-        ("SELECT 1; DROP TABLE gold.plans", "DROP"),
+        ("SELECT 1; DROP TABLE gold.plans", "; DROP"),
+        ("SELECT 1; SELECT 2", "; SELECT"),
+        ("SELECT * FORM gold.plans", "gold.plans"),
+        ("SLECT * FROM gold.plans", "* FROM"),
+        ("\nEXPLAIN SELECT a\tFROM t GRUOP BY a", "BY"),
+        ("SELECT moves FROM gold.plans x y", "y"),
+        ("SELECT * FROM gold.plans WHERE goal =", None),
+        ("SELECT (1", None),
+        ("SELECT 1)", None),
+        ("SELECT 'a\n", "'a"),
     ],
 )
-def test_a_statement_that_writes_is_no_syntax_error(store: Store, sql: str, word: str) -> None:
-    (line,) = explain(store, sql)
-    assert line.startswith("query only reads: SELECT, WITH, VALUES, SHOW, DESCRIBE and EXPLAIN.")
-    assert f"It rejects {word}. " in line
-    assert "copy" in line
-
-
-def test_several_statements(store: Store) -> None:
-    assert explain(store, "SELECT 1; SELECT 2") == [
-        "query takes one statement, not 2. To run several: kafka-placement sql"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("sql", "wrong", "keyword"),
-    [
-        ("SELECT * FORM gold.plans", "FORM", "FROM"),
-        ("SLECT * FROM gold.plans", "SLECT", "SELECT"),
-        ("SELEC 1", "SELEC", "SELECT"),
-        ("SELECT *\n  FROM gold.plans\n  WHRE feasible", "WHRE", "WHERE"),
-        ("\nEXPLAIN SELECT a\tFROM t GRUOP BY a", "GRUOP", "GROUP"),
-        ("SELECT moves FROM gold.plans x y", "y", None),
-        ("SELECT * FROM gold.plans WHERE goal =", None, None),
-        ("SELECT (1", None, None),
-        ("SELECT 1)", None, None),
-        ("SELECT 'a\n", "'a", None),
-    ],
-)
-def test_a_caret_points_at_what_is_wrong(store: Store, sql: str, wrong: str | None, keyword: str | None) -> None:
-    first, *rest = explain(store, sql)
+def test_a_caret_points_at_what_is_wrong(store: Store, sql: str, wrong: str | None) -> None:
+    first, *shown, remedy = explain(store, sql)
+    assert first.startswith("invalid SQL: syntax error at")
+    assert remedy.startswith(
+        "query takes one statement that only reads: SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN"
+    )
     if wrong is None:
-        assert "ends too early" in first or "more ) than (" in first
-        assert not rest
+        assert first.endswith("the end of the statement")
+        assert not shown
         return
-    line, caret, *suggestion = rest
+    line, caret = shown
     assert line[caret.index("^") :].startswith(wrong)
     assert caret.strip() == "^"
-    assert suggestion == ([f"Did you mean {keyword}?"] if keyword else [])
-    if keyword:
-        number = sql[: sql.index(wrong)].count("\n") + 1
-        character = sql.index(wrong) - sql.rfind("\n", 0, sql.index(wrong))
-        assert first == f"invalid SQL: syntax error at '{wrong}' (line {number}, character {character})"
+    number = sql[: sql.index(wrong)].count("\n") + 1
+    character = sql.index(wrong) - sql.rfind("\n", 0, sql.index(wrong))
+    assert first.endswith(f" (line {number}, character {character})")
 
 
 def test_the_caret_stays_below_its_place_in_a_long_line(store: Store) -> None:
     sql = f"SELECT '{'x' * 500}\t', 1 FORM gold.plans WHERE goal IN ({', '.join(['1'] * 300)})"
-    _, line, caret, suggestion = explain(store, sql)
-    assert line[caret.index("^") :].startswith("FORM")
+    _, line, caret, _ = explain(store, sql)
+    assert line[caret.index("^") :].startswith("gold.plans")
     assert len(line) < 150
-    assert suggestion == "Did you mean FROM?"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +104,8 @@ def test_only_the_advice_is_removed() -> None:
 
 def test_near_names_of_tables_and_columns(store: Store) -> None:
     assert "Did you mean insights.worst_pair?" in explain(store, "DESCRIBE insights.worst_par")[0]
-    assert "Did you mean feasible?" in explain(store, "SELECT feasable FROM gold.plans")[0]
+    assert "`feasible`" in explain(store, "SELECT feasable FROM gold.plans")[0]
+    assert "List all: kafka-placement tables" in explain(store, "SELECT * FROM sales")[0]
 
 
 def test_show_lists_all_tables_and_views(store: Store) -> None:

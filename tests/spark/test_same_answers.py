@@ -39,7 +39,7 @@ from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.snapshot_findings import find_findings, make_row
-from pipelines.what_if.disk_use import list_disk_uses
+from pipelines.what_if.capacity_use import list_disk_uses
 from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
 from tests.properties.disk_clusters import DiskCluster, HeldBytes, draw_disk_cluster
 from tests.properties.sick_clusters import Partition

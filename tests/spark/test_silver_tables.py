@@ -177,18 +177,18 @@ def check_cluster(found: dict[str, dict[str, list[dict]]], cluster: str, local: 
     assert_same(found["quarantine"], cluster, local.quarantined)
     assert_same(found["warnings"], cluster, local.warnings.drop_columns(["record_number"]).to_pylist())
     assert_same(found["conflicts"], cluster, local.conflicts.to_pylist())
-    counted = sorted(count_records(local), key=lambda counts: counts.source)
+    counted = sorted(count_records(local), key=lambda counts: counts["source"])
     for summary, counts in zip(found["summary"].get(cluster, []), counted, strict=True):
         assert summary == {
-            "source": counts.source,
-            "format": counts.format,
-            "records": counts.records,
-            "accepted_records": counts.accepted,
-            "quarantined_records": counts.quarantined,
-            "ignored_records": counts.ignored,
-            "ignored_reasons": counts.ignored_reasons,
+            "source": counts["source"],
+            "format": counts["format"],
+            "records": counts["records"],
+            "accepted_records": counts["accepted"],
+            "quarantined_records": counts["quarantined"],
+            "ignored_records": counts["ignored"],
+            "ignored_reasons": counts["ignored_reasons"],
         }
-        assert counts.accepted + counts.quarantined + counts.ignored == counts.records
+        assert counts["accepted"] + counts["quarantined"] + counts["ignored"] == counts["records"]
 
 
 def assert_same(found: dict[str, list[dict]], cluster: str, local: list[dict]) -> None:

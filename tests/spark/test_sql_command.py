@@ -100,7 +100,7 @@ def test_a_terminal_has_a_prompt_and_ends_without_an_error(
     output = type_sql(monkeypatch, small_run.warehouse, "", "--json", terminal=True)
     assert prompts == [sql_command._PROMPT, sql_command._NEXT_PROMPT, sql_command._PROMPT, sql_command._PROMPT]
     assert output.stdout == '{"one": 1}\n'
-    assert "there is no column nothing. The query reads no table." in output.stderr
+    assert "`nothing` cannot be resolved" in output.stderr
 
 
 def corrupt(log: Path) -> None:
@@ -119,7 +119,7 @@ def empty(log: Path) -> None:
         ("SELECT * FROM gold.plan", ("there is no table or view gold.plan", "Did you mean gold.plans")),
         ("SELECT * FROM gold.durabilty", ("Did you mean gold.durability?",)),
         ("SELECT * FROM sales", ("there is no table or view sales", "kafka-placement tables")),
-        ("SELECT broker FROM silver.brokers", ("there is no column broker", "broker_id")),
+        ("SELECT broker FROM silver.brokers", ("`broker` cannot be resolved", "broker_id")),
         ("SELECT CAST(cluster_id AS INT) FROM silver.brokers", ("the query failed", "'prod.eu'|'other'|'mine'")),
         ("SELECT 1 / (broker_id - broker_id) FROM silver.brokers", ("the query failed", "Division by zero")),
         ("SELECT * FROM gold.durability", ("gold.durability", "is damaged")),

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.report.horizons import group_by_horizon
-from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings
+from pipelines.report.overview import group_by_horizon
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS
 from pipelines.verdict.verdict_points import VerdictPoint
 
 
-def cluster(name: str, *kinds: str, **more: Any) -> dict[str, Any]:
-    points = tuple(VerdictPoint(STATEMENTS[kind].level, "", "", kind) for kind in kinds)
-    issues = {kind: AffectedPartitions(3) for kind in kinds if kind in ("offline", "under_min_isr", "under_replicated")}
-    return {
-        "cluster_id": name,
-        "verdict": Verdict(Level.AT_RISK, "", points),
-        "findings": ClusterFindings(issues=issues, **more),
-        "worst_failures": {"broker": 2, "rack": 5, "blocked": 1, "blocked_by_rack": 7},
-    }
+def cluster(name: str, *kinds: str) -> dict[str, Any]:
+    """A cluster with findings of these kinds, each of 3 partitions or of 3 brokers."""
+    points = tuple(VerdictPoint(STATEMENTS[kind].level, "", "", kind, None, 3, (), "4, 5, 6") for kind in kinds)
+    return {"cluster_id": name, "verdict": Verdict(Level.AT_RISK, "", points)}
 
 
 def write_sentences(*clusters: dict[str, Any]) -> dict[str, list[str]]:
@@ -37,16 +31,16 @@ def write_sentences(*clusters: dict[str, Any]) -> dict[str, list[str]]:
 
 def test_findings_are_grouped_by_when_they_are_due() -> None:
     kinds = ("offline", "down", "broker_offline", "rack_under_min_isr", "under_replicated", "quarantined")
-    first = cluster("a", *kinds, down_brokers=[4], lagging_partitions=2)
+    first = cluster("a", *kinds)
     other = cluster("b", "broker_offline", "hot_survivor", "one_rack", "inferred", "healthy")
     assert write_sentences(first, other) == {
-        "Today": ["Partitions are offline: 0 a 3 partitions", "Brokers are down: 0 a broker 4"],
+        "Today": ["Partitions are offline: 0 a 3 partitions", "Brokers are down: 0 a brokers 4, 5, 6"],
         "This week": [
-            "The failure of one broker takes partitions offline: 0 a up to 2 partitions, 1 b up to 2 partitions",
-            "The failure of one rack blocks producers with acks=all: 0 a up to 7 partitions",
+            "The failure of one broker takes partitions offline: 0 a up to 3 partitions, 1 b up to 3 partitions",
+            "The failure of one rack blocks producers with acks=all: 0 a up to 3 partitions",
         ],
         "Watch": [
-            "Replicas are out of sync on live brokers: 0 a 2 partitions",
+            "Replicas are out of sync on live brokers: 0 a 3 partitions",
             "A broker leads over 1.25 times the mean after the failure of another one: 1 b",
             "All live brokers are in one rack: 1 b",
             "The sources do not show everything: 0 a, 1 b",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.verdict_rendering import format_in_summary
+from pipelines.cli.run_summary import format_in_summary
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS

@@ -10,9 +10,9 @@ from pipelines.report.overview import find_priority, rank_urgency
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import VerdictPoint
 
 NO_LOSS: dict[str, int | None] = {"broker": 0, "rack": 0, "blocked": 0}
-TOPICS = AffectedPartitions(12, 4, ["a", "b", "c"], [6, 3, 2], on_down_brokers=12)
 
 
 def cluster(name: str, level: Level = Level.AT_RISK, racks: int = 3, load: float = 1.1, **more: Any) -> dict[str, Any]:
@@ -51,76 +51,37 @@ def test_the_order_of_clusters() -> None:
     assert names == [one["cluster_id"] for one in expected]
 
 
-WORK = "Producers and consumers still work"
+WORK = "Producers and consumers still work."
 
 
 @pytest.mark.parametrize(
-    ("first", "reason"),
+    ("level", "points", "reason"),
     [
         (
-            {"offline": TOPICS, "down_brokers": [1], "broker": 5},
-            "12 partitions are offline now. Producers and consumers of a, b, c and 1 more topic fail on them.",
+            Level.AT_RISK,
+            ("12 partitions are offline now: a (12).", "offline"),
+            "12 partitions are offline now: a (12). Producers and consumers fail there. Broker 2 is down.",
         ),
         (
-            {
-                **{"offline": AffectedPartitions(1, 1, ["a"], [1]), "under_replicated": TOPICS, "down_brokers": [2]},
-                **{"broker": 3, "blocked": 9},
-            },
-            "1 partition is offline now. Producers and consumers of a fail on it. Broker 2 is down, so 12 partitions "
-            "of 4 topics lack a replica; if one more broker fails, 3 more partitions go offline and acks=all "
-            "producers fail on up to 9 more partitions.",
+            Level.AT_RISK,
+            ("2 partitions are below min.insync.replicas now.", "under_min_isr"),
+            "2 partitions are below min.insync.replicas now. Producers with acks=all fail there; consumers still work. "
+            "Broker 2 is down.",
         ),
         (
-            {"offline": AffectedPartitions(1, 1, ["a"], [1])},
-            "1 partition is offline now. Producers and consumers of a fail on it.",
+            Level.AT_RISK,
+            ("Losing broker 1 takes 5 partitions offline.", "broker_offline"),
+            f"losing broker 1 takes 5 partitions offline. {WORK} Broker 2 is down.",
         ),
-        (
-            {"under_min_isr": AffectedPartitions(2, 2, ["a", "b"], [1, 1])},
-            "2 partitions are below min.insync.replicas now. Producers with acks=all to a and b fail on them; "
-            "consumers still work.",
-        ),
-        (
-            {"down_brokers": [2], "under_replicated": TOPICS, "broker": 7},
-            "broker 2 is down, and 12 partitions are under-replicated. "
-            f"{WORK}, but if one more broker fails, up to 7 partitions go offline.",
-        ),
-        (
-            {
-                "down_brokers": [2, 3],
-                "under_replicated": AffectedPartitions(9, on_down_brokers=1),
-                "rack": 7,
-                "blocked": 9,
-            },
-            "brokers 2, 3 are down, and 1 partition is under-replicated. "
-            f"{WORK}, but if one more rack fails, up to 7 partitions go offline.",
-        ),
-        (
-            {"down_brokers": [2], "under_replicated": TOPICS, "rack": 7, "racks": 1, "blocked": 1},
-            "broker 2 is down, and 12 partitions are under-replicated. "
-            f"{WORK}, but if one more broker fails, producers with acks=all fail on up to 1 partition.",
-        ),
-        (
-            {"down_brokers": [2], "under_replicated": TOPICS},
-            "broker 2 is down, and 12 partitions are under-replicated. "
-            f"{WORK}, and no partition goes offline if one more broker fails.",
-        ),
-        (
-            {"offline_if_broker_fails": TOPICS, "broker": 5, "rack": 9},
-            "nothing is offline now, but if one broker fails, up to 5 partitions go offline. "
-            "Until it is back, producers and consumers of a, b, c and 1 more topic fail on them.",
-        ),
-        (
-            {"offline_if_rack_fails": TOPICS, "rack": 12},
-            "nothing is offline now, but if one rack fails, up to 12 partitions go offline. "
-            "Until it is back, producers and consumers of a, b, c and 1 more topic fail on them.",
-        ),
-        ({"level": Level.WARNING}, f"broker 3 leads 9 partitions now. {WORK}."),
+        (Level.WARNING, ("Broker 3 leads 9 partitions now.", "hot_broker"), f"broker 3 leads 9 partitions now. {WORK}"),
     ],
 )
-def test_the_reason_to_start_with_a_cluster(first: dict[str, Any], reason: str) -> None:
-    priority = find_priority([cluster("first", **first), cluster("other", Level.OK)])
-    introduction = "No cluster is at risk. Start with" if "level" in first else "Start with"
-    assert priority == (introduction, reason)
+def test_the_reason_to_start_with_a_cluster(level: Level, points: tuple[str, str], reason: str) -> None:
+    text, kind = points
+    found = (VerdictPoint(level, text, kind=kind), VerdictPoint(Level.AT_RISK, "Broker 2 is down.", kind="down"))
+    first = cluster("first") | {"verdict": Verdict(level, text, found)}
+    introduction = "No cluster is at risk. Start with" if level is Level.WARNING else "Start with"
+    assert find_priority([first, cluster("other", Level.OK)]) == (introduction, reason)
 
 
 def test_clusters_without_problem() -> None:

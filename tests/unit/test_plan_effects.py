@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.report.plan_effects import describe_effects
+from pipelines.report.planned_work import describe_effects
 from tests.report.made_up import cluster_of
 
 GB, TB = 10**9, 10**12
@@ -82,16 +82,16 @@ MISSED = [f"a-1 and 2 others cannot be changed: {OFFLINE}", "broker 4 still hold
         (
             {"goal": "repair", "frozen_partitions": 3, "frozen_reasons": [f"3 because of {OFFLINE}"]}
             | {"missed_targets": MISSED},
-            [f"3 partitions stay as they are: {OFFLINE}", "not reached: broker 4 still holds 3 replicas"],
+            [f"3 partitions left unchanged: {OFFLINE}", "not reached: broker 4 still holds 3 replicas"],
         ),
         (
             {"goal": "failover", "frozen_partitions": 4}
             | {"frozen_reasons": [f"1 because of {MOVING}", f"3 because of {OFFLINE}"]},
-            [f"4 partitions stay as they are: 1 because of {MOVING}; 3 because of {OFFLINE}"],
+            [f"4 partitions left unchanged: 1 because of {MOVING}; 3 because of {OFFLINE}"],
         ),
         (
             {"goal": "leaders", "frozen_partitions": 1, "frozen_reasons": [f"1 because of {MOVING}"]},
-            [f"1 partition stays as it is: {MOVING}"],
+            [f"1 partition left unchanged: {MOVING}"],
         ),
         (
             {"goal": "rf", "frozen_partitions": 126, "frozen_reasons": [f"126 because of {OFFLINE}"]}

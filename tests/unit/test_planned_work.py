@@ -62,7 +62,7 @@ def test_the_most_urgent_plans_come_first() -> None:
     assert [one.label for one in work.plans[1:3]] == ["repair replicas (repair)", "raise the replication factor (rf)"]
     assert work.summary == (
         "Due today and this week: 2 plans, 10 partitions to change, 5 GB to copy, 2 h 0 min one after the other. "
-        "1 repair is not counted: a restart makes it needless."
+        "Not counted: 1 plan needless after a restart."
     )
 
 
@@ -72,7 +72,7 @@ def test_plans_without_sizes_and_without_rows() -> None:
     infeasible = cluster("c", ("broker_offline", "rf"), rf=None)
     assert list_planned_work([no_sizes, missing, infeasible]).summary == (
         "Due today and this week: 1 plan, 5 partitions to change. The sources show no sizes for 1 plan of these. "
-        "2 more plans are not computed, or infeasible."
+        "Not counted: 2 plans not computed, or infeasible."
     )
 
 
@@ -113,7 +113,7 @@ def test_plans_that_need_new_brokers_are_work() -> None:
     work = list_planned_work([cluster("a", expand, ("hot_broker", "leaders"), leaders=(0, 0.0))])
     rows = [(one.due, one.goal, one.new_brokers, one.plan is None) for one in work.plans]
     assert rows == [("This week", "expand", "3 new brokers (eu-1c, eu-1a)", True), ("Watch", "leaders", "", False)]
-    assert work.summary == "1 plan is not counted: the new brokers do not exist yet."
+    assert work.summary == "Not counted: 1 plan for new brokers that do not exist yet."
 
 
 def test_the_assumptions_of_times() -> None:

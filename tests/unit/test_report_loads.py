@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.report.growth_dates import summarize_growth
-from pipelines.report.load_summary import add_survivor_bytes, find_capacity_source, summarize_loads
-from pipelines.report.zone_comparison import compare_zone_traffic
+from pipelines.report.load_sections import compare_zone_traffic, find_capacity_source, summarize_growth, summarize_loads
+from pipelines.report.report_data import add_risks
 
 MB = 10**6
 LAST = datetime(2026, 11, 24, 10, tzinfo=UTC)
@@ -34,7 +33,7 @@ def test_loads_say_where_they_are_from_and_what_they_lack() -> None:
     assert summary.header == "prometheus http://p:9090, 7d until 2026-11-24T10:00:00Z, p95"
     assert summary.sources == [
         "75 % of the partitions by the records appended, of what leaders transfer of the topic",
-        "under 1 % of the partitions as even shares of what leaders transfer of the topic",
+        "0.5 % of the partitions as even shares of what leaders transfer of the topic",
     ]
     assert summary.gaps == [
         "Bytes out of brokers are unknown.",
@@ -44,13 +43,15 @@ def test_loads_say_where_they_are_from_and_what_they_lack() -> None:
     assert summarize_loads([], [], ()) is None
     almost = summarize_loads(load_sources(1000, partition=999), [], ())
     assert almost is not None
-    assert almost.sources[0].startswith("99 % ")  # never 100 % while some are unknown
+    assert almost.sources[0].startswith("99.9 % ")  # never 100 % while some are unknown
 
 
 def test_failures_get_the_worst_survivor_by_bytes() -> None:
     survivor = {"scenario": "broker:2", "broker_id": 5, "bytes_out_per_s": 9.0 * MB, "over_mean_ratio": 1.5}
-    with_bytes, without = add_survivor_bytes([{"scenario": "broker:2"}, {"scenario": "broker:3"}], [survivor])
-    assert with_bytes["survivor_bytes"] == survivor
+    safe = {"newly_offline_partitions": 0, "unclean_elections": 0, "newly_under_min_isr_partitions": 0}
+    failures = [{"scenario": f"broker:{broker}", "hot_survivor": None, **safe} for broker in (2, 3)]
+    with_bytes, without = add_risks(failures, [survivor])
+    assert (with_bytes["survivor_bytes"], with_bytes["risk"].answer) == (survivor, "Yes")
     assert without["survivor_bytes"] is None
 
 
@@ -85,7 +86,7 @@ def test_zone_traffic_compares_now_the_worst_failure_schemes_and_plans() -> None
     states = compare_zone_traffic(rows, plans, ["zones"])
     assert [(one.state, one.total, one.cost_per_month) for one in states] == [
         ("now", 9, 90),
-        ("after the worst failure (brokers 1, 2)", 8, 80),
+        ("after the worst failure (custom 1,2)", 8, 80),
         ("placed by kafka", 3, 30),
         ("placed by naive", 3, 30),
         ("placed by own", 3, 30),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pipelines.cli.apply_command import _render_preview
+from pipelines.errors import EXIT_USAGE
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.journal import EarlierConfigs
 from pipelines.execution.plan_application import PlanApplication, PlanPreview
@@ -85,7 +86,7 @@ def test_ignored_signal_stays_ignored(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_throttle_that_is_no_rate_is_rejected(tmp_path: Path, rate: str, problem: str) -> None:
-    error = call(*_make_plan(tmp_path), "--throttle", rate, code=1, folder=tmp_path).stderr
+    error = call(*_make_plan(tmp_path), "--throttle", rate, code=EXIT_USAGE, folder=tmp_path).stderr
     assert problem in error
     assert "no connection" not in error
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import typer
 
-from pipelines.cli.named_brokers import find_brokers
+from pipelines.cli.option_values import find_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 

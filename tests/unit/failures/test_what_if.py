@@ -156,11 +156,11 @@ def test_text_of_a_failure(tmp_path: Path) -> None:
         "waits for two replicas): kafka-configs --bootstrap-server localhost:9092 --alter --entity-type topics "
         "--entity-name a --add-config min.insync.replicas=2",
         "cluster small, 2 partitions: brokers 1, 20 fail",
+        "  warning: 1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
         "  leaders that move: 1",
         "  offline partitions: 1",
         "  partitions below min.insync.replicas (acks=all blocked): 0",
         "  partitions with one in-sync replica left: 1",
-        "  note: 1 record is quarantined (run inspect for details)",
         "  broker 2 takes over 1 partition and then leads 1",
     ]
 

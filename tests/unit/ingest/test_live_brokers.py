@@ -539,8 +539,8 @@ MOVING = (
 def test_inspect_names_brokers_of_unknown_state(tmp_path: Path) -> None:
     snapshot = load(tmp_path, MOVING)
     lines = list(render_snapshot(snapshot))
-    assert "  brokers: 2 live (1,2), 2 of unknown state (5,6)" in lines
-    assert "  brokers 5,6: unknown whether they are live: only in Adding Replicas" in lines
+    assert "  brokers: 2 live (1, 2), 2 of unknown state (5, 6)" in lines
+    assert "  2 brokers of unknown state (5, 6): only in Adding Replicas" in lines
     brokers = to_json(build_answer(snapshot))["brokers"]
     assert [row["live"] for row in brokers] == [True, True, None, None]
 

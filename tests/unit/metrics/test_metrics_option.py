@@ -95,7 +95,7 @@ def test_options_without_effect_are_named(folder: Path) -> None:
     assert "--window has no effect: the loads of loads.csv are not of a window" in done.stderr
     assert "--window" not in call("what-if", "d.txt", "--metrics", "loads.csv").stderr
     done = call("what-if", "kafka://127.0.0.1:9", "--format", "describe", code=EXIT_USAGE)
-    assert "--format is for files: leave it out to read kafka://127.0.0.1:9" in " ".join(done.stderr.split())
+    assert "--format is for files: leave it out for kafka://127.0.0.1:9" in " ".join(done.stderr.split())
 
 
 def test_files_in_other_formats_than_that_of_the_option_are_named(folder: Path) -> None:

@@ -70,12 +70,12 @@ def test_only_broker_of_a_rack(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert spread_of(found) == (1, 2400, "c", False)  # each of the other racks has its replica already
     assert "may hold replicas in rack c, and 60 partitions must have one there: " in found["reason"]
     assert "bottleneck: broker 13 receives 120 GB of 120 GB (100%): 40 min at 50 MB/s" in result.out
-    assert "no other broker can share these copies: it is the only one that may receive them in rack c" in result.out
+    assert "spread evenly over 1 broker in rack c, what cannot leave the rack would take at least 40 min" in result.out
     assert f"why: {found['reason']}" in result.out
     throttle, broker = sorted(answer["faster_plans"], key=lambda one: one["throttle"] is None)
     assert throttle["throttle"]["config"] == "follower.replication.throttled.rate"
     rate = throttle["throttle"]["bytes_per_s"]
-    assert f"--entity-name 13 --add-config follower.replication.throttled.rate={rate}" in result.out
+    assert f"--entity-name $id --add-config follower.replication.throttled.rate={rate}" in result.out
     assert broker["options"] == {"--add-brokers": ["14:c"]}
     assert (
         "one more broker in rack c, to start first, here with the id 14: about 20 min of copying instead of 40 min"
@@ -87,8 +87,7 @@ def test_copies_that_cannot_leave_a_rack(tmp_path: Path, capsys: pytest.CaptureF
     result, answer, _ = plan(capsys, write_cluster(tmp_path, {13: "c", 14: "c"}), "--goal", "rf", "--rf", "3")
     assert spread_of(answer["bottleneck"]) == (2, 1200, "c", False)
     assert (
-        "spread evenly over 2 brokers that may receive them in rack c, the bytes that cannot leave the rack would "
-        "take at least 20 min"
+        "spread evenly over 2 brokers in rack c, what cannot leave the rack would take at least 20 min"
     ) in result.out
 
 
@@ -109,9 +108,9 @@ def test_no_bound_exceeds_the_plan(case: tuple[ClusterModel, ProposedAssignment]
 @pytest.mark.parametrize(
     ("new", "spread", "text"),
     [
-        ({13: "a", 14: "b", 15: "b"}, (1, 600, "a", True), "it is the only one to fill in rack a"),
-        ({13: "a", 14: "a"}, (2, 480, None, True), "spread evenly over 2 brokers to fill, the bytes that fill them"),
-        ({13: "a"}, (1, 600, None, True), "no other broker can share these copies: it is the only one to fill"),
+        ({13: "a", 14: "b", 15: "b"}, (1, 600, "a", True), "spread evenly over 1 broker to fill in rack a"),
+        ({13: "a", 14: "a"}, (2, 480, None, True), "spread evenly over 2 brokers to fill, these bytes"),
+        ({13: "a"}, (1, 600, None, True), "spread evenly over 1 broker to fill, these bytes"),
     ],
 )
 def test_only_brokers_to_fill_share_the_copies_of_expand(
@@ -209,7 +208,7 @@ def test_leader_sends_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     )
     assert "bottleneck: broker 6 sends 20 GB of 20 GB (100%): 7 min" in result.out
     assert spread_of(found)[2:] == (None, False)
-    assert "spread evenly over 6 brokers, the same bytes would take at least 67 s" in result.out
+    assert "spread evenly over 6 brokers, these bytes would take at least 67 s" in result.out
     assert answer["faster_plans"][0]["throttle"]["config"] == "leader.replication.throttled.rate"
 
 

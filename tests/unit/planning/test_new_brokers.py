@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.plan_command_line import PlanCommandLine
 from pipelines.cli.plan_option_values import parse_new_brokers
+from pipelines.cli.plan_remedies import PlanCommandLine
 from pipelines.plan_files.new_brokers import NewBroker
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe
 
@@ -92,7 +92,6 @@ def test_known_broker_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_brokers_and_racks() -> None:
-    assert parse_new_brokers(None) == ()
     assert parse_new_brokers("14:a:b, 13") == (NewBroker(13), NewBroker(14, "a:b"))
     assert [str(broker) for broker in parse_new_brokers("14:a:b, 13")] == ["13", "14:a:b"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import pytest
 
-from pipelines.cli.disk_rendering import render_disk_growth
+from pipelines.cli.plan_details import render_disk_growth
 from pipelines.cli.text_format import format_duration
 from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
@@ -156,7 +156,7 @@ def test_disks_that_grow_most_are_named(tmp_path: Path, capsys: pytest.CaptureFi
     answer = tmp_path / "answer.json"
     text = CommandResult(capsys, *arguments, "--json", answer).out
     line = next(row for row in text.splitlines() if row.startswith("  disk, most while copying: "))
-    assert re.fullmatch(r".*: broker 1[67] 0 B -> .*, broker 1[67] 0 B -> .*: check that they have room", line)
+    assert re.fullmatch(r".*: broker 1[67] 0 B -> .*, broker 1[67] 0 B -> .*: check that there is room", line)
     growth = json.loads(answer.read_text())["disk_growth"]
     assert [one["before_bytes"] for one in growth[:2]] == [0, 0]
     assert growth[0]["peak_bytes"] >= growth[0]["after_bytes"] > 0
@@ -267,7 +267,7 @@ def test_a_repair_says_how_many_partitions_it_spreads_over_racks(
     assert reason in result.out
     assert ("not spread" in result.out) == bool(reason)
     assert (
-        "not addressed: 2 partitions (u, v) have replication factor 1, so they go offline with any broker or rack: "
+        "not addressed: 2 partitions (u-0 and 1 other) with replication factor 1, offline with any broker or rack: "
         f"kafka-placement plan {tmp_path} --goal rf --rf 3 --topics u,v\n"
     ) in result.out
 

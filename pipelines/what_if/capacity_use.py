@@ -1,4 +1,4 @@
-"""What survivors of failures transfer, against their capacities: what `what-if` shows where rates are known."""
+"""What brokers hold and transfer against what they can, now and after failures, where sizes and rates are known."""
 
 from __future__ import annotations
 
@@ -8,16 +8,76 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from pipelines.config.capacity_file import match_broker, read_capacities
+from pipelines.config.capacity_file import match_broker, match_disks, read_capacities, read_disk_capacities
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from udfs.arrow.columns import to_numpy
+from udfs.failures.disk_limits import find_disk_limits
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
+from udfs.failures.replica_logs import sum_column, sum_logs
 
 if TYPE_CHECKING:
-    from pipelines.config.setting_sections import CapacitySettings
+    from pipelines.config.setting_sections import CapacitySettings, Settings
     from pipelines.ingest.snapshot_reader import Snapshot
     from udfs.failures.failure_outcomes import SchemeAggregates, SurvivorLoads
+
+
+@dataclass(frozen=True)
+class DiskUse:
+    """The bytes of the logs on a broker, or in one of its log dirs."""
+
+    broker_id: int
+    log_dir: str | None  # None = the broker as a whole
+    size_bytes: int
+    disk_bytes: float | None  # that its disks can hold, beside other files; None = unknown
+    inferred_bytes: int = 0  # of size_bytes: of replicas whose log no source shows, so that the leader's size counts
+
+    @property
+    def name(self) -> str:
+        """The broker, with the log dir if it is about one."""
+        broker = f"broker {self.broker_id}"
+        return broker if self.log_dir is None else f"log dir {self.log_dir} of {broker}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the disks can hold less."""
+        return self.disk_bytes is not None and self.size_bytes > self.disk_bytes
+
+    @property
+    def used(self) -> float:
+        """The part of the disks that is used; 0 where these are unknown."""
+        if self.disk_bytes is None:
+            return 0.0
+        return self.size_bytes / self.disk_bytes if self.disk_bytes > 0 else 1.0  # full of other files
+
+
+def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -> list[DiskUse]:
+    """List the bytes of brokers, each followed by its log dirs if several are online; none where no size is known.
+
+    Disks are those of capacity.file, else the volumes of the sources, else plans.broker_bytes.
+
+    Args:
+        snapshot: The cluster that the answer is about.
+        measured: The same cluster as its sources show it: what is usable of the volumes now.
+        settings: capacity.file and plans.broker_bytes.
+
+    Raises: SettingsError if the file is wrong.
+    """
+    partitions = snapshot.partitions
+    if partitions["size_bytes"].null_count == partitions.num_rows:
+        return []
+    sums, sums_now = (sum_logs(each.partitions, each.stray_logs, each.brokers) for each in (snapshot, measured))
+    sizes, inferred, now = sum_column(sums), sum_column(sums, "inferred_bytes"), sum_column(sums_now)
+    capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
+    brokers = snapshot.brokers["broker_id"].to_pylist()
+    places = zip(measured.log_dirs["broker_id"].to_pylist(), measured.log_dirs["log_dir"].to_pylist(), strict=True)
+    log_dirs = measured.log_dirs.append_column("used_bytes", pa.array([now[place] for place in places], pa.int64()))
+    limits = find_disk_limits(brokers, log_dirs, capacities, settings.plans.broker_bytes)
+    return [
+        DiskUse(*place, sizes[place], limit.compute(now[place]), inferred[place]) for place, limit in limits.items()
+    ]
+
 
 Floats = npt.NDArray[np.float64]
 RATES = {"bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT}
@@ -29,10 +89,6 @@ class SurvivorCapacities(NamedTuple):
     source: str  # where they are from
     by_broker: Mapping[int, Sequence[float]]
     of_others: Sequence[float]
-
-    def list_limits(self, ids: Sequence[int]) -> Floats:
-        """List the capacities of brokers: float64 (n, rates)."""
-        return np.array([self.by_broker.get(broker, self.of_others) for broker in ids]).reshape(len(ids), len(RATES))
 
 
 @dataclass(frozen=True)
@@ -83,7 +139,7 @@ def list_survivor_loads(
     """List, for each failure and rate that is known, the survivor that comes closest to its capacity."""
     if capacities is None or not len(aggregates.ids):
         return []
-    limits = capacities.list_limits(aggregates.ids.tolist())
+    limits = np.array([capacities.by_broker.get(broker, capacities.of_others) for broker in aggregates.ids.tolist()])
     failed = loads.outcomes.failed_brokers.to_pylist()
     survivor_loads = []
     for column, (quantity, load) in enumerate(RATES.items()):
@@ -96,13 +152,9 @@ def list_survivor_loads(
         used = np.where(np.isnan(limit), after.clip(0) * 1e-30, used)  # after all those with a capacity
         for scenario, broker in enumerate(np.where(loads.survives, used, -1.0).argmax(axis=1).tolist()):
             if loads.survives[scenario].any():
-                values = float(after[scenario, broker]), float(limit[broker])
-                ids = failed[scenario], int(aggregates.ids[broker])
-                survivor_loads.append(_describe(quantity, *ids, *values, capacities.source))
+                transferred = float(after[scenario, broker])
+                capacity = None if np.isnan(limit[broker]) else round(float(limit[broker]), 3)
+                ratio = round(transferred / capacity, 4) if capacity else None
+                values = (int(aggregates.ids[broker]), round(transferred, 3), capacity, ratio, capacities.source)
+                survivor_loads.append(SurvivorLoad(quantity, failed[scenario], *values))
     return survivor_loads
-
-
-def _describe(quantity: str, failed: list[int], broker: int, load: float, limit: float, source: str) -> SurvivorLoad:
-    capacity = None if np.isnan(limit) else round(limit, 3)
-    ratio = round(load / capacity, 4) if capacity else None
-    return SurvivorLoad(quantity, failed, broker, round(load, 3), capacity, ratio, source)

@@ -1,11 +1,18 @@
-"""What brokers that are down and log dirs that failed take away, and what to do about it first."""
+"""What lost, missing, surplus and stuck replicas mean, and what to do about them first."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.verdict import statements
-from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
-from pipelines.verdict.naming import name_brokers, name_with_noun
+from pipelines.verdict.cluster_evidence import (
+    MAX_NAMED,
+    MAX_TOPICS,
+    AffectedPartitions,
+    ClusterFindings,
+    PartitionIssue,
+)
+from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
 from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, VerdictPoint, fill_forms
 from udfs.plurals import count_of, is_or_are, it_or_them
 
@@ -101,3 +108,55 @@ def describe_restart(
         disks = "disk" if len(brokers) == 1 else "disks"
         step += f"replace the failed {disks} of {name_with_noun(brokers)} and restart {it_or_them(len(brokers))}; "
     return step
+
+
+def add_missing_replicas(blocked: AffectedPartitions, live_count: int) -> NextStep:
+    """Return the step that gives these partitions replicas, or lowers min.insync.replicas where brokers are too few."""
+    few, names = blocked.few_replicas, blocked.few_replica_topic_names
+    factor, step = min(blocked.few_min_isr + 1, live_count), statements.ADD_FOR_MIN_ISR
+    if factor < blocked.few_min_isr:
+        factor, step = blocked.few_factor, statements.LOWER_FOR_MIN_ISR
+    more = blocked.few_replica_topics - len(names)
+    others = f"; then do the same for {count_of(more, 'more topic')}" if more else ""
+    plan = NextPlan("rf", factor=factor, topics=tuple(names))
+    filled = step.fill(plan=plan, factor=factor, first=names[0], others=others)
+    where = f"where replicas are fewer than min.insync.replicas ({count_of(few, 'partition')}), "
+    return filled if few == blocked.partitions else filled._replace(text=f"{where}{filled.text}")
+
+
+def describe_stuck(findings: ClusterFindings) -> VerdictPoint:
+    """Name the reassignments that wait for a broker that is down, and how to end them."""
+    stuck, count = findings.stuck_reassignments, findings.stuck_partitions
+    names = name_some([f"{one['topic']}-{one['partition']}" for one in stuck[:MAX_NAMED]], count)
+    partitions = [{name: one[name] for name in ("topic", "partition", "replicas")} for one in stuck]
+    more = count - len(stuck)
+    return statements.STUCK.fill(
+        count,
+        brokers=name_with_noun(findings.stuck_brokers),
+        are="is" if len(findings.stuck_brokers) == 1 else "are",
+        partitions=names,
+        cancelled=json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":")),
+        others=f"; then do the same for {count_of(more, 'more partition')}" if more else "",
+    )
+
+
+def describe_extra_replicas(findings: ClusterFindings) -> VerdictPoint:
+    """Name the topics of partitions with too many replicas; those with the factor of the first are for one command."""
+    topics = findings.extra_replica_first_topics
+    factor = topics[0]["factor"]
+    names = [one["topic"] for one in topics if one["factor"] == factor]
+    named, more = topics[:MAX_TOPICS], findings.extra_replica_topics - len(names)
+    affected = AffectedPartitions(
+        findings.extra_replica_partitions,
+        findings.extra_replica_topics,
+        [one["topic"] for one in named],
+        [one["partitions"] for one in named],
+    )
+    return statements.EXTRA_REPLICAS.fill(
+        findings.extra_replica_partitions,
+        topic_names=affected.topic_names,
+        topics=name_affected_topics(affected),
+        factor=factor,
+        plan=NextPlan("rf", factor=factor, topics=tuple(names)),
+        others=f"; then see to {count_of(more, 'more topic')}" if more else "",
+    )

@@ -1,0 +1,178 @@
+"""Text about single aspects of a plan: what comes first, disks, log dirs, racks, and the bottleneck."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from pipelines.cli.plan_remedies import PlanCommandLine, change_factor
+from pipelines.cli.text_format import format_bytes, format_duration
+from pipelines.plan_files.plan_creation import CreatedPlan
+from udfs.planning.broker_log_dirs import ANY
+from udfs.planning.certificates import LogDirCertificate
+from udfs.planning.cluster_model import FREE, FreezeReason
+from udfs.planning.constraints import build_rules, find_rack_violations
+from udfs.planning.faster_plans import BrokerThrottle, FasterPlan
+from udfs.planning.model_log_dirs import find_dir_moves
+from udfs.planning.plan_metrics import PlanSummary
+from udfs.planning.waves import IN
+from udfs.plurals import count_of, is_or_are, join_names
+
+_FACTOR = 3  # that the command for single replicas sets, if there are as many brokers
+_LISTED = 6  # brokers
+
+
+def render_urgent_repair(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
+    """Render the command that repairs only the partitions below min.insync.replicas, if there are some now."""
+    urgent = plan.facts.urgent_repair
+    if urgent is None:
+        return
+    names = join_names(urgent.first_partitions, count=urgent.partitions)
+    count = count_of(urgent.partitions, "partition")
+    duration = ""
+    if urgent.bytes_to_copy is not None:
+        duration = f" in about {format_duration(urgent.seconds)} ({format_bytes(urgent.bytes_to_copy)})"
+    again = command.with_other_folder("-first").with_flag("--under-min-isr-partitions").change({})
+    is_repaired = f"{is_or_are(urgent.partitions)} repaired{duration}"
+    yield f"  first: {count} below min.insync.replicas ({names}) {is_repaired} by:"
+    yield f"    {again}"
+    yield "    then list the topics again, and plan the rest"
+
+
+def render_disk_growth(plan: CreatedPlan) -> Iterator[str]:
+    """Render the brokers whose disk grows most, while old and new replicas exist at the same time."""
+    growth, capacity = plan.facts.disk_growth, plan.facts.request.broker_bytes
+    if not growth:
+        return
+    brokers = ", ".join(
+        f"broker {one.broker} {format_bytes(one.before_bytes)} -> {format_bytes(one.peak_bytes)}" for one in growth
+    )
+    remedy = "check that there is room"
+    if capacity is not None:
+        full = [one.broker for one in growth if one.peak_bytes > capacity]
+        comparison, where = ("more than", f", on broker {join_names(full)}") if full else ("within", "")
+        remedy = f"{comparison} plans.broker_bytes, {format_bytes(capacity)}{where}"
+    yield f"  disk, most while copying: {brokers}: {remedy}"
+
+
+def render_log_dirs(plan: CreatedPlan) -> Iterator[str]:
+    """Render the log dirs of a plan: the brokers whose fullest one changes most, or how many replicas get one."""
+    summary, certificate = plan.summary, plan.summary.proposal.certificate
+    if not isinstance(certificate, LogDirCertificate):
+        if summary.proposal.log_dirs is not None:
+            count = int(np.count_nonzero(summary.proposal.log_dirs != ANY))
+            yield f"  log dirs: the plan chooses the one with most room for {count_of(count, 'copied replica')}"
+        return
+    brokers = certificate.brokers
+    replicas, bytes_ = sum(one.replicas_moved for one in brokers), sum(one.bytes_moved for one in brokers)
+    if replicas:
+        on = count_of(sum(one.replicas_moved > 0 for one in brokers), "broker")
+        yield f"  moved between log dirs: {count_of(replicas, 'replica')}, {format_bytes(bytes_)}, on {on}"
+    yield "  fullest log dir over the mean of the broker's log dirs, before -> after (proven lower bound):"
+    for one in sorted(brokers, key=lambda one: (-one.max_over_mean_before, one.broker))[:_LISTED]:
+        values = f"{one.max_over_mean_before:.3f} -> {one.max_over_mean:.3f} ({one.max_over_mean_lower_bound:.3f})"
+        unit = "" if one.by_bytes else ", by replicas: its logs are empty"
+        yield f"    broker {one.broker}, {one.log_dirs} log dirs: {values}{unit}"
+    if len(brokers) > _LISTED:
+        yield f"    {count_of(len(brokers) - _LISTED, 'more broker')}, see plan.json"
+    if summary.wave_reports:
+        throttle = f"{format_bytes(summary.waves.limits.throttle_bytes_per_s)}/s per broker (--throttle)"
+        waves = count_of(len(summary.wave_reports), "wave")
+        yield f"  {waves}, {format_duration(summary.seconds)} of moving at {throttle}; no network"
+
+
+def name_dir_throttle(summary: PlanSummary) -> str:
+    """Return the option of kafka-reassign-partitions that limits moves between log dirs; empty without any."""
+    if not len(find_dir_moves(summary.model, summary.proposal)):
+        return ""
+    return f" --replica-alter-log-dirs-throttle {int(summary.waves.limits.throttle_bytes_per_s)}"
+
+
+def render_racks(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
+    """Render what a repair does for racks, and why partitions stay in one; nothing without several racks."""
+    model, proposal = plan.summary.model, plan.summary.proposal
+    if plan.facts.request.goal != "repair" or len(np.unique(model.rack[model.live])) < 2:
+        return
+    cap = build_rules(model, plan.facts.request).rack_cap
+    before = find_rack_violations(model, cap)
+    after = before & find_rack_violations(model.with_lists(proposal.offsets, proposal.replicas), cap)
+    if before.any():
+        spread = f"{before.sum() - after.sum():,} of {count_of(int(before.sum()), 'partition')}"
+        yield f"  racks: the plan spreads {spread} with too many replicas in one rack"
+    for code in np.unique(model.frozen[after]).tolist():
+        rows = np.flatnonzero(after & (model.frozen == code))
+        reason = "a limit of the plan, such as --max-moves or --at-min-isr-partitions, leaves them out"
+        if code != FREE:
+            reason = FreezeReason(code).explanation
+        yield f"    {count_of(len(rows), 'partition')} not spread ({model.describe_partitions(rows)}): {reason}"
+    single = np.flatnonzero((model.factor == 1) & (model.frozen == FREE))
+    if len(single):
+        again = change_factor(model, single, min(_FACTOR, int(model.live.sum())), command.source)
+        one = f"{count_of(len(single), 'partition')} ({model.describe_partitions(single)}) with replication factor 1"
+        yield f"  not addressed: {one}, offline with any broker or rack: {again}"
+
+
+def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
+    """Render how much of a plan for another goal repairs rack violations, and the command that leaves them."""
+    repairs = getattr(plan.summary.proposal.certificate, "rack_repairs", None)
+    if repairs is None:
+        return
+    size = f" ({format_bytes(repairs.bytes)})" if plan.summary.model.known[0] else ""
+    copied = f"{count_of(repairs.replicas, 'replica')}{size} {is_or_are(repairs.replicas)} copied"
+    again = command.with_other_folder("-without-racks").with_flag("--keep-rack-violations").change({})
+    goal = plan.facts.request.goal
+    yield f"  rack violations: at least {copied} only to repair them, not to {goal}; without that: {again}"
+
+
+def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) -> Iterator[str]:
+    """Render which broker delays a plan, why, and what is faster. server: quoted, for Kafka's commands."""
+    bottleneck = plan.facts.bottleneck
+    if bottleneck is None:
+        return
+    verb = "receives" if bottleneck.direction == IN else "sends"
+    size, total = (format_bytes(value) for value in (bottleneck.bytes_to_copy, bottleneck.total_bytes))
+    rate = format_bytes(plan.summary.waves.limits.throttle_bytes_per_s)
+    duration = format_duration(bottleneck.seconds)
+    part = f"{size} of {total} ({bottleneck.share:.0%})"
+    yield f"  bottleneck: broker {bottleneck.broker} {verb} {part}: {duration} at {rate}/s"
+    spread = bottleneck.even_spread
+    rack = f" in rack {spread.even_rack}" if spread.even_rack is not None else ""
+    brokers = f"{count_of(spread.even_brokers, 'broker')}{' to fill' if spread.fills_brokers else ''}{rack}"
+    bytes_ = "what cannot leave the rack" if rack else "these bytes"
+    yield f"    spread evenly over {brokers}, {bytes_} would take at least {format_duration(spread.even_seconds)}"
+    if bottleneck.reason is not None:
+        yield f"    why: {bottleneck.reason}"
+    alternatives = 0
+    for faster in plan.facts.faster_plans:
+        yield f"    faster: {_describe_faster(faster, plan)}"
+        if faster.throttle is not None:
+            yield f"      {_format_throttle(faster.throttle, server)}    # after each --execute, which resets it"
+        else:
+            alternatives += 1
+            suffix = "-faster" if alternatives == 1 else f"-faster-{alternatives}"
+            yield f"      {command.with_other_folder(suffix).change(faster.options)}"
+    if not plan.facts.faster_plans:
+        yield "    no faster alternative: none that was tried saves a tenth of the time"
+
+
+def _describe_faster(faster: FasterPlan, plan: CreatedPlan) -> str:
+    """Describe an alternative, its duration, and what else differs from the plan."""
+    durations = [format_duration(seconds) for seconds in (faster.seconds, plan.summary.seconds)]
+    text = f"{faster.description}: about {durations[0]} of copying instead of {durations[1]}"
+    if faster.throttle is not None:
+        return text
+    metrics, missed = plan.summary.metrics, len(plan.summary.proposal.certificate.missed)
+    if faster.bytes_to_copy != metrics.bytes_to_copy:
+        text += f"; copies {format_bytes(faster.bytes_to_copy)}"
+    disk = metrics.after.balance.size_bytes.max_over_mean
+    if faster.disk_max_over_mean is not None and disk is not None:
+        text += f"; disk max/mean {faster.disk_max_over_mean:.3f} instead of {disk:.3f}"
+    if faster.missed_targets is not None and faster.missed_targets != missed:
+        text += f"; misses {count_of(faster.missed_targets, 'target')} instead of {missed}"
+    return text
+
+
+def _format_throttle(throttle: BrokerThrottle, server: str) -> str:
+    """Format the command that sets a throttle."""
+    config = f"--add-config {throttle.config}={throttle.bytes_per_s}"
+    alter = f"kafka-configs --bootstrap-server {server} --alter --entity-type brokers --entity-name"
+    return f"for id in {' '.join(map(str, throttle.brokers))}; do {alter} $id {config}; done"
