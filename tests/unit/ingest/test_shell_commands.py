@@ -309,16 +309,18 @@ def test_names_of_servers_tell_clusters_apart(first: str, other: str, expected: 
     [
         (
             f"{ASK} --under-replicated-partitions\n$ \n",
-            "line 1: the command printed nothing: no partition is under-replicated. "
-            "Run it without --under-replicated-partitions.",
+            "line 1: the command printed nothing. Run it without --under-replicated-partitions.",
         ),
         (f"{ASK} --topic x\n", "line 1: the command printed nothing. Run it without --topic x."),
-        (f"{ASK}\n", "line 1: the command printed nothing: no topic exists, or this user may describe none."),
+        (f"{ASK}\n", "line 1: the command printed nothing. Pass the settings of a client that may describe"),
         (
             f"{ASK}\n% ERROR: Failed to acquire metadata\n",
-            "line 2: the command that wrote it failed: no broker answered",
+            "line 2: the command that wrote it failed: '% ERROR: Failed to acquire metadata'",
         ),
-        ("command terminated with exit code 137\n", "the command that wrote it failed: this is its error"),
+        (
+            "command terminated with exit code 137\n",
+            "the command that wrote it failed: 'command terminated with exit code 137'",
+        ),
     ],
 )
 def test_a_file_of_commands_and_errors_is_named(tmp_path: Path, text: str, message: str) -> None:
