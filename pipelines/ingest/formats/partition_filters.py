@@ -18,10 +18,6 @@ _FILTERS = (
     (re.compile(r"at-m[\w-]*+"), AT_MIN_ISR),
     (re.compile(r"topics-w[\w-]*+"), "topics-with-overrides"),
 )
-_SELECTED = {
-    UNDER_MIN_ISR: "the partitions with fewer in-sync replicas than min.insync.replicas",
-    AT_MIN_ISR: "the partitions with just as many in-sync replicas as min.insync.replicas",
-}
 _OPTION = re.compile(r"(?:--?|–|—)([a-z][\w-]*+)(?:=(.*))?", re.S)
 _OTHER_ACTIONS = frozenset({"list", "create", "alter", "delete", "help", "version"})
 _ALL_TOPICS = frozenset({".*", ".+", "^.*$", "*", ""})
@@ -65,12 +61,7 @@ class Selection(NamedTuple):
     def isr_option(self) -> str | None:
         """The option without dashes, if it selects partitions by the size of their ISR."""
         name = self.option.removeprefix("--")
-        return name if name in _SELECTED else None
-
-    @property
-    def selected(self) -> str:
-        """The partitions that the command selects, as in `some partitions`."""
-        return _SELECTED.get(self.isr_option or "", "some partitions")
+        return name if name in (UNDER_MIN_ISR, AT_MIN_ISR) else None
 
 
 NO_OTHERS = "no answer covers the others"
