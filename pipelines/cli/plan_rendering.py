@@ -146,10 +146,8 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     elected = int(summary.elections.elected.sum())
     moves = f"; the election at the end moves {count_of(elected, 'leader')}" if elected else ""
     yield f"  changed: {lists}, {count_of(leaders, 'preferred leader')}{moves}"
-    if replaced := metrics.leader_replacements:
-        pairs = join_names(f"{old} -> {new}" for old, new in plan.facts.request.replacements)
-        same = "a new broker takes the position of the old one in each replica list"
-        yield f"  replaced: preferred leader {pairs} of {count_of(replaced, 'partition')}: {same}"
+    if metrics.leader_replacements:
+        yield f"  replaced: {_describe_replacements(plan.facts.request, metrics.leader_replacements)}"
     yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
     yield from _render_uneven_leaders(plan, command, out)
