@@ -19,10 +19,9 @@ from pipelines.spark.view_tables import publish_views
 from pipelines.spark.views import VIEWS
 from pipelines.stages.finished_steps import get_program_version
 from pipelines.tables import TABLES
-from pipelines.tables.ops_tables import RUNS
+from pipelines.tables.ops_tables import RUNS, SUMMARY_STAGE
 from pipelines.warehouse_urls import redact_urls
 
-LAST_STAGE = "gold.scheme_comparison"  # a run that finished it has seen the cluster, as in insights.snapshots
 RETENTION = "retention"  # the stage of ops.runs that records a deletion
 # Rows that stay: what growth needs, and what people have done. ops.runs loses those of stages.
 _LASTING = ("gold.load_history", "ops.alerts", "gold.plan_executions", RUNS.name)
@@ -58,7 +57,9 @@ class MaintenanceResult:
     removed_files: int  # that tables no longer had
 
 
-def read_seen(store: Store, clusters: Sequence[str] = (), stages: Sequence[str] = (LAST_STAGE,)) -> list[SeenSnapshot]:
+def read_seen(
+    store: Store, clusters: Sequence[str] = (), stages: Sequence[str] = (SUMMARY_STAGE,)
+) -> list[SeenSnapshot]:
     """Read when runs saw clusters (none = all) whose snapshots are there, or with RETENTION, which were deleted."""
     rows = _read_runs(store)
     return _find_last(row for stage, row in rows if stage in stages and (not clusters or row.cluster_id in clusters))
@@ -119,7 +120,7 @@ def maintain_tables(store: Store, settings: Settings, now: datetime) -> Maintena
 
 def _delete_expired(store: Store, settings: Settings, now: datetime) -> list[DeletedSnapshot]:
     rows = _read_runs(store)
-    seen = _find_last(row for stage, row in rows if stage == LAST_STAGE)
+    seen = _find_last(row for stage, row in rows if stage == SUMMARY_STAGE)
     begun = _find_last(row for stage, row in rows if stage != RETENTION)
     recorded = _find_last(row for stage, row in rows if stage == RETENTION)
     expired = choose_expired(seen, settings.retention, now, begun)

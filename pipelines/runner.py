@@ -22,7 +22,7 @@ from pipelines.errors import StoreError
 from pipelines.growth_measurement import measure_growth
 from pipelines.ingest.format_registry import check_source
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, get_name
-from pipelines.maintenance import LAST_STAGE, RETENTION, read_seen
+from pipelines.maintenance import RETENTION, read_seen
 from pipelines.quality import quality_gate
 from pipelines.retention import SeenSnapshot
 from pipelines.spark.arrow_frames import create_frame, make_rows
@@ -37,7 +37,7 @@ from pipelines.stages.scheduler import run_steps
 from pipelines.stages.stage_registry import BROKERS, NEEDS, QUALITY, RAW, SETTINGS_SELECTORS, STAGES, Context
 from pipelines.tables import TABLES
 from pipelines.tables.internal_tables import PACKED_PLANS
-from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS
+from pipelines.tables.ops_tables import QUALITY_RESULTS, RUNS, SUMMARY_STAGE
 from pipelines.warehouse_urls import redact_urls
 
 _log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class Run:
         now = clock()
         with self._store.explain_faults():
             clusters = [key.cluster_id for key in self.snapshots]
-            seen = [*read_seen(self._store, clusters, (LAST_STAGE, RETENTION)), *self._list_seen(now)]
+            seen = [*read_seen(self._store, clusters, (SUMMARY_STAGE, RETENTION)), *self._list_seen(now)]
             with ThreadPoolExecutor(1) as pool:
                 recorded = pool.submit(self._record, now)
                 self.has_trends = measure_growth(self._store, seen, self._context.settings)
@@ -131,7 +131,7 @@ class Run:
 
     def _list_seen(self, now: datetime) -> list[SeenSnapshot]:
         """List the snapshots of the run, if it finished them or found them finished."""
-        if not any(name == LAST_STAGE for name in (*self._finished_before, *(name for name, *_ in self._finished))):
+        if not any(name == SUMMARY_STAGE for name in (*self._finished_before, *(name for name, *_ in self._finished))):
             return []
         as_of = self._context.as_of.astimezone(UTC)
         return [SeenSnapshot(key.cluster_id, key.snapshot_id, as_of, now) for key in self.snapshots]

@@ -25,8 +25,9 @@ from pipelines.cli.common_options import (
     read_snapshot,
 )
 from pipelines.cli.option_values import flag, option, parse_path, parse_place, whole_number
-from pipelines.cli.text_format import escape_text, print_line
+from pipelines.cli.text_format import print_line
 from pipelines.errors import SettingsError
+from pipelines.quoted_values import escape_text
 from udfs.placement.schemes import MANUAL
 from udfs.plurals import count_of
 

@@ -90,11 +90,11 @@ def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot
     if not folders:
         return snapshot
     from pipelines.plan_files.plan_reader import read_plan
-    from pipelines.plan_files.state_after_plan import apply_plan
+    from pipelines.plan_files.state_after_plan import assume_applied
 
     for folder in folders:
         plan = read_plan(folder)
-        snapshot = apply_plan(snapshot, plan, folder)
+        snapshot = assume_applied(snapshot, plan, folder)
         changed = count_of(len(plan.changes), "partition")
         print_message(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
     return snapshot

@@ -84,7 +84,7 @@ class HypotheticalOptions:
         if self.add is not None:
             brokers = other.name_new_brokers(snapshot, self.add)
             request = build_request(settings, "expand", brokers=tuple(broker.broker_id for broker in brokers))
-            snapshot, copied = other.carry_out(add_new_brokers(snapshot, brokers), request, options)
+            snapshot, copied = other.assume_planned(add_new_brokers(snapshot, brokers), request, options)
             moves = f"filled as plan --goal expand does ({count_of(copied, 'replica')} copied)"
             were = "broker {} was" if len(brokers) == 1 else "brokers {} were"
             print_message(f"as if {were.format(join_names(brokers))} added, and {moves}")
@@ -95,7 +95,9 @@ class HypotheticalOptions:
             if unknown := [broker for broker in ids if broker not in known]:
                 problem = f"{snapshot.cluster_id} has no broker {join_names(unknown)}"
                 raise typer.BadParameter(f"--remove: {problem}. Its brokers: {join_names(sorted(known), 50)}")
-            emptied, copied = other.carry_out(snapshot, build_request(settings, "drain", brokers=tuple(ids)), options)
+            emptied, copied = other.assume_planned(
+                snapshot, build_request(settings, "drain", brokers=tuple(ids)), options
+            )
             snapshot = other.remove_brokers(emptied, ids)
             moves = f"emptied as plan --goal drain does ({count_of(copied, 'replica')} copied)"
             print_message(f"as if {name_with_noun(ids)} {'was' if len(ids) == 1 else 'were'} {moves}, and removed")

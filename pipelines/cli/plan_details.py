@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from pipelines.cli.plan_remedies import PlanCommandLine, change_factor
-from pipelines.cli.text_format import format_bytes, format_duration
 from pipelines.plan_files.plan_creation import CreatedPlan
+from pipelines.quantities import format_bytes, format_duration
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.certificates import LogDirCertificate
 from udfs.planning.cluster_model import FREE, FreezeReason

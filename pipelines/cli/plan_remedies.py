@@ -18,7 +18,7 @@ from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints
 from udfs.planning.constraints import COPYING_GOALS, Rules, build_rules, count_places
 from udfs.planning.elections import find_in_sync_replicas, find_last_copies
-from udfs.planning.plan_making import freeze_partitions_on_down_brokers
+from udfs.planning.plan_making import freeze_partitions
 from udfs.planning.plan_metrics import count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.replicas.count_limits import find_lost_racks
@@ -67,7 +67,7 @@ def list_remedies(model: ClusterModel, request: PlanRequest, command: PlanComman
     """List the commands for what must be repaired first, racks without brokers, and too few brokers; else nothing."""
     if request.goal not in COPYING_GOALS:
         return
-    model = freeze_partitions_on_down_brokers(model, request)
+    model = freeze_partitions(model, request)
     rules = build_rules(model, request)
     waits = np.isin(model.frozen, (FreezeReason.DOWN_REPLICA, FreezeReason.FAILED_DIR))
     if request.goal in ("drain", "replace") and (waits[model.row] & rules.must_leave[model.replicas]).any():

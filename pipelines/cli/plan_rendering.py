@@ -16,12 +16,12 @@ from pipelines.cli.plan_details import (
     render_urgent_repair,
 )
 from pipelines.cli.plan_remedies import PlanCommandLine
-from pipelines.cli.text_format import format_bytes
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.kafka_json import find_irreversible
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import CreatedPlan
+from pipelines.quantities import format_bytes
 from pipelines.verdict.judgement import UNEVEN_RATIO
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
 from udfs.network.cross_zone_traffic import CrossZoneTraffic

@@ -18,8 +18,9 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import option
-from pipelines.cli.text_format import escape_text, print_grid
+from pipelines.cli.text_format import print_grid
 from pipelines.errors import DamagedTableError, StoreError
+from pipelines.quoted_values import escape_text
 from pipelines.spark.storage_faults import read_message
 from pipelines.warehouse_urls import redact_urls
 

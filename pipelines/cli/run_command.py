@@ -15,7 +15,7 @@ import typer
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import flag, option, parse_moment, parse_report
-from pipelines.cli.run_summary import SUMMARY_STAGE, describe_older_snapshots, print_details, print_summary
+from pipelines.cli.run_summary import describe_older_snapshots, print_details, print_summary
 from pipelines.cli.source_arguments import (
     CommandConfigsOption,
     MetricsOption,
@@ -28,6 +28,7 @@ from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.config.setting_sections import CustomFailure, Settings, StoreSettings
 from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError, StoreError
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.tables.ops_tables import SUMMARY_STAGE
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:

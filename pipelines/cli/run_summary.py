@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.cli.text_format import print_grid, print_line
 from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import SnapshotKey, Source
+from pipelines.tables.ops_tables import SUMMARY_STAGE
 from pipelines.verdict.levels import Level
 from udfs.plurals import count_of
 
@@ -50,7 +51,6 @@ def format_in_summary(cluster: str, verdict: Verdict, source: str) -> Iterator[s
 
 _TOO_OLD = ". It is older than [retention] keeps: the next maintenance deletes it"
 _TIME = "%Y-%m-%d %H:%M UTC"
-SUMMARY_STAGE = "gold.scheme_comparison"  # the last stage that the summary and the report need
 
 
 def print_summary(

@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import typer
 
-from pipelines.quantities import format_bytes as format_bytes
-from pipelines.quantities import format_duration as format_duration
-from pipelines.quoted_values import escape_text as escape_text
+from pipelines.quoted_values import escape_text
 
 _MAX_ERROR_LINES, _MAX_ERROR_CHARACTERS = 50, 1200  # of each line
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pipelines.cli.text_format import align_rows, format_bytes, format_duration
+from pipelines.cli.text_format import align_rows
+from pipelines.quantities import format_bytes, format_duration
 from udfs.planning.cluster_model import ClusterModel, Ints
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import NEVER, WaveHealth, find_lagging_brokers, measure_wave_health

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pipelines.cli.run_summary import format_findings
-from pipelines.cli.text_format import format_bytes
 from pipelines.ingest.returned_brokers import OfflinePartitions
+from pipelines.quantities import format_bytes
 from pipelines.verdict.cluster_evidence import MAX_BROKERS
 from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
 from pipelines.verdict.verdict_points import fill_forms

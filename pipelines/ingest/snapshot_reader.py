@@ -12,10 +12,11 @@ from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
 from pipelines.ingest.formats import live_requests
 from pipelines.ingest.merge.broker_stops import BrokerStops, find_stops
-from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
+from pipelines.ingest.merge.cluster_merge import merge_facts
 from pipelines.ingest.merge.conflicting_listings import describe_conflicting_listings
 from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import infer_brokers
+from pipelines.ingest.merge.shard_facts import SOURCED_FACTS
 from pipelines.ingest.sources import Source
 from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.ingest.unsupported_inputs import FORMAT as UNSUPPORTED

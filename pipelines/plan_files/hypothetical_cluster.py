@@ -97,7 +97,7 @@ def name_new_brokers(snapshot: Snapshot, count: int) -> list[NewBroker]:
     return added
 
 
-def carry_out(snapshot: Snapshot, request: PlanRequest, options: PlanningOptions) -> tuple[Snapshot, int]:
+def assume_planned(snapshot: Snapshot, request: PlanRequest, options: PlanningOptions) -> tuple[Snapshot, int]:
     """Return (the snapshot after the plan for a request, replicas that the plan copies).
 
     Raises: Infeasible, or SourceError for a wrong request.

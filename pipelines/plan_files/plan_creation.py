@@ -21,7 +21,7 @@ from udfs.planning.constraints import InfeasibleRequest, check_request, select_t
 from udfs.planning.disk_growth import DiskGrowth, find_disk_growth
 from udfs.planning.faster_plans import FasterPlan, find_faster_plans
 from udfs.planning.model_log_dirs import add_log_dirs, find_dir_moves
-from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.urgent_repair import UrgentRepair, find_urgent_repair
@@ -137,7 +137,7 @@ def solve_plan(
         raise SourceError(model.cluster_id, "its sources show no bytes out, which --by-bytes balances", remedy)
     if problems := check_request(model, request):
         raise SourceError(snapshot.cluster_id, "; ".join(problems), "Run inspect to list its brokers and topics")
-    model = freeze_partitions_on_down_brokers(model, request)
+    model = freeze_partitions(model, request)
     started = perf_counter()
     try:
         proposal = make_plan(model, request)

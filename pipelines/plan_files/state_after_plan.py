@@ -28,7 +28,7 @@ _CHANGED = ("replicas", "isr", "leader", "logs")
 _ENDED = ("elr", "last_known_elr", "adding_replicas", "removing_replicas", "offline_replicas")
 
 
-def apply_plan(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
+def assume_applied(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapshot:
     """Return the snapshot after a plan, with its brokers added, its copies in sync and its elections held.
 
     Replicas that stay and are out of sync remain so, as do those on brokers that are down.

@@ -36,7 +36,7 @@ def read_brokers(shard: Shard) -> pa.Table:
     return pa.Table.from_pylist(shard["brokers"] or [], _BROKER_STATES)
 
 
-def read_partitions(shard: Shard) -> pa.Table:
+def infer_partitions(shard: Shard) -> pa.Table:
     """Return the partitions of a shard (schema INFERRED_PARTITIONS), by topic and partition."""
     return infer_state(unpack([shard["partitions"]], "partitions"), read_brokers(shard)).combine_chunks()
 
@@ -65,7 +65,7 @@ def sum_shard_logs(entities: DataFrame, brokers: DataFrame) -> DataFrame:
     schema = pa.schema([*(pa.field(name, pa.string()) for name in SNAPSHOT_KEY), *LOG_SUMS])
 
     def add_up(shard: Shard) -> pa.Table:
-        return sum_logs(read_partitions(shard), unpack([shard["stray_logs"]], "stray_logs"), read_brokers(shard))
+        return sum_logs(infer_partitions(shard), unpack([shard["stray_logs"]], "stray_logs"), read_brokers(shard))
 
     sums = (F.sum(name).alias(name) for name in LOG_SUMS.names[2:])
     return map_shards(shards, add_up, schema).groupBy(*SNAPSHOT_KEY, "broker_id", "log_dir").agg(*sums)

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.spark.entity_shards import Shard, add_brokers, map_shards, read_partitions, unpack
+from pipelines.spark.entity_shards import Shard, add_brokers, infer_partitions, map_shards, unpack
 from pipelines.tables.internal_tables import SCHEME_AGGREGATES
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from udfs.failures import arrow_functions
@@ -33,7 +33,7 @@ def scheme_aggregates(entities: DataFrame, brokers: DataFrame, parameters: Aggre
     def aggregate(shard: Shard) -> pa.Table:
         cluster = clusters.get((shard["cluster_id"], shard["snapshot_id"]), EMPTY_CLUSTER)
         topics = fill_topics(unpack([shard["topics"]], "topics"), parameters.topic_defaults)
-        partitions = select_partitions(read_partitions(shard))
+        partitions = select_partitions(infer_partitions(shard))
         return aggregate_shard(TopicShard(shard["cluster_id"], cluster, topics, partitions), shard["shard"], plan)
 
     packed = entities.select(*SNAPSHOT_KEY, "shard", "topics", "partitions")

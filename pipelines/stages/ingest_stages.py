@@ -17,8 +17,9 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from pipelines.ingest.format_registry import parse_records, read_file
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
-from pipelines.ingest.merge.cluster_merge import SOURCED_FACTS, merge_facts
+from pipelines.ingest.merge.cluster_merge import merge_facts
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
+from pipelines.ingest.merge.shard_facts import SOURCED_FACTS
 from pipelines.ingest.snapshot_reader import add_source
 from pipelines.ingest.source_format import RECORDS, FactKind, Records
 from pipelines.ingest.text import MAX_FILE_BYTES

@@ -17,9 +17,9 @@ from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.spark.entity_shards import (
     Shard,
     add_brokers,
+    infer_partitions,
     map_shards,
     read_brokers,
-    read_partitions,
     sum_shard_logs,
     unpack,
 )
@@ -75,7 +75,7 @@ def topics(entities: DataFrame, defaults: TopicDefaults) -> DataFrame:
 def _build_partitions(shard: Shard, defaults: TopicDefaults) -> pa.Table:
     """Return the rows of silver.partitions of a shard: leader and ISR that no source shows are inferred."""
     brokers, topics = read_brokers(shard), unpack([shard["topics"]], "topics")
-    rows = add_health(read_partitions(shard), topics, brokers, defaults)
+    rows = add_health(infer_partitions(shard), topics, brokers, defaults)
     for name, values in list_replica_bytes(rows).items():
         rows = rows.append_column(name, values)
     return rows
@@ -90,7 +90,7 @@ def partitions(entities: DataFrame, brokers: DataFrame, defaults: TopicDefaults)
 
 def _build_replicas(shard: Shard) -> pa.Table:
     """Return the rows of silver.replicas of a shard."""
-    partitions = read_partitions(shard)
+    partitions = infer_partitions(shard)
     replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
     row, position = row_of(replicas.offsets), position_of(replicas.offsets)
     log, (size, is_inferred) = take_logs(partitions), measure_replicas(partitions)

@@ -32,6 +32,7 @@ from pipelines.stages.failure_stages import AggregationParameters, compute_table
 from pipelines.stages.ingest_stages import entities
 from pipelines.stages.plan_requests import build_run_requests
 from pipelines.tables import gold_tables
+from pipelines.tables.ops_tables import SUMMARY_STAGE
 from pipelines.tables.table_contract import Table
 from pipelines.verdict.finding_rows import read_verdicts
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
@@ -244,7 +245,7 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage("gold.load_history", (_ENTITIES, *_SILVER_INPUTS, LOG_DIRS), growth_stage.load_history),
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
-    _plain_stage("gold.scheme_comparison", _COMPARED, scheme_comparison_stage.scheme_comparison),
+    _plain_stage(SUMMARY_STAGE, _COMPARED, scheme_comparison_stage.scheme_comparison),
     _plain_stage("gold.topic_origin", _SILVER_INPUTS, origin_stage.topic_origin),
     _plain_stage("gold.cluster_origin", ("gold.topic_origin",), origin_stage.cluster_origin),
     Stage(_PACKED_PLANS, (*_SILVER_INPUTS, _FINDINGS), _pack_plans),

@@ -3,6 +3,8 @@
 from pipelines.tables.table_contract import Table, columns
 from udfs.arrow.column_declarations import DOUBLE, FLAG, LONG, TEXT, TIME, column
 
+# A run that finished this stage has seen the cluster: the summary, the report and insights.snapshots need it.
+SUMMARY_STAGE = "gold.scheme_comparison"
 RUNS = Table(
     "ops.runs",
     "One row per finished stage of a run and cluster.",

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipelines.cli.run_summary import SUMMARY_STAGE
 from pipelines.stages.stage_registry import RAW, STAGES, STEPS
 from pipelines.tables import REPLAY_TABLES
+from pipelines.tables.ops_tables import SUMMARY_STAGE
 
 FOLDER = Path(__file__).parents[1] / "spark"
 # The tables of a run, and those of a replay.

@@ -282,7 +282,7 @@ def _capture() -> Iterator[tuple[io.StringIO, io.StringIO]]:
 
 def _escape(name: str) -> str:
     """Return a name as messages show it."""
-    from pipelines.cli.text_format import escape_text
+    from pipelines.quoted_values import escape_text
 
     return escape_text(os.fsdecode(os.fsencode(name)))
 

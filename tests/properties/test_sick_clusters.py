@@ -18,7 +18,7 @@ from tests.seed_sampler import TWENTIETH, SeedSampler
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import InfeasibleRequest, check_request
-from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
 from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
@@ -45,7 +45,7 @@ def list_requests(cluster: SickCluster, rng: Random) -> Iterator[tuple[PlanReque
 
 def list_waves(model: ClusterModel, request: PlanRequest, limits: WaveLimits) -> list[dict[Key, list[int]]]:
     """Make a plan as the command does, and list what each wave sets."""
-    model = freeze_partitions_on_down_brokers(model, request)
+    model = freeze_partitions(model, request)
     waves = plan_waves(model, make_plan(model, request), limits).waves
     written: list[dict[Key, list[int]]] = [{} for _ in range(waves.waves)]
     for step, row in enumerate(waves.row.tolist()):

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.cli.run_summary import SUMMARY_STAGE, print_summary
+from pipelines.cli.run_summary import print_summary
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey, find_sources
@@ -21,6 +21,7 @@ from pipelines.stages import finished_steps
 from pipelines.stages.finished_steps import find_finished_steps
 from pipelines.stages.stage_registry import NEEDS, STEPS
 from pipelines.tables import TABLES
+from pipelines.tables.ops_tables import SUMMARY_STAGE
 from pipelines.verdict.levels import Level
 from tests.commands import call
 from tests.shared_runs import SMALL_RUN_OPTIONS, SmallRun

@@ -24,7 +24,7 @@ from pipelines.config.capacity_file import add_disk_capacities
 from pipelines.config.setting_sections import Settings
 from pipelines.config.settings import load_settings
 from pipelines.errors import SourceError
-from pipelines.execution.plan_waves import PlanWaves
+from pipelines.execution.plan_steps import PlanSteps
 from pipelines.execution.preflight import ClusterDisks, list_work, measure_disks
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
@@ -33,7 +33,7 @@ from pipelines.plan_files.kafka_json import Key
 from pipelines.plan_files.plan_check import PlanStatus, check_plan
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
-from pipelines.plan_files.state_after_plan import apply_plan, make_changes
+from pipelines.plan_files.state_after_plan import assume_applied, make_changes
 from pipelines.report.report_data import read_report
 from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
@@ -519,7 +519,7 @@ def test_where_partitions_are_on_their_way(finished: Finished) -> None:
     answers = Answers()
     for case in finished.cases:
         plan, expected = make_plan(case)
-        model, steps, view = case.model, PlanWaves.of_plan(plan), case.drawn.view
+        model, steps, view = case.model, PlanSteps.of_plan(plan), case.drawn.view
         left = Counter[int]()
         for key, done in expected.items():
             if done is not None:
@@ -546,7 +546,7 @@ def test_where_partitions_are_on_their_way(finished: Finished) -> None:
         answers.add("plan --check", PROGRESS, {"done": progress.done}, case.name)
         assert progress.status is not PlanStatus.FITS or not any(expected.values())
         try:
-            apply_plan(case.snapshot, plan, Path("plan"))
+            assume_applied(case.snapshot, plan, Path("plan"))
         except SourceError:
             answers.add("what-if --after", PROGRESS, {"fits": False}, case.name)
         else:

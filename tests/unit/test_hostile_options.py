@@ -18,8 +18,8 @@ import pytest
 import typer
 
 from pipelines.cli import app, common_options, main
-from pipelines.cli.text_format import escape_text
 from pipelines.errors import EXIT_ALERT, EXIT_USAGE, EnvironmentFault
+from pipelines.quoted_values import escape_text
 from pipelines.spark import session  # noqa: F401  (else it would import the check of Java that no_spark replaces)
 from tests.commands import call
 from tests.seed_sampler import sample_cases

@@ -9,7 +9,7 @@ from udfs.arrow import ipc
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.planning.cluster_model import build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request
-from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_rows import (
@@ -93,7 +93,7 @@ def make_planner(
         model = build_model(cluster_id, brokers, partitions, topics, request.exclude_topics, defaults)
         reasons: Sequence[str] = check_request(model, request)
         if not reasons:
-            model = freeze_partitions_on_down_brokers(model, request)
+            model = freeze_partitions(model, request)
             try:
                 summary = summarize_plan(model, request, make_plan(model, request), limits, options)
             except InfeasibleRequest as error:

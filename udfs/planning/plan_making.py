@@ -19,7 +19,7 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     """Make the best plan that the goal's planner finds. Raise InfeasibleRequest, or ValueError for a wrong request."""
     if request.goal not in GOALS:
         raise ValueError(f"goal {request.goal!r}: must be one of {', '.join(GOALS)}")
-    frozen, plan = freeze_partitions_on_down_brokers(model, request), GOALS[request.goal].plan
+    frozen, plan = freeze_partitions(model, request), GOALS[request.goal].plan
 
     def plan_model(part: ClusterModel, own: PlanRequest) -> ProposedAssignment:
         if own.broker_sets and own.goal != "log-dirs":  # log dirs are of one broker each
@@ -31,7 +31,7 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     return choose_log_dirs(model, proposal)
 
 
-def freeze_partitions_on_down_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:
+def freeze_partitions(model: ClusterModel, request: PlanRequest) -> ClusterModel:
     """Freeze the partitions with a replica on a down broker or in a failed log dir, unless the plan takes all off.
 
     For a repair, freeze those with too few brokers, or with more in-sync replicas than their topic should have.

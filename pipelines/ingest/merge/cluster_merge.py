@@ -15,13 +15,11 @@ from pipelines.ingest.merge.load_merge import list_topic_loads, share_loads
 from pipelines.ingest.merge.log_merge import add_offline_replicas, find_unlisted_partitions, merge_log_dirs, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
 from pipelines.ingest.merge.registration_listings import find_disputed, find_missing
-from pipelines.ingest.merge.shard_facts import SOURCED_FACTS, ShardFacts
+from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, select_rows, to_array, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, has_repeat, is_in_segment, row_of
-
-__all__ = ["SOURCED_FACTS", "merge_facts"]
 
 _STATE = (
     *("replicas", "leader", "isr", "leader_epoch", "elr", "last_known_elr"),

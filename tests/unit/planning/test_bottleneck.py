@@ -19,7 +19,7 @@ from udfs.planning.bottleneck import count_forced_copies, find_bottleneck, measu
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules, find_rack_violations
 from udfs.planning.faster_plans import find_faster_plans
-from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
 from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
@@ -275,7 +275,7 @@ def test_loads_equal_an_independent_count(case: tuple[ClusterModel, ProposedAssi
 @given(models_and_proposals())
 @settings(max_examples=count_cases(60))
 def test_no_legal_plan_copies_less_into_a_rack(case: tuple[ClusterModel, ProposedAssignment]) -> None:
-    model = freeze_partitions_on_down_brokers(case[0], PlanRequest("repair"))
+    model = freeze_partitions(case[0], PlanRequest("repair"))
     rules = build_rules(model, PlanRequest("repair"))
     try:
         proposal = make_plan(model, PlanRequest("repair", objective=MIN_BYTES))

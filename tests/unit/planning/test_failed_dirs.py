@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, build_model
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.failed_dirs import REASON
-from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import WaveLimits, split_into_waves
 
@@ -107,9 +107,9 @@ def test_what_only_the_failed_disk_has_stays() -> None:
 
 def test_other_goals_leave_partitions_in_failed_log_dirs_alone() -> None:
     model = model_of(4, [([1, 2, 3], [1]), ([2, 3, 4], [])])
-    frozen = freeze_partitions_on_down_brokers(model, PlanRequest(goal="balance")).frozen
+    frozen = freeze_partitions(model, PlanRequest(goal="balance")).frozen
     assert frozen.tolist() == [FreezeReason.FAILED_DIR, FreezeReason.FREE]
-    drained = freeze_partitions_on_down_brokers(model, PlanRequest(goal="drain", brokers=(1,)))
+    drained = freeze_partitions(model, PlanRequest(goal="drain", brokers=(1,)))
     assert (drained.frozen == FreezeReason.FREE).all()
     assert 1 not in lists_after(model, PlanRequest(goal="drain", brokers=(1,)))[0]
 

@@ -13,7 +13,7 @@ import numba
 import pytest
 
 from pipelines.cli.plan_details import render_disk_growth
-from pipelines.cli.text_format import format_duration
+from pipelines.quantities import format_duration
 from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model

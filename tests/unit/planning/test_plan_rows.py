@@ -12,7 +12,7 @@ from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
-from udfs.planning.plan_making import freeze_partitions_on_down_brokers, make_plan
+from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, summarize_plan
 from udfs.planning.plan_rows import build_metric_rows, build_plan_row
 from udfs.planning.waves import WaveLimits
@@ -29,7 +29,7 @@ def plan_row(file: Path, goal: str) -> dict[str, Any]:
     file.write_text(line(0, "1", "1,2", "1,2") + lagging + moving + line(4, "none", "9", "9"))
     request = parse_request(PlanOptions(goal), load_settings(environ={}))
     model = build_snapshot_model(load_snapshot(find_source(str(file))), KAFKA_DEFAULTS)
-    model = freeze_partitions_on_down_brokers(model, request)
+    model = freeze_partitions(model, request)
     limits = WaveLimits(throttle_bytes_per_s=25e6)
     summary = summarize_plan(model, request, make_plan(model, request), limits, MetricOptions())
     (row,) = build_plan_row(request, summary).to_pylist()

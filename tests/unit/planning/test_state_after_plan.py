@@ -10,7 +10,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_reader import read_plan
-from pipelines.plan_files.state_after_plan import apply_plan
+from pipelines.plan_files.state_after_plan import assume_applied
 from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.commands import call
 from udfs.failures.topic_defaults import TopicDefaults
@@ -65,7 +65,7 @@ def test_replicas_that_stay_out_of_sync_remain_so(tmp_path: Path) -> None:
     )
     call("plan", "prod.txt", "--goal", "repair", "--out", "plan", folder=tmp_path)
     snapshot = load_snapshot(find_source(str(tmp_path / "prod.txt")))
-    after = apply_plan(snapshot, read_plan(tmp_path / "plan"), tmp_path / "plan").partitions
+    after = assume_applied(snapshot, read_plan(tmp_path / "plan"), tmp_path / "plan").partitions
     replicas, isr = (sorted(after[name].to_pylist()[0]) for name in ("replicas", "isr"))
     assert (replicas, isr) == ([1, 2, 4], [1, 2])
 
@@ -81,7 +81,7 @@ def test_a_plan_that_does_not_fit_is_rejected(tmp_path: Path) -> None:
     describe.write_text("".join(kept))
     snapshot = load_snapshot(find_source(str(tmp_path / "prod")))
     with pytest.raises(SourceError, match=f"the plan does not fit: {topic}-{partition} is not as it was"):
-        apply_plan(snapshot, plan, tmp_path / "plan")
+        assume_applied(snapshot, plan, tmp_path / "plan")
 
 
 def test_replicas_on_brokers_that_are_down_stay_out_of_sync(tmp_path: Path) -> None:
@@ -92,6 +92,6 @@ def test_replicas_on_brokers_that_are_down_stay_out_of_sync(tmp_path: Path) -> N
     )
     call("plan", "prod.txt", "--goal", "leaders", "--out", "plan", folder=tmp_path)
     snapshot = load_snapshot(find_source(str(tmp_path / "prod.txt")))
-    after = apply_plan(snapshot, read_plan(tmp_path / "plan"), tmp_path / "plan")
+    after = assume_applied(snapshot, read_plan(tmp_path / "plan"), tmp_path / "plan")
     assert after.partitions["isr"].to_pylist()[0] == [1]
     assert evaluate_brokers(after, TopicDefaults()).partitions == 2

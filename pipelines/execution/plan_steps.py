@@ -44,14 +44,14 @@ class WaveTarget(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PlanWaves:
+class PlanSteps:
     """All partitions that a plan changes."""
 
     partitions: Mapping[Key, PlannedChange]
     waves: int
 
     @classmethod
-    def of_plan(cls, plan: StoredPlan) -> PlanWaves:
+    def of_plan(cls, plan: StoredPlan) -> PlanSteps:
         """Return the steps of a stored plan. Raises: SettingsError if one has the same list twice."""
         if any(change.moves_log_dirs for change in plan.changes.values()):
             raise SettingsError(_NO_LOG_DIRS)
