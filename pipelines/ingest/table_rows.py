@@ -41,11 +41,18 @@ _COLUMNS = (
     _PARTITION | _PLACE | {"topic", "isobserver", "isisreligible", "iscaughtup", "logstartoffset", "logendoffset"}
 )
 _COLUMNS |= {"lastcaughtuplagms", "lastfetchlagms", "clusterlink"}
-# Columns of one tool each: kaf, topicctl, kafkactl, CMAK, kafka-replica-status, Cruise Control, avn.
-_OWN_COLUMNS = frozenset(
-    {"highwatermark", "distinctracks", "oldestoffset", "latestoffset", "isinisr", "msgin", "earliestoffset"}
-)
+# A column that only one tool has -> whose table it is.
+_TOOLS = {
+    "highwatermark": "a table of kaf",
+    "distinctracks": "a table of topicctl",
+    "oldestoffset": "a table of kafkactl",
+    "latestoffset": "a table of CMAK",
+    "isinisr": "output of kafka-replica-status",
+    "msgin": "partition_load of Cruise Control",
+    "earliestoffset": "output of avn service topic-get",
+}
 _READ = (["partition", "leader", "epoch"], ["partition", "leader", "replicas"])  # of rpk
+_UNKNOWN = "a table of partitions of another tool"
 _WIDE_GAP = re.compile(r"\||\t|\S {2,}+\S|</t[dh]>", re.I)
 _WORD_OF_SENTENCE = re.compile(r"[A-Za-z][a-z]*+(?:['’][a-z]++|[.,;:!?])?+")
 _NUMBER_BEGINS = re.compile(r"[\[({]?[0-9]")
@@ -96,26 +103,30 @@ def _has_keys(line: str) -> bool:
     return len(values) >= _MIN_PAIRS and sum(_NUMBER.match(value) is not None for value in values) >= _MIN_NUMBERS
 
 
-def is_table_header(line: str) -> bool:
-    """Return whether a line is the header of a table of partitions of another tool."""
+def find_table(line: str) -> str | None:
+    """Return what a table of partitions is if a line is its header, or None."""
     line = line[:MAX_LOOK]
     lower = line.lower()
     if ("leader" not in lower and "isr" not in lower) or ":" in lower or "=" in lower:
-        return False
+        return None
     cells = [cell for cell in _CELL_SEPARATOR.split(_BEFORE_ROW.sub("", lower)) if cell]
     if len(cells) < 3:  # single blanks: only if all words are names of columns
         cells = lower.split()
         if any(cell not in _COLUMNS for cell in cells):
-            return False
+            return None
     names = [_NO_LETTERS.sub("", cell.partition("(")[0]) for cell in cells]
     if names[:3] in _READ or "outofsync" in names:
-        return False
+        return None
     place = sum(name in _PLACE for name in names)
     if not (_PARTITION.intersection(names) or "id" in names) or place < 1 or len(names) < 3:
-        return False
-    if not _OWN_COLUMNS.isdisjoint(names):
-        return True
-    return place > 1 and all(len(cell.split()) <= 4 for cell in cells)  # else a sentence with commas
+        return None
+    tool = next((_TOOLS[name] for name in names if name in _TOOLS), None)
+    return tool or (_UNKNOWN if place > 1 and _is_short(cells) else None)
+
+
+def _is_short(cells: list[str]) -> bool:
+    """Return whether all cells are as short as names of columns, so that they are no sentence with commas."""
+    return all(len(cell.split()) <= 4 for cell in cells)
 
 
 def is_row(line: str) -> bool:

@@ -50,7 +50,6 @@ _BROKER_CELLS = re.compile(
 )
 _BROKER_IDS = re.compile(r"[0-9]{1,10}(?:[\s,;]++[0-9]{1,10})*+\s*+")
 _BROKER_ROW = re.compile(r'\s*+"?[0-9]{1,9}"?[,;\t]\s*+"?[\w.-]++"?\s*+')
-_BROKER_LIST = "Name its columns in the first line: broker_id, perhaps rack and status; and write one broker per line."
 _MAX_HEADER = 2_000  # characters
 _SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 _TAR_MAGIC = slice(257, 262)
@@ -69,15 +68,15 @@ def explain_unused_text(text: str, path: str) -> SourceError:
     # What Markdown, Jira and HTML put around a paste is none of it.
     lines = [line for line in split_lines(text[:_LOOK]) if classify_noise(line) not in (BLANK, ELLIPSIS, MARKUP)]
     if _BROKER_IDS.fullmatch("\n".join(lines)):
-        return SourceError(path, "is perhaps a list of brokers without a header", _BROKER_LIST)
+        remedy = "Write the line broker_id at its top, and one broker per line."
+        return SourceError(path, "is perhaps a list of brokers without a header", remedy)
     if (finding := find_by_text(text)) is not None:
         line = f": {shorten(finding.line)!r}" if finding.line else ""
         return SourceError(path, f"{finding.entry.problem}{line}", finding.entry.remedy, finding.line_number)
     if (silent := _explain_silent_command(text, path)) is not None:
         return silent
-    if _looks_like_broker_list(lines):
-        problem = f"is perhaps a list of brokers without a header that is read: {shorten(lines[0])!r}"
-        return SourceError(path, problem, _BROKER_LIST)
+    if (brokers := _explain_broker_list(lines, path)) is not None:
+        return brokers
     begin = f"it begins with {shorten(lines[0].strip())!r}" if lines else "it has no text but marks"
     problem = f"nothing in it is output of a tool that this program reads; {begin}"
     return SourceError(path, problem, f"{_DESCRIBE} If you know the format of the file, name it with --format.")
@@ -96,19 +95,29 @@ def _explain_silent_command(text: str, path: str) -> SourceError | None:
         if part is None:
             continue
         selection = find_selection(part)
-        remedy = "Pass the settings of a client that may describe topics with --command-config."
-        if selection is not None:
+        if selection is None:
+            problem = "the command printed nothing: no topic exists, or this user may describe none"
+            remedy = "Pass the settings of a client that may describe topics with --command-config."
+        elif selection.nothing is not None:
+            problem = f"the command printed nothing: {selection.nothing}"
             remedy = f"Run it without {selection.option}."
-        return SourceError(path, "the command printed nothing", remedy, command.line_number)
+        else:
+            problem, remedy = "the command printed nothing", f"Run it without {selection.option}."
+        return SourceError(path, problem, remedy, command.line_number)
     return None
 
 
-def _looks_like_broker_list(lines: list[str]) -> bool:
-    """Return whether a text is perhaps a list of brokers without a header, or in columns that are not read."""
-    if not lines or all(map(_BROKER_ROW.fullmatch, lines)):
-        return bool(lines)
-    header = lines[0][:_MAX_HEADER]
-    return _BROKER_CELLS.search(header) is not None and any(mark in header for mark in ",;\t")
+def _explain_broker_list(lines: list[str], path: str) -> SourceError | None:
+    """Return the error of a text that is perhaps a list of brokers in columns that are not read."""
+    if lines and all(_BROKER_ROW.fullmatch(line) for line in lines):
+        return SourceError(
+            path, "is perhaps a list of brokers without a header", "Add the line broker_id,rack at its top."
+        )
+    if not lines or not _BROKER_CELLS.search(lines[0][:_MAX_HEADER]) or not any(mark in lines[0] for mark in ",;\t"):
+        return None
+    problem = f"is perhaps a list of brokers, but with columns that are not read: {shorten(lines[0])!r}"
+    remedy = "Name the column of their numbers broker_id, that of their zones rack, and that of their states status."
+    return SourceError(path, problem, remedy)
 
 
 def explain_unreadable(path: Path, error: SourceError) -> SourceError:
@@ -125,9 +134,14 @@ def explain_unreadable(path: Path, error: SourceError) -> SourceError:
             return SourceError(str(path), what, remedy)
     if path.suffix in _SEGMENT_SUFFIXES:
         return SourceError(str(path), f"is binary, as Kafka's own {path.suffix} files", _SEGMENT)
-    if _WIDE_LETTERS.search(first):  # letters of UTF-16, each beside a zero
+    if _has_wide_letters(first):
         return SourceError(str(path), "is partly UTF-16, as PowerShell's >> writes it", "Save all of it as UTF-8.")
     return error
+
+
+def _has_wide_letters(data: bytes) -> bool:
+    """Return whether some bytes are letters of UTF-16: each beside a zero."""
+    return _WIDE_LETTERS.search(data) is not None
 
 
 def _read_first_bytes(path: Path) -> bytes:

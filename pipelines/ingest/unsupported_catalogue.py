@@ -4,6 +4,11 @@ import re
 from typing import NamedTuple
 
 _DESCRIBE = "Run kafka-topics --describe and save its output to a file."
+_AGAIN = "Correct the command and run it again."
+_DECLARED = "which declares topics or brokers, but does not show where the replicas are"
+_IN_POD = (
+    "Run kafka-topics --describe in a pod: kubectl exec POD -- bin/kafka-topics.sh --bootstrap-server ... --describe."
+)
 
 
 class UnsupportedInput(NamedTuple):
@@ -17,13 +22,25 @@ class UnsupportedInput(NamedTuple):
 
 
 def make_input(
-    title: str, pattern: str, remedy: str = _DESCRIBE, *, shows_partitions: bool = False
+    title: str,
+    pattern: str,
+    lacks: str = "which shows no replicas",
+    remedy: str = _DESCRIBE,
+    shows_partitions: bool = False,
 ) -> UnsupportedInput:
-    """Return an input that is not read; shows_partitions: it shows their state all the same, or that of brokers."""
-    problem = f"is {title}, which " + (
-        "this program does not read" if shows_partitions else "does not show where the replicas are"
+    """Return an input that shows other things than the partitions of a cluster."""
+    return UnsupportedInput(title, f"is {title}, {lacks}", remedy, re.compile(pattern), shows_partitions)
+
+
+def make_unread(title: str, pattern: str, remedy: str = _DESCRIBE) -> UnsupportedInput:
+    """Return an input that shows partitions or brokers in a form that no reader knows."""
+    return make_input(title, pattern, "which this program does not read", remedy, shows_partitions=True)
+
+
+def _make_failure(reason: str, pattern: str, remedy: str = _AGAIN) -> UnsupportedInput:
+    return UnsupportedInput(
+        "error of a command", f"the command that wrote it failed: {reason}", remedy, re.compile(pattern)
     )
-    return UnsupportedInput(title, problem, remedy, re.compile(pattern), shows_partitions)
 
 
 _START = r"[\s>|#]*+"
@@ -40,6 +57,7 @@ TOOLS = (
         "output of kafka-configs",
         _START + r"(?:(?:Dynamic|All|Default|Static) (?:default )?configs? for \w++|Configs for \w++(?:-\w++)? '"
         r"|[a-z][a-z0-9._-]*+=.*? sensitive=(?:true|false) synonyms=\{|Completed updating config for )",
+        "which does not show where the replicas are",
     ),
     make_input(
         "output of kafka-acls",
@@ -52,48 +70,61 @@ TOOLS = (
         r"|Adding partitions succeeded|Updated config for topic )",
     ),
     make_input(
-        "output of kafka-metadata-quorum, kafka-storage, kafka-features or kafka-cluster",
+        "output of kafka-metadata-quorum",
         _START + r"(?:(?:ClusterId|LeaderId|LeaderEpoch|HighWatermark|CurrentVoters|CurrentObservers):\s|MaxFollowerLag"
-        r"|NodeId\s++(?:DirectoryId\s++)?LogEndOffset\s++Lag\b"
-        r"|Formatting (?:\S++ )?(?:metadata |data )?director(?:y|ies)|Found log director(?:y|ies):"
-        r"|Found metadata:|Bootstrap metadata: |Feature: \S++\s++SupportedMinVersion:|metadata\.version="
-        r"|Cluster ID: \S++\s*+$)",
+        r"|NodeId\s++(?:DirectoryId\s++)?LogEndOffset\s++Lag\b)",
+        "which shows the controllers and not the partitions",
         "Run kafka-topics --describe, or kafka-dump-log --cluster-metadata-decoder on a __cluster_metadata log.",
     ),
     make_input(
+        "output of kafka-storage or kafka-features",
+        _START + r"(?:Formatting (?:\S++ )?(?:metadata |data )?director(?:y|ies)|Found log director(?:y|ies):"
+        r"|Found metadata:|Bootstrap metadata: |Feature: \S++\s++SupportedMinVersion:|metadata\.version=)",
+    ),
+    make_input("output of kafka-cluster", _START + r"Cluster ID: \S++\s*+$"),
+    make_unread(
         "load of Cruise Control",
         r"\s*+(?:HOST\s++BROKER\s++RACK\s++DISK|[\w.-]++,\s++[0-9]++,\s++[^\s,]++,(?:\s++[0-9./]++,?){5,}+\s*+$)",
         "Get kafka_cluster_state?verbose=true from Cruise Control, or run kafka-topics --describe.",
-        shows_partitions=True,
     ),
+    make_unread("output of kafkactl", r"\s*+(?:- )?(?:[oO]ldestOffset|[nN]ewestOffset|inSyncReplicas|ISRs): ?"),
     make_input(
-        "output of kafkactl",
-        r"\s*+(?:- )?(?:[oO]ldestOffset|[nN]ewestOffset|inSyncReplicas|ISRs): ?",
-        shows_partitions=True,
-    ),
-    make_input(
-        "metrics of partitions",
+        "metrics of Prometheus or JMX",
         r"kafka_topic_partition_(?:leader|replicas?|in_sync_replica|under_replicated|leader_is_preferred)\w*+\{",
+        "which count partitions without their replicas",
         shows_partitions=True,
     ),
     make_input(
         "metrics of Prometheus or JMX",
         r"(?:# (?:HELP|TYPE) [a-z_]\w*+ |kafka\.[a-z]++:type=[A-Za-z-]++"
         r"|(?:kafka|jvm|java|process|jmx)_\w++(?:\{[^}\n]*+\})? -?[0-9.eE+NIaifn-]++)",
+        "which count partitions without their replicas",
     ),
     make_input(
-        "a file of Kubernetes, Terraform or docker compose",
+        "a Kubernetes resource",
         r"\s*+(?:apiVersion: ?(?!kafka\.strimzi\.io/)\S|kind: ?(?!KafkaTopic\b)(?:Kafka\w*+|List)\s*+$"
         r"|NAME\s++CLUSTER\s++PARTITIONS\s++REPLICATION FACTOR\b"
-        r"|NAME\s++READY\s++STATUS\s++RESTARTS\b"
-        r'|(?:resource|provider|module|data) "[\w-]++"|services:\s*+$|image: ?\S*+kafka|KAFKA_[A-Z_]++\s*+[:=])',
+        r"|NAME\s++READY\s++STATUS\s++RESTARTS\b)",
+        _DECLARED,
+        _IN_POD,
     ),
     make_input(
-        "the configuration of a broker or a client",
-        r"\s*+(?:#?(?:broker\.id|node\.id|log\.dirs?|zookeeper\.connect|process\.roles|controller\.quorum\.voters"
+        "a file of Terraform or docker compose",
+        r'\s*+(?:(?:resource|provider|module|data) "[\w-]++"|services:\s*+$|image: ?\S*+kafka|KAFKA_[A-Z_]++\s*+[:=])',
+        _DECLARED,
+    ),
+    make_input(
+        "the configuration of a broker",
+        r"\s*+#?(?:broker\.id|node\.id|log\.dirs?|zookeeper\.connect|process\.roles|controller\.quorum\.voters"
         r"|advertised\.listeners|num\.partitions|default\.replication\.factor|offsets\.topic\.replication\.factor"
-        r"|broker\.rack)|bootstrap\.servers|group\.id|(?:key|value)\.(?:de)?serializer|security\.protocol"
-        r"|sasl\.jaas\.config|acks)\s*+=",
+        r"|broker\.rack)\s*+=",
+        "which does not show partitions",
+    ),
+    make_input(
+        "the configuration of a client",
+        r"\s*+(?:bootstrap\.servers|group\.id|(?:key|value)\.(?:de)?serializer|security\.protocol|sasl\.jaas\.config"
+        r"|acks)\s*+=",
+        "which does not show partitions",
     ),
 )
 # Headers of their tables, whose rows show no partitions with their replicas.
@@ -101,22 +132,38 @@ TABLE_HEADER = re.compile(
     _START + r"(?:GROUP\s++TOPIC\b|TOPIC\s++PARTITION\s++(?:CURRENT|NEW)-OFFSET\b"
     r"|NodeId\s++(?:DirectoryId\s++)?LogEndOffset\b|NAME\s++(?:READY|CLUSTER)\b)"
 )
-# What the shell and Kafka's tools print when a command fails, or instead of doing what was meant. It claims no line:
-# such lines may be beside data.
-FAILURE = UnsupportedInput(
-    "error of a command",
-    "the command that wrote it failed",
-    "Correct the command, the address of the brokers or the rights of the client (--command-config), and run it again.",
-    re.compile(
-        r"\s*+(?:usage: |Option\s++Description|This tool helps to |no topics exist!|topic \S++ doesn't exist!"
-        r"|list topic failed because of |Error (?:response from daemon|from server|while executing)|[Ee]rror: "
-        r"|% ERROR: |Exception in thread|Caused by: |[\w.$]*?(?:Exception|Error): |at [\w.$]++\(|Missing required arg"
-        r"|command terminated with exit code [1-9])|[^<\n]*+<(?:String|Integer|Long): [a-zA-Z]"
-        r"|.*(?:command not found|No such file or directory|not recognized as an internal"
-        r"|Timed out waiting for a node assignment|Connection re\w++|could not be established|TimeoutException"
+# What the shell and Kafka's tools print when a command fails. They claim no line: such lines may be beside data.
+FAILURES = (
+    _make_failure(
+        "this is its usage text",
+        r"\s*+(?:usage: |Option\s++Description|This tool helps to )|[^<\n]*+<(?:String|Integer|Long): [a-zA-Z]",
+    ),
+    _make_failure(
+        "the shell did not find it", r".*(?:command not found|No such file or directory|not recognized as an internal)"
+    ),
+    _make_failure(
+        "it found no topic",
+        r"\s*+(?:no topics exist!|topic \S++ doesn't exist!)",  # of kafka-list-topic, Kafka 0.8.0
+        "Check --zookeeper and --topic, and run the command again.",
+    ),
+    _make_failure(
+        "no broker answered",
+        r".*(?:Timed out waiting for a node assignment|Connection re\w++|could not be established|TimeoutException"
         r"|Broker may not be available|UnknownHostException|Bootstrap broker \S++ disconnected"
-        r"|Failed to acquire metadata|Broker transport failure|AuthorizationException|AuthenticationException"
-        r"|[Nn]ot authorized|Permission denied|handshake failed)"
+        r"|Failed to acquire metadata|Broker transport failure)",
+        "Check --bootstrap-server (or --zookeeper), the listeners and the network, and run the command again.",
+    ),
+    _make_failure(
+        "it was not authorized",
+        r".*(?:AuthorizationException|AuthenticationException|[Nn]ot authorized|Permission denied|handshake failed)",
+        "Pass the settings of a client that may describe topics with --command-config, and run the command again.",
+    ),
+    _make_failure(
+        "this is its error",
+        r"\s*+(?:list topic failed because of "  # of kafka-list-topic, Kafka 0.8.0
+        r"|Error (?:response from daemon|from server|while executing)|[Ee]rror: |% ERROR: |Exception in thread"
+        r"|Caused by: |[\w.$]*?(?:Exception|Error): |at [\w.$]++\(|Missing required arg"
+        r"|command terminated with exit code [1-9])",
     ),
 )
 # What only a whole file can be.
@@ -124,22 +171,32 @@ WHOLE_FILES = (
     make_input(
         "a dump of a log of messages",
         r"\|? ?offset: [0-9]++ (?:CreateTime|LogAppendTime): ",
-        "Run kafka-dump-log --cluster-metadata-decoder on a __cluster_metadata log, or kafka-topics --describe.",
+        remedy="Run kafka-dump-log --cluster-metadata-decoder on a __cluster_metadata log, or kafka-topics --describe.",
     ),
-    make_input("a log of a broker or a client", r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:,.]++\]? "),
     make_input(
-        "output of cat -A, a list of PowerShell or RTF",
-        r".*\^I.*\$\s*+$|(?:Topic|Partition|Leader)\s{2,}+: ?\S|\{\\rtf[0-9]",
-        "Save the output of the tool itself as plain text: > FILE.",
-        shows_partitions=True,
+        "a log of a broker or a client",
+        r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:,.]++\]? ",
+        "which does not show where the replicas are now",
     ),
+    make_unread(
+        "output of cat -A",
+        r".*\^I.*\$\s*+$",
+        "Save it again without cat -A, which writes ^I for tabs and $ for line ends.",
+    ),
+    make_unread(
+        "a list of PowerShell",
+        r"(?:Topic|Partition|Leader)\s{2,}+: ?\S",
+        "Save the output of kafka-topics itself: > FILE.",
+    ),
+    make_unread("RTF", r"\{\\rtf[0-9]", "Save it as plain text."),
     make_input(
         "a page of HTML",
         r"(?i)\s*+<(?:!doctype html|html|head|body)\b",
-        "If it shows output of kafka-topics --describe or another supported tool, copy that as text.",
+        "without output of a tool that this program reads",
+        "If it shows output of a tool, copy that as text. The tables of consoles such as CMAK are not read: "
+        "run kafka-topics --describe.",
     ),
 )
-TABLE = make_input("a table of partitions of another tool", "", shows_partitions=True)
 NAMES_ONLY = make_input(
     "a list of names, as of kafka-topics --list", r"[a-zA-Z0-9._-]{1,249}(?: - marked for deletion)?\s*+$"
 )
@@ -147,22 +204,28 @@ DOCUMENTS = (
     make_input(
         "a capacity file of Cruise Control",
         r'"brokerCapacities"\s*+:',
+        "which lists capacities and not the brokers that exist",
         "Run kafka-topics --describe, or get kafka_cluster_state?verbose=true&json=true from Cruise Control.",
     ),
     make_input(
-        "a plan or an answer of this program",
-        r'"kind"\s*+:\s*+"kafka-placement plan"|"conflicting_listings"\s*+:\s*+\[',
-        "Give the source that it was made from, or use plan --check DIR.",
+        "a plan of this program",
+        r'"kind"\s*+:\s*+"kafka-placement plan"',
+        "which is no source",
+        "Use plan --check DIR, or give the source that the plan was made from.",
     ),
-    make_input("output of confluent-kafka", r"\b(?:Broker|Topic|Partition)Metadata\(", shows_partitions=True),
     make_input(
+        "an answer of this program",
+        r'"conflicting_listings"\s*+:\s*+\[',
+        "which is no source",
+        "Give the source that it was made from.",
+    ),
+    make_unread("output of confluent-kafka", r"\b(?:Broker|Topic|Partition)Metadata\("),
+    make_unread(
         "a KafkaTopic resource as JSON",
         r'"kind"\s*+:\s*+"KafkaTopic"',
         "Save it as YAML (kubectl get kafkatopics -o yaml) beside the output of kafka-topics --describe.",
-        shows_partitions=True,
     ),
-    make_input(
-        "a Kubernetes resource, a connector or metrics of Jolokia",
-        r'"apiVersion"\s*+:\s*+"|"connector\.class"\s*+:|"mbean"\s*+:\s*+"',
-    ),
+    make_input("a Kubernetes resource", r'"apiVersion"\s*+:\s*+"', _DECLARED, _IN_POD),
+    make_input("the configuration of a connector", r'"connector\.class"\s*+:'),
+    make_input("metrics of Jolokia", r'"mbean"\s*+:\s*+"', "which count partitions without their replicas"),
 )

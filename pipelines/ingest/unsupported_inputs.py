@@ -23,18 +23,18 @@ from pipelines.ingest.source_format import (
     decide_rejected,
     ignore,
 )
-from pipelines.ingest.table_rows import is_row, is_table_header
+from pipelines.ingest.table_rows import find_table, is_row
 from pipelines.ingest.text import BLANK, LOG_LINE, MARKUP, MAX_LOOK, PROMPT, TOOL_MESSAGE, classify_noise, split_lines
 from pipelines.ingest.unsupported_catalogue import (
     DOCUMENTS,
-    FAILURE,
+    FAILURES,
     NAMES_ONLY,
-    TABLE,
     TABLE_HEADER,
     TOOLS,
     WHOLE_FILES,
     UnsupportedInput,
     make_input,
+    make_unread,
 )
 
 _MAX_HEAD, _MAX_LINES = 200_000, 200  # characters and filled lines that show what a whole file is
@@ -56,7 +56,7 @@ def find_by_name(name: str) -> UnsupportedInput | None:
     if match is None:
         return None
     remedy = "Use replication-offset-checkpoint, which has the high watermarks, beside a kafka-topics --describe."
-    return make_input(match[0].lower(), "", remedy)
+    return make_input(match[0].lower(), "", "whose offsets are not those of the replicas", remedy)
 
 
 class RecognisedText(NamedTuple):
@@ -72,14 +72,14 @@ def find_by_text(text: str) -> RecognisedText | None:
     numbered = enumerate(split_lines(text[:_MAX_HEAD]), 1)
     lines = [(number, line[:MAX_LOOK]) for number, line in numbered if line.strip()][:_MAX_LINES]
     for number, line in lines:
-        if is_table_header(line):
-            return RecognisedText(TABLE, number, line.strip())
+        if table := _find_table(line):
+            return RecognisedText(table, number, line.strip())
     without_logs = list(_leave_out_logs(lines))
-    candidates = {**dict.fromkeys(TOOLS, lines), FAILURE: without_logs, **dict.fromkeys(WHOLE_FILES, lines)}
-    for entry, own_lines in candidates.items():
-        for number, line in own_lines:
-            if entry.pattern.match(line):
-                return RecognisedText(entry, number, line.strip())
+    for entries, candidates in ((TOOLS, lines), (FAILURES, without_logs), (WHOLE_FILES, lines)):
+        for entry in entries:
+            for number, line in candidates:
+                if entry.pattern.match(line):
+                    return RecognisedText(entry, number, line.strip())
     if document := _find_document(text):
         return RecognisedText(document)
     named = [line for _, line in lines if classify_noise(line) != MARKUP]
@@ -102,9 +102,12 @@ def _leave_out_logs(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str
 def _find_line(line: str) -> UnsupportedInput | None:
     line = line[:MAX_LOOK]
     match = _ANY_TOOL.match(line)  # one pattern is faster than many
-    if match is None:
-        return TABLE if is_table_header(line) else None
-    return TOOLS[(match.lastindex or 1) - 1]
+    return _find_table(line) if match is None else TOOLS[(match.lastindex or 1) - 1]
+
+
+def _find_table(line: str) -> UnsupportedInput | None:
+    title = find_table(line)
+    return None if title is None else make_unread(title, "")
 
 
 def _find_document(text: str) -> UnsupportedInput | None:
@@ -128,11 +131,11 @@ def _read_rows(text: str, path: str) -> Iterator[Row]:
             document = _find_document(text[begin : min(document_end, begin + _MAX_HEAD)])
         own = (document if begin < document_end else None) or _find_line(line)
         if own is not None:
-            entry, is_table = own, is_table_header(line)
+            entry, is_table = own, find_table(line) is not None
         elif not line.strip():
             entry = None
         begin += len(line) + 1
-        has_row = is_table and not is_table_header(line) and is_row(line)
+        has_row = is_table and find_table(line) is None and is_row(line)
         is_beside = own is None and not has_row and _is_beside(line, is_table)
         if entry is None or is_beside or not line.strip():
             yield number, None, line
@@ -166,7 +169,7 @@ FORMAT = Format(
     Signature(
         line=lambda line: _find_line(line) is not None,
         document=lambda text: _find_document(text) is not None,
-        table=lambda line: is_table_header(line) or TABLE_HEADER.match(line) is not None,
+        table=lambda line: find_table(line) is not None or TABLE_HEADER.match(line) is not None,
         has_rows=True,
     ),
     _parse_record,

@@ -1,6 +1,7 @@
 """What the shell, kubectl and Kafka's tools print when a command fails, as lines beside what it printed before."""
 
 import re
+from collections.abc import Callable
 
 from pipelines.ingest.formats.checked_values import quote, shorten
 from pipelines.ingest.text import MAX_LOOK
@@ -11,17 +12,20 @@ _LOGGED = re.compile(
     _START + r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.,]++Z?\]?\s++"
     r"(?:\[?(?:ERROR|FATAL)\]?\s++([\w.$]*?(?:Exception|Error)\b.*))?"
 )
+_EXIT_CODE = re.compile(
+    _START + r"(?:command terminated|process exited|(?:the )?command (?:exited|failed)|exited) with (?:non-zero )?"
+    r"(?:exit |status )?(?:code|status):? ([1-9][0-9]{0,3})\b",
+    re.I,
+)
 _ENDED = re.compile(
-    _START + r"(?:(?:command terminated|process exited|(?:the )?command (?:exited|failed)|exited) with (?:non-zero )?"
-    r"(?:exit |status )?(?:code|status):? [1-9][0-9]{0,3}\b"
-    r"|\^C|(?:signal: )?(?:killed|terminated|interrupt)\b[\s0-9]*+$|segmentation fault"
-    r"|client_loop: send disconnect|packet_write_wait|connection to \S++ closed by remote host|lost connection"
+    _START + r"(?:(?:\^C|(?:signal: )?(?:killed|terminated|interrupt)\b[\s0-9]*+$|segmentation fault)"
+    r"|(?:client_loop: send disconnect|packet_write_wait|connection to \S++ closed by remote host|lost connection)"
     r"|(?:\S++: )?write error: broken pipe)",
     re.I,
 )
 _PRINTED = re.compile(
     _START + r"(?:list topic failed because of "
-    r"|Error while executing (?:\w++ ){0,5}?command(?: with args '[^'\n]*+')? ?: ?|Error while executing |% ERROR: "
+    r"|Error while executing (?:\w++ )*+command(?: with args '[^'\n]*+')? ?: ?|Error while executing |% ERROR: "
     r"|(?:\w++: {1,3})?(?:Error|error): (?=[A-Za-z])|Error (?:from server|response from daemon)\b[^:\n]{0,60}+: ?"
     r'|Exception in thread "[^"\n]*+" ?)(.*)'
 )
@@ -56,6 +60,21 @@ _MARK = re.compile(
     r"|erminated|\^C|fault|pipe|onnect|nterrupt|recognized|Missing|Caused|frames"
 )
 
+# What the text of an error shows -> why the command failed.
+_REASONS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"[Tt]opic '?([\w.-]{1,249}?)'? does not exist"), lambda match: f"topic {match[1]} does not exist"),
+    (re.compile(r"uthoriz|AUTHORIZ|uthentic|[Hh]andshake|denied"), "it was not authorized"),
+    (re.compile(r"OutOfMemory"), "it ran out of memory"),
+    (re.compile(r"Timeout|[Tt]imed out"), "it timed out"),
+    (
+        re.compile(
+            r"Disconnect|Connect|connect|transport failure|UnknownHost|Failed to acquire metadata|brokers? down"
+        ),
+        "no broker answered",
+    ),
+    (re.compile(r"UnknownTopicOrPartition"), "a topic or partition does not exist"),
+)
+
 
 def find_failure(line: str) -> str | None:
     """Return why a command failed if a line is its error; empty if the line only goes on with it, None for others."""
@@ -66,9 +85,13 @@ def find_failure(line: str) -> str | None:
         return None if logged[1] is None else _explain(logged[1])
     if _TRACE.match(line) or _NOT_STARTED.match(line):
         return ""
+    if code := _EXIT_CODE.match(line):
+        return f"exit code {code[1]}"
+    if _ENDED.match(line):
+        return "it was interrupted"
     if error := _PRINTED.match(line) or _EXCEPTION.match(line):
         return _explain(error[1])
-    return _explain(line) if _ENDED.match(line) or _DENIED.search(line) else None
+    return "it was not authorized" if _DENIED.search(line) else None
 
 
 def find_leaderless_topics(line: str) -> list[str] | None:
@@ -82,4 +105,7 @@ def find_leaderless_topics(line: str) -> list[str] | None:
 
 
 def _explain(error: str) -> str:
+    for pattern, reason in _REASONS:
+        if match := pattern.search(error):
+            return reason if isinstance(reason, str) else reason(match)
     return quote(shorten(error.strip()))

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 from pipelines.ingest.formats import describe_labels as labels
-from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, as_int, quote, unparsable
+from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, quote, unparsable
 from pipelines.ingest.formats.kafka_versions import is_old_topic_line
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, ignore
@@ -25,6 +25,7 @@ _NAMES = {
     labels.ISR: "Isr",
 }
 _OF_HEADER = frozenset({labels.PARTITION_COUNT, labels.REPLICATION_FACTOR, labels.CONFIGS})
+_REST_OF_VALUE = re.compile(r"\s*+[:,]|\s*+[0-9]++(?:,[0-9]++)*+\s")  # of the line above
 _PAGER_CUT = re.compile(r"[0-9a-zA-Z,]>\s*$")  # as `less -S` marks a line that goes on
 _CUT_TOPIC = re.compile(
     r"[\s>|\"'`*#/]*+(?:[\w.-]++\s++\|\s*+|[0-9]++[:-])?[\s>|\"'`*]*+"  # what stands before
@@ -59,6 +60,10 @@ class _Record:
         return not _OF_HEADER.isdisjoint(self.values)
 
 
+# What stands before the first label in a line of an object: a brace, or a key that kafka-topics does not print.
+_OBJECT = re.compile(r"\{|\bpartition(?:ErrorCode|Id)\b|\berror_?code\b", re.I)
+
+
 def parse_line(context: str | None, raw: str) -> list[Fact]:
     """Return the facts of one record: topics, partitions, or why it is ignored. Raises: BadValueError.
 
@@ -76,7 +81,14 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
             raise unparsable(f"cut off in Topic{_PASTE}")
         if labels.has_data(fields) and not _HUNK.match(raw):
             name = _get_name(fields[0].label)
-            remedy = "begin the line with Topic: NAME, as kafka-topics --describe prints it"
+            if _REST_OF_VALUE.match(prefix):
+                raise unparsable(f"{quote(prefix.strip())} stands before {name}, as in a wrapped line: join the lines")
+            if _OBJECT.search(prefix):
+                what = "is of an object that a program has printed, in a form that no reader knows"
+                raise unparsable(f"{quote(raw.strip())} {what}: use kafka-topics --describe")
+            remedy = (
+                "delete it" if fields[0].label == labels.TOPIC else "write Topic: and the name of the topic instead"
+            )
             raise unparsable(f"{quote(prefix.strip())} stands before {name}: {remedy}")
         return ignore(classify_noise(raw))
     if context is None and not _is_table(fields, gap, line):
@@ -166,7 +178,11 @@ def _parse_topic(record: _Record) -> list[Fact]:
     configs = record.values.get(labels.CONFIGS)
     pairs, problems = split_configs(configs or "", cut=record.cut == labels.CONFIGS)
     if record.was_cut and not problems:
-        problems = [f"cut off in or behind {_get_name(record.last or labels.TOPIC)}"]
+        problems = [
+            f"cut off in {_get_name(record.cut)}"
+            if record.cut
+            else f"cut off behind {_get_name(record.last or labels.TOPIC)}"
+        ]
     has_counts = labels.PARTITION_COUNT in record.values or labels.REPLICATION_FACTOR in record.values
     if problems and not pairs and not has_counts:
         raise unparsable(problems[0])
@@ -248,7 +264,12 @@ def _get_int(record: _Record, label: str, expected: str = "a whole number", high
 
 
 def _to_int(text: str, label: str, high: int = INT32) -> int:
-    return as_int(text.lstrip("0") or "0", _get_name(label), 0, high)
+    # int() of thousands of digits raises, also of zeros; ten digits are enough for an int32
+    digits = text.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= 10 else INT32 + 1
+    if number > high:
+        raise unparsable(f"{_get_name(label)} is {quote(text)}, expected 0 to {high}")
+    return number
 
 
 def _get_ids(record: _Record, label: str, min_size: int = 0) -> list[int]:
@@ -257,8 +278,17 @@ def _get_ids(record: _Record, label: str, min_size: int = 0) -> list[int]:
         return []
     if " " in text and _has_blanks_as_commas(record):
         text = ",".join(text.split())
+    if not text:
+        raise unparsable(f"{_get_name(label)} is empty{_PASTE}")
+    if "\n" in text and not _INTS.fullmatch(text):
+        head, _, tail = text.partition("\n")
+        raise unparsable(
+            f"{_get_name(label)} breaks off at {quote(head)}, and the next line has {quote(tail)}: join the lines"
+        )
+    if text.endswith(","):
+        raise unparsable(f"{_get_name(label)} is {quote(text)}, which ends with a comma{_PASTE}")
     if not text.isascii() or not _INTS.fullmatch(text):
-        raise unparsable(f"{_get_name(label)} is {quote(text)}, expected broker ids separated by commas{_PASTE}")
+        raise unparsable(f"{_get_name(label)} is {quote(text)}, expected broker ids separated by commas")
     return [_to_int(item.strip(), label) for item in text.split(",")]
 
 

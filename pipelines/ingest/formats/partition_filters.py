@@ -12,12 +12,16 @@ _MAX_NAME = 80  # characters of an option that a message repeats
 UNDER_MIN_ISR, AT_MIN_ISR = "under-min-isr-partitions", "at-min-isr-partitions"
 # Options may be cut off by the width of a terminal, and Kafka's tools accept them so.
 _FILTERS = (
-    (re.compile(r"under-rep[\w-]*+"), "under-replicated-partitions"),
-    (re.compile(r"unav[\w-]*+"), "unavailable-partitions"),
-    (re.compile(r"under-m[\w-]*+"), UNDER_MIN_ISR),
-    (re.compile(r"at-m[\w-]*+"), AT_MIN_ISR),
-    (re.compile(r"topics-w[\w-]*+"), "topics-with-overrides"),
+    (re.compile(r"under-rep[\w-]*+"), "under-replicated-partitions", "no partition is under-replicated"),
+    (re.compile(r"unav[\w-]*+"), "unavailable-partitions", "no partition is without a leader"),
+    (re.compile(r"under-m[\w-]*+"), UNDER_MIN_ISR, "no partition has fewer in-sync replicas than min.insync.replicas"),
+    (re.compile(r"at-m[\w-]*+"), AT_MIN_ISR, "no partition has just as many in-sync replicas as min.insync.replicas"),
+    (re.compile(r"topics-w[\w-]*+"), "topics-with-overrides", "no topic has settings of its own"),
 )
+_SELECTED = {
+    UNDER_MIN_ISR: "the partitions with fewer in-sync replicas than min.insync.replicas",
+    AT_MIN_ISR: "the partitions with just as many in-sync replicas as min.insync.replicas",
+}
 _OPTION = re.compile(r"(?:--?|–|—)([a-z][\w-]*+)(?:=(.*))?", re.S)
 _OTHER_ACTIONS = frozenset({"list", "create", "alter", "delete", "help", "version"})
 _ALL_TOPICS = frozenset({".*", ".+", "^.*$", "*", ""})
@@ -55,13 +59,19 @@ class Selection(NamedTuple):
     """Why a command shows only some of the cluster's partitions."""
 
     option: str  # as the command has it
+    nothing: str | None = None  # what it means that the command printed nothing
     topic: str | None = None  # the only topic that it shows, or a pattern of topics
 
     @property
     def isr_option(self) -> str | None:
         """The option without dashes, if it selects partitions by the size of their ISR."""
         name = self.option.removeprefix("--")
-        return name if name in (UNDER_MIN_ISR, AT_MIN_ISR) else None
+        return name if name in _SELECTED else None
+
+    @property
+    def selected(self) -> str:
+        """The partitions that the command selects, as in `some partitions`."""
+        return _SELECTED.get(self.isr_option or "", "some partitions")
 
 
 NO_OTHERS = "no answer covers the others"
@@ -117,7 +127,7 @@ def lists_partitions(command: Command) -> bool:
     if any(name.startswith("des") and "describe".startswith(name) for name in options):
         return True
     return not _OTHER_ACTIONS & options.keys() and any(
-        pattern.fullmatch(name) for pattern, _ in _FILTERS for name in options
+        pattern.fullmatch(name) for pattern, *_ in _FILTERS for name in options
     )
 
 
@@ -171,16 +181,16 @@ def _find_max_bytes(words: Sequence[str]) -> Selection | None:
 def _find_option(command: Command) -> Selection | None:
     options = list(read_options(command.words))
     for name, _ in options:
-        for pattern, option in _FILTERS:
+        for pattern, option, nothing in _FILTERS:
             if pattern.fullmatch(name):
-                return Selection(f"--{option}")
+                return Selection(f"--{option}", nothing)
         if len(name) > 3 and "exclude-internal".startswith(name):
             return Selection("--exclude-internal")
     for name, value in options:
         if name in ("topic", "topic-id") and value not in _ALL_TOPICS:
             if command.is_repeated and _VARIABLE.search(value):  # kafka-topics --topic $t, for all topics
                 continue
-            return Selection(f"--{name} {value}".rstrip()[:_MAX_NAME], value[:_MAX_NAME])
+            return Selection(f"--{name} {value}".rstrip()[:_MAX_NAME], None, value[:_MAX_NAME])
     return None
 
 
@@ -208,7 +218,7 @@ def read_kcat(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _find_kcat_topic(words: Sequence[str]) -> Selection | None:
     topic = next((value for name, value in read_kcat(words) if name == "t"), None)
-    return None if topic is None else Selection(f"-t {topic}"[:_MAX_NAME], topic[:_MAX_NAME])
+    return None if topic is None else Selection(f"-t {topic}"[:_MAX_NAME], None, topic[:_MAX_NAME])
 
 
 class RpkListing(NamedTuple):
@@ -253,7 +263,7 @@ def _find_rpk_selection(words: Sequence[str]) -> Selection | None:
     if not listing.topics or not _ALL_TOPICS.isdisjoint(listing.topics):  # -r '.*'
         return None
     topics = ",".join(listing.topics)[:_MAX_NAME]
-    return Selection(f"{listing.name} {topics}", topics)
+    return Selection(f"{listing.name} {topics}", None, topics)
 
 
 def _find_filter(words: Sequence[str], file: str | None = None) -> Selection | None:

@@ -118,7 +118,7 @@ def _describe_commands(lines: Sequence[str], commands: Sequence[ShownCommand]) -
             contexts[number]["is_selection"] = None not in selections
         if selections and (selection := selections[0]) is not None and None not in selections:
             if selection.topic is None:
-                warnings.append(f"{selection.option} shows only some partitions: show all of them")
+                warnings.append(_describe_filter(selection))
                 contexts[number]["selection"] = selection.isr_option if len(selections) == 1 else None
             else:
                 first_with_topic = first_with_topic or number
@@ -168,6 +168,16 @@ def _compare_servers(command: Command, line_number: int, clusters: list[tuple[Se
 def describe_two_clusters(servers: str, place: str, other: str) -> str:
     """Return the warning that a command asks other servers than the one at `place`, as in `line 1`."""
     return f"asks {servers}, but {place} asks {other}: these may be two clusters; give each its own folder"
+
+
+def _describe_filter(selection: Selection) -> str:
+    if selection.option.startswith("|"):
+        return f"{selection.option} passes on only some lines: run the command without it"
+    if not selection.option.startswith("-"):
+        return f"{selection.option} shows only some lines of the file: show all of it"
+    if selection.option == "--topics-with-overrides":
+        return f"{selection.option} shows no partitions: run it without"
+    return f"{selection.option} shows only {selection.selected}: run it without"
 
 
 def _describe_errors(lines: Sequence[str]) -> dict[int, dict[str, Any]]:

@@ -14,7 +14,6 @@ from pipelines.ingest.formats.checked_values import (
 )
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import STATE_MESSAGE
-from udfs.plurals import count_of
 
 _CURRENT, _PROPOSED = "current", "proposed"
 _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"\s*:|\])')
@@ -105,8 +104,18 @@ def describe_failed_elections(text: str) -> dict[int, str | None]:
 
 
 def _describe_election(error: str, partitions: list[str]) -> str:
-    others = "" if len(partitions) == 1 else f" and {count_of(len(partitions) - 1, 'other')}"
-    return f"the leader election of partition {partitions[0]}{others} failed ({error}): {_CHECK}"
+    is_one = len(partitions) == 1
+    of_partitions = (
+        f"partition {partitions[0]}" if is_one else f"{len(partitions)} partitions, such as {partitions[0]},"
+    )
+    if error == "EligibleLeadersNotAvailableException":
+        return (
+            f"{of_partitions} had no live replica that could lead, and {'was' if is_one else 'were'} offline: {_CHECK}"
+        )
+    if error == "PreferredLeaderNotAvailableException":
+        replicas = "the preferred replica of" if is_one else "the preferred replicas of"
+        return f"{replicas} {of_partitions} {'was' if is_one else 'were'} down or out of the ISR: {_CHECK}"
+    return f"the leader election of {of_partitions.removesuffix(',')} failed ({error}): {_CHECK}"
 
 
 def _find_assignment(line: str, before: str, plan_files: Collection[str]) -> str:

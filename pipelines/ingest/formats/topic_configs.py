@@ -37,9 +37,13 @@ def split_configs(text: str, cut: bool = False) -> tuple[list[tuple[str, str]], 
     pairs, problems = [], []
     for i, piece in enumerate(pieces):
         key, equals, value = piece.partition("=")
-        is_cut = i >= whole or _SHORTENED.search(value) or "\n" in piece.strip()
-        if is_cut or not equals or not _ANY_KEY.fullmatch(key.strip()):
-            problems.append(f"Configs has {quote(piece)}, expected key=value in one line (cut off?)")
+        if i >= whole or _SHORTENED.search(value):
+            problems.append(f"Configs has {quote(piece)}, which is cut off")
+        elif "\n" in piece.strip():
+            head, _, tail = piece.strip().partition("\n")
+            problems.append(f"Configs breaks off at {quote(head)}, and the next line has {quote(tail)}: join the lines")
+        elif not equals or not _ANY_KEY.fullmatch(key.strip()):
+            problems.append(f"Configs has {quote(piece)}, expected key=value")
         else:
             pairs.append((key.strip(), value.strip()))
     if len(problems) > _MAX_PROBLEMS:

@@ -308,5 +308,5 @@ def test_prose_stays_prose(line: str) -> None:
 
 def test_another_word_for_topic_is_to_be_corrected_and_not_deleted() -> None:
     """Without the word, the partition would belong to the topic above."""
-    with pytest.raises(BadValueError, match="begin the line with Topic: NAME"):
+    with pytest.raises(BadValueError, match="write Topic: and the name of the topic instead"):
         parse_line(None, "Tpoic: other\tPartition: 2\tLeader: 3\tReplicas: 3,4\tIsr: 3,4")

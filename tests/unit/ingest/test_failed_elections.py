@@ -19,23 +19,28 @@ PREFERRED = (
     "PreferredLeaderNotAvailableException: Failed to elect leader for partition {} under strategy Preferred\n"
 )
 CHECK = "check that the listing is of the same time"
-NO_ELIGIBLE, NO_PREFERRED = "EligibleLeadersNotAvailableException", "PreferredLeaderNotAvailableException"
 
 
 @pytest.mark.parametrize(
     ("text", "warnings"),
     [
-        (UNCLEAN.format("a-1", "a-1"), [f"the leader election of partition a-1 failed ({NO_ELIGIBLE}): {CHECK}"]),
+        (
+            UNCLEAN.format("a-1", "a-1"),
+            [f"partition a-1 had no live replica that could lead, and was offline: {CHECK}"],
+        ),
         (
             UNCLEAN.format("a-1", "a-1") + UNCLEAN.format("a-2", "a-2"),
-            [f"the leader election of partition a-1 and 1 other failed ({NO_ELIGIBLE}): {CHECK}"],
+            [f"2 partitions, such as a-1, had no live replica that could lead, and were offline: {CHECK}"],
         ),
-        (PREFERRED.format("a-1", "a-1"), [f"the leader election of partition a-1 failed ({NO_PREFERRED}): {CHECK}"]),
+        (
+            PREFERRED.format("a-1", "a-1"),
+            [f"the preferred replica of partition a-1 was down or out of the ISR: {CHECK}"],
+        ),
         (
             PREFERRED.format("a-1", "a-1") + UNCLEAN.format("a-3", "a-3") + PREFERRED.format("a-2", "a-2"),
             [
-                f"the leader election of partition a-1 and 1 other failed ({NO_PREFERRED}): {CHECK}",
-                f"the leader election of partition a-3 failed ({NO_ELIGIBLE}): {CHECK}",
+                f"the preferred replicas of 2 partitions, such as a-1, were down or out of the ISR: {CHECK}",
+                f"partition a-3 had no live replica that could lead, and was offline: {CHECK}",
             ],
         ),
         (

@@ -13,7 +13,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import check_source, list_problems, read_files
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source, find_source
-from pipelines.ingest.table_rows import is_table_header
+from pipelines.ingest.table_rows import find_table
 from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.ingest.unreadable_files import explain_unused_text
 
@@ -42,63 +42,45 @@ def fail(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> str:
         ("1,2,3\n", "is perhaps a list of brokers without a header"),
         ("Completed updating config for topic orders.\n", "is output of kafka-configs"),
         ("Topic orders is marked for deletion.\n", "is messages of kafka-topics"),
-        (
-            "Formatting metadata directory /d with metadata.version 4.1.\n",
-            "is output of kafka-metadata-quorum, kafka-storage",
-        ),
-        (
-            "Cluster ID: 5L6g3nShT-eMCtK--X86sw\n",
-            "kafka-features or kafka-cluster, which does not show where the replicas are",
-        ),
-        ("bootstrap.servers=b:9092\ngroup.id=g\n", "is the configuration of a broker or a client"),
-        ('resource "kafka_topic" "a" {\n}\n', "is a file of Kubernetes, Terraform or docker compose"),
-        ("services:\n  kafka:\n", "is a file of Kubernetes, Terraform or docker compose"),
+        ("Formatting metadata directory /d with metadata.version 4.1.\n", "is output of kafka-storage"),
+        ("Cluster ID: 5L6g3nShT-eMCtK--X86sw\n", "is output of kafka-cluster"),
+        ("bootstrap.servers=b:9092\ngroup.id=g\n", "is the configuration of a client"),
+        ('resource "kafka_topic" "a" {\n}\n', "is a file of Terraform or docker compose"),
+        ("services:\n  kafka:\n", "is a file of Terraform or docker compose"),
         ("[2026-05-06 07:08:09,123] INFO [Controller id=1] started (kafka)\n", "is a log of a broker or a client"),
         ("<!DOCTYPE html>\n<html><body>hi</body></html>\n", "is a page of HTML"),
-        (
-            "bash: kafka-topics: command not found\n",
-            "failed: 'bash: kafka-topics: command not found'. Correct the command",
-        ),
-        ('Error from server (NotFound): pods "k" not found\n', "failed: 'Error from server"),
+        ("bash: kafka-topics: command not found\n", "failed: the shell did not find it"),
+        ('Error from server (NotFound): pods "k" not found\n', "failed: this is its error"),
         (
             'Exception in thread "main" java.lang.NoClassDefFoundError: x\n\tat a.B.c(D.java)\n',
-            "failed: 'Exception in thread",
+            "failed: this is its error",
         ),
-        (
-            "org.apache.kafka.common.errors.TopicAuthorizationException: no\n",
-            "failed: 'org.apache.kafka.common.errors.TopicAuthorizationException: no'",
-        ),
-        ("TOPIC  PARTITION REPLICA ISLEADER ISINISR\na 0 1 true true\n", "is a table of partitions of another tool"),
+        ("org.apache.kafka.common.errors.TopicAuthorizationException: no\n", "failed: it was not authorized"),
+        ("TOPIC  PARTITION REPLICA ISLEADER ISINISR\na 0 1 true true\n", "is output of kafka-replica-status"),
         ("topic,partition,leader,replicas,isr\na,0,1,1,1\n", "line 1: is a table of partitions of another tool"),
         ("topic\tpartition\tleader\treplica1\tisr\na\t0\t1\t1\t1 2 3\n", "is a table of partitions of another tool"),
         (
             "[2024-01-01 10:00:00]  INFO x\n  ID  | LEADER |  ISR  | REPLICAS | DISTINCT RACKS\n",
-            "is a table of partitions of another tool",
+            "is a table of topicctl",
         ),
-        (
-            "Partition  High Watermark  Leader  Replicas  ISR\n1  10  -1  [2]  []\n",
-            "is a table of partitions of another tool",
-        ),
+        ("Partition  High Watermark  Leader  Replicas  ISR\n1  10  -1  [2]  []\n", "is a table of kaf"),
         ("  oldestOffset: 0\n  Leader: b1:9092\n", "is output of kafkactl"),
-        ("Topic: a^IPartitionCount: 2^I$\n", "is output of cat -A, a list of PowerShell or RTF"),
-        ("Topic     : a\nPartition : 0\n", "is output of cat -A, a list of PowerShell or RTF"),
-        ("{\\rtf1\\ansi Topic: a}\n", "RTF, which this program does not read"),
+        ("Topic: a^IPartitionCount: 2^I$\n", "is output of cat -A"),
+        ("Topic     : a\nPartition : 0\n", "is a list of PowerShell"),
+        ("{\\rtf1\\ansi Topic: a}\n", "is RTF, which this program does not read"),
         (
             "[2023-05-04 10:00:01,140] ERROR [Controller id=2] failed (state.change.logger)\n"
             "kafka.common.StateChangeFailedException: x\n\tat kafka.controller.X.y(X.scala)\n",
             "line 1: is a log of a broker or a client",
         ),
-        ("id,hostname,availability zone,state\n1,k1,a,up\n", "Name its columns in the first line: broker_id"),
-        ("1,eu-1a\n2,eu-1b\n", "Name its columns in the first line: broker_id"),
-        ('{"kind":"kafka-placement plan","version":1}', "is a plan or an answer of this program"),
-        ("no topics exist!\n", "line 1: the command that wrote it failed: "),
-        ("topic a doesn't exist!\n", "line 1: the command that wrote it failed: "),
-        (
-            "list topic failed because of x\n",
-            "line 1: the command that wrote it failed: 'list topic failed because of x'",
-        ),
+        ("id,hostname,availability zone,state\n1,k1,a,up\n", "Name the column of their numbers broker_id"),
+        ("1,eu-1a\n2,eu-1b\n", "Add the line broker_id,rack at its top"),
+        ('{"kind":"kafka-placement plan","version":1}', "is a plan of this program, which is no source"),
+        ("no topics exist!\n", "line 1: the command that wrote it failed: it found no topic"),
+        ("topic a doesn't exist!\n", "line 1: the command that wrote it failed: it found no topic"),
+        ("list topic failed because of x\n", "line 1: the command that wrote it failed: this is its error"),
         ('{\n "items": [\n  {\n   "kind": "KafkaTopic"\n  }\n ]\n}\n', "is a KafkaTopic resource as JSON"),
-        ('{"connector.class":"x","topics":"a"}', "a connector or metrics of Jolokia"),
+        ('{"connector.class":"x","topics":"a"}', "is the configuration of a connector"),
     ],
 )
 def test_a_file_is_named_with_a_remedy(tmp_path: Path, text: str, message: str) -> None:
@@ -193,7 +175,7 @@ def test_rows_below_the_header_of_an_unread_table_are_quarantined(tmp_path: Path
     ],
 )
 def test_other_lines_are_no_header_of_a_table(line: str) -> None:
-    assert not is_table_header(line)
+    assert find_table(line) is None
 
 
 def test_what_is_not_read_of_partitions_is_a_warning(tmp_path: Path) -> None:
@@ -238,7 +220,7 @@ def test_messages_amid_it_keep_their_reason(tmp_path: Path, line: str, reason: s
     text = "apiVersion: v1\nkind: List\nitems: []\n"
     outcomes = load(tmp_path, f"{text}{line}\n{DESCRIBE}").outcomes.to_pylist()
     assert {row["reason"]: row["records"] for row in outcomes if row["outcome"] == "ignored"} == {
-        "a file of Kubernetes, Terraform or docker compose: not used": 3,
+        "a Kubernetes resource: not used": 3,
         reason: 1,
     }
 
@@ -284,7 +266,7 @@ def test_a_checkpoint_of_a_broker_that_no_cluster_can_have_is_explained(tmp_path
         ("```\nfoo bar baz\n```\n", "it begins with 'foo bar baz'"),
         ("{code:title=x}\n<pre>\n...\nfoo bar baz\n</pre>\n{code}\n", "it begins with 'foo bar baz'"),
         ("```\n1\n2\n```\n", "is perhaps a list of brokers without a header"),
-        ("```\nhost,az\nb1,a\n```\n", "is perhaps a list of brokers without a header that is read: 'host,az'"),
+        ("```\nhost,az\nb1,a\n```\n", "is perhaps a list of brokers, but with columns that are not read: 'host,az'"),
         ("```\norders\naudit\n```\n", "is a list of names, as of kafka-topics --list"),
         ("```\n$ kafka-topics --describe\n```\n", "the command printed nothing"),
         ("```\n```\n", "it has no text but marks"),

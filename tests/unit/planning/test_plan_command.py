@@ -163,7 +163,7 @@ def test_ignored_topics_are_frozen(option: list[str], tmp_path: Path, capsys: py
     other = describe_line(0, "1,2").replace("Topic: t", "Topic: other")
     source, out = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2"), other), tmp_path / "plan"
     drain = CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "2", "--add-brokers", "3,4", *option)
-    assert "t-0 and 1 other must stay, because their topics are ignored" in drain.err
+    assert "t-0 and 1 other must stay, because of an ignored topic" in drain.err
     raised = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "1", *option, "--json", "-", "--out", out)
     assert "2 partitions stay as they are: their topics are ignored" in raised.err
     answer = json.loads(raised.out)
