@@ -142,7 +142,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
         waits = reason == FreezeReason.IN_FLIGHT and count > stuck.stuck_partitions
         wait = ". Wait until the reassignment is complete, then make a new plan" if waits else ""
         wait = f". {explain_few_brokers(model, source)}" if reason == FreezeReason.FEW_BROKERS else wait
-        yield f"{count_of(count, 'partition')} {stay}: {explanation}{wait}"
+        yield f"{count_of(count, 'partition')} {stay} because of {explanation}{wait}"
     if stuck.stuck_partitions:
         point = describe_stuck(stuck).name_server(server)
         yield f"{point.text.rstrip('.')}. Next: {point.step}"

@@ -13,7 +13,7 @@ from pipelines.errors import KafkaPlacementError
 from pipelines.execution import journal as log
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
 from pipelines.execution.journal import Journal, list_keys
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.execution.replication_throttle import ReplicationThrottle, list_restore_commands
 from pipelines.execution.set_throttles import find_left_throttles, name_throttled, read_throttles
 from pipelines.live.kafka_changes import KafkaAdmin, KafkaRejection
@@ -76,7 +76,7 @@ class ClusterExecution:
     next_step: ClassVar[str] = "Repeat the command to continue, or use --cancel or --rollback."
 
     connection: KafkaAdmin
-    steps: PlanSteps
+    steps: PlannedSteps
     elections: Sequence[Key]
     topic_ids: Mapping[str, str]  # of the plan's topics, as far as the plan knows them
     journal: Journal

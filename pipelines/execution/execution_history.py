@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.execution import journal as journal_events
 from pipelines.execution.journal import Journal
-from pipelines.execution.plan_steps import Direction
+from pipelines.execution.planned_steps import Direction
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.plan_files.plan_reader import StoredPlan
 

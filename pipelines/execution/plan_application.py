@@ -21,8 +21,8 @@ from pipelines.execution.cluster_view import ClusterView, explain_fault, name_pa
 from pipelines.execution.journal import BEGIN, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
-from pipelines.execution.plan_steps import Direction, PlanSteps
 from pipelines.execution.plan_verification import Verification, verify_plan
+from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.execution.preflight import (
     WaveWork,
     check_answers,
@@ -92,7 +92,7 @@ class PlanApplication:
 
     def __post_init__(self) -> None:
         self.plan: StoredPlan = read_plan(self.folder)
-        self.steps = PlanSteps.of_plan(self.plan)
+        self.steps = PlannedSteps.of_plan(self.plan)
         self.journal = Journal.open(self.folder)
         self._running: ClusterExecution | None = None
 

@@ -21,7 +21,7 @@ from pipelines.execution.cluster_execution import (
 from pipelines.execution.cluster_view import ClusterView, name_partitions
 from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import list_keys
-from pipelines.execution.plan_steps import Direction, Place, WaveTarget
+from pipelines.execution.planned_steps import Direction, Place, WaveTarget
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.live.pauses import growing_pauses

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import EarlierConfigs
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.execution.set_throttles import Configs, is_left, read_throttles
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import Key
@@ -73,7 +73,7 @@ class Verification:
 
 def verify_plan(
     connection: KafkaAdmin,
-    steps: PlanSteps,
+    steps: PlannedSteps,
     elections: Sequence[Key],
     view: ClusterView,
     restored: EarlierConfigs,

@@ -11,7 +11,7 @@ from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.failures.disk_limits import compute_room, list_broker_disks
@@ -80,7 +80,7 @@ def check_answers(unanswered: Mapping[int, str], servers: str) -> None:
         raise SourceError(servers, describe_silence(unanswered), f"Nothing was changed. {SILENCE_REMEDY}")
 
 
-def find_problems(steps: PlanSteps, view: ClusterView, disks: ClusterDisks, permissions: Sequence[str]) -> list[str]:
+def find_problems(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks, permissions: Sequence[str]) -> list[str]:
     """Return what forbids to carry out a plan, as sentences. permissions: those that the user lacks."""
     problems = []
     if permissions:
@@ -108,7 +108,7 @@ def find_problems(steps: PlanSteps, view: ClusterView, disks: ClusterDisks, perm
     return problems + _find_full_disks(steps, view, disks)
 
 
-def find_lost_places(steps: PlanSteps, view: ClusterView, connection: KafkaConnection) -> str | None:
+def find_lost_places(steps: PlannedSteps, view: ClusterView, connection: KafkaConnection) -> str | None:
     """Say which failed log dirs forbid to roll a plan back; None without any.
 
     Which of the replicas that a rollback copies back to a broker were in its failed log dir is no longer shown, and
@@ -130,7 +130,7 @@ def find_lost_places(steps: PlanSteps, view: ClusterView, connection: KafkaConne
     return None
 
 
-def list_work(steps: PlanSteps, view: ClusterView, sizes: Mapping[Key, int]) -> list[WaveWork]:
+def list_work(steps: PlannedSteps, view: ClusterView, sizes: Mapping[Key, int]) -> list[WaveWork]:
     """List what each wave has still to do. sizes: of partitions, as far as known."""
     work = []
     for wave in range(1, steps.waves + 1):
@@ -145,7 +145,7 @@ def list_work(steps: PlanSteps, view: ClusterView, sizes: Mapping[Key, int]) -> 
     return work
 
 
-def _list_steps_done(steps: PlanSteps, view: ClusterView) -> Iterator[tuple[Key, PlannedChange, int]]:
+def _list_steps_done(steps: PlannedSteps, view: ClusterView) -> Iterator[tuple[Key, PlannedChange, int]]:
     """Yield the partitions that are on their way through a plan, and how many steps each has behind it."""
     for key, one in steps.partitions.items():
         if (partition := view.partitions.get(key)) is not None:
@@ -156,7 +156,7 @@ def _list_steps_done(steps: PlanSteps, view: ClusterView) -> Iterator[tuple[Key,
 
 
 def _list_rest(
-    steps: PlanSteps, view: ClusterView, wave: int | None = None
+    steps: PlannedSteps, view: ClusterView, wave: int | None = None
 ) -> dict[Key, tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return the lists now and at the end, or before and after a wave, of the partitions that are not there yet."""
     rest = {}
@@ -168,7 +168,7 @@ def _list_rest(
     return rest
 
 
-def find_unchecked_disks(steps: PlanSteps, view: ClusterView, disks: ClusterDisks) -> list[str]:
+def find_unchecked_disks(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks) -> list[str]:
     """Return sentences on the log dirs that failed, and on those of unknown room, of brokers that get replicas."""
     failed, unknown = [], []
     for broker in sorted(_list_copies(steps, view, disks)):
@@ -201,7 +201,7 @@ class _Copy(NamedTuple):
     size_bytes: int  # still to be copied
 
 
-def _list_copies(steps: PlanSteps, view: ClusterView, disks: ClusterDisks) -> dict[int, list[_Copy]]:
+def _list_copies(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks) -> dict[int, list[_Copy]]:
     """List what the rest of a plan copies, by broker."""
     present = get_replica_sizes(disks.log_dirs)
     copies: dict[int, list[_Copy]] = {}
@@ -212,7 +212,7 @@ def _list_copies(steps: PlanSteps, view: ClusterView, disks: ClusterDisks) -> di
     return copies
 
 
-def _find_full_disks(steps: PlanSteps, view: ClusterView, disks: ClusterDisks) -> list[str]:
+def _find_full_disks(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks) -> list[str]:
     """Return a sentence for each disk without room for what the rest of the plan copies to it."""
     problems = []
     for broker, copies in sorted(_list_copies(steps, view, disks).items()):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pipelines.execution.cluster_view import ClusterView, ask_directly
 from pipelines.execution.journal import EarlierConfigs
-from pipelines.execution.plan_steps import Direction, PlanSteps
+from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.plan_files.kafka_json import (
     EVERY_REPLICA,
@@ -40,7 +40,7 @@ def shorten_replicas(text: str) -> str:
     return text if len(text) <= _MAX_VALUE else EVERY_REPLICA
 
 
-def read_throttles(connection: KafkaAdmin, steps: PlanSteps, view: ClusterView, brokers: Set[int]) -> SetThrottles:
+def read_throttles(connection: KafkaAdmin, steps: PlannedSteps, view: ClusterView, brokers: Set[int]) -> SetThrottles:
     """Read the throttles of these brokers, of those that are not fenced, and of the plan's topics."""
     live = (broker for broker in view.state.brokers if broker.id in brokers & view.unfenced_brokers)
     rates, unanswered = ask_directly(
@@ -63,7 +63,7 @@ def name_throttled(configs: EarlierConfigs) -> str:
     return " and ".join(filter(None, (name_with_noun(sorted(configs.brokers)) if configs.brokers else "", topics)))
 
 
-def find_left_throttles(steps: PlanSteps, throttles: SetThrottles, restored: EarlierConfigs) -> EarlierConfigs:
+def find_left_throttles(steps: PlannedSteps, throttles: SetThrottles, restored: EarlierConfigs) -> EarlierConfigs:
     """Find the throttles that an execution of this plan has set and not removed, without the help of its journal.
 
     A topic's are the plan's if they name the sources and the new replicas of the plan's moves. A wave sets the rate of
@@ -122,7 +122,7 @@ def _parse_replicas(text: str | None) -> dict[int, frozenset[int]] | None:
     return {partition: frozenset(ids) for partition, ids in replicas.items()}
 
 
-def _is_shortened(steps: PlanSteps, topic: str, configs: Configs) -> bool:
+def _is_shortened(steps: PlannedSteps, topic: str, configs: Configs) -> bool:
     """Return whether a wave of the plan throttles every replica of a topic, as their names take too much room."""
     for direction in Direction:
         for wave in range(1, steps.waves + 1):

@@ -76,7 +76,8 @@ def _list_caveats(plan: Mapping[str, Any]) -> Iterator[str]:
     # The missed targets of the goal rf name the partitions of its topics that must stay; the others do not matter.
     if frozen and plan["goal"] != "rf":
         stay = f"{count_of(plan['frozen_partitions'], 'partition')} left unchanged"
-        yield f"{stay}: {frozen[0].partition(_BECAUSE)[2] if len(frozen) == 1 else '; '.join(frozen)}"
+        because = f"{_BECAUSE}{frozen[0].partition(_BECAUSE)[2]}" if len(frozen) == 1 else f": {'; '.join(frozen)}"
+        yield f"{stay}{because}"
         reasons = tuple(reason.partition(_BECAUSE)[2] for reason in frozen)
         missed = [target for target in missed if not target.endswith(reasons)]
     yield from (f"not reached: {target}" for target in missed)

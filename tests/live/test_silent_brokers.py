@@ -14,7 +14,7 @@ from pipelines.execution.cluster_execution import ExecutionOptions, ExecutionSto
 from pipelines.execution.cluster_view import view_cluster
 from pipelines.execution.journal import JOURNAL
 from pipelines.execution.plan_application import PlanApplication
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import Key
@@ -161,7 +161,7 @@ def test_broker_that_falls_silent_before_its_throttle_ends_the_execution(
 def test_broker_that_falls_silent_while_it_copies_keeps_its_throttle_until_it_answers(
     gated: KafkaCluster, gates: dict[int, BrokerGate], servers: str, plan: Path
 ) -> None:
-    waves = PlanSteps.of_plan(read_plan(plan)).waves
+    waves = PlannedSteps.of_plan(read_plan(plan)).waves
     submitted: list[Key] = []
 
     class LosesBroker(KafkaAdmin):

@@ -507,7 +507,7 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
     effects = (
         "offline if a broker fails: up to 4 -> 0",
         "worse: fullest disk 1.26 -> 1.66 times the mean",
-        "2 partitions left unchanged: an ongoing reassignment",
+        "2 partitions left unchanged because of an ongoing reassignment",
     )
     with opened(chromium, file) as seen:
         rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]

@@ -179,7 +179,7 @@ def test_odd_clusters(made: dict[str, Plans]) -> None:
     assert plans["moving"]["frozen_partitions"] == 3  # one moves, one is offline, one has a down replica
     assert [reason.split(",")[0] for reason in plans["moving"]["frozen_reasons"]] == [
         "1 because of an ongoing reassignment",
-        "1 because of no in-sync replica on a live broker",
+        "1 because of the lack of an in-sync replica on a live broker",
         "1 because of a replica on a down broker",
     ]
     assert {row["partition"] for row in made["leaders"].moves["moving"]} <= {0, 1, 2}

@@ -24,7 +24,7 @@ from pipelines.config.capacity_file import add_disk_capacities
 from pipelines.config.setting_sections import Settings
 from pipelines.config.settings import load_settings
 from pipelines.errors import SourceError
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.execution.preflight import ClusterDisks, list_work, measure_disks
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
@@ -519,7 +519,7 @@ def test_where_partitions_are_on_their_way(finished: Finished) -> None:
     answers = Answers()
     for case in finished.cases:
         plan, expected = make_plan(case)
-        model, steps, view = case.model, PlanSteps.of_plan(plan), case.drawn.view
+        model, steps, view = case.model, PlannedSteps.of_plan(plan), case.drawn.view
         left = Counter[int]()
         for key, done in expected.items():
             if done is not None:

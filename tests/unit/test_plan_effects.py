@@ -72,8 +72,8 @@ def test_a_single_rack_does_not_count() -> None:
     assert describe(has_racks=False, **changes) == ([], [], [])
 
 
-OFFLINE, MOVING = "no in-sync replica on a live broker", "an ongoing reassignment"
-MISSED = [f"a-1 and 2 others cannot be changed: {OFFLINE}", "broker 4 still holds 3 replicas"]
+OFFLINE, MOVING = "the lack of an in-sync replica on a live broker", "an ongoing reassignment"
+MISSED = [f"a-1 and 2 others cannot be changed because of {OFFLINE}", "broker 4 still holds 3 replicas"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ MISSED = [f"a-1 and 2 others cannot be changed: {OFFLINE}", "broker 4 still hold
         (
             {"goal": "repair", "frozen_partitions": 3, "frozen_reasons": [f"3 because of {OFFLINE}"]}
             | {"missed_targets": MISSED},
-            [f"3 partitions left unchanged: {OFFLINE}", "not reached: broker 4 still holds 3 replicas"],
+            [f"3 partitions left unchanged because of {OFFLINE}", "not reached: broker 4 still holds 3 replicas"],
         ),
         (
             {"goal": "failover", "frozen_partitions": 4}
@@ -91,12 +91,12 @@ MISSED = [f"a-1 and 2 others cannot be changed: {OFFLINE}", "broker 4 still hold
         ),
         (
             {"goal": "leaders", "frozen_partitions": 1, "frozen_reasons": [f"1 because of {MOVING}"]},
-            [f"1 partition left unchanged: {MOVING}"],
+            [f"1 partition left unchanged because of {MOVING}"],
         ),
         (
             {"goal": "rf", "frozen_partitions": 126, "frozen_reasons": [f"126 because of {OFFLINE}"]}
             | {"missed_targets": MISSED[:1]},
-            [f"not reached: a-1 and 2 others cannot be changed: {OFFLINE}"],
+            [f"not reached: a-1 and 2 others cannot be changed because of {OFFLINE}"],
         ),
         ({"unsized_partitions": 12}, ["the size of 12 partitions is unknown and counts as 0 bytes"]),
         ({"unsized_partitions": 12, "copied_bytes": 0}, []),

@@ -7,7 +7,7 @@ _EXPLANATIONS = (  # in words that follow `because of`
     "an excluded topic",
     "an ongoing reassignment",
     "the deletion of a topic",
-    "no in-sync replica on a live broker",
+    "the lack of an in-sync replica on a live broker",
     "a replica on a down broker, which Kafka's tools reject: repair first",
     "an ignored topic",
     "a replica outside of its broker set",

@@ -15,8 +15,8 @@ from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import CANCEL, END, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
-from pipelines.execution.plan_steps import Direction, PlanSteps
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
+from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.execution.preflight import ClusterDisks, check_answers, find_problems
 from pipelines.execution.set_throttles import read_throttles
 from pipelines.live.client_properties import ClientProperties
@@ -345,7 +345,7 @@ def test_fault_before_anything_is_submitted_leaves_no_throttle(tmp_path: Path) -
 
 
 def test_repair_may_begin_with_replicas_on_a_failed_broker() -> None:
-    steps = PlanSteps({_KEY: PlannedChange([9, 2], ((1, [3, 2]),))}, 1)
+    steps = PlannedSteps({_KEY: PlannedChange([9, 2], ((1, [3, 2]),))}, 1)
     cluster = _Cluster((2, 3))
     cluster.lists[_KEY] = (9, 2)
     view = PlanExecutor(cluster, steps, [], {}, Journal(Path("none")), ExecutionOptions(), print)._look()  # type: ignore[arg-type]
@@ -504,7 +504,7 @@ def test_states_of_a_plan(tmp_path: Path) -> None:
 def test_state_of_a_plan_that_only_elects(tmp_path: Path) -> None:
     cluster = _Cluster()
     view = _make_executor(cluster, tmp_path)._look()
-    steps, none = PlanSteps({}, 0), EarlierConfigs()
+    steps, none = PlannedSteps({}, 0), EarlierConfigs()
     assert verify_plan(cluster, steps, [_KEY], view, none, none).state is PlanState.APPLIED  # type: ignore[arg-type]
     cluster.leaders[_KEY] = 2
     view = _make_executor(cluster, tmp_path)._look()

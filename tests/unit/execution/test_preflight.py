@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.execution.cluster_view import ClusterView
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.execution.preflight import ClusterDisks, find_problems, find_unchecked_disks
 from pipelines.ingest.merge.entities import LOG_DIRS
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
@@ -39,11 +39,11 @@ def view_of(brokers: int, offline: tuple[int, ...] = ()) -> ClusterView:
     return ClusterView(ClusterDescription("c", live), partitions, {"t": "id"}, {})
 
 
-def copy_to_third(chosen: str | None = None) -> PlanSteps:
+def copy_to_third(chosen: str | None = None) -> PlannedSteps:
     """Move both partitions from broker 2 to broker 3."""
     log_dirs = {} if chosen is None else {3: chosen}
     steps = PlannedChange([1, 2], ((1, [1, 3]),), log_dirs=log_dirs)
-    return PlanSteps({("t", 0): steps, ("t", 1): steps}, 1)
+    return PlannedSteps({("t", 0): steps, ("t", 1): steps}, 1)
 
 
 LEADER = log_dir("/a", 1000 * GB, 900 * GB, {0: 10 * GB, 1: 10 * GB})

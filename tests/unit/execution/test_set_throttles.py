@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pipelines.execution.journal import EarlierConfigs
-from pipelines.execution.plan_steps import PlanSteps
+from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import Configs, SetThrottles, find_left_throttles, name_throttled
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from pipelines.plan_files.plan_reader import PlannedChange
 
 # t-0 goes from 1, 2 by way of 1, 3 to 4, 3; t-1 from 1, 2 to 1, 4.
-_STEPS = PlanSteps(
+_STEPS = PlannedSteps(
     {
         ("t", 0): PlannedChange([1, 2], ((1, [1, 3]), (2, [4, 3]))),
         ("t", 1): PlannedChange([1, 2], ((1, [1, 4]),)),
@@ -97,7 +97,7 @@ def test_every_replica_is_the_plans_if_their_names_are_too_long() -> None:
     throttles = SetThrottles(
         {1001: _rates("5")}, {"t": _replicas("*", ",".join(f"{p}:1003" for p in range(2_000)))}, {}
     )
-    assert find_left_throttles(PlanSteps(partitions, 1), throttles, EarlierConfigs()) == EarlierConfigs(
+    assert find_left_throttles(PlannedSteps(partitions, 1), throttles, EarlierConfigs()) == EarlierConfigs(
         {1001: {LEADER_RATE: None, FOLLOWER_RATE: None}}, {"t": {LEADER_REPLICAS: None, FOLLOWER_REPLICAS: None}}
     )
 

@@ -152,7 +152,7 @@ def test_partitions_in_flight_are_frozen(tmp_path: Path, capsys: pytest.CaptureF
     source = write_describe(tmp_path, describe_line(0, "1,2"), moving, describe_line(2, "1,3"), describe_line(3, "1,3"))
     result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
     assert result.code == 0
-    assert "1 partition stays as it is: an ongoing reassignment" in result.err
+    assert "1 partition stays as it is because of an ongoing reassignment" in result.err
     wanted = json.loads((tmp_path / "plan" / "reassignment.json").read_text())["partitions"]
     assert 1 not in [entry["partition"] for entry in wanted]
     assert CommandResult(capsys, "plan", "--check", tmp_path / "plan", source).code == 1
@@ -165,7 +165,7 @@ def test_ignored_topics_are_frozen(option: list[str], tmp_path: Path, capsys: py
     drain = CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "2", "--add-brokers", "3,4", *option)
     assert "t-0 and 1 other must stay, because of an ignored topic" in drain.err
     raised = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "1", *option, "--json", "-", "--out", out)
-    assert "2 partitions stay as they are: their topics are ignored" in raised.err
+    assert "2 partitions stay as they are because of an ignored topic" in raised.err
     answer = json.loads(raised.out)
     assert answer["frozen_partitions"] == {"an ignored topic": 2}
     assert [entry["topic"] for entry in json.loads((out / "reassignment.json").read_text())["partitions"]] == ["other"]

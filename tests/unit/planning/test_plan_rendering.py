@@ -60,7 +60,7 @@ def test_a_partition_without_a_live_source_stays_where_it_is(
     result = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", out)
     planned = json.loads((out / "reassignment.json").read_text())["partitions"]
     assert [entry["partition"] for entry in planned] == [1]
-    assert "missed: t-0 cannot be changed: no in-sync replica on a live broker" in result.out
+    assert "missed: t-0 cannot be changed because of the lack of an in-sync replica on a live broker" in result.out
     assert "holds the only in-sync copy of 1 partition: t-0" in result.err
 
 

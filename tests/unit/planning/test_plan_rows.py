@@ -42,7 +42,7 @@ def test_a_repair_leaves_no_replica_on_a_down_broker(tmp_path: Path) -> None:
     assert row["under_replicated_partitions"] == [2, 0]  # the offline partition does not count
     assert row["frozen_reasons"] == [
         "1 because of an ongoing reassignment",
-        "1 because of no in-sync replica on a live broker",
+        "1 because of the lack of an in-sync replica on a live broker",
     ]
     assert (row["unsized_partitions"], row["throttle_bytes_per_s"]) == (5, 25e6)
 

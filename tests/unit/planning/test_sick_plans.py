@@ -92,7 +92,10 @@ def test_a_repair_does_what_it_can(capsys: pytest.CaptureFixture[str], tmp_path:
     source = write_describe(tmp_path, *GRAIN, *describe("t", 2, "1,3 1", "2,1 2,1"))
     lists, warnings = plan(capsys, source, "--goal", "repair")
     assert lists == {"t-0": [1, 2]}
-    assert f"3 partitions stay as they are: {FreezeReason.FEW_BROKERS.explanation}. Restart or add brokers" in warnings
+    assert (
+        f"3 partitions stay as they are because of {FreezeReason.FEW_BROKERS.explanation}. Restart or add brokers"
+        in warnings
+    )
     assert f"or do with fewer replicas: kafka-placement plan {source} --goal rf --rf 2 --topics grain" in warnings
 
 

@@ -218,7 +218,7 @@ def _explain_missed(
 ) -> Iterator[str]:
     for code in np.unique(model.frozen[rules.blocked]).tolist():
         rows = np.flatnonzero(rules.blocked & (model.frozen == code))
-        yield f"{model.describe_partitions(rows)} cannot be changed: {FreezeReason(code).explanation}"
+        yield f"{model.describe_partitions(rows)} cannot be changed because of {FreezeReason(code).explanation}"
     load = model.sum_bytes(lists)
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
         capacity = f"{load[broker]:.0f} bytes, more than its capacity of {rules.broker_bytes[broker]:.0f}"

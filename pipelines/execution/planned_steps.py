@@ -44,14 +44,14 @@ class WaveTarget(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PlanSteps:
+class PlannedSteps:
     """All partitions that a plan changes."""
 
     partitions: Mapping[Key, PlannedChange]
     waves: int
 
     @classmethod
-    def of_plan(cls, plan: StoredPlan) -> PlanSteps:
+    def of_plan(cls, plan: StoredPlan) -> PlannedSteps:
         """Return the steps of a stored plan. Raises: SettingsError if one has the same list twice."""
         if any(change.moves_log_dirs for change in plan.changes.values()):
             raise SettingsError(_NO_LOG_DIRS)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pipelines.errors import SettingsError
-from pipelines.execution.plan_steps import Direction, Place, PlanSteps
+from pipelines.execution.planned_steps import Direction, Place, PlannedSteps
 from pipelines.live.cluster_records import LivePartition, OngoingReassignment
 from pipelines.plan_files.plan_reader import PlannedChange
 
 _KEY = ("t", 0)
-_STEPS = PlanSteps({_KEY: PlannedChange([1, 2], ((1, [1, 3]), (3, [4, 3])))}, 3)
+_STEPS = PlannedSteps({_KEY: PlannedChange([1, 2], ((1, [1, 3]), (3, [4, 3])))}, 3)
 
 
 def _partition(*replicas: int) -> LivePartition:
@@ -73,4 +73,4 @@ def test_partition_that_returns_to_earlier_replicas_is_rejected() -> None:
     change = PlannedChange([1, 2], ((1, [1, 3]), (2, [1, 2])))
     plan: Any = SimpleNamespace(changes={_KEY: change}, waves=("wave-1.json", "wave-2.json"))
     with pytest.raises(SettingsError, match="gives t-0 the same replicas twice"):
-        PlanSteps.of_plan(plan)
+        PlannedSteps.of_plan(plan)
