@@ -185,7 +185,7 @@ class Store(DeltaTables):
         return listing
 
     def register(self, names: Sequence[str], only_rows: bool = False) -> list[str]:
-        """Make tables known to Spark SQL as `schema.table`, those of views as `schema__view`; return which exist.
+        """Make tables known to Spark SQL as `schema.table`, those of views as `schema_rows.view`; return which exist.
 
         only_rows: their rows are read as they are now, in a folder without Delta, which takes seconds for a table.
         """
@@ -193,7 +193,8 @@ class Store(DeltaTables):
         if self._catalog:
             self.spark.catalog.setCurrentCatalog(self._catalog)
             return existing
-        for schema in sorted({name.split(".")[0] for name in existing}):
+        known_as = {name: name if name in TABLES else sql_views.name_rows(name) for name in existing}
+        for schema in sorted({name.split(".")[0] for name in known_as.values()}):
             self.spark.sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         for name in existing:
             columns, place = "", self.location(name)
@@ -204,11 +205,10 @@ class Store(DeltaTables):
                     columns = state.schema.toDDL()
                     names = ",".join(Path(file).name for file in files)
                     place = f"{place}/{{{names}}}" if files else f"{place}/none"  # a path without files has no rows
-            known_as = name if name in TABLES else sql_views.use_temporary_names(name)
-            self.spark.sql(f"DROP TABLE IF EXISTS {known_as}")
+            self.spark.sql(f"DROP TABLE IF EXISTS {known_as[name]}")
             kind = f"({columns}) USING parquet" if columns else "USING delta"
             with self.explain_faults():
-                self.spark.sql(f"CREATE TABLE {known_as} {kind} LOCATION {quote_text(place)}")
+                self.spark.sql(f"CREATE TABLE {known_as[name]} {kind} LOCATION {quote_text(place)}")
         return existing
 
     def register_views(self, views: Sequence[View], tables: Sequence[str] = ()) -> None:

@@ -42,7 +42,7 @@ class View(NamedTuple):
 
     def of_table(self) -> "View":
         """The same view, whose rows are read from the table that a folder has for it."""
-        return self._replace(sql=f"SELECT * FROM {use_temporary_names(self.name)}")
+        return self._replace(sql=f"SELECT * FROM {name_rows(self.name)}")
 
 
 def parse_queries(text: str) -> Iterator[tuple[str, str, str]]:
@@ -305,6 +305,11 @@ _NO_VIEWS = "MISSING_CATALOG_ABILITY.VIEWS"
 _SESSION_CATALOG = "spark_catalog"
 _SCHEMAS = "|".join(sorted({name.split(".")[0] for name in (*TABLES, *BY_NAME)}))
 _NAME = re.compile(rf"('(?:[^'\\\\]|\\\\.)*')|\b({_SCHEMAS})\.(\w+)")  # a string, or the name of a table or view
+
+
+def name_rows(view: str) -> str:
+    """Return the name that a session gives to the table with the rows of a view."""
+    return view.replace(".", "_rows.")
 
 
 def use_temporary_names(sql: str) -> str:

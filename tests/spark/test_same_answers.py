@@ -32,7 +32,7 @@ from pipelines.ingest.sources import Source, find_source
 from pipelines.plan_files.kafka_json import Key
 from pipelines.plan_files.plan_check import PlanStatus, check_plan
 from pipelines.plan_files.plan_creation import build_snapshot_model
-from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
+from pipelines.plan_files.plan_reader import PlannedChange, PlannedWave, StoredPlan
 from pipelines.plan_files.state_after_plan import assume_applied, make_changes
 from pipelines.report.report_data import read_report
 from pipelines.runner import Progress, Run, make_context
@@ -509,9 +509,9 @@ def make_plan(case: Case) -> tuple[StoredPlan, dict[Key, int | None]]:
             waves = sorted(case.rng.sample(range(1, 7), len(lists) - 1))
             changes[key] = PlannedChange(lists[0], tuple(zip(waves, lists[1:], strict=True)))
             expected[key] = done
-    files = tuple(f"wave-{wave}.json" for wave in range(1, 7))
+    waves = tuple(PlannedWave(wave=wave, file=f"wave-{wave}.json") for wave in range(1, 7))
     live = frozenset(case.live)
-    plan = StoredPlan(files, "", "", case.name, live, frozenset(), (), {}, {}, changes, (), None, {}, None, ())
+    plan = StoredPlan(waves, "", "", case.name, live, frozenset(), (), {}, {}, changes, (), None, {}, None)
     return plan, expected
 
 

@@ -143,12 +143,12 @@ def assert_topics_at_risk(rows: list[dict[str, Any]], judged: dict[str, Verdict]
     """Each topic at risk has a finding of its cluster's verdict, and each finding on partitions has topics."""
     kinds: dict[str, set[str]] = {}
     for row in rows:
-        kinds.setdefault(row["cluster_id"], set()).update(ISSUES[row["issue"]].kinds)
+        kinds.setdefault(row["cluster_id"], set()).update(ISSUES[row["issue"]][1])
     said = {cluster: {point.kind for point in verdict.points} for cluster, verdict in judged.items()}
     for row in rows:
         # A failure that takes partitions below min.insync.replicas may take as many that are below it now offline.
         if row["issue"] != BLOCKED_IF_BROKER_FAILS:
-            assert said[row["cluster_id"]] & set(ISSUES[row["issue"]].kinds), row
+            assert said[row["cluster_id"]] & set(ISSUES[row["issue"]][1]), row
     for cluster, names in said.items():
         assert names & {"offline", "under_min_isr"} <= kinds.get(cluster, set()), cluster
     assert {row["issue"] for row in rows} == set(ISSUES), "else the samples show too little"

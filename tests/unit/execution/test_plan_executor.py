@@ -25,7 +25,7 @@ from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
 from pipelines.plan_files.plan_reader import PlannedChange
-from tests.unit.execution.test_plan_waves import _STEPS
+from tests.unit.execution.test_planned_steps import _STEPS
 
 _E = TypeVar("_E", bound=ClusterExecution)
 _KEY = ("t", 0)
