@@ -27,11 +27,7 @@ _CONFLICTING = (("--keep-leaders", "--per-topic"), ("--by-bytes", "--per-topic")
 def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
     """Combine options and settings; raise BadParameter if an option is wrong, missing, or not one of the goal's."""
     _check_goal(options)
-    fields: dict[str, Any] = {
-        "factor": options.rf,
-        "max_moves": options.max_moves,
-        "objective": options.objective or ALL,
-    }
+    fields: dict[str, Any] = {"factor": options.rf, "objective": options.objective or ALL}
     fields |= {name: getattr(options, name) for name in _UNPARSED}
     fields |= {} if options.seed is None else {"seed": options.seed}
     for name, parse in _PARSERS.items():

@@ -200,8 +200,8 @@ class Store(DeltaTables):
             columns, place = "", self.location(name)
             if self._has_delta_rs:
                 files = delta_rs.list_files(Path(place), None)  # raises StoreError if the table is damaged
-                state = delta_rs.read_state(Path(place))
-                if only_rows and files is not None and state is not None:
+                state = delta_rs.read_state(Path(place)) if only_rows else None
+                if files is not None and state is not None:
                     columns = state.schema.toDDL()
                     names = ",".join(Path(file).name for file in files)
                     place = f"{place}/{{{names}}}" if files else f"{place}/none"  # a path without files has no rows
