@@ -50,7 +50,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plan": (
         "kafka-placement plan prod-describe.txt --goal leaders --out plan",
         "kafka-placement plan prod-describe.txt --goal drain --brokers 5 --out plan",
-        "kafka-placement plan prod-describe.txt --check plan",
+        "kafka-placement plan prod-describe.txt --goal repair",
+    ),
+    "check": (
+        "kafka-placement check plan prod-describe.txt",
+        "kafka-placement check wave-1.json wave-2.json prod-describe.txt --json -",
+        "kafka-placement check reassignment.json prod-describe.txt --scenario worst.yaml",
     ),
     "apply": (
         "kafka-placement apply plan --bootstrap-server b1:9092",

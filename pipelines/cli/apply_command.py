@@ -218,7 +218,7 @@ def _print(lines: Iterator[str]) -> None:
 
 
 def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[str]:
-    from pipelines.cli.plan_rendering import render_progress
+    from pipelines.cli.check_rendering import render_progress
     from pipelines.execution.set_throttles import name_throttled
     from pipelines.verdict.naming import name_with_noun
 

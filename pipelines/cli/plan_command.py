@@ -16,7 +16,7 @@ from pipelines.cli.option_values import option, parse_path, take_groups
 from pipelines.cli.plan_options import PlanOptions
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_message, print_warning
-from pipelines.errors import EXIT_INPUT, Infeasible, SourceError
+from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.sources import is_live
 
 _ADD = "--add-brokers"
@@ -34,31 +34,21 @@ def plan(
     source: SourceArgument,
     *,
     out: Annotated[Path | None, option(_OUT, "DIR", parser=parse_path, default="none: a preview")] = None,
-    check: Annotated[
-        Path | None, option("Check the plan in this folder instead of making one.", "DIR", parser=parse_path)
-    ] = None,
     written: PlanOptions,
     cluster: _ClusterOptions,
     server: common_options.LiveServersOption = None,
     json_file: common_options.JsonOption = None,
 ) -> None:
-    """Plan a reassignment, with proofs, as files for Kafka's own tools; or check such a plan. Does not start Spark."""
+    """Plan a reassignment, with proofs, as files for Kafka's own tools. Does not start Spark."""
+    from pipelines.cli.check_rendering import render_findings
     from pipelines.cli.plan_option_values import parse_limits, parse_new_brokers, parse_option, parse_request
     from pipelines.cli.plan_remedies import PlanCommandLine, list_remedies, list_warnings
-    from pipelines.cli.plan_rendering import render_plan, render_progress
+    from pipelines.cli.plan_rendering import render_plan
     from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
     from pipelines.ingest.merge.live_brokers import get_bootstrap_server
-    from pipelines.plan_files.new_brokers import (
-        add_new_brokers,
-        explain_assumption,
-        explain_proposal,
-        list_unknown_brokers,
-        propose_new_brokers,
-    )
-    from pipelines.plan_files.plan_check import check_plan
+    from pipelines.plan_files.new_brokers import add_new_brokers, explain_proposal, propose_new_brokers
     from pipelines.plan_files.plan_creation import build_answer, build_snapshot_model, create_plan
-    from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.plan_writer import REASSIGNMENT
     from pipelines.setup.compile_on_demand import announce_compilation
     from pipelines.verdict.verdict_points import DEFAULT_SERVER
@@ -66,22 +56,8 @@ def plan(
     settings = cluster.read_settings()
     defaults = settings.topics.defaults
     new_brokers = parse_option(_ADD, written.add_brokers, parse_new_brokers) if written.add_brokers else ()
-    if check is not None:
-        others = [*(option for option in written.values if option != _ADD), *["--out"] * (out is not None)]
-        if others:
-            raise typer.BadParameter(f"--check does not make a plan, so it does not take {' or '.join(others)}.")
-        snapshot = cluster.apply(cluster.read(source, settings), defaults)
-        common_options.print_findings(snapshot)
-        stored_plan = read_plan(check)
-        snapshot = add_new_brokers(snapshot, new_brokers)
-        if assumed := list_unknown_brokers(snapshot, stored_plan.added_brokers):
-            snapshot = add_new_brokers(snapshot, assumed)
-            print_warning(explain_assumption(assumed))
-        progress = check_plan(stored_plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
-        common_options.write_answer(json_file, progress, render_progress(progress))
-        raise typer.Exit(0 if progress.may_execute else EXIT_INPUT)
     if written.goal is None:
-        raise typer.BadParameter("Give --goal to make a plan, or --check to check one.")
+        raise typer.BadParameter("Give the --goal of the plan.")
     request, limits = parse_request(written, settings), parse_limits(written, settings)
     snapshot = cluster.read(source, settings)
     common_options.print_findings(snapshot)
@@ -108,6 +84,9 @@ def plan(
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created, snapshot, source, named):
         print_warning(warning)
+    if printed and created.facts.judgement.level:
+        for line in render_findings(created.facts.judgement):
+            print_warning(line.strip())
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
     if is_live(source) and out is not None and not printed and not created.moves_log_dirs:
         lines = chain(lines, [f"  or: {_name_apply_command(source, cluster.command_config, out)}"])

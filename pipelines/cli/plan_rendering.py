@@ -1,4 +1,4 @@
-"""Text of `plan`: metrics before and after, proofs, waves and commands of a new plan, or the progress of an old one."""
+"""Text of `plan`: metrics before and after, proofs, waves and commands."""
 
 import shlex
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.cli.check_rendering import render_findings
 from pipelines.cli.plan_details import (
     name_dir_throttle,
     render_bottleneck,
@@ -19,7 +20,6 @@ from pipelines.cli.plan_remedies import PlanCommandLine
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.kafka_json import find_irreversible
-from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.quantities import format_bytes
 from pipelines.verdict.judgement import UNEVEN_RATIO
@@ -35,15 +35,6 @@ from udfs.planning.plan_request import MIN_MOVES, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
 from udfs.plurals import count_live_brokers, count_of, join_names
 
-_LISTED_ITEMS = 10  # of each kind
-_EXPLANATIONS = {
-    PlanStatus.FITS: "the plan fits: the assignment is unchanged since then, and no partition is being reassigned",
-    PlanStatus.CHANGED: "the plan does not fit: the cluster has changed where the plan needs it. Make a new plan",
-    PlanStatus.IN_FLIGHT: "wait: partitions are being reassigned",
-    PlanStatus.PARTLY_DONE: "the plan is partly done",
-    PlanStatus.DONE: "the plan is done: all partitions are as planned",
-}
-
 _LISTED = 6  # explanations, waves and partitions
 _LESS_EVEN = 0.02  # more leaders of the hottest broker over the mean
 _LOADS = (
@@ -56,83 +47,14 @@ _LOADS = (
 )
 
 
-def render_progress(progress: PlanProgress) -> Iterator[str]:
-    """Render a plan's progress, line by line."""
-    status = progress.status
-    explanation = _EXPLANATIONS[status]
-    if progress.changes_beside_plan and status == PlanStatus.FITS:
-        explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
-    pending = len(progress.pending_elections)
-    if pending and status == PlanStatus.DONE:
-        explanation = f"all replicas are as planned, but {count_of(pending, 'preferred leader')} must still be elected"
-    yield f"{status}: {explanation}"
-    yield f"  partitions as planned: {progress.done} of {progress.planned}"
-    origin = ("not in this plan", "as planned")
-    racks = (f"{r.broker} is in {r.now}, was in {r.before or 'an unknown rack'}" for r in progress.changed_racks)
-    yield from _list("missing topics", progress.missing_topics)
-    yield from _list("new topics", progress.new_topics)
-    yield from _list("missing brokers", progress.missing_brokers)
-    if progress.missing_brokers:
-        them, they = ("it", "it is") if len(progress.missing_brokers) == 1 else ("them", "they are")
-        added = ",".join(progress.add_brokers)
-        yield f"    no source shows {them} now. If {they} live, check again with --add-brokers {added}"
-    yield from _list("failed brokers", progress.down_brokers)
-    yield from _list("new brokers", progress.new_brokers)
-    yield from _list("brokers that are back, from which this plan moves replicas away", progress.returned_brokers)
-    yield from _list("brokers in another rack than before", racks)
-    yield from _list("brokers that the source newly marks for draining", progress.drained_brokers)
-    yield from _list("log dirs", progress.log_dir_problems)
-    yield from _list("changed partitions", map(_describe_change, progress.changed_partitions))
-    moves = (
-        f"{move.topic}-{move.partition} (adding {move.adding}, removing {move.removing}, {origin[move.planned]})"
-        for move in progress.in_flight
-    )
-    yield from _list("partitions being reassigned", moves)
-    if progress.done or status == PlanStatus.PARTLY_DONE:
-        for wave in progress.waves:
-            yield f"  {wave.file}: {wave.done} of {wave.done + wave.missing} done"
-    first = next((wave for wave in progress.waves if wave.missing), None)
-    if status in (PlanStatus.FITS, PlanStatus.PARTLY_DONE) and first is not None:
-        later_done = any(wave.done for wave in progress.waves if wave.wave > first.wave)
-        file = plan_writer.REASSIGNMENT if later_done else first.file
-        yield f"  next: kafka-reassign-partitions --execute with {file}"
-        if later_done:
-            yield "    (not a wave's file: parts of later waves are done, and an earlier file would undo them)"
-    if status in (PlanStatus.PARTLY_DONE, PlanStatus.DONE):
-        leaders = (
-            f"{e.topic}-{e.partition} (leader {e.leader}, not {e.preferred})" for e in progress.pending_elections
-        )
-        yield from _list(f"preferred leaders that do not lead ({pending:,})", leaders)
-        if pending and status == PlanStatus.DONE:
-            yield f"  next: kafka-leader-election --election-type preferred with {plan_writer.ELECTION}"
-        if not progress.leaders_known:
-            yield "  note: no source shows leaders, so elections cannot be checked"
-    if not progress.racks_known and status != PlanStatus.DONE:
-        yield "  note: no source shows racks now, so changes of racks cannot be checked"
-
-
-def _describe_change(change: ChangedPartition) -> str:
-    name = f"{change.topic}-{change.partition}"
-    if change.now is None:
-        return f"{name} is missing"
-    if change.planned is None:
-        does = "elects its preferred leader" if change.elected else "does not change it"
-        return f"{name} is now {change.now}, and the plan {does}"
-    return f"{name} is now {change.now}, was {change.planned[0]}, and is planned as {change.planned[-1]}"
-
-
-def _list(title: str, items: Iterable[object]) -> Iterator[str]:
-    texts = [str(item) for item in items]
-    if texts:
-        yield f"  {title}: {join_names(texts, _LISTED_ITEMS)}"
-
-
 def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine) -> Iterator[str]:
     """Render a plan written to the folder `out` (None = to none). server: for Kafka's commands."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
     unknown_brokers = 0 if model.unknown is None else int(model.unknown.sum())
     counts = f"{count_live_brokers(int(model.live.sum()), unknown_brokers)}, {count_of(model.partitions, 'partition')}"
+    if (judgement := plan.facts.judgement).level:
+        yield from render_findings(judgement)
     yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.facts.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
@@ -164,6 +86,8 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         if len(texts) > _LISTED:
             yield f"  {title}: {len(texts) - _LISTED} more, see plan.json"
     yield from render_waves(summary)
+    if metrics.lists_changed and not judgement.level:
+        yield f"  {next(render_findings(judgement))}"
     yield from render_bottleneck(plan, command, shlex.quote(server))
     yield f"  took: {', '.join(f'{part} {seconds:.1f} s' for part, seconds in plan.seconds.items())}"
     if out is None:
@@ -339,6 +263,13 @@ def _render_prices(certificate: certificates.Certificate) -> Iterator[str]:
         yield f"  price of failover: {leaders.failover_price.changes:+,} changed preferred leaders"
 
 
+def _render_other_elections(summary: PlanSummary) -> Iterator[str]:
+    if count := int(summary.elections.others.sum()):
+        are_led = "is" if count == 1 else "are"
+        partitions = f"{count_of(count, 'partition')} that the plan does not need {are_led} not led by"
+        yield f"  optional, {plan_writer.OTHER_ELECTIONS}: {partitions} the preferred leader now"
+
+
 def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[str]:
     """Render the commands that execute a plan, and those that roll it back."""
     model, proposal, waves = summary.model, summary.proposal, summary.waves
@@ -354,6 +285,7 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
             reason = " is possible: no broker is live"
         yield f"  no reassignment{reason}"
         if not has_elections:
+            yield from _render_other_elections(summary)
             return
     to = f"--bootstrap-server {shlex.quote(server)}"
 
@@ -391,6 +323,7 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
         yield reassign(plan_writer.ROLLBACK, "--verify")
         if has_elections:
             yield election
+    yield from _render_other_elections(summary)
     if missing.partitions:
         names = join_names(missing.first_partitions, _LISTED, missing.partitions)
         count_text = count_of(missing.partitions, "partition")

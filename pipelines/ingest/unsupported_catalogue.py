@@ -211,7 +211,7 @@ DOCUMENTS = (
         "a plan of this program",
         r'"kind"\s*+:\s*+"kafka-placement plan"',
         "which is no source",
-        "Use plan --check DIR, or give the source that the plan was made from.",
+        "Use kafka-placement check DIR, or give the source that the plan was made from.",
     ),
     make_input(
         "an answer of this program",

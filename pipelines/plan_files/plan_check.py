@@ -145,15 +145,7 @@ def check_plan(
     now = get_source_lists(model, _find_rows(model, [*plan.changes, *plan.election, *differing]).values())
     in_flight = _list_reassignments(plan, partitions)
     moving = {(move.topic, move.partition): move.target for move in in_flight}
-    # None = as neither before the plan nor after any step of it.
-    steps_done = {
-        key: change.count_steps_done(now.get(key, ()), moving.get(key)) for key, change in plan.changes.items()
-    }
-    paths = get_current_log_dirs(model, (rows := _find_rows(model, plan.changes)).values())
-    for key, change in plan.changes.items():
-        if change.moves_log_dirs and steps_done[key] is not None:
-            is_done = _is_in_planned_log_dirs(change, paths.get(key, {}))
-            steps_done[key] = len(change.steps) if is_done else 0
+    rows, steps_done = _find_rows(model, plan.changes), count_steps_done(plan, model, partitions)
     missing_topics = sorted(set(plan.topics) - set(model.topic_names) - ignored)
     unplanned = {key for key in differing if key not in plan.changes}
     unplanned |= {key for key, done in steps_done.items() if done is None}
@@ -219,6 +211,19 @@ def check_plan(
     changes_beside_plan = bool(beside or unused_topics or new_topics or live ^ plan.live_brokers)
     certainty = (leaders_known, bool(racks_now) or not plan.racks)
     return PlanProgress(*members, changes_beside_plan, *certainty, log_dir_problems)
+
+
+def count_steps_done(plan: StoredPlan, model: ClusterModel, partitions: pa.Table) -> dict[Key, int | None]:
+    """Count the steps that each partition of a plan has behind it; None = it is where no step takes it."""
+    rows = _find_rows(model, plan.changes)
+    now = get_source_lists(model, rows.values())
+    moving = {(move.topic, move.partition): move.target for move in _list_reassignments(plan, partitions)}
+    done = {key: change.count_steps_done(now.get(key, ()), moving.get(key)) for key, change in plan.changes.items()}
+    paths = get_current_log_dirs(model, rows.values())
+    for key, change in plan.changes.items():
+        if change.moves_log_dirs and done[key] is not None:
+            done[key] = len(change.steps) if _is_in_planned_log_dirs(change, paths.get(key, {})) else 0
+    return done
 
 
 def _find_ignored(topics: Iterable[str], defaults: TopicDefaults) -> set[str]:

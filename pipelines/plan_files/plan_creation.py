@@ -12,6 +12,7 @@ from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
+from pipelines.plan_files.plan_judgement import PlanJudgement, judge_planned_waves, measure_disk_room
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
@@ -21,6 +22,7 @@ from udfs.planning.constraints import InfeasibleRequest, check_request, select_t
 from udfs.planning.disk_growth import DiskGrowth, find_disk_growth
 from udfs.planning.faster_plans import FasterPlan, find_faster_plans
 from udfs.planning.model_log_dirs import add_log_dirs, find_dir_moves
+from udfs.planning.plan_judge import build_judge_options
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
@@ -59,6 +61,7 @@ class PlanFacts:
     frozen_partitions: dict[str, int]
     certificate: Certificate
     metrics: PlanMetrics
+    judgement: PlanJudgement  # of its steps, by the state of the cluster at each
     bottleneck: Bottleneck | None  # None = copies are spread over brokers, short, or of unknown size
     faster_plans: tuple[FasterPlan, ...]  # Faster alternatives, where there is a bottleneck
     disk_growth: tuple[DiskGrowth, ...]  # Brokers whose disk grows most
@@ -98,6 +101,8 @@ def create_plan(
     faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
     explained = perf_counter()
     model = summary.model
+    room = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
+    judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, room)
     facts = PlanFacts(
         cluster=model.cluster_id,
         kafka_cluster_id=snapshot.kafka_cluster_id,
@@ -109,6 +114,7 @@ def create_plan(
         frozen_partitions=count_frozen_partitions(model),
         certificate=summary.proposal.certificate,
         metrics=summary.metrics,
+        judgement=judge_planned_waves(summary, judge_options),
         bottleneck=bottleneck,
         faster_plans=faster,
         disk_growth=find_disk_growth(summary),

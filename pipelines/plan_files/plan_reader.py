@@ -30,11 +30,13 @@ _Replicas = Annotated[list[_Id], Field(min_length=1)]
 _LogDirs = dict[Annotated[str, Field(pattern=r"^[0-9]{1,10}$")], Annotated[str, Field(min_length=1)]]
 
 
-class _Model(BaseModel):
+class PlanDocument(BaseModel):
+    """A JSON document, or a part of one, whose types are those of JSON."""
+
     model_config = ConfigDict(strict=True)
 
 
-class _Partition(_Model):
+class _Partition(PlanDocument):
     topic: str
     partition: _Id
 
@@ -44,16 +46,16 @@ class _Assigned(_Partition):
     log_dirs: list[str] | None = None
 
 
-class _Reassignment(_Model):
+class _Reassignment(PlanDocument):
     version: Literal[1] = 1
     partitions: list[_Assigned]
 
 
-class _Election(_Model):
+class _Election(PlanDocument):
     partitions: list[_Partition]
 
 
-class _Step(_Model):
+class _Step(PlanDocument):
     wave: Annotated[int, Field(ge=1)]
     replicas: _Replicas
 
@@ -66,7 +68,7 @@ class _Change(_Partition):
     log_dirs: _LogDirs = {}
 
 
-class PlannedWave(_Model):
+class PlannedWave(PlanDocument):
     """A wave in plan.json, with what the plan estimates for it; None = no sizes known."""
 
     wave: int
@@ -75,12 +77,12 @@ class PlannedWave(_Model):
     seconds: float | int | None = None
 
 
-class _Topic(_Model):
+class _Topic(PlanDocument):
     partitions: str
     hashes: Annotated[str, Field(pattern=r"^([0-9a-f]{8})+$")]
 
 
-class _Before(_Model):
+class _Before(PlanDocument):
     sha256: str
     cluster: str
     live_brokers: list[_Id]
@@ -89,20 +91,28 @@ class _Before(_Model):
     topics: dict[str, _Topic]
 
 
-class _AddedBroker(_Model):
+class _AddedBroker(PlanDocument):
     broker_id: _Id
     rack: str | None
 
 
-class _Limits(_Model):
+class _Request(PlanDocument):
+    goal: str = ""
+    factor: int | None = None
+    brokers: list[int] = []
+    replacements: list[list[int]] = []
+
+
+class _Limits(PlanDocument):
     throttle_bytes_per_s: float | int | None = None
 
 
-class _Plan(_Model):
+class _Plan(PlanDocument):
     kind: Literal["kafka-placement plan"]
     version: Literal[1]
     kafka_cluster_id: str | None = None
     topic_ids: dict[str, str] = {}
+    request: _Request = _Request()
     limits: _Limits = _Limits()
     added_brokers: list[_AddedBroker] = []
     waves: list[PlannedWave]
@@ -110,7 +120,7 @@ class _Plan(_Model):
     changes: list[_Change]
 
 
-_Document = TypeVar("_Document", bound=_Model)
+_Document = TypeVar("_Document", bound=PlanDocument)
 _Entry = TypeVar("_Entry", bound=_Partition)
 
 
@@ -187,6 +197,8 @@ class StoredPlan:
     kafka_cluster_id: str | None  # The id that Kafka gave the cluster, if a source showed it
     topic_ids: dict[str, str]  # Ids of the topics that the plan changes, as far as sources showed them
     throttle_bytes_per_s: int | None
+    asked_factor: int | None = None  # The replication factor that it is to give, if it is for that
+    emptied_brokers: tuple[int, ...] = ()  # Brokers that it is to empty
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -251,30 +263,48 @@ def read_plan(directory: Path) -> StoredPlan:
         plan.kafka_cluster_id,
         plan.topic_ids,
         None if plan.limits.throttle_bytes_per_s is None else int(plan.limits.throttle_bytes_per_s),
+        plan.request.factor,
+        (
+            *(plan.request.brokers if plan.request.goal == "drain" else ()),
+            *(old for old, *_ in plan.request.replacements),
+        ),
     )
 
 
 def _read(path: Path, document: type[_Document]) -> tuple[str, _Document]:
     """Read one file: (text, content)."""
+    text = read_text(path, REMEDY)
+    return text, parse_document(path, text, document, REMEDY)
+
+
+def read_text(path: Path, remedy: str) -> str:
+    """Read a text file. Raises: SourceError if it cannot be read, or is larger than any plan."""
     try:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
             raise ValueError(f"it has more than {_MAX_BYTES:,} bytes, which no plan has")
-        text = data.decode("utf-8")
+        return data.decode("utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SourceError(str(path), f"cannot be read: {reason}", remedy) from error
+
+
+def parse_document(path: Path, text: str, document: type[_Document], remedy: str) -> _Document:
+    """Parse JSON. Raises: SourceError with line, value and remedy."""
+    try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise SourceError(str(path), f"is not JSON: {error.msg}", REMEDY, error.lineno) from error
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SourceError(str(path), f"cannot be read: {reason}", REMEDY) from error
+        raise SourceError(str(path), f"is not JSON: {error.msg}", remedy, error.lineno) from error
+    except (ValueError, RecursionError) as error:
+        raise SourceError(str(path), f"cannot be read: {error}", remedy) from error
     try:
-        return text, document.model_validate(content)
+        return document.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(map(shorten_text, map(str, first["loc"]))) or "the document"
         problem = f"{where}: {first['msg']}, but it is {quote_value(first['input'])}"
-        raise SourceError(str(path), problem, REMEDY, _find_line_in(text, content, first["loc"])) from error
+        raise SourceError(str(path), problem, remedy, _find_line_in(text, content, first["loc"])) from error
 
 
 def _find_line_in(text: str, content: Any, place: Sequence[int | str]) -> int | None:

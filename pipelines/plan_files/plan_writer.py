@@ -1,4 +1,4 @@
-"""The folder of a plan: plan.json, with proofs, waves and fingerprints for `--check`, and files for Kafka's tools."""
+"""The folder of a plan: plan.json, with proofs, waves and fingerprints for `check`, and files for Kafka's tools."""
 
 import contextlib
 import hashlib
@@ -20,7 +20,7 @@ from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
 from udfs.json_answers import to_json
-from udfs.planning.cluster_model import ClusterModel, Ints, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import measure_wave_health
@@ -39,7 +39,8 @@ _DIGITS = 12  # significant digits of a float
 _UNLIMITED = (WaveLimits().bytes_in_flight, WaveLimits().moves_per_broker)
 PLAN, REASSIGNMENT, ROLLBACK, ELECTION = "plan.json", "reassignment.json", "rollback.json", "election.json"
 TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT = "topics-to-move.json", "throttles.json", "throttles.sh"
-_FILES = (REASSIGNMENT, ROLLBACK, ELECTION, TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT, PLAN)
+OTHER_ELECTIONS = "other-elections.json"  # of partitions whose preferred leader the plan does not change
+_FILES = (REASSIGNMENT, ROLLBACK, ELECTION, OTHER_ELECTIONS, TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT, PLAN)
 _RANGES = re.compile(r"[0-9]{1,10}(?:-[0-9]{1,10})?(?:,[0-9]{1,10}(?:-[0-9]{1,10})?)*+")
 _WAVE = re.compile(r"wave-[0-9]{2,}\.json")
 _REMEDY = "Name a new or empty folder, or one that holds a plan, which is then replaced"
@@ -256,7 +257,7 @@ def build_files(execution: PlannedWaves, facts: Mapping[str, Any]) -> dict[str, 
     irreversible = {get_key(model, row) for row in find_irreversible(model, proposal).tolist()}
     down = set(model.broker_ids[~model.live].tolist())
     rate = max(1, int(waves.limits.throttle_bytes_per_s))
-    elected = np.flatnonzero(execution.elections.elected).tolist()
+    elections = execution.elections
     whole = kafka_json.compute_throttle(before, after, down)
     throttles, now = [], dict(before)
     for lists in by_wave:
@@ -267,12 +268,17 @@ def build_files(execution: PlannedWaves, facts: Mapping[str, Any]) -> dict[str, 
         REASSIGNMENT: dump(after, log_dirs),
         **{name_wave_file(name): dump(lists, log_dirs) for name, lists in zip(names, by_wave, strict=True)},
         ROLLBACK: dump({key: ids for key, ids in before.items() if key not in irreversible}, planned.log_dirs_before),
-        ELECTION: kafka_json.dump_election(get_key(model, row) for row in elected),
+        ELECTION: _dump_election(model, elections.elected),
+        **({OTHER_ELECTIONS: _dump_election(model, elections.others)} if elections.others.any() else {}),
         TOPICS_TO_MOVE: kafka_json.dump_topics_to_move(topic for topic, _ in after),
         THROTTLES: kafka_json.dump_throttles(rate, whole, throttles),
         THROTTLE_SCRIPT: kafka_json.dump_throttle_script(rate, whole, list(zip(names, throttles, strict=True))),
         PLAN: _dump_plan(execution, facts, _list_changes(execution, planned, by_wave)),
     }
+
+
+def _dump_election(model: ClusterModel, elected: Flags) -> str:
+    return kafka_json.dump_election(get_key(model, row) for row in np.flatnonzero(elected).tolist())
 
 
 def write_plan(directory: Path, execution: PlannedWaves, facts: Mapping[str, Any]) -> list[Path]:

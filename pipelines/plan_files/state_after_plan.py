@@ -43,7 +43,7 @@ def assume_applied(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapsh
         row = now.get((topic, partition))
         if row is None or change.count_steps_done(row["replicas"] or (), find_target(row)) is None:
             problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
-            raise SourceError(str(folder), problem, "See all differences with plan --check, or make a new plan")
+            raise SourceError(str(folder), problem, "See all differences with check, or make a new plan")
     return make_changes(snapshot, plan.changes, plan.election)
 
 

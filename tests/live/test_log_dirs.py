@@ -91,7 +91,7 @@ def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path:
     assert verified.count("completed successfully") == len(planned), verified
     after, _ = find_places(jbod)
     assert after == before | planned
-    assert call("plan", source, "--check", str(plan)).stdout.startswith("done: ")
+    assert call("check", str(plan), source).stdout.startswith("done: ")
     reassign(jbod, plan / "rollback.json", "--execute", *throttle)
     wait_until(lambda: find_places(jbod)[0] == before, "the rollback does not end")
 

@@ -13,17 +13,23 @@ import pytest
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_creation import build_snapshot_model
+from pipelines.plan_files.plan_judgement import read_steps
+from pipelines.plan_files.reassignment_reader import PlannedList, PlanWave
 from tests.properties.sick_clusters import Expectation, Key, SickCluster, draw_cluster, find_harm, find_unrepaired
+from tests.properties.slow_judge import HARMFUL, REJECTED, Rules, judge_slowly
 from tests.seed_sampler import TWENTIETH, SeedSampler
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import InfeasibleRequest, check_request
+from udfs.planning.plan_judge import JudgeOptions, PlanFault, build_judge_options, judge_steps
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
 from udfs.planning.planned_waves import plan_waves
 from udfs.planning.waves import WaveLimits
 
-CLUSTERS = 2_000
+CLUSTERS = 10_000
+_OF_BROKERS = {PlanFault.DISK_FULL, PlanFault.SLOW_BROKER, PlanFault.UNEVEN_LEADERS}  # which the slow judge leaves out
+Waves = list[dict[Key, list[int]]]
 
 
 def list_requests(cluster: SickCluster, rng: Random) -> Iterator[tuple[PlanRequest, Expectation]]:
@@ -43,11 +49,11 @@ def list_requests(cluster: SickCluster, rng: Random) -> Iterator[tuple[PlanReque
         yield PlanRequest("rf", factor=factor, topics=topics), Expectation("rf", factor, topics)
 
 
-def list_waves(model: ClusterModel, request: PlanRequest, limits: WaveLimits) -> list[dict[Key, list[int]]]:
+def list_waves(model: ClusterModel, request: PlanRequest, limits: WaveLimits) -> Waves:
     """Make a plan as the command does, and list what each wave sets."""
     model = freeze_partitions(model, request)
     waves = plan_waves(model, make_plan(model, request), limits).waves
-    written: list[dict[Key, list[int]]] = [{} for _ in range(waves.waves)]
+    written: Waves = [{} for _ in range(waves.waves)]
     for step, row in enumerate(waves.row.tolist()):
         key = (model.topic_names[model.topic[row]], int(model.partition[row]))
         written[waves.wave[step]][key] = model.ids(waves.replicas[waves.offsets[step] : waves.offsets[step + 1]])
@@ -60,10 +66,56 @@ def add_rates(model: ClusterModel, seed: int) -> ClusterModel:
     return replace(model, known=(True, True, True), **rates)
 
 
+def judge_quickly(model: ClusterModel, waves: Waves, options: JudgeOptions) -> dict[tuple[str, Key], int]:
+    """The first wave of each fault of a partition, as the program finds them."""
+    lists = [[PlannedList(*key, replicas) for key, replicas in wave.items()] for wave in waves]
+    steps = read_steps([PlanWave("", wave) for wave in lists], model).steps
+    first = {}
+    for rows in judge_steps(model, steps, options).faults:
+        if rows.fault not in _OF_BROKERS:
+            for row, wave in zip(rows.row.tolist(), rows.wave.tolist(), strict=True):
+                first[str(rows.fault), (model.topic_names[model.topic[row]], int(model.partition[row]))] = wave
+    return first
+
+
+def mutate(cluster: SickCluster, waves: Waves, rng: Random) -> Waves:
+    """Change some lists of a plan as people and tools do by mistake."""
+    mutated = [dict(wave) for wave in waves] or [{}]
+    for _ in range(rng.randrange(1, 4)):
+        key, wave = rng.choice(list(cluster.partitions)), rng.choice(mutated)
+        new = list(wave.get(key, cluster.partitions[key].replicas))
+        others = [broker for broker in cluster.racks if broker not in new]
+        mistake = rng.choice(["drop", "replace", "add", "draw", "order"])
+        if mistake == "drop" and len(new) > 1:
+            new.remove(rng.choice(new))
+        elif mistake == "replace" and others:
+            new[rng.randrange(len(new))] = rng.choice(others)
+        elif mistake == "add" and others:
+            new.append(rng.choice(others))
+        elif mistake == "draw":
+            new = rng.sample(list(cluster.racks), rng.randrange(1, len(cluster.racks) + 1))
+        else:
+            rng.shuffle(new)
+        wave[key] = new
+    return mutated
+
+
+def compare_judges(
+    cluster: SickCluster, model: ClusterModel, waves: Waves, request: PlanRequest, waits_for_all: bool
+) -> tuple[dict[tuple[str, Key], int], list[str]]:
+    """Return what the slow judge finds in a plan, and where the judges differ."""
+    options = replace(build_judge_options(model, request, 50e6), waits_for_all=waits_for_all)
+    slow = judge_slowly(cluster, waves, Rules(options.asked_factor, waits_for_all, frozenset(options.emptied)))
+    quick = judge_quickly(model, waves, options)
+    return slow, [
+        f"{one}: {slow.get(one)}, not {quick.get(one)}" for one in {*slow, *quick} if slow.get(one) != quick.get(one)
+    ]
+
+
 @pytest.mark.slow
 def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler) -> None:
     harms: list[str] = []
-    plans = infeasible = 0
+    plans = infeasible = harmful_mutations = 0
     for seed in seed_sampler.seeds(CLUSTERS, TWENTIETH):
         rng = Random(seed)
         cluster = draw_cluster(rng)
@@ -83,6 +135,13 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
             found = list(find_harm(cluster, waves, expected))
             if request == PlanRequest("repair"):
                 found += find_unrepaired(cluster, {key: new for wave in waves for key, new in wave.items()})
+            for all_, plan in ((True, waves), (False, waves), (rng.random() < 0.5, mutate(cluster, waves, rng))):
+                faults, differences = compare_judges(cluster, rated, plan, request, all_)
+                found += [f"judges differ: {one}" for one in differences]
+                bad = [one for one in faults if one[0] in HARMFUL | REJECTED]
+                found += [f"judged {fault}: {key}" for fault, key in bad if plan is waves]
+                harmful_mutations += bool(bad) and plan is not waves
             harms += [f"seed {seed}, {request.goal} {request.brokers or request.factor or ''}: {one}" for one in found]
     assert not harms, "\n".join([f"{len(harms)} of {plans} plans", *harms[:20]])
+    assert harmful_mutations > plans / 2
     assert plans > 2 * infeasible  # brokers that cannot be emptied, as reassignments are under way

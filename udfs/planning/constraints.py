@@ -87,8 +87,11 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     # In-sync replicas stay before racks are spread.
     loses_copies = (factor < model.factor) & any_true(~model.is_in_sync, model.offsets)
     if loses_copies.any():
-        kept_in_sync = np.minimum(_count_most_in_rack(model, model.is_in_sync), factor)
-        rack_cap = np.where(loses_copies, np.maximum(rack_cap, kept_in_sync), rack_cap)
+        in_sync = np.zeros((model.partitions, int(model.rack.max(initial=0)) + 1), dtype=np.int64)
+        synced = model.is_in_sync
+        np.add.at(in_sync, (model.row[synced], model.rack[model.replicas[synced]]), 1)
+        needed = np.minimum(factor, in_sync.sum(axis=1))
+        rack_cap = np.where(loses_copies, _fit_rack_cap(rack_cap, needed, in_sync), rack_cap)
     if goal == "repair":
         rack_cap = _fit_rack_cap(rack_cap, factor, count_places(model, receives, must_leave))
     if request.keep_rack_violations:
@@ -176,6 +179,43 @@ def count_in_racks(model: ClusterModel, lists: ReplicaLists, selected: Flags) ->
     racks = int(model.rack.max(initial=0)) + 1
     keys, count = np.unique((row_of(lists.offsets) * racks + model.rack[lists.replicas])[selected], return_counts=True)
     return keys // racks, count
+
+
+def find_fewer_racks(
+    model: ClusterModel, rows: Ints, lists: ReplicaLists, emptied: Sequence[int]
+) -> tuple[Flags, Ints, Ints]:
+    """Find the lists (bool, k) in fewer racks than the in-sync replicas of now, although more would be possible.
+
+    Returns these, the racks of the in-sync replicas now, and of the lists: int64 (k). Replicas out of sync keep nothing
+    alive, so a plan may drop them.
+
+    Args:
+        model: The cluster.
+        rows: int64 (k), the partition of each list.
+        lists: k lists.
+        emptied: Ids of brokers that are to hold nothing.
+    """
+    row, rack = row_of(lists.offsets), model.rack[lists.replicas]
+    offered = np.unique(model.rack[model.live & ~model.draining & ~np.isin(model.broker_ids, emptied)])
+    other = ~np.isin(rack, offered)
+    possible = len(offered) + _count_distinct(row[other], rack[other], len(rows))
+    in_sync = model.is_in_sync
+    before = _count_distinct(model.row[in_sync], model.rack[model.replicas[in_sync]], model.partitions)[rows]
+    after = _count_distinct(row, rack, len(rows))
+    fewer = after < np.minimum(np.minimum(before, np.diff(lists.offsets)), possible)
+    return fewer & bool(model.rack_names), before, after
+
+
+def _count_distinct(row: Ints, value: Int32s, rows: int) -> Ints:
+    """Count the different values of each row: int64 (rows)."""
+    values = int(value.max(initial=0)) + 1
+    return np.bincount(np.unique(row * values + value) // values, minlength=rows).astype(np.int64)
+
+
+def list_emptied_brokers(model: ClusterModel, request: PlanRequest) -> list[int]:
+    """Return the ids of the brokers that a plan empties: those to drain, or to replace."""
+    drained = select_target_brokers(model, request) if request.goal == "drain" else []
+    return [*drained, *(old for old, _ in request.replacements)]
 
 
 def _count_most_in_rack(model: ClusterModel, selected: Flags) -> Ints:

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.arrow.ragged import row_of
-from udfs.planning.cluster_model import Floats, Ints
+from udfs.planning.cluster_model import ClusterModel, Floats
+from udfs.planning.plan_states import PlanStates, find_plan_states
 from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.wave_health import list_states
 from udfs.planning.waves import measure_copy_loads
 
 _LISTED = 3  # brokers
@@ -29,7 +28,7 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     model = execution.model
     if not model.known[0] or not execution.waves.waves:
         return ()
-    totals = _sum_by_wave(execution)
+    totals = sum_bytes_by_wave(model, find_plan_states(model, execution.waves))
     before, after = totals[0], totals[1:]
     peak = (totals[:-1] + measure_copy_loads(model, execution.waves).received).max(axis=0)
     growth = peak - before
@@ -41,16 +40,8 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     )
 
 
-def _sum_by_wave(execution: PlannedWaves) -> Floats:
+def sum_bytes_by_wave(model: ClusterModel, states: PlanStates) -> Floats:
     """Sum the bytes that each broker holds now and after each wave: float64 (waves + 1, n)."""
-    model, states = execution.model, list_states(execution.model, execution.waves)
-    state = row_of(states.offsets)
+    state = states.state
     size = model.measure_bytes(states.row[state], states.replicas)
-
-    def sum_bytes(wave: Ints) -> Floats:
-        cells = wave[state] * model.brokers + states.replicas
-        loads = np.bincount(cells, size, (states.waves + 2) * model.brokers)
-        return np.asarray(loads, dtype=np.float64).reshape(-1, model.brokers)
-
-    totals: Floats = np.cumsum(sum_bytes(states.begin) - sum_bytes(states.end), axis=0)[:-1]
-    return totals
+    return states.sum_by_broker(state, states.replicas.astype(np.int64), model.brokers, size)

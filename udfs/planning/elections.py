@@ -30,6 +30,7 @@ class PreferredElections:
     preferred: Ints  # int64 (p), the first replica, live or not
     elected: Flags  # bool (p), the preferred leader is live and in sync, and does not lead before its election
     out_of_sync: Flags  # bool (p), the preferred leader is live, but out of sync: its election would fail
+    others: Flags  # bool (p), an election would succeed, but the plan does not change the preferred leader
 
 
 def find_current_leaders(model: ClusterModel) -> Ints:
@@ -54,8 +55,12 @@ def find_in_sync_replicas(model: ClusterModel, lists: ReplicaLists, rows: Ints |
     return in_sync
 
 
-def elect_preferred_leaders(model: ClusterModel, proposal: ProposedAssignment) -> PreferredElections:
-    """Elect preferred leaders where the plan has changed the list, and where the partition is not frozen.
+def elect_preferred_leaders(
+    model: ClusterModel, proposal: ProposedAssignment, *, elects_all: bool = False
+) -> PreferredElections:
+    """Elect preferred leaders where the plan changes them.
+
+    elects_all: also elsewhere, but for frozen partitions.
 
     A reassignment keeps the leader if the new list has it; else the first in-sync replica of the new list leads. New
     replicas are in sync at its end. As elections copy nothing, a replica on a down broker does not prevent them.
@@ -77,8 +82,11 @@ def elect_preferred_leaders(model: ClusterModel, proposal: ProposedAssignment) -
     votes = (preferred != leader) & (
         reassigned | np.isin(model.frozen, (FREE, FreezeReason.DOWN_REPLICA, FreezeReason.FAILED_DIR))
     )
-    elected, out_of_sync = votes & ready, votes & model.live[preferred] & ~ready
-    return PreferredElections(np.where(elected, preferred, leader), preferred, elected, out_of_sync)
+    is_changed = reassigned & (preferred != model.source_order[model.offsets[:-1]])
+    votes_for_plan = votes if elects_all else votes & is_changed
+    elected, out_of_sync = votes_for_plan & ready, votes_for_plan & model.live[preferred] & ~ready
+    others = votes & ~votes_for_plan & ready
+    return PreferredElections(np.where(elected, preferred, leader), preferred, elected, out_of_sync, others)
 
 
 def lead_lists(model: ClusterModel, leader: Ints) -> ClusterModel:

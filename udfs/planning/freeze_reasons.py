@@ -13,6 +13,7 @@ _EXPLANATIONS = (  # in words that follow `because of`
     "a replica outside of its broker set",
     "a replica in a failed log dir, which would never end its reassignment: repair first",
     "too few live brokers for all replicas",
+    "racks that a better plan would leave",
     "more in-sync replicas than the topic's replication factor: set that first (--goal rf)",
 )
 
@@ -30,7 +31,8 @@ class FreezeReason(IntEnum):
     OUTSIDE_SET = 7
     FAILED_DIR = 8
     FEW_BROKERS = 9
-    EXTRA_REPLICAS = 10
+    RACKS = 10
+    EXTRA_REPLICAS = 11
 
     @property
     def explanation(self) -> str:

@@ -1,18 +1,21 @@
 """Makes the plan of a request: freezes what must stay, and calls the goal's planner for each part of the cluster."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.broker_sets import plan_in_sets
-from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, ProposedAssignment
-from udfs.planning.constraints import find_repair_obstacles, select_target_brokers
+from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Ints, ProposedAssignment
+from udfs.planning.constraints import find_fewer_racks, find_repair_obstacles, list_emptied_brokers
 from udfs.planning.failed_dirs import plan_around_failed_dirs, split_failed_dirs
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.log_dir_balance import choose_log_dirs
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.zones.rack_levels import plan_in_levels
+
+Planner = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
 
 
 def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
@@ -26,9 +29,54 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
             return plan_in_sets(part, own, make_plan)
         return plan_in_levels(part, own, plan) if own.rack_separator else plan(part, own)
 
-    repairs = request.goal == "repair"
-    proposal = plan_around_failed_dirs(frozen, request, plan_model) if repairs else plan_model(frozen, request)
+    if request.goal == "repair":
+        return choose_log_dirs(model, plan_around_failed_dirs(frozen, request, plan_model))
+    proposal = plan_model(frozen, request)
+    # Sets of brokers are planned one by one, by this function.
+    if not request.rack_separator and not request.broker_sets and model.find_copied(proposal).any():
+        proposal = _keep_racks(frozen, request, plan_model, proposal)
     return choose_log_dirs(model, proposal)
+
+
+def _keep_racks(
+    model: ClusterModel, request: PlanRequest, plan_model: Planner, proposal: ProposedAssignment
+) -> ProposedAssignment:
+    """Return a plan that spreads no partition over fewer racks than now.
+
+    Planners limit the replicas in each rack: of four in three racks, they may leave one empty. Such partitions stay as
+    they are, and the plan is made again; those that must leave a broker get another copy.
+    """
+    emptied, every = list_emptied_brokers(model, request), np.arange(model.partitions)
+    leaves = any_true(np.isin(model.broker_ids, emptied)[model.replicas], model.offsets) | (request.goal == "rf")
+    while (fewer := find_fewer_racks(model, every, proposal, emptied)[0]).any():
+        may_stay = fewer & ~leaves & (model.frozen == FREE)
+        if not may_stay.any():
+            return _copy_to_lost_racks(model, request, proposal, np.flatnonzero(fewer), emptied)
+        model = replace(model, frozen=np.where(may_stay, FreezeReason.RACKS, model.frozen).astype(np.int8))
+        proposal = plan_model(model, request)
+    return proposal
+
+
+def _copy_to_lost_racks(
+    model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, rows: Ints, emptied: Sequence[int]
+) -> ProposedAssignment:
+    """Return the plan with copies of some partitions (int64) in the racks that they lost, instead of shared ones."""
+    receives = model.live & ~model.draining & ~np.isin(model.broker_ids, [*emptied, *request.exclude_brokers])
+    held, replicas = np.bincount(proposal.replicas, minlength=model.brokers), proposal.replicas.copy()
+    copied, in_sync = model.find_copied(proposal), model.is_in_sync
+    for row in rows.tolist():
+        before = slice(*model.offsets[row : row + 2].tolist())
+        racks = set(model.rack[model.replicas[before][in_sync[before]]].tolist())
+        for at in range(*proposal.offsets[row : row + 2].tolist()):
+            own = replicas[proposal.offsets[row] : proposal.offsets[row + 1]]
+            lost = list(racks - set(model.rack[own].tolist()))
+            is_shared = (model.rack[own] == model.rack[replicas[at]]).sum() > 1
+            places = np.flatnonzero(receives & np.isin(model.rack, lost))
+            if copied[at] and is_shared and len(places):
+                held[replicas[at]] -= 1
+                replicas[at] = places[held[places].argmin()]
+                held[replicas[at]] += 1
+    return replace(proposal, replicas=replicas)
 
 
 def freeze_partitions(model: ClusterModel, request: PlanRequest) -> ClusterModel:
@@ -44,10 +92,7 @@ def freeze_partitions(model: ClusterModel, request: PlanRequest) -> ClusterModel
     if request.goal == "repair":
         obstacles = find_repair_obstacles(split_failed_dirs(model)[0], request)
         return replace(model, frozen=np.where(obstacles, obstacles, model.frozen)) if obstacles.any() else model
-    leaving = [old for old, _ in request.replacements]
-    if request.goal == "drain":
-        leaving += select_target_brokers(model, request)
-    stays = ~np.isin(model.broker_ids, np.asarray(leaving, dtype=np.int64))[model.replicas]
+    stays = ~np.isin(model.broker_ids, list_emptied_brokers(model, request))[model.replicas]
     frozen = model.frozen
     for reason, is_bad in (
         (FreezeReason.DOWN_REPLICA, ~model.live[model.replicas]),

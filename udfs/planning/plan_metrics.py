@@ -24,7 +24,7 @@ from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 from udfs.network.cross_zone_traffic import CrossZoneTraffic, measure_cross_zone_traffic
 from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
-from udfs.planning.constraints import find_rack_violations
+from udfs.planning.constraints import find_rack_violations, list_emptied_brokers
 from udfs.planning.elections import PreferredElections, find_current_leaders, lead_lists
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.planned_waves import PlannedWaves, plan_waves
@@ -311,7 +311,8 @@ def summarize_plan(
     added_brokers: Collection[int] = (),
 ) -> PlanSummary:
     """Split a proposal into waves, find its elections, and compute its metrics. added_brokers: as in measure_plan."""
-    execution = plan_waves(model, proposal, limits)
+    # Plans that only order leaders are for all that do not lead where they should.
+    execution = plan_waves(model, proposal, limits, elects_all=request.goal in ("leaders", "failover"))
     marked = mark_drained_brokers(model, request)
     metrics = measure_plan(marked, proposal, execution.elections, options, request.replacements, added_brokers)
     return PlanSummary(**vars(execution), metrics=metrics)
@@ -319,8 +320,7 @@ def summarize_plan(
 
 def mark_drained_brokers(model: ClusterModel, request: PlanRequest) -> ClusterModel:
     """Mark the brokers that the request empties as draining, so that means are over the brokers that stay."""
-    ids = request.brokers if request.goal == "drain" else [old for old, _ in request.replacements]
-    drained = np.isin(model.broker_ids, np.asarray(ids, dtype=np.int64))
+    drained = np.isin(model.broker_ids, list_emptied_brokers(model, request))
     return replace(model, draining=model.draining | drained) if drained.any() else model
 
 

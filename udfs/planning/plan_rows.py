@@ -14,6 +14,7 @@ from udfs.json_answers import to_json
 from udfs.network.cross_zone_traffic import CrossZoneTraffic
 from udfs.planning import certificates
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
+from udfs.planning.plan_judge import build_judge_options, judge_steps
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.wave_health import measure_wave_health
@@ -71,6 +72,8 @@ PLAN_COLUMNS = (
     column("copied_bytes", LONG, "bytes to copy; null = no size is known"),
     column("changed_partitions", LONG, "partitions whose replica list changes, even if only in its order"),
     column("leader_changes", LONG, "partitions whose preferred leader changes, but for replaced brokers"),
+    column("safety", TEXT, "SAFE, RISKY, HARMFUL or REJECTED BY KAFKA, as check says; null = no plan"),
+    column("safety_reasons", TEXTS, "what is wrong with its steps, the worst first, as in disk_full; null = no plan"),
     column("frozen_partitions", LONG, "partitions that the plan must not change: being reassigned, deleted, offline"),
     column("frozen_reasons", TEXTS, "how many of these and why, as in `2 because of an ongoing reassignment`"),
     column("unsized_partitions", LONG, "partitions of unknown size, which count as 0 bytes"),
@@ -109,6 +112,8 @@ PLAN, PLAN_METRICS, MOVES = (schema_of(columns) for columns in (PLAN_COLUMNS, ME
 def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
     """Build the row of a plan (schema PLAN)."""
     certificate, frozen = summary.proposal.certificate, count_frozen_partitions(summary.model)
+    options = build_judge_options(summary.model, request, summary.waves.limits.throttle_bytes_per_s)
+    judgement = judge_steps(summary.model, summary.waves, options)
     proof, fullest = next(iter(certificate.proofs), None), _find_fullest_broker(summary)
     row: dict[str, Any] = {
         "goal": request.goal,
@@ -122,6 +127,8 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         "copied_bytes": summary.metrics.bytes_to_copy,
         "changed_partitions": int(find_reassigned_partitions(summary.model, summary.proposal).sum()),
         "leader_changes": summary.metrics.leader_changes,
+        "safety": judgement.level.label,
+        "safety_reasons": [rows.fault.value for rows in judgement.faults],
         "frozen_partitions": sum(frozen.values()),
         "frozen_reasons": [f"{count:,} because of {reason}" for reason, count in frozen.items()],
         "unsized_partitions": summary.model.unsized_partitions,

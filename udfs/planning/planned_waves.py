@@ -36,15 +36,18 @@ class PlannedWaves:
         return sum(report.bytes_to_copy for report in self.wave_reports)
 
 
-def plan_waves(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> PlannedWaves:
-    """Split a proposal into waves, and find the elections after them."""
+def plan_waves(
+    model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits, *, elects_all: bool = False
+) -> PlannedWaves:
+    """Split a proposal into waves, and find the elections after them. elects_all: as in elect_preferred_leaders."""
     if len(find_dir_moves(model, proposal)):
         waves = _split_dir_moves(model, proposal, limits)
         reports = tuple(_report_dir_moves(model, proposal, waves))
     else:
         waves = split_into_waves(model, proposal, limits)
         reports = tuple(report_waves(model, waves))
-    return PlannedWaves(model, proposal, waves, reports, elect_preferred_leaders(model, proposal))
+    elections = elect_preferred_leaders(model, proposal, elects_all=elects_all)
+    return PlannedWaves(model, proposal, waves, reports, elections)
 
 
 def _split_dir_moves(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> Waves:

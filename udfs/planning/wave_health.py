@@ -1,21 +1,19 @@
 """What partitions lack in in-sync replicas while the waves of a plan repair them, and which brokers can restart when.
 
-After each wave, a partition has the list that its last step so far set, as on the cluster: replicas that later steps
-add are not missing yet. Copies are in sync, and so are replicas that are in sync now. Topics whose problems do not
-count are left out.
+Topics whose problems do not count are left out.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from udfs.arrow.ragged import count_true, row_of
+from udfs.arrow.ragged import count_true
 from udfs.failures.partition_health import is_under_replicated
-from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
+from udfs.planning.cluster_model import ClusterModel, Flags, Ints
 from udfs.planning.elections import find_in_sync_replicas
+from udfs.planning.plan_states import PlanStates, find_plan_states
 from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.waves import Waves
 
 NEVER = -1  # instead of a wave
 
@@ -42,10 +40,9 @@ class WaveHealth(NamedTuple):
         return np.where(first < len(is_blocking), first, NEVER)
 
 
-class _Health(NamedTuple):
-    """The replica lists (bool, k) that WaveHealth counts."""
+class StateHealth(NamedTuple):
+    """Which of the k states of partitions lack in-sync replicas: each bool (k)."""
 
-    is_in_sync: Flags  # bool (r), by replica
     under_replicated: Flags
     under_min_isr: Flags
     at_min_isr: Flags
@@ -72,20 +69,16 @@ def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> W
     """
     model, waves = execution.model, execution.waves
     model = replace(model, in_sync=model.is_usable) if catch_up else model
-    states = list_states(model, waves)
-    counts = _find_health(model, states)
+    states = find_plan_states(model, waves)
+    counts = find_state_health(model, states)
 
     def count_by_broker(selected: Flags) -> Ints:
-        """Count the states whose partition needs this replica: (broker, state) of those selected (bool, k)."""
-        needs = np.flatnonzero((selected & counts.is_critical)[row_of(states.offsets)] & counts.is_in_sync)
-        state, broker = row_of(states.offsets)[needs], states.replicas[needs]
-        size = (waves.waves + 1) * model.brokers
-        begin = np.bincount(states.begin[state] * model.brokers + broker, minlength=size)[:size]
-        end = np.bincount(states.end[state] * model.brokers + broker, minlength=size)[:size]
-        return np.cumsum((begin - end).reshape(-1, model.brokers), axis=0)
+        """Count the selected states (bool, k) whose partition needs the replica on each broker."""
+        needs = np.flatnonzero(selected[states.state] & states.in_sync)
+        return states.sum_by_broker(states.state[needs], states.replicas[needs], model.brokers).astype(np.int64)
 
-    blocked = count_by_broker(np.ones(len(states.row), dtype=np.bool_))
-    incomplete = count_by_broker(counts.under_replicated)[-1]
+    blocked = count_by_broker(counts.is_critical)
+    incomplete = count_by_broker(counts.is_critical & counts.under_replicated)[-1]
     return WaveHealth(
         under_replicated=states.count(counts.under_replicated),
         under_min_isr=states.count(counts.under_min_isr),
@@ -96,47 +89,16 @@ def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> W
     )
 
 
-@dataclass(frozen=True)
-class ListStates:
-    """The k replica lists that partitions have one after another: now, and after each step of the waves."""
-
-    row: Ints  # int64 (k), the partition
-    offsets: Ints  # int64 (k + 1), range of each list in `replicas`
-    replicas: Int32s  # int32
-    begin: Ints  # int64 (k), the first wave after which the partition has the list, 0 = now
-    end: Ints  # int64 (k), the first wave after which it has the next list; one more than there are for the last list
-    waves: int
-
-    def count(self, selected: Flags) -> Ints:
-        """Count the selected lists (bool, k) that partitions have now and after each wave: int64 (waves + 1)."""
-        begin, end = (np.bincount(wave[selected], minlength=self.waves + 2) for wave in (self.begin, self.end))
-        return np.cumsum(begin - end)[:-1].astype(np.int64)
-
-
-def list_states(model: ClusterModel, waves: Waves) -> ListStates:
-    """List the replica lists that partitions have one after another while a plan is carried out."""
-    row = np.concatenate([np.arange(model.partitions), waves.row])
-    begin = np.concatenate([np.zeros(model.partitions, dtype=np.int64), waves.wave.astype(np.int64) + 1])
-    offsets = np.concatenate([model.offsets, model.offsets[-1] + waves.offsets[1:]])
-    order = np.lexsort((begin, row))
-    end = np.full(len(row), waves.waves + 1, dtype=np.int64)
-    followed = np.flatnonzero(row[order][1:] == row[order][:-1])
-    end[order[followed]] = begin[order[followed + 1]]
-    replicas = np.concatenate([model.replicas, waves.replicas])
-    return ListStates(row, offsets, replicas, begin, end, waves.waves)
-
-
-def _find_health(model: ClusterModel, states: ListStates) -> _Health:
-    is_in_sync = find_in_sync_replicas(model, states, states.row)
-    in_sync, factor = count_true(is_in_sync, states.offsets), np.diff(states.offsets)
+def find_state_health(model: ClusterModel, states: PlanStates) -> StateHealth:
+    """Find which states of partitions whose problems count lack in-sync replicas."""
+    in_sync, factor = count_true(states.in_sync, states.offsets), np.diff(states.offsets)
     is_online = model.counted[states.row] & (in_sync > 0)
     min_isr = model.find_min_isr(states.row, factor)
     # Replicas that a running reassignment adds are not missed: Kafka's replication factor is without them.
     added = (
         np.zeros(model.partitions, dtype=np.int64) if model.adding is None else count_true(model.adding, model.offsets)
     )
-    return _Health(
-        is_in_sync=is_in_sync,
+    return StateHealth(
         under_replicated=is_online & is_under_replicated(in_sync, factor - added[states.row]),
         under_min_isr=is_online & (in_sync < min_isr),
         at_min_isr=is_online & (in_sync == min_isr) & (factor > 1),

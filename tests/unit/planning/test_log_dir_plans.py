@@ -232,7 +232,7 @@ def test_brokers_with_one_log_dir_need_none_in_the_files(tmp_path: Path) -> None
 def check(cluster: JbodCluster, folder: Path, capsys: pytest.CaptureFixture[str]) -> CommandResult:
     """Check the plan in a folder against a cluster."""
     source = f"c={cluster.write(folder / 'now')}"
-    return CommandResult(capsys, "plan", source, "--check", folder / "plan")
+    return CommandResult(capsys, "check", folder / "plan", source)
 
 
 def test_check_follows_the_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,12 +47,12 @@ def test_unknown_replacement_comes_with_the_command(
     assert lists == [[1, 13], [13, 3]]
     assumption = "no source shows broker 13, added with --add-brokers when the plan was made: counted as live"
     for more in ([], ["--add-brokers", added]):
-        checked = CommandResult(capsys, "plan", source, "--check", out, *more)
+        checked = CommandResult(capsys, "check", out, source, *more)
         assert (checked.code, checked.out.startswith("fits: the plan fits: the assignment is un")) == (0, True)
         assert (assumption in checked.err) == (not more)
     if not racks:  # no list of brokers, which would leave out broker 13
         write_describe(source, describe_line(0, "1,2"), describe_line(1, "13,3"), describe_line(2, "3,1"))
-        assert assumption not in CommandResult(capsys, "plan", source, "--check", out).err
+        assert assumption not in CommandResult(capsys, "check", out, source).err
 
 
 def test_unknown_broker_to_fill_needs_a_rack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

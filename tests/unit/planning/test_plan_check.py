@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.cli.plan_rendering import render_progress
+from pipelines.cli.check_rendering import render_progress
 from pipelines.errors import SourceError
 from pipelines.plan_files.plan_check import ChangedRack, PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_reader import read_plan
@@ -184,7 +184,7 @@ def test_changes_of_ignored_topics_do_not_count_unless_the_plan_changes_them(pla
 def test_changed_partition_that_is_only_elected(tmp_path: Path) -> None:
     model = model_with(BEFORE, BROKERS, leaders=[1, 3, 9, 1, 1])  # b-0 is not led by 3
     proposal = proposal_with(model, {})
-    write_plan(tmp_path / "plan", plan_waves(model, proposal, WaveLimits()), {})
+    write_plan(tmp_path / "plan", plan_waves(model, proposal, WaveLimits(), elects_all=True), {})
     found = state(tmp_path / "plan", BEFORE | {("b", 0): [1, 3]}, down=[])
     assert found.status == PlanStatus.CHANGED
     assert "  changed partitions: b-0 is now [1, 3], and the plan elects its preferred leader" in lines_of(found)
@@ -220,8 +220,8 @@ def test_a_repair_is_over_once_its_broker_is_back(tmp_path: Path) -> None:
     for lines, returned in ((back, [3]), ([done[0], back[1]], [3]), ([done[0], down[1]], []), (done, [])):
         source.write_text(header + "".join(lines))
         code = 1 if returned else 0
-        shown = call("plan", "prod.txt", "--check", "plan", "--json", "check.json", code=code, folder=tmp_path).stdout
-        assert json.loads((tmp_path / "check.json").read_text())["returned_brokers"] == returned
+        shown = call("check", "plan", "prod.txt", "--json", "check.json", code=code, folder=tmp_path).stdout
+        assert json.loads((tmp_path / "check.json").read_text())["progress"]["returned_brokers"] == returned
         assert ("brokers that are back, from which this plan moves replicas away: 3" in shown) == bool(returned)
         assert ("Make a new plan" in shown) == bool(returned)
 

@@ -64,7 +64,7 @@ def test_every_goal(goal: str, more: list[str], tmp_path: Path, capsys: pytest.C
         assert "--throttle" not in result.out
     elif metrics["moves"]:
         assert "--throttle 50000000" in result.out
-    assert CommandResult(capsys, "plan", "--check", out, source).code == 0
+    assert CommandResult(capsys, "check", out, source).code == 0
 
 
 def test_budget_is_kept_and_missed_targets_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +94,7 @@ def test_balanced_cluster_stays(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "no reassignment is needed" in result.out
     assert "kafka-reassign-partitions" not in result.out
     assert json.loads((out / "plan.json").read_text())["changes"] == []
-    assert CommandResult(capsys, "plan", "--check", out, source).out.startswith("done")
+    assert CommandResult(capsys, "check", out, source).out.startswith("done")
 
 
 def test_election_without_reassignment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,7 +155,7 @@ def test_partitions_in_flight_are_frozen(tmp_path: Path, capsys: pytest.CaptureF
     assert "1 partition stays as it is because of an ongoing reassignment" in result.err
     wanted = json.loads((tmp_path / "plan" / "reassignment.json").read_text())["partitions"]
     assert 1 not in [entry["partition"] for entry in wanted]
-    assert CommandResult(capsys, "plan", "--check", tmp_path / "plan", source).code == 1
+    assert CommandResult(capsys, "check", tmp_path / "plan", source).code == 1
 
 
 @pytest.mark.parametrize("option", [["--ignore-topics", "t*"], ["--set", "topics.ignored=t*"]])
@@ -170,8 +170,8 @@ def test_ignored_topics_are_frozen(option: list[str], tmp_path: Path, capsys: py
     assert answer["frozen_partitions"] == {"an ignored topic": 2}
     assert [entry["topic"] for entry in json.loads((out / "reassignment.json").read_text())["partitions"]] == ["other"]
     write_describe(tmp_path, describe_line(0, "1,3"), describe_line(1, "1,2"), other)
-    assert "changed partitions: t-0" in CommandResult(capsys, "plan", source, "--check", out).out
-    checked = CommandResult(capsys, "plan", source, "--check", out, *option)
+    assert "changed partitions: t-0" in CommandResult(capsys, "check", out, source).out
+    checked = CommandResult(capsys, "check", out, source, *option)
     assert (checked.code, "changed partitions" in checked.out) == (0, False)
 
 
@@ -201,10 +201,10 @@ def test_outdated_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
     write_describe(tmp_path, describe_line(0, "1,3"), describe_line(1, "1,3"))
     answer = tmp_path / "answer.json"
-    result = CommandResult(capsys, "plan", "--check", out, source, "--json", answer)
+    result = CommandResult(capsys, "check", out, source, "--json", answer)
     assert result.code == 1
     assert result.out.startswith("changed")
-    assert json.loads(answer.read_text())["status"] == "changed"
+    assert json.loads(answer.read_text())["progress"]["status"] == "changed"
 
 
 @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ def test_plan_of_another_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[s
     source, out = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2")), tmp_path / "plan"
     assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
     later = source.rename(tmp_path / "later.txt")
-    result = CommandResult(capsys, "plan", "--check", out, later)
+    result = CommandResult(capsys, "check", out, later)
     assert (result.code, "use describe=PATH" in result.err) == (1, True)
-    assert CommandResult(capsys, "plan", "--check", out, f"describe={later}").code == 0
+    assert CommandResult(capsys, "check", out, f"describe={later}").code == 0
 
 
 def test_source_without_replicas_and_foreign_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -328,6 +328,6 @@ def test_a_check_warns_of_patterns_that_match_no_topic(tmp_path: Path, capsys: p
     out = tmp_path / "plan"
     assert CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", out).code == 0
     patterns = ("--ignore-topics", "nix-*", "--ignore-topics", "t")
-    warnings = CommandResult(capsys, "plan", source, "--check", out, *patterns).err
+    warnings = CommandResult(capsys, "check", out, source, *patterns).err
     assert warnings.count("no topic has such a name") == 1
     assert "--ignore-topics nix-*: no topic has such a name" in warnings

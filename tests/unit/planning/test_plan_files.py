@@ -106,10 +106,13 @@ def test_elections() -> None:
     }
     lists = {("t", 0): [1, 2], ("t", 1): [1, 2], ("t", 2): [9, 2]}
     model = model_with(lists, [1, 2, 9], down=[9], leaders=[2, 1, 2])
-    assert elect_preferred_leaders(model, proposal_with(model, {})).elected.tolist() == [True, False, False]
+    elections = elect_preferred_leaders(model, proposal_with(model, {}), elects_all=True)
+    assert elections.elected.tolist() == [True, False, False]
+    elections = elect_preferred_leaders(model, proposal_with(model, {}))
+    assert (elections.elected.any(), elections.others.tolist()) == (False, [True, False, False])
     frozen = model_with({("t", 0): [1, 2]}, [1, 2], leaders=[2])
     frozen.frozen[0] = 1
-    assert not elect_preferred_leaders(frozen, proposal_with(frozen, {})).elected.any()
+    assert not elect_preferred_leaders(frozen, proposal_with(frozen, {}), elects_all=True).elected.any()
     assert dump_election([]) == '{"partitions":[]}\n'
 
 

@@ -40,7 +40,7 @@ def test_repair_names_what_cannot_be_rolled_back(tmp_path: Path, capsys: pytest.
         named = {id_ for entry in json.loads(path.read_text())["partitions"] for id_ in entry["replicas"]}
         assert named <= {1, 2, 3}, path.name
     assert "--entity-name=9" not in (out / "throttles.sh").read_text()
-    assert CommandResult(capsys, "plan", "--check", out, source).code == 0
+    assert CommandResult(capsys, "check", out, source).code == 0
     write_describe(tmp_path, header.format(3), *rows)
     result = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", out)
     assert "to roll it back" not in result.out  # nothing of it can be

@@ -1,0 +1,127 @@
+"""The command `check`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.cli import common_options
+from pipelines.cli.app import app, examples
+from pipelines.cli.cluster_options import ClusterOptions
+from pipelines.cli.option_values import option, parse_output, parse_path, take_groups, whole_number
+from pipelines.cli.source_arguments import SourceArgument
+from pipelines.cli.text_format import print_warning
+from pipelines.errors import EXIT_INPUT, SettingsError
+
+if TYPE_CHECKING:
+    from pipelines.config.setting_sections import Settings
+    from pipelines.ingest.snapshot_reader import Snapshot
+    from pipelines.plan_files.plan_judgement import PlanJudgement
+    from pipelines.plan_files.reassignment_reader import PlanWave
+    from udfs.planning.cluster_model import ClusterModel
+    from udfs.planning.plan_judge import JudgeOptions
+
+_PLAN = (
+    "A folder that plan wrote, or reassignment files of any tool: several are waves in their order. JSON as "
+    "kafka-reassign-partitions takes it, the output of its --generate, or proposals of Cruise Control."
+)
+_SCENARIO = "Write a scenario that shows the worst fault: kafka-placement replay SOURCE FILE."
+
+
+@app.command(rich_help_panel="Placing and planning, without Spark", epilog=examples("check"))
+@take_groups
+def check(
+    plans: Annotated[list[Path], typer.Argument(help=_PLAN, metavar="PLAN...", parser=parse_path)],
+    source: SourceArgument,
+    *,
+    rf: Annotated[
+        int | None,
+        option("The replication factor that the plan is to give.", "N", "--rf", parser=whole_number(1, 1000)),
+    ] = None,
+    add_brokers: Annotated[
+        str | None, option("Live brokers that no source shows, with their racks, as in 13:rack-b.", "BROKERS")
+    ] = None,
+    throttle: Annotated[
+        str | None,
+        option("Bytes per second that a broker copies, as in 50MB.", "SIZE", default="plans.throttle_bytes_per_s"),
+    ] = None,
+    scenario: Annotated[Path | None, option(_SCENARIO, "FILE", parser=parse_output)] = None,
+    cluster: ClusterOptions,
+    json_file: common_options.JsonOption = None,
+) -> None:
+    """Judge a plan before it runs, step by step: SAFE, RISKY, HARMFUL or REJECTED BY KAFKA. Does not start Spark."""
+    from pipelines.cli.check_rendering import render_judgement, render_progress
+    from pipelines.cli.plan_option_values import parse_new_brokers, parse_option, parse_throttle
+    from pipelines.config.plan_parameters import build_wave_limits
+    from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
+    from pipelines.plan_files.plan_check import check_plan, count_steps_done
+    from pipelines.plan_files.plan_creation import build_snapshot_model
+    from pipelines.plan_files.plan_reader import read_plan
+    from pipelines.plan_files.reassignment_reader import is_plan_folder, list_remaining_waves, read_reassignments
+    from udfs.json_answers import to_json
+    from udfs.planning.plan_judge import JudgeOptions, PlanLevel
+
+    settings = cluster.read_settings()
+    defaults = settings.topics.defaults
+    new_brokers = parse_option("--add-brokers", add_brokers, parse_new_brokers) if add_brokers else ()
+    rate = build_wave_limits(settings).throttle_bytes_per_s
+    rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
+    stored = [read_plan(path) for path in plans if is_plan_folder(path)]
+    if stored and len(plans) > 1:
+        raise typer.BadParameter("Name one folder of a plan, or files of reassignments.")
+    waves = [] if stored else read_reassignments(plans)
+    snapshot = cluster.apply(cluster.read(source, settings), defaults)
+    common_options.print_findings(snapshot)
+    snapshot = add_new_brokers(snapshot, new_brokers)
+    for plan in stored:
+        if assumed := list_unknown_brokers(snapshot, plan.added_brokers):
+            snapshot = add_new_brokers(snapshot, assumed)
+            print_warning(explain_assumption(assumed))
+    model = build_snapshot_model(snapshot, defaults)
+    options = JudgeOptions(rf, throttle_bytes_per_s=rate)
+    progress = None
+    for plan in stored:
+        progress = check_plan(plan, model, snapshot.partitions, defaults)
+        waves = list_remaining_waves(plan, count_steps_done(plan, model, snapshot.partitions))
+        options = JudgeOptions(plan.asked_factor, throttle_bytes_per_s=rate, emptied=plan.emptied_brokers)
+    judgement = _judge(waves, snapshot, model, options, settings)
+    if scenario is not None:
+        _write_scenario(scenario, judgement)
+    answer = {"progress": progress, **to_json(judgement)}
+    lines = [*(render_progress(progress) if progress else ()), *render_judgement(judgement)]
+    common_options.write_answer(json_file, answer, lines)
+    may_execute = judgement.level < PlanLevel.HARMFUL and (progress is None or progress.may_execute)
+    raise typer.Exit(0 if may_execute else EXIT_INPUT)
+
+
+def _judge(
+    waves: "list[PlanWave]", snapshot: "Snapshot", model: "ClusterModel", options: "JudgeOptions", settings: "Settings"
+) -> "PlanJudgement":
+    """Judge the waves, with what is known of disks."""
+    from dataclasses import replace
+
+    import pyarrow.compute as pc
+
+    from pipelines.config.capacity_file import add_disk_capacities
+    from pipelines.plan_files.plan_judgement import judge_waves, measure_disk_room
+
+    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
+    measured = replace(snapshot, log_dirs=log_dirs)
+    room = measure_disk_room(measured, model, settings.capacity.max_disk_ratio, settings.plans.broker_bytes)
+    incomplete = snapshot.topics.filter(pc.field("incomplete"))["topic"].to_pylist()
+    return judge_waves(waves, model, replace(options, disk_room=room), incomplete)
+
+
+def _write_scenario(path: Path, judgement: "PlanJudgement") -> None:
+    """Write the scenario of the worst fault that has one. Raises: SettingsError if that is impossible."""
+    lines = next((finding.scenario for finding in judgement.findings if finding.scenario), ())
+    if not lines:
+        raise SettingsError(f"--scenario {path}: no fault of this plan can be shown by a scenario. Leave it out")
+    text = "\n".join(lines) + "\n"
+    if str(path) == "-":
+        typer.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(f"--scenario {path}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,143 @@
+"""Text of `check`: the verdict on a plan, what its waves do, and how much of it is done."""
+
+from collections.abc import Iterable, Iterator
+
+from pipelines.cli.text_format import align_rows
+from pipelines.plan_files import plan_writer
+from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
+from pipelines.plan_files.plan_judgement import JudgedWave, PlanJudgement
+from pipelines.quantities import format_bytes, format_duration
+from udfs.planning.plan_judge import PlanLevel
+from udfs.plurals import count_of, join_names
+
+_LISTED_ITEMS = 10  # of each kind
+_FIRST, _LAST = 12, 6  # waves in the table, if there are more than both together
+_EXPLANATIONS = {
+    PlanStatus.FITS: "the plan fits: the assignment is unchanged since then, and no partition is being reassigned",
+    PlanStatus.CHANGED: "the plan does not fit: the cluster has changed where the plan needs it. Make a new plan",
+    PlanStatus.IN_FLIGHT: "wait: partitions are being reassigned",
+    PlanStatus.PARTLY_DONE: "the plan is partly done",
+    PlanStatus.DONE: "the plan is done: all partitions are as planned",
+}
+
+_SUMMARIES = {
+    PlanLevel.SAFE: "no step makes the cluster weaker than it is now",
+    PlanLevel.RISKY: "it can be executed, but the cluster is weaker during or after it",
+    PlanLevel.HARMFUL: "do not execute it",
+    PlanLevel.REJECTED: "Kafka or its tools would not execute it as it is",
+}
+
+
+def render_findings(judgement: PlanJudgement) -> Iterator[str]:
+    """Render the verdict on a plan, and its reasons, line by line."""
+    yield f"{judgement.level.label}: {_SUMMARIES[judgement.level]}"
+    yield from (f"  {finding.level.label}: {finding.text}" for finding in judgement.findings)
+
+
+def render_judgement(judgement: PlanJudgement) -> Iterator[str]:
+    """Render the verdict on a plan, its reasons, and its waves, line by line."""
+    yield from render_findings(judgement)
+    if judgement.waves:
+        yield from _render_waves(judgement)
+
+
+def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
+    now, has_sizes = judgement.now, judgement.waves[0].bytes_to_copy is not None
+    counts = {
+        "under-replicated": "under_replicated_partitions",
+        "below min ISR": "under_min_isr_partitions",
+        "one in sync": "one_in_sync_partitions",
+        "blocked if a broker fails": "blocked_if_a_broker_fails",
+    }
+    headings = ["wave", "partitions", "replicas"]
+    headings += ["copied", "in total", "time", "slowest broker"] * has_sizes
+    headings += [f"{title} (now {now[name]:,})" for title, name in counts.items()]
+    rows, total = [[*headings, "rollback copies"]], 0
+    for wave in judgement.waves:
+        row = [wave.file, f"{wave.partitions:,}", f"{wave.replicas_added:,}"]
+        if has_sizes:
+            total += wave.bytes_to_copy or 0
+            row += [format_bytes(wave.bytes_to_copy or 0), format_bytes(total), format_duration(wave.seconds or 0)]
+            row.append("-" if wave.slowest_broker is None else f"{wave.slowest_broker}")
+        row += [f"{getattr(wave, name):,}" for name in counts.values()]
+        rows.append([*row, _describe_rollback(wave)])
+    lines = [f"  {line}" for line in align_rows(rows)]
+    if (more := len(judgement.waves) - _FIRST - _LAST) > 0:
+        lines[_FIRST + 1 : _FIRST + 1 + more] = [f"  ... {count_of(more, 'more wave')}: --json has all"]
+    yield from lines
+
+
+def _describe_rollback(wave: JudgedWave) -> str:
+    size = "" if wave.rollback_bytes is None else f", {format_bytes(wave.rollback_bytes)}"
+    return f"{wave.rollback_replicas:,}{size}"
+
+
+def render_progress(progress: PlanProgress) -> Iterator[str]:
+    """Render a plan's progress, line by line."""
+    status = progress.status
+    explanation = _EXPLANATIONS[status]
+    if progress.changes_beside_plan and status == PlanStatus.FITS:
+        explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
+    pending = len(progress.pending_elections)
+    if pending and status == PlanStatus.DONE:
+        explanation = f"all replicas are as planned, but {count_of(pending, 'preferred leader')} must still be elected"
+    yield f"{status}: {explanation}"
+    yield f"  partitions as planned: {progress.done} of {progress.planned}"
+    origin = ("not in this plan", "as planned")
+    racks = (f"{r.broker} is in {r.now}, was in {r.before or 'an unknown rack'}" for r in progress.changed_racks)
+    yield from _list("missing topics", progress.missing_topics)
+    yield from _list("new topics", progress.new_topics)
+    yield from _list("missing brokers", progress.missing_brokers)
+    if progress.missing_brokers:
+        them, they = ("it", "it is") if len(progress.missing_brokers) == 1 else ("them", "they are")
+        added = ",".join(progress.add_brokers)
+        yield f"    no source shows {them} now. If {they} live, check again with --add-brokers {added}"
+    yield from _list("failed brokers", progress.down_brokers)
+    yield from _list("new brokers", progress.new_brokers)
+    yield from _list("brokers that are back, from which this plan moves replicas away", progress.returned_brokers)
+    yield from _list("brokers in another rack than before", racks)
+    yield from _list("brokers that the source newly marks for draining", progress.drained_brokers)
+    yield from _list("log dirs", progress.log_dir_problems)
+    yield from _list("changed partitions", map(_describe_change, progress.changed_partitions))
+    moves = (
+        f"{move.topic}-{move.partition} (adding {move.adding}, removing {move.removing}, {origin[move.planned]})"
+        for move in progress.in_flight
+    )
+    yield from _list("partitions being reassigned", moves)
+    if progress.done or status == PlanStatus.PARTLY_DONE:
+        for wave in progress.waves:
+            yield f"  {wave.file}: {wave.done} of {wave.done + wave.missing} done"
+    first = next((wave for wave in progress.waves if wave.missing), None)
+    if status in (PlanStatus.FITS, PlanStatus.PARTLY_DONE) and first is not None:
+        later_done = any(wave.done for wave in progress.waves if wave.wave > first.wave)
+        file = plan_writer.REASSIGNMENT if later_done else first.file
+        yield f"  next: kafka-reassign-partitions --execute with {file}"
+        if later_done:
+            yield "    (not a wave's file: parts of later waves are done, and an earlier file would undo them)"
+    if status in (PlanStatus.PARTLY_DONE, PlanStatus.DONE):
+        leaders = (
+            f"{e.topic}-{e.partition} (leader {e.leader}, not {e.preferred})" for e in progress.pending_elections
+        )
+        yield from _list(f"preferred leaders that do not lead ({pending:,})", leaders)
+        if pending and status == PlanStatus.DONE:
+            yield f"  next: kafka-leader-election --election-type preferred with {plan_writer.ELECTION}"
+        if not progress.leaders_known:
+            yield "  note: no source shows leaders, so elections cannot be checked"
+    if not progress.racks_known and status != PlanStatus.DONE:
+        yield "  note: no source shows racks now, so changes of racks cannot be checked"
+
+
+def _describe_change(change: ChangedPartition) -> str:
+    name = f"{change.topic}-{change.partition}"
+    if change.now is None:
+        return f"{name} is missing"
+    if change.planned is None:
+        does = "elects its preferred leader" if change.elected else "does not change it"
+        return f"{name} is now {change.now}, and the plan {does}"
+    return f"{name} is now {change.now}, was {change.planned[0]}, and is planned as {change.planned[-1]}"
+
+
+def _list(title: str, items: Iterable[object]) -> Iterator[str]:
+    texts = [str(item) for item in items]
+    if texts:
+        yield f"  {title}: {join_names(texts, _LISTED_ITEMS)}"

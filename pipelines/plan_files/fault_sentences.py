@@ -1,0 +1,74 @@
+"""Sentences about the faults of plans."""
+
+from collections.abc import Sequence
+
+from pipelines.quantities import format_bytes, format_duration
+from pipelines.verdict.naming import name_with_noun
+from udfs.planning.plan_judge import PlanFault
+from udfs.plurals import count_of, join_names
+
+_LISTED = 3  # partitions by name
+
+# {partitions}: how many and which; {brokers}: those that it is about; {before}, {after}: of the first partition.
+_SENTENCES = {
+    PlanFault.UNKNOWN_PARTITION: "{partitions} that the cluster does not have",
+    PlanFault.REPEATED_PARTITION: "{partitions} twice in one file",
+    PlanFault.EMPTY_LIST: "{partitions} with an empty list of replicas",
+    PlanFault.REPEATED_REPLICA: "{partitions} with {brokers} twice in the list of replicas",
+    PlanFault.LOG_DIRS_LENGTH: "{partitions} with fewer or more log_dirs than replicas",
+    PlanFault.UNKNOWN_BROKER: "{partitions} on {brokers}, which the cluster does not have",
+    PlanFault.DOWN_BROKER: "{partitions} on {brokers}, down or fenced: kafka-reassign-partitions rejects such a file",
+    PlanFault.UNDER_WAY: "{partitions} that are being reassigned already: wait for them, or cancel that with --cancel",
+    PlanFault.LAST_COPY: "{partitions} would lose the last complete copy, on {brokers}",
+    PlanFault.DROPS_IN_SYNC: "{partitions} would lose replicas in sync on {brokers}: {before:.0f} are in sync now, "
+    "{after:.0f} then",
+    PlanFault.NO_SOURCE: "{partitions} that are offline: there is nothing to copy from, so that this never completes",
+    PlanFault.CANNOT_COMPLETE: "{partitions} with a replica in a failed log dir of {brokers}, which Kafka waits for: "
+    "this never completes",
+    PlanFault.REPLICATION_FACTOR: "{partitions} with another replication factor than their topic: {after:.0f} instead "
+    "of {before:.0f}",
+    PlanFault.FEWER_RACKS: "{partitions} in fewer racks: {after:.0f} instead of {before:.0f}",
+    PlanFault.UNSHOWN_PARTITION: "{partitions} that the source does not show, so that they are not judged",
+    PlanFault.DISK_FULL: "while replicas are copied, {brokers} would hold up to {after_bytes}, and may hold "
+    "{before_bytes}",
+    PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: up to Kafka 4.2, the "
+    "reassignment ends only once it has caught up",
+    PlanFault.BLOCKED_WHILE_COPYING: "{partitions} that accept no acks=all while they are copied: min.insync.replicas "
+    "counts for the replicas that are added, too",
+    PlanFault.UNDER_MIN_ISR: "{partitions} with fewer replicas in sync than min.insync.replicas",
+    PlanFault.BROKER_TAKES_OFFLINE: "{partitions} with one replica in sync: the failure of {brokers} would take them "
+    "offline",
+    PlanFault.BROKER_BLOCKS: "{partitions} that the failure of a broker would block for acks=all, as of {brokers}",
+    PlanFault.RACK_TAKES_OFFLINE: "{partitions} that the failure of one rack would take offline",
+    PlanFault.RACK_BLOCKS: "{partitions} that the failure of one rack would block for acks=all",
+    PlanFault.SLOW_BROKER: "{brokers} copies {after_bytes}, {ratio:.1f} times as much as if all brokers shared it: "
+    "{seconds} at the throttle",
+    PlanFault.UNEVEN_LEADERS: "{brokers} would lead up to {after:.2f} times the mean",
+}
+
+
+def describe_fault(
+    fault: PlanFault,
+    names: Sequence[str],
+    wave: int,
+    brokers: Sequence[int],
+    *,
+    count: int | None = None,
+    before: float = 0.0,
+    after: float = 0.0,
+    throttle: float = 1.0,
+) -> str:
+    """Describe a fault of a plan. names: the first partitions that have it; count: how many have; wave: from 1."""
+    number = len(names) if count is None else count
+    partitions = f"{count_of(number, 'partition')} ({join_names(names, _LISTED, number)})"
+    text = _SENTENCES[fault].format(
+        partitions=partitions,
+        brokers=name_with_noun(brokers),
+        before=before,
+        after=after,
+        before_bytes=format_bytes(before),
+        after_bytes=format_bytes(after),
+        ratio=after / before if before else 0.0,
+        seconds=format_duration(after / throttle),
+    )
+    return f"wave {wave}: {text}"

@@ -1,0 +1,431 @@
+"""Judges the waves of a plan, from wherever it is: what Kafka rejects, what harms the cluster, and what is risky.
+
+The waves are carried out as Kafka does (udfs/planning/plan_states.py): copy, join the ISR, complete, drop. At every
+step, the failure of each broker and of each rack is considered. Only what is worse than now counts.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, row_of
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints
+from udfs.planning.constraints import find_fewer_racks, list_emptied_brokers
+from udfs.planning.disk_growth import sum_bytes_by_wave
+from udfs.planning.elections import NO_LEADER, find_last_copies
+from udfs.planning.plan_request import PlanRequest
+from udfs.planning.plan_states import PlanStates, StepLists, find_plan_states
+from udfs.planning.wave_health import StateHealth, find_state_health
+
+NO_BROKER = -1
+_MIN_RATIO = 2.0  # of the slowest broker's bytes over an even distribution, as for bottlenecks
+_MIN_SECONDS = 60.0  # shorter copies are no bottleneck
+_MAX_LEADERS = 1.25  # times the mean, as in the verdict
+
+
+class PlanLevel(IntEnum):
+    """How a plan is judged."""
+
+    SAFE = 0
+    RISKY = 1
+    HARMFUL = 2
+    REJECTED = 3
+
+    @property
+    def label(self) -> str:
+        """The level in words."""
+        return "REJECTED BY KAFKA" if self is PlanLevel.REJECTED else self.name
+
+
+class PlanFault(StrEnum):
+    """What can be wrong with a step of a plan; the worst first."""
+
+    UNKNOWN_PARTITION = "unknown_partition"
+    REPEATED_PARTITION = "repeated_partition"
+    EMPTY_LIST = "empty_list"
+    REPEATED_REPLICA = "repeated_replica"
+    LOG_DIRS_LENGTH = "log_dirs_length"
+    UNKNOWN_BROKER = "unknown_broker"
+    DOWN_BROKER = "down_broker"
+    UNDER_WAY = "under_way"
+    LAST_COPY = "last_copy"
+    DROPS_IN_SYNC = "drops_in_sync"
+    NO_SOURCE = "no_source"
+    CANNOT_COMPLETE = "cannot_complete"
+    REPLICATION_FACTOR = "replication_factor"
+    FEWER_RACKS = "fewer_racks"
+    UNSHOWN_PARTITION = "unshown_partition"
+    DISK_FULL = "disk_full"
+    WAITS_FOR_LAGGING = "waits_for_lagging"
+    BLOCKED_WHILE_COPYING = "blocked_while_copying"
+    UNDER_MIN_ISR = "under_min_isr"
+    BROKER_TAKES_OFFLINE = "broker_takes_offline"
+    BROKER_BLOCKS = "broker_blocks"
+    RACK_TAKES_OFFLINE = "rack_takes_offline"
+    RACK_BLOCKS = "rack_blocks"
+    SLOW_BROKER = "slow_broker"
+    UNEVEN_LEADERS = "uneven_leaders"
+
+    @property
+    def level(self) -> PlanLevel:
+        """How bad it is."""
+        order = list(PlanFault)
+        place = order.index(self)
+        if place <= order.index(PlanFault.UNDER_WAY):
+            return PlanLevel.REJECTED
+        return PlanLevel.HARMFUL if place <= order.index(PlanFault.FEWER_RACKS) else PlanLevel.RISKY
+
+
+class FaultRows(NamedTuple):
+    """Where a fault is: k steps, each of another partition, or of a broker in a wave."""
+
+    fault: PlanFault
+    row: Ints  # int64 (k), the partition, -1 = none
+    wave: Ints  # int64 (k), from 1
+    broker: Ints  # int64 (k), index of the broker that it is about; NO_BROKER = none
+    before: Floats  # float64 (k), the measure now, see the sentence of the fault
+    after: Floats  # float64 (k), the measure after the step, or at its peak
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """What the judge knows beside the cluster and the steps."""
+
+    asked_factor: int | None = None  # replication factor that the plan is to give
+    # Kafka before 4.3: a reassignment completes once all replicas of the target are in the ISR; since 4.3, once those
+    # that it adds are, unless it removes more
+    waits_for_all: bool = True
+    throttle_bytes_per_s: float = 50e6  # that a broker copies, each way
+    disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = unknown
+    emptied: tuple[int, ...] = ()  # ids of brokers that are to hold nothing, so that their racks may be left
+
+
+def build_judge_options(
+    model: ClusterModel, request: PlanRequest, throttle_bytes_per_s: float, disk_room: Floats | None = None
+) -> JudgeOptions:
+    """Return what a plan that is made for a request may do because it was asked for. disk_room: as in JudgeOptions."""
+    return JudgeOptions(
+        request.factor if request.goal == "rf" else None,
+        throttle_bytes_per_s=throttle_bytes_per_s,
+        disk_room=disk_room,
+        emptied=tuple(list_emptied_brokers(model, request)),
+    )
+
+
+@dataclass(frozen=True)
+class WaveFacts:
+    """What happens in each of w waves, and the state after it; the first of w + 1 is the state now. n brokers."""
+
+    partitions: Ints  # int64 (w)
+    copies: Ints  # int64 (w), replicas
+    received: Floats  # float64 (w, n), bytes
+    sent: Floats  # float64 (w, n), bytes
+    peak_bytes: Floats  # float64 (w, n), that a broker holds at most during the wave
+    leaders: Ints  # int64 (w + 1, n)
+    under_replicated: Ints  # int64 (w + 1), partitions
+    under_min_isr: Ints  # int64 (w + 1)
+    one_in_sync: Ints  # int64 (w + 1)
+    blocked_by_broker: (
+        Ints  # int64 (w + 1), partitions that acks=all or everyone cannot write if the worst broker fails
+    )
+    rollback_copies: Ints  # int64 (w + 1), replicas to copy back if the plan is rolled back after the wave
+    rollback_bytes: Floats  # float64 (w + 1)
+
+    @property
+    def slowest_broker(self) -> Ints:
+        """The broker that copies most bytes in or out in each wave: int64 (w)."""
+        slowest: Ints = np.maximum(self.received, self.sent).argmax(axis=1)
+        return slowest
+
+    @property
+    def slowest_bytes(self) -> Floats:
+        """The bytes of that broker: float64 (w)."""
+        slowest: Floats = np.maximum(self.received, self.sent).max(axis=1, initial=0.0)
+        return slowest
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is wrong with a plan, the worst first, and what its waves do."""
+
+    faults: tuple[FaultRows, ...]
+    waves: WaveFacts
+    states: PlanStates = field(repr=False)
+
+    @property
+    def level(self) -> PlanLevel:
+        """The worst level of all faults."""
+        return max((rows.fault.level for rows in self.faults), default=PlanLevel.SAFE)
+
+
+def judge_steps(model: ClusterModel, steps: StepLists, options: JudgeOptions) -> Judgement:
+    """Judge the steps of a plan on the cluster as it is now. Lists name brokers of the model, each once."""
+    states = find_plan_states(model, steps)
+    changed = np.flatnonzero(states.previous >= 0)
+    facts = _measure_waves(model, states)
+    step = _Step(model, states, changed, options)
+    rows = [
+        *step.find_rejections(),
+        *step.find_harm(),
+        *step.find_last_lists(),
+        *step.find_waits(),
+        *step.find_weaker_states(),
+        *_find_brokers(model, facts, options),
+    ]
+    order = list(PlanFault)
+    return Judgement(tuple(sorted(rows, key=lambda one: order.index(one.fault))), facts, states)
+
+
+class _Step:
+    """The k steps of a plan, each with the state before and after it."""
+
+    def __init__(self, model: ClusterModel, states: PlanStates, changed: Ints, options: JudgeOptions) -> None:
+        self._model, self._states, self._after, self._options = model, states, changed, options
+        self._row, self._wave = states.row[changed], states.begin[changed]
+        before, self._before_offsets, self._was_in_sync = states.take_previous(changed)
+        self._before: Int32s = before
+        self.offsets = offsets_of(np.diff(states.offsets)[changed])
+        is_after = states.previous[states.state] >= 0
+        self.replicas: Int32s = states.replicas[is_after]
+        self._in_sync: Flags = states.in_sync[is_after]
+        self._copied: Flags = states.copied[is_after]
+        self._drops = ~is_in_segment(self._before, self._before_offsets, self.replicas, self.offsets)
+        self._usable_before = self._find_usable(self._before, self._before_offsets)
+        self._usable = self._find_usable(self.replicas, self.offsets)
+
+    def _find_usable(self, replicas: Int32s, offsets: Ints) -> Flags:
+        """Find the replicas that are or can come in sync: on live brokers, and not in failed log dirs."""
+        usable: Flags = self._model.live[replicas]
+        if self._model.failed is None:
+            return usable
+        rows = self._row
+        failed = self._model.failed
+        lists = self._model.replicas[failed], offsets_of(count_true(failed, self._model.offsets))
+        begin, end = lists[1][:-1][rows], lists[1][1:][rows]
+        in_failed = np.zeros(len(replicas), dtype=np.bool_)
+        of = row_of(offsets)
+        for place in range(int((end - begin).max(initial=0))):
+            has = begin + place < end
+            broker = np.where(has, np.append(lists[0], NO_BROKER)[np.where(has, begin + place, -1)], NO_BROKER)
+            in_failed |= replicas == broker[of]
+        return usable & ~in_failed
+
+    def _select(
+        self, fault: PlanFault, is_faulty: Flags, broker: Ints | None = None, values: tuple[Ints, Ints] | None = None
+    ) -> Iterator[FaultRows]:
+        """Yield the first faulty step (bool, k) of each partition. broker: int64 (k). values: before and after, (k)."""
+        at = np.flatnonzero(is_faulty)
+        at = at[np.lexsort((self._wave[at], self._row[at]))]
+        at = at[np.append(True, self._row[at][1:] != self._row[at][:-1])[: len(at)]]
+        if not len(at):
+            return
+        brokers = np.full(len(at), NO_BROKER, dtype=np.int64) if broker is None else broker[at]
+        nothing = np.full(len(self._row), np.nan)
+        before, after = (one[at].astype(np.float64) for one in values or (nothing, nothing))
+        yield FaultRows(fault, self._row[at], self._wave[at], brokers, before, after)
+
+    def _first(self, mask: Flags, replicas: Int32s, offsets: Ints) -> Ints:
+        """Return the broker of the first replica of each step that a mask has: int64 (k), NO_BROKER = none."""
+        at = first_true(mask, offsets)
+        return np.where(at >= 0, np.append(replicas, NO_BROKER)[at], NO_BROKER).astype(np.int64)
+
+    def find_rejections(self) -> Iterator[FaultRows]:
+        """Find the steps that Kafka or its tools reject."""
+        down = self._first(~self._model.live[self.replicas], self.replicas, self.offsets)
+        yield from self._select(PlanFault.DOWN_BROKER, down != NO_BROKER, down)
+        yield from self._select(PlanFault.UNDER_WAY, self._model.frozen[self._row] == FreezeReason.IN_FLIGHT)
+
+    def find_harm(self) -> Iterator[FaultRows]:
+        """Find the steps that drop copies which are needed, and those that never complete."""
+        before, after = count_true(self._was_in_sync, self._before_offsets), count_true(self._in_sync, self.offsets)
+        size = np.diff(self.offsets)
+        dropped = self._was_in_sync & self._drops
+        drops = any_true(dropped, self._before_offsets)
+        broker = self._first(dropped, self._before, self._before_offsets)
+        is_offline = before == 0
+        lost = self._find_dropped_last_copies() & is_offline
+        yield from self._select(
+            PlanFault.LAST_COPY,
+            (drops & (after == 0)) | lost,
+            np.where(is_offline, self._first(self._drops, self._before, self._before_offsets), broker),
+            (before, after),
+        )
+        min_isr = self._model.find_min_isr(self._row, size)
+        fewer = (after < np.minimum(before, size)) | ((after < min_isr) & (after < before))
+        yield from self._select(PlanFault.DROPS_IN_SYNC, drops & (after > 0) & fewer, broker, (before, after))
+        adds = any_true(self._copied, self.offsets)
+        yield from self._select(PlanFault.NO_SOURCE, is_offline & adds)
+        stuck = self._find_awaited() & ~self._usable & self._model.live[self.replicas]
+        waits_for = self._first(stuck, self.replicas, self.offsets)
+        yield from self._select(PlanFault.CANNOT_COMPLETE, ~is_offline & (waits_for != NO_BROKER), waits_for)
+
+    def _find_dropped_last_copies(self) -> Flags:
+        """Find the steps (bool, k) of offline partitions that drop a replica which may be the only complete one."""
+        last = find_last_copies(self._model, self._model)
+        model_last = self._model.replicas[last], offsets_of(count_true(last, self._model.offsets))
+        keys = row_of(model_last[1]) * self._model.brokers + model_last[0]
+        mine = self._row[row_of(self._before_offsets)] * self._model.brokers + self._before
+        return any_true(self._drops & np.isin(mine, keys), self._before_offsets)
+
+    def _find_awaited(self) -> Flags:
+        """Find the replicas that must be in the ISR before a step completes: bool, by replica of the lists after."""
+        added, removed = count_true(self._copied, self.offsets), count_true(self._drops, self._before_offsets)
+        is_reassigned = (added > 0) | (removed > 0)
+        for_all = is_reassigned & (self._options.waits_for_all | (removed > added))
+        awaited: Flags = self._copied | for_all[row_of(self.offsets)]
+        return awaited & ~self._in_sync
+
+    def find_waits(self) -> Iterator[FaultRows]:
+        """Find the steps that complete only once a live replica that is out of sync has caught up."""
+        lagging = self._first(self._find_awaited() & self._usable & ~self._copied, self.replicas, self.offsets)
+        yield from self._select(PlanFault.WAITS_FOR_LAGGING, lagging != NO_BROKER, lagging)
+
+    def find_last_lists(self) -> Iterator[FaultRows]:
+        """Find the last lists of partitions with another replication factor, or with fewer racks."""
+        model, is_last = self._model, self._states.end[self._after] > self._states.waves
+        size, asked = np.diff(self.offsets), self._options.asked_factor
+        now, declared = model.factor[self._row], model.declared_factor[self._row]
+        is_expected = (size == now) | (size == declared) | (size == (-1 if asked is None else asked))
+        yield from self._select(PlanFault.REPLICATION_FACTOR, is_last & ~is_expected, None, (declared, size))
+        fewer, before, after = find_fewer_racks(model, self._row, self, self._options.emptied)
+        yield from self._select(PlanFault.FEWER_RACKS, is_last & fewer, None, (before, after))
+
+    def find_weaker_states(self) -> Iterator[FaultRows]:
+        """Find the states in which partitions bear less than now: while they are copied, and after each step."""
+        model, states = self._model, self._states
+        health, rack = find_state_health(model, states), _find_rack_effects(model, states)
+        online = model.counted[states.row] & (count_true(states.in_sync, states.offsets) > 0)
+        is_last = online & (count_true(states.in_sync, states.offsets) == 1)
+        blocks = health.at_min_isr & ~is_last
+        needed = self._first(self._in_sync, self.replicas, self.offsets)
+        first = states.row[self._after]  # the state now of the same partition
+
+        def worse(flags: Flags) -> Flags:
+            return flags[self._after] & ~flags[first]
+
+        yield from self._select(PlanFault.BLOCKED_WHILE_COPYING, self._find_blocked_copies(health))
+        yield from self._select(PlanFault.UNDER_MIN_ISR, worse(health.under_min_isr))
+        yield from self._select(PlanFault.BROKER_TAKES_OFFLINE, worse(is_last), needed)
+        yield from self._select(PlanFault.BROKER_BLOCKS, worse(blocks), needed)
+        takes, blocks_rack = rack
+        yield from self._select(PlanFault.RACK_TAKES_OFFLINE, worse(takes & online), needed)
+        yield from self._select(PlanFault.RACK_BLOCKS, worse(blocks_rack & online & ~takes), needed)
+
+    def _find_blocked_copies(self, health: StateHealth) -> Flags:
+        """Find the steps (bool, k) during which producers with acks=all fail, though they do not before.
+
+        While replicas are added, the partition has the replicas from before as well, so that min.insync.replicas may
+        count for more: from Kafka 3.7 on it counts up to the number of replicas.
+        """
+        before = self._states.previous[self._after]
+        at_once = np.diff(self._before_offsets) + count_true(self._copied, self.offsets)
+        in_sync = count_true(self._was_in_sync, self._before_offsets)
+        is_short = in_sync < self._model.find_min_isr(self._row, at_once)
+        adds = any_true(self._copied, self.offsets)
+        counted = self._model.counted[self._row]
+        return counted & adds & (in_sync > 0) & is_short & ~health.under_min_isr[before]
+
+
+def _find_rack_effects(model: ClusterModel, states: PlanStates) -> tuple[Flags, Flags]:
+    """Find the states (bool, k) that the failure of one rack takes offline, and those that it takes below min ISR."""
+    nothing = np.zeros(len(states.row), dtype=np.bool_)
+    if len(model.rack_names) < 2:
+        return nothing, nothing.copy()
+    state, rack = states.state[states.in_sync], model.rack[states.replicas[states.in_sync]].astype(np.int64)
+    racks = int(model.rack.max(initial=0)) + 1
+    cells, counts = np.unique(state * racks + rack, return_counts=True)
+    most = np.zeros(len(states.row), dtype=np.int64)
+    np.maximum.at(most, cells // racks, counts)
+    in_sync = count_true(states.in_sync, states.offsets)
+    min_isr = model.find_min_isr(states.row, np.diff(states.offsets))
+    takes = (in_sync > 0) & (in_sync == most)
+    return takes, (in_sync >= min_isr) & (in_sync - most < min_isr)
+
+
+def _measure_waves(model: ClusterModel, states: PlanStates) -> WaveFacts:
+    n, w, state = model.brokers, states.waves, states.state
+    health = find_state_health(model, states)
+    copies = np.flatnonzero(states.copied)
+    source = states.leader[states.previous[state[copies]]]
+    size = model.size[states.row[state[copies]]]
+    wave = states.begin[state[copies]] - 1
+
+    def sum_bytes(broker: Ints) -> Floats:
+        known = broker != NO_LEADER
+        sums = np.bincount(wave[known] * n + broker[known], size[known], w * n)
+        return np.asarray(sums, dtype=np.float64).reshape(w, n)
+
+    received, sent = sum_bytes(states.replicas[copies].astype(np.int64)), sum_bytes(source)
+    totals = sum_bytes_by_wave(model, states)
+    led = np.flatnonzero(states.leader != NO_LEADER)
+    needs = np.flatnonzero(health.is_critical[state] & states.in_sync)
+    by_broker = states.sum_by_broker(state[needs], states.replicas[needs].astype(np.int64), n)
+    missing, bytes_back = _measure_rollback(model, states)
+    return WaveFacts(
+        partitions=np.bincount(states.begin[model.partitions :] - 1, minlength=w).astype(np.int64),
+        copies=np.bincount(wave, minlength=w).astype(np.int64),
+        received=received,
+        sent=sent,
+        peak_bytes=totals[:-1] + received,
+        leaders=states.sum_by_broker(led, states.leader[led], n).astype(np.int64),
+        under_replicated=states.count(health.under_replicated),
+        under_min_isr=states.count(health.under_min_isr),
+        one_in_sync=states.count(health.one_in_sync),
+        blocked_by_broker=by_broker.max(axis=1, initial=0).astype(np.int64),
+        rollback_copies=missing,
+        rollback_bytes=bytes_back,
+    )
+
+
+def _measure_rollback(model: ClusterModel, states: PlanStates) -> tuple[Ints, Floats]:
+    """Measure what is to be copied if partitions get their lists of now back: replicas and bytes after each wave."""
+    missing = model.factor[states.row] - count_true(_find_original(model, states), states.offsets)
+    weights = missing.astype(np.float64), missing * model.size[states.row]
+    zero = np.zeros(len(states.row), dtype=np.int64)
+    every = np.arange(len(states.row))
+    replicas, bytes_ = (states.sum_by_broker(every, zero, 1, weight)[:, 0] for weight in weights)
+    return replicas.astype(np.int64), bytes_
+
+
+def _find_original(model: ClusterModel, states: PlanStates) -> Flags:
+    """Return which replicas of the states (bool, r) their partition has now."""
+    held = np.sort(model.row * model.brokers + model.replicas)
+    keys = states.row[states.state] * model.brokers + states.replicas
+    at = np.minimum(np.searchsorted(held, keys), max(len(held) - 1, 0))
+    return held[at] == keys if len(held) else np.zeros(len(keys), dtype=np.bool_)
+
+
+def _find_brokers(model: ClusterModel, facts: WaveFacts, options: JudgeOptions) -> Iterator[FaultRows]:
+    """Find brokers whose disks fill up, that copy most of the bytes, or that lead far more partitions than now."""
+    waves = len(facts.partitions)
+    if not waves:
+        return
+    if options.disk_room is not None:
+        held = facts.peak_bytes[0] - facts.received[0]
+        limit = held + options.disk_room
+        peak, wave = facts.peak_bytes.max(axis=0), facts.peak_bytes.argmax(axis=0)
+        full = np.flatnonzero((peak > limit) & (peak > held))
+        yield from _of_brokers(PlanFault.DISK_FULL, full, wave + 1, limit, peak)
+    for load in (facts.received.sum(axis=0), facts.sent.sum(axis=0)):
+        slowest, sharing = int(load.argmax()), int(model.live.sum())
+        even = load.sum() / max(sharing, 1)
+        if load[slowest] >= max(_MIN_SECONDS * options.throttle_bytes_per_s, _MIN_RATIO * even, 1.0):
+            value = np.full(model.brokers, even)
+            yield from _of_brokers(PlanFault.SLOW_BROKER, np.array([slowest]), np.ones(model.brokers, int), value, load)
+    stays = model.live & ~model.draining
+    mean = facts.leaders.sum(axis=1, keepdims=True) / max(int(stays.sum()), 1)
+    ratio = np.where(facts.leaders > np.ceil(mean), facts.leaders / np.maximum(mean, 1e-9), 0.0)
+    most, wave = ratio[1:].max(axis=0), ratio[1:].argmax(axis=0)
+    uneven = np.flatnonzero(most > max(_MAX_LEADERS, float(ratio[0].max())))
+    yield from _of_brokers(PlanFault.UNEVEN_LEADERS, uneven, wave + 1, ratio[0], most)
+
+
+def _of_brokers(fault: PlanFault, brokers: Ints, wave: Ints, before: Floats, after: Floats) -> Iterator[FaultRows]:
+    """Yield a fault of brokers (int64, k), the worst first. The others are by broker (n)."""
+    if len(brokers):
+        brokers = brokers[np.argsort(-after[brokers], kind="stable")].astype(np.int64)
+        row = np.full(len(brokers), -1, dtype=np.int64)
+        yield FaultRows(fault, row, wave[brokers].astype(np.int64), brokers, before[brokers], after[brokers])
