@@ -59,7 +59,7 @@ def check(
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.reassignment_reader import is_plan_folder, list_remaining_waves, read_reassignments
     from udfs.json_answers import to_json
-    from udfs.planning.plan_judge import JudgeOptions, PlanLevel
+    from udfs.planning.plan_judge import JudgeOptions
 
     settings = cluster.read_settings()
     defaults = settings.topics.defaults
@@ -90,7 +90,7 @@ def check(
     answer = {"progress": progress, **to_json(judgement)}
     lines = [*(render_progress(progress) if progress else ()), *render_judgement(judgement)]
     common_options.write_answer(json_file, answer, lines)
-    may_execute = judgement.level < PlanLevel.HARMFUL and (progress is None or progress.may_execute)
+    may_execute = not judgement.level.is_harmful and (progress is None or progress.may_execute)
     raise typer.Exit(0 if may_execute else EXIT_INPUT)
 
 

@@ -7,7 +7,7 @@ from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_judgement import JudgedWave, PlanJudgement
 from pipelines.quantities import format_bytes, format_duration
-from udfs.planning.plan_judge import PlanLevel
+from udfs.planning.plan_faults import PlanLevel
 from udfs.plurals import count_of, join_names
 
 _LISTED_ITEMS = 10  # of each kind
@@ -30,8 +30,8 @@ _SUMMARIES = {
 
 def render_findings(judgement: PlanJudgement) -> Iterator[str]:
     """Render the verdict on a plan, and its reasons, line by line."""
-    yield f"{judgement.level.label}: {_SUMMARIES[judgement.level]}"
-    yield from (f"  {finding.level.label}: {finding.text}" for finding in judgement.findings)
+    yield f"{judgement.level}: {_SUMMARIES[judgement.level]}"
+    yield from (f"  {finding.level}: {finding.text}" for finding in judgement.findings)
 
 
 def render_judgement(judgement: PlanJudgement) -> Iterator[str]:

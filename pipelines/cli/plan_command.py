@@ -84,7 +84,7 @@ def plan(
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
     for warning in list_warnings(created, snapshot, source, named):
         print_warning(warning)
-    if printed and created.facts.judgement.level:
+    if printed and created.facts.judgement.findings:
         for line in render_findings(created.facts.judgement):
             print_warning(line.strip())
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)

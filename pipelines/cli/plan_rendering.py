@@ -30,6 +30,7 @@ from udfs.planning import certificates
 from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import select_target_brokers
+from udfs.planning.plan_faults import PlanLevel
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
@@ -53,7 +54,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     model, metrics = summary.model, summary.metrics
     unknown_brokers = 0 if model.unknown is None else int(model.unknown.sum())
     counts = f"{count_live_brokers(int(model.live.sum()), unknown_brokers)}, {count_of(model.partitions, 'partition')}"
-    if (judgement := plan.facts.judgement).level:
+    if (judgement := plan.facts.judgement).level is not PlanLevel.SAFE:
         yield from render_findings(judgement)
     yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.facts.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))
@@ -86,7 +87,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         if len(texts) > _LISTED:
             yield f"  {title}: {len(texts) - _LISTED} more, see plan.json"
     yield from render_waves(summary)
-    if metrics.lists_changed and not judgement.level:
+    if metrics.lists_changed and judgement.level is PlanLevel.SAFE:
         yield f"  {next(render_findings(judgement))}"
     yield from render_bottleneck(plan, command, shlex.quote(server))
     yield f"  took: {', '.join(f'{part} {seconds:.1f} s' for part, seconds in plan.seconds.items())}"

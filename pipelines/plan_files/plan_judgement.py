@@ -15,7 +15,8 @@ from udfs.arrow.ragged import offsets_of
 from udfs.failures.disk_limits import compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints
-from udfs.planning.plan_judge import NO_BROKER, FaultRows, Judgement, JudgeOptions, PlanFault, PlanLevel, judge_steps
+from udfs.planning.plan_faults import NO_BROKER, FaultRows, PlanFault, PlanLevel, find_worst
+from udfs.planning.plan_judge import Judgement, JudgeOptions, judge_steps
 from udfs.planning.plan_states import StepLists
 from udfs.planning.planned_waves import PlannedWaves
 
@@ -116,7 +117,7 @@ def _describe_judgement(
     findings += [_describe_rows(model, steps, rows, options) for rows in judged.faults]
     order = list(PlanFault)
     findings.sort(key=lambda one: order.index(one.fault))
-    level = max((one.level for one in findings), default=PlanLevel.SAFE)
+    level = find_worst(one.level for one in findings)
     counts = ("under_replicated", "under_min_isr", "one_in_sync")
     now = {f"{name}_partitions": int(getattr(judged.waves, name)[0]) for name in counts}
     now["blocked_if_a_broker_fails"] = int(judged.waves.blocked_by_broker[0])
@@ -148,7 +149,7 @@ class _StepReader:
         names = zip(model.topic[:].tolist(), model.partition.tolist(), strict=True)
         self._rows = {(model.topic_names[topic], partition): row for row, (topic, partition) in enumerate(names)}
         self._brokers = {id_: index for index, id_ in enumerate(model.broker_ids.tolist())}
-        self._faults: dict[PlanFault, list[tuple[PlannedList, int, int]]] = {}
+        self._faults: dict[PlanFault, list[tuple[PlannedList, int, int | None]]] = {}
 
     def read(self, waves: Sequence[PlanWave]) -> _Steps:
         """Return the steps whose lists Kafka would accept, if their brokers were live."""
@@ -171,28 +172,28 @@ class _StepReader:
             len(waves),
         )
 
-    def _find_fault(self, planned: PlannedList, seen: set[Key]) -> tuple[PlanFault | None, int]:
+    def _find_fault(self, planned: PlannedList, seen: set[Key]) -> tuple[PlanFault | None, int | None]:
         key, replicas = (planned.topic, planned.partition), planned.replicas
         if key in seen:
-            return PlanFault.REPEATED_PARTITION, NO_BROKER
+            return PlanFault.REPEATED_PARTITION, None
         if key not in self._rows:
             is_unshown = planned.topic in self._incomplete
-            return PlanFault.UNSHOWN_PARTITION if is_unshown else PlanFault.UNKNOWN_PARTITION, NO_BROKER
+            return PlanFault.UNSHOWN_PARTITION if is_unshown else PlanFault.UNKNOWN_PARTITION, None
         if not replicas:
-            return PlanFault.EMPTY_LIST, NO_BROKER
+            return PlanFault.EMPTY_LIST, None
         if len(set(replicas)) < len(replicas):
             return PlanFault.REPEATED_REPLICA, next(id_ for id_ in replicas if replicas.count(id_) > 1)
         if planned.log_dirs is not None and len(planned.log_dirs) != len(replicas):
-            return PlanFault.LOG_DIRS_LENGTH, NO_BROKER
+            return PlanFault.LOG_DIRS_LENGTH, None
         unknown = next((id_ for id_ in replicas if id_ not in self._brokers), None)
-        return (None, NO_BROKER) if unknown is None else (PlanFault.UNKNOWN_BROKER, unknown)
+        return (None if unknown is None else PlanFault.UNKNOWN_BROKER), unknown
 
     @property
     def findings(self) -> Iterator[PlanFinding]:
         """What Kafka rejects, whatever state the cluster is in."""
         for fault, places in self._faults.items():
             names = [f"{planned.topic}-{planned.partition}" for planned, _, _ in places]
-            brokers = sorted({broker for _, _, broker in places if broker != NO_BROKER})
+            brokers = sorted({broker for _, _, broker in places if broker is not None})
             wave = min(number for _, number, _ in places)
             text = describe_fault(fault, names, wave, brokers)
             yield PlanFinding(fault.level, fault, text, len(names), tuple(names[:_LISTED]), wave, tuple(brokers), ())
@@ -224,14 +225,14 @@ def _write_scenario(model: ClusterModel, steps: StepLists, rows: FaultRows, at: 
     if rows.fault.level is PlanLevel.REJECTED:
         return
     row, wave = int(rows.row[at]), int(rows.wave[at])
-    mine = np.flatnonzero((steps.row == row) & (steps.wave < wave))
+    own_steps = np.flatnonzero((steps.row == row) & (steps.wave < wave))
     own = slice(*model.offsets[row : row + 2].tolist())
     before = model.replicas[own].tolist()
     isr = [b for b, synced in zip(before, model.is_in_sync[own].tolist(), strict=True) if synced]
     dropped: list[int] = []
     name, seconds = model.name(row), 0
     yield "events:"
-    for step in mine[np.argsort(steps.wave[mine])].tolist():
+    for step in own_steps[np.argsort(steps.wave[own_steps])].tolist():
         after = steps.replicas[steps.offsets[step] : steps.offsets[step + 1]].tolist()
         copied = [b for b in after if b not in before and model.live[b] and isr]
         dropped = [b for b in isr if b not in after]

@@ -38,15 +38,15 @@ class PlanWave:
     lists: Sequence[PlannedList]
 
 
-class _Entry(PlanDocument):
+class _ListedPartition(PlanDocument):
     topic: str
     partition: _Id
     replicas: list[_Id]
     log_dirs: list[str] | None = None
 
 
-class _Reassignment(PlanDocument):
-    partitions: list[_Entry]
+class _ReassignmentFile(PlanDocument):
+    partitions: list[_ListedPartition]
 
 
 class _TopicPartition(PlanDocument):
@@ -96,5 +96,5 @@ def _read_lists(path: Path) -> list[PlannedList]:
         return [
             PlannedList(one.topic_partition.topic, one.topic_partition.partition, one.replicas) for one in proposals
         ]
-    entries = parse_document(path, text, _Reassignment, _REMEDY).partitions
+    entries = parse_document(path, text, _ReassignmentFile, _REMEDY).partitions
     return [PlannedList(one.topic, one.partition, one.replicas, one.log_dirs) for one in entries]

@@ -187,7 +187,7 @@ def find_fewer_racks(
     """Find the lists (bool, k) in fewer racks than the in-sync replicas of now, although more would be possible.
 
     Returns these, the racks of the in-sync replicas now, and of the lists: int64 (k). Replicas out of sync keep nothing
-    alive, so a plan may drop them.
+    online, so a plan may drop them.
 
     Args:
         model: The cluster.

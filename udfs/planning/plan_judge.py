@@ -6,88 +6,22 @@ step, the failure of each broker and of each rack is considered. Only what is wo
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
-from typing import NamedTuple
 
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, row_of
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints
 from udfs.planning.constraints import find_fewer_racks, list_emptied_brokers
-from udfs.planning.disk_growth import sum_bytes_by_wave
-from udfs.planning.elections import NO_LEADER, find_last_copies
+from udfs.planning.elections import find_last_copies
+from udfs.planning.plan_faults import NO_BROKER, FaultRows, PlanFault, PlanLevel, find_worst
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_states import PlanStates, StepLists, find_plan_states
+from udfs.planning.wave_facts import WaveFacts, measure_wave_facts
 from udfs.planning.wave_health import StateHealth, find_state_health
 
-NO_BROKER = -1
 _MIN_RATIO = 2.0  # of the slowest broker's bytes over an even distribution, as for bottlenecks
 _MIN_SECONDS = 60.0  # shorter copies are no bottleneck
 _MAX_LEADERS = 1.25  # times the mean, as in the verdict
-
-
-class PlanLevel(IntEnum):
-    """How a plan is judged."""
-
-    SAFE = 0
-    RISKY = 1
-    HARMFUL = 2
-    REJECTED = 3
-
-    @property
-    def label(self) -> str:
-        """The level in words."""
-        return "REJECTED BY KAFKA" if self is PlanLevel.REJECTED else self.name
-
-
-class PlanFault(StrEnum):
-    """What can be wrong with a step of a plan; the worst first."""
-
-    UNKNOWN_PARTITION = "unknown_partition"
-    REPEATED_PARTITION = "repeated_partition"
-    EMPTY_LIST = "empty_list"
-    REPEATED_REPLICA = "repeated_replica"
-    LOG_DIRS_LENGTH = "log_dirs_length"
-    UNKNOWN_BROKER = "unknown_broker"
-    DOWN_BROKER = "down_broker"
-    UNDER_WAY = "under_way"
-    LAST_COPY = "last_copy"
-    DROPS_IN_SYNC = "drops_in_sync"
-    NO_SOURCE = "no_source"
-    CANNOT_COMPLETE = "cannot_complete"
-    REPLICATION_FACTOR = "replication_factor"
-    FEWER_RACKS = "fewer_racks"
-    UNSHOWN_PARTITION = "unshown_partition"
-    DISK_FULL = "disk_full"
-    WAITS_FOR_LAGGING = "waits_for_lagging"
-    BLOCKED_WHILE_COPYING = "blocked_while_copying"
-    UNDER_MIN_ISR = "under_min_isr"
-    BROKER_TAKES_OFFLINE = "broker_takes_offline"
-    BROKER_BLOCKS = "broker_blocks"
-    RACK_TAKES_OFFLINE = "rack_takes_offline"
-    RACK_BLOCKS = "rack_blocks"
-    SLOW_BROKER = "slow_broker"
-    UNEVEN_LEADERS = "uneven_leaders"
-
-    @property
-    def level(self) -> PlanLevel:
-        """How bad it is."""
-        order = list(PlanFault)
-        place = order.index(self)
-        if place <= order.index(PlanFault.UNDER_WAY):
-            return PlanLevel.REJECTED
-        return PlanLevel.HARMFUL if place <= order.index(PlanFault.FEWER_RACKS) else PlanLevel.RISKY
-
-
-class FaultRows(NamedTuple):
-    """Where a fault is: k steps, each of another partition, or of a broker in a wave."""
-
-    fault: PlanFault
-    row: Ints  # int64 (k), the partition, -1 = none
-    wave: Ints  # int64 (k), from 1
-    broker: Ints  # int64 (k), index of the broker that it is about; NO_BROKER = none
-    before: Floats  # float64 (k), the measure now, see the sentence of the fault
-    after: Floats  # float64 (k), the measure after the step, or at its peak
 
 
 @dataclass(frozen=True)
@@ -116,38 +50,6 @@ def build_judge_options(
 
 
 @dataclass(frozen=True)
-class WaveFacts:
-    """What happens in each of w waves, and the state after it; the first of w + 1 is the state now. n brokers."""
-
-    partitions: Ints  # int64 (w)
-    copies: Ints  # int64 (w), replicas
-    received: Floats  # float64 (w, n), bytes
-    sent: Floats  # float64 (w, n), bytes
-    peak_bytes: Floats  # float64 (w, n), that a broker holds at most during the wave
-    leaders: Ints  # int64 (w + 1, n)
-    under_replicated: Ints  # int64 (w + 1), partitions
-    under_min_isr: Ints  # int64 (w + 1)
-    one_in_sync: Ints  # int64 (w + 1)
-    blocked_by_broker: (
-        Ints  # int64 (w + 1), partitions that acks=all or everyone cannot write if the worst broker fails
-    )
-    rollback_copies: Ints  # int64 (w + 1), replicas to copy back if the plan is rolled back after the wave
-    rollback_bytes: Floats  # float64 (w + 1)
-
-    @property
-    def slowest_broker(self) -> Ints:
-        """The broker that copies most bytes in or out in each wave: int64 (w)."""
-        slowest: Ints = np.maximum(self.received, self.sent).argmax(axis=1)
-        return slowest
-
-    @property
-    def slowest_bytes(self) -> Floats:
-        """The bytes of that broker: float64 (w)."""
-        slowest: Floats = np.maximum(self.received, self.sent).max(axis=1, initial=0.0)
-        return slowest
-
-
-@dataclass(frozen=True)
 class Judgement:
     """What is wrong with a plan, the worst first, and what its waves do."""
 
@@ -158,15 +60,15 @@ class Judgement:
     @property
     def level(self) -> PlanLevel:
         """The worst level of all faults."""
-        return max((rows.fault.level for rows in self.faults), default=PlanLevel.SAFE)
+        return find_worst(rows.fault.level for rows in self.faults)
 
 
 def judge_steps(model: ClusterModel, steps: StepLists, options: JudgeOptions) -> Judgement:
     """Judge the steps of a plan on the cluster as it is now. Lists name brokers of the model, each once."""
     states = find_plan_states(model, steps)
     changed = np.flatnonzero(states.previous >= 0)
-    facts = _measure_waves(model, states)
-    step = _Step(model, states, changed, options)
+    facts = measure_wave_facts(model, states)
+    step = _JudgedSteps(model, states, changed, options)
     rows = [
         *step.find_rejections(),
         *step.find_harm(),
@@ -179,7 +81,7 @@ def judge_steps(model: ClusterModel, steps: StepLists, options: JudgeOptions) ->
     return Judgement(tuple(sorted(rows, key=lambda one: order.index(one.fault))), facts, states)
 
 
-class _Step:
+class _JudgedSteps:
     """The k steps of a plan, each with the state before and after it."""
 
     def __init__(self, model: ClusterModel, states: PlanStates, changed: Ints, options: JudgeOptions) -> None:
@@ -267,8 +169,8 @@ class _Step:
         last = find_last_copies(self._model, self._model)
         model_last = self._model.replicas[last], offsets_of(count_true(last, self._model.offsets))
         keys = row_of(model_last[1]) * self._model.brokers + model_last[0]
-        mine = self._row[row_of(self._before_offsets)] * self._model.brokers + self._before
-        return any_true(self._drops & np.isin(mine, keys), self._before_offsets)
+        own = self._row[row_of(self._before_offsets)] * self._model.brokers + self._before
+        return any_true(self._drops & np.isin(own, keys), self._before_offsets)
 
     def _find_awaited(self) -> Flags:
         """Find the replicas that must be in the ISR before a step completes: bool, by replica of the lists after."""
@@ -286,9 +188,9 @@ class _Step:
     def find_last_lists(self) -> Iterator[FaultRows]:
         """Find the last lists of partitions with another replication factor, or with fewer racks."""
         model, is_last = self._model, self._states.end[self._after] > self._states.waves
-        size, asked = np.diff(self.offsets), self._options.asked_factor
+        size, requested = np.diff(self.offsets), self._options.asked_factor
         now, declared = model.factor[self._row], model.declared_factor[self._row]
-        is_expected = (size == now) | (size == declared) | (size == (-1 if asked is None else asked))
+        is_expected = (size == now) | (size == declared) | (size == (-1 if requested is None else requested))
         yield from self._select(PlanFault.REPLICATION_FACTOR, is_last & ~is_expected, None, (declared, size))
         fewer, before, after = find_fewer_racks(model, self._row, self, self._options.emptied)
         yield from self._select(PlanFault.FEWER_RACKS, is_last & fewer, None, (before, after))
@@ -345,69 +247,16 @@ def _find_rack_effects(model: ClusterModel, states: PlanStates) -> tuple[Flags, 
     return takes, (in_sync >= min_isr) & (in_sync - most < min_isr)
 
 
-def _measure_waves(model: ClusterModel, states: PlanStates) -> WaveFacts:
-    n, w, state = model.brokers, states.waves, states.state
-    health = find_state_health(model, states)
-    copies = np.flatnonzero(states.copied)
-    source = states.leader[states.previous[state[copies]]]
-    size = model.size[states.row[state[copies]]]
-    wave = states.begin[state[copies]] - 1
-
-    def sum_bytes(broker: Ints) -> Floats:
-        known = broker != NO_LEADER
-        sums = np.bincount(wave[known] * n + broker[known], size[known], w * n)
-        return np.asarray(sums, dtype=np.float64).reshape(w, n)
-
-    received, sent = sum_bytes(states.replicas[copies].astype(np.int64)), sum_bytes(source)
-    totals = sum_bytes_by_wave(model, states)
-    led = np.flatnonzero(states.leader != NO_LEADER)
-    needs = np.flatnonzero(health.is_critical[state] & states.in_sync)
-    by_broker = states.sum_by_broker(state[needs], states.replicas[needs].astype(np.int64), n)
-    missing, bytes_back = _measure_rollback(model, states)
-    return WaveFacts(
-        partitions=np.bincount(states.begin[model.partitions :] - 1, minlength=w).astype(np.int64),
-        copies=np.bincount(wave, minlength=w).astype(np.int64),
-        received=received,
-        sent=sent,
-        peak_bytes=totals[:-1] + received,
-        leaders=states.sum_by_broker(led, states.leader[led], n).astype(np.int64),
-        under_replicated=states.count(health.under_replicated),
-        under_min_isr=states.count(health.under_min_isr),
-        one_in_sync=states.count(health.one_in_sync),
-        blocked_by_broker=by_broker.max(axis=1, initial=0).astype(np.int64),
-        rollback_copies=missing,
-        rollback_bytes=bytes_back,
-    )
-
-
-def _measure_rollback(model: ClusterModel, states: PlanStates) -> tuple[Ints, Floats]:
-    """Measure what is to be copied if partitions get their lists of now back: replicas and bytes after each wave."""
-    missing = model.factor[states.row] - count_true(_find_original(model, states), states.offsets)
-    weights = missing.astype(np.float64), missing * model.size[states.row]
-    zero = np.zeros(len(states.row), dtype=np.int64)
-    every = np.arange(len(states.row))
-    replicas, bytes_ = (states.sum_by_broker(every, zero, 1, weight)[:, 0] for weight in weights)
-    return replicas.astype(np.int64), bytes_
-
-
-def _find_original(model: ClusterModel, states: PlanStates) -> Flags:
-    """Return which replicas of the states (bool, r) their partition has now."""
-    held = np.sort(model.row * model.brokers + model.replicas)
-    keys = states.row[states.state] * model.brokers + states.replicas
-    at = np.minimum(np.searchsorted(held, keys), max(len(held) - 1, 0))
-    return held[at] == keys if len(held) else np.zeros(len(keys), dtype=np.bool_)
-
-
 def _find_brokers(model: ClusterModel, facts: WaveFacts, options: JudgeOptions) -> Iterator[FaultRows]:
     """Find brokers whose disks fill up, that copy most of the bytes, or that lead far more partitions than now."""
     waves = len(facts.partitions)
     if not waves:
         return
     if options.disk_room is not None:
-        held = facts.peak_bytes[0] - facts.received[0]
-        limit = held + options.disk_room
+        before = facts.peak_bytes[0] - facts.received[0]
+        limit = before + options.disk_room
         peak, wave = facts.peak_bytes.max(axis=0), facts.peak_bytes.argmax(axis=0)
-        full = np.flatnonzero((peak > limit) & (peak > held))
+        full = np.flatnonzero((peak > limit) & (peak > before))
         yield from _of_brokers(PlanFault.DISK_FULL, full, wave + 1, limit, peak)
     for load in (facts.received.sum(axis=0), facts.sent.sum(axis=0)):
         slowest, sharing = int(load.argmax()), int(model.live.sum())

@@ -62,7 +62,7 @@ def _copy_to_lost_racks(
 ) -> ProposedAssignment:
     """Return the plan with copies of some partitions (int64) in the racks that they lost, instead of shared ones."""
     receives = model.live & ~model.draining & ~np.isin(model.broker_ids, [*emptied, *request.exclude_brokers])
-    held, replicas = np.bincount(proposal.replicas, minlength=model.brokers), proposal.replicas.copy()
+    replica_counts, replicas = np.bincount(proposal.replicas, minlength=model.brokers), proposal.replicas.copy()
     copied, in_sync = model.find_copied(proposal), model.is_in_sync
     for row in rows.tolist():
         before = slice(*model.offsets[row : row + 2].tolist())
@@ -73,9 +73,9 @@ def _copy_to_lost_racks(
             is_shared = (model.rack[own] == model.rack[replicas[at]]).sum() > 1
             places = np.flatnonzero(receives & np.isin(model.rack, lost))
             if copied[at] and is_shared and len(places):
-                held[replicas[at]] -= 1
-                replicas[at] = places[held[places].argmin()]
-                held[replicas[at]] += 1
+                replica_counts[replicas[at]] -= 1
+                replicas[at] = places[replica_counts[places].argmin()]
+                replica_counts[replicas[at]] += 1
     return replace(proposal, replicas=replicas)
 
 

@@ -127,7 +127,7 @@ def build_plan_row(request: PlanRequest, summary: PlanSummary) -> pa.Table:
         "copied_bytes": summary.metrics.bytes_to_copy,
         "changed_partitions": int(find_reassigned_partitions(summary.model, summary.proposal).sum()),
         "leader_changes": summary.metrics.leader_changes,
-        "safety": judgement.level.label,
+        "safety": str(judgement.level),
         "safety_reasons": [rows.fault.value for rows in judgement.faults],
         "frozen_partitions": sum(frozen.values()),
         "frozen_reasons": [f"{count:,} because of {reason}" for reason, count in frozen.items()],

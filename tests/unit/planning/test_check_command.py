@@ -1,0 +1,218 @@
+"""`check`: plans of this program and of others, judged before they run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands import call
+from tests.unit.planning.plan_commands import CommandResult
+from tests.unit.planning.test_sick_plans import describe
+from udfs.planning.plan_faults import PlanFault
+
+LINES = [
+    *describe("orders", 3, "1,2,3 1,2,3", "2,3,4 2,3,4", "3,4,1 3,4", min_isr=2),
+    *describe("keys", 2, "1,2 2", "5,6 5"),
+    *describe("moving", 2, "4,1,2 1,2 4 2"),
+    *describe("lone", 1, "1 1", min_isr=2),
+    *describe("dead", 1, "5 5"),
+]
+LEVELS = ["SAFE", "RISKY", "HARMFUL", "REJECTED BY KAFKA"]
+RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 6: "b"}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Brokers 1 to 4 and 6 are live, 5 is down, and 9 does not exist."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "topics.txt").write_text("\n".join(LINES).replace("Leader: 5", "Leader: none") + "\n")
+    rows = [f"{broker}  h{broker}  9092  {rack}  unfenced  broker" for broker, rack in RACKS.items()]
+    rows.append("5  h5  9092  c  fenced  broker")
+    (folder / "brokers.txt").write_text("\n".join(["ID  HOST  PORT  RACK  STATE  ENDPOINT_TYPE", *rows]) + "\n")
+    return folder
+
+
+def write(folder: Path, *lists: tuple[str, int, Sequence[int]], name: str = "plan.json", **more: Any) -> Path:
+    entries = [{"topic": topic, "partition": i, "replicas": list(ids), **more} for topic, i, ids in lists]
+    path = folder / name
+    path.write_text(json.dumps({"version": 1, "partitions": entries}))
+    return path
+
+
+def judge(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Return the level of a plan, and its findings by fault."""
+    result = CommandResult(capsys, "check", *arguments, "--json", "-")
+    answer = json.loads(result.out)
+    levels = [LEVELS.index(finding["level"]) for finding in answer["findings"]]
+    assert levels == sorted(levels, reverse=True)
+    assert answer["level"] == LEVELS[max(levels, default=0)]
+    assert result.code == (1 if answer["level"] in ("HARMFUL", "REJECTED BY KAFKA") else 0)
+    return answer["level"], {finding["fault"]: finding for finding in answer["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("lists", "fault", "brokers"),
+    [
+        ([("orders", 7, [1, 2, 3])], PlanFault.UNKNOWN_PARTITION, []),
+        ([("other", 0, [1])], PlanFault.UNKNOWN_PARTITION, []),
+        ([("orders", 0, [1, 2, 3]), ("orders", 0, [2, 1, 3])], PlanFault.REPEATED_PARTITION, []),
+        ([("orders", 0, [])], PlanFault.EMPTY_LIST, []),
+        ([("orders", 0, [1, 2, 2])], PlanFault.REPEATED_REPLICA, [2]),
+        ([("orders", 0, [1, 2, 9])], PlanFault.UNKNOWN_BROKER, [9]),
+        ([("orders", 0, [1, 2, -1])], PlanFault.UNKNOWN_BROKER, [-1]),
+        ([("orders", 0, [1, 2, 5])], PlanFault.DOWN_BROKER, [5]),
+        ([("moving", 0, [1, 2])], PlanFault.UNDER_WAY, []),
+        ([("orders", 2, [3, 1])], PlanFault.DROPS_IN_SYNC, [4]),
+        ([("keys", 0, [1])], PlanFault.LAST_COPY, [2]),
+        ([("keys", 1, [6])], PlanFault.LAST_COPY, [5]),
+        ([("dead", 0, [1])], PlanFault.NO_SOURCE, []),
+        ([("orders", 0, [1, 2])], PlanFault.REPLICATION_FACTOR, []),
+        ([("orders", 0, [1, 2, 3, 4])], PlanFault.REPLICATION_FACTOR, []),
+        ([("orders", 0, [1, 2, 4])], PlanFault.FEWER_RACKS, []),
+        ([("orders", 2, [3, 2, 1])], PlanFault.WAITS_FOR_LAGGING, [1]),
+        ([("lone", 0, [2])], PlanFault.BLOCKED_WHILE_COPYING, []),
+    ],
+)
+def test_every_fault_is_named(
+    lists: list[tuple[str, int, list[int]]],
+    fault: PlanFault,
+    brokers: list[int],
+    source: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    level, findings = judge(capsys, write(tmp_path, *lists), source)
+    assert LEVELS.index(level) >= LEVELS.index(fault.level)
+    assert findings[fault]["brokers"] == brokers
+    topic, partition, _ = lists[0]
+    assert findings[fault]["first_partitions"] == [f"{topic}-{partition}"]
+    assert f"{topic}-{partition}" in findings[fault]["text"]
+
+
+def test_a_plan_that_is_safe(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert judge(capsys, write(tmp_path, ("orders", 0, [2, 3, 1]), ("orders", 1, [2, 3, 1])), source) == ("SAFE", {})
+    assert judge(capsys, write(tmp_path), source) == ("SAFE", {})
+
+
+def test_log_dirs_of_another_length(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, ("orders", 0, [1, 2, 3]), log_dirs=["any", "any"])
+    assert "log_dirs_length" in judge(capsys, file, source)[1]
+    file = write(tmp_path, ("orders", 0, [1, 2, 3]), log_dirs=["any"] * 3)
+    assert judge(capsys, file, source)[0] == "SAFE"
+
+
+def test_a_factor_that_is_asked_for(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, ("orders", 0, [1, 2, 3, 4]))
+    assert judge(capsys, file, source, "--rf", "4")[0] == "SAFE"
+    assert judge(capsys, file, source, "--rf", "2")[0] == "HARMFUL"
+
+
+def test_files_are_waves_in_their_order(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second wave is right after the first, and not without it."""
+    first = write(tmp_path, ("keys", 0, [2, 3]), name="first.json")
+    second = write(tmp_path, ("keys", 0, [3, 1]), name="second.json")
+    assert judge(capsys, first, second, source)[0] == "SAFE"
+    level, findings = judge(capsys, second, source)
+    assert (level, findings["waits_for_lagging"]["brokers"]) == ("RISKY", [1])
+    third = write(tmp_path, ("keys", 0, [9]), name="third.json")
+    assert judge(capsys, first, second, third, source)[1]["unknown_broker"]["wave"] == 3
+
+
+def test_output_of_generate_and_of_cruise_control(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    current, planned = (write(tmp_path, ("orders", 0, ids)).read_text() for ids in ([1, 2, 3], [1, 2, 9]))
+    printed = tmp_path / "generated.txt"
+    printed.write_text(
+        f"Current partition replica assignment\n{current}\n\nProposed partition reassignment configuration\n{planned}\n"
+    )
+    assert "unknown_broker" in judge(capsys, printed, source)[1]
+    proposal = {
+        "topicPartition": {"topic": "orders", "partition": 0, "hash": 7},
+        "oldLeader": 1,
+        "oldReplicas": [1, 2, 3],
+        "newReplicas": [1, 2, 4],
+    }
+    proposals = tmp_path / "proposals.json"
+    proposals.write_text(json.dumps({"summary": {"numReplicaMovements": 1}, "proposals": [proposal]}))
+    assert "fewer_racks" in judge(capsys, proposals, source)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not JSON"),
+        ("{}", "partitions: Field required"),
+        ('{"partitions":\n[{"topic":"t","partition":"0","replicas":[1]}]}', "partitions.0.partition: Input should be"),
+        ('{"partitions":[{"topic":"t","partition":0,"replicas":[1.5]}]}', "partitions.0.replicas.0: Input should be"),
+    ],
+)
+def test_files_that_are_no_plans(
+    text: str, problem: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file.json"
+    file.write_text(text)
+    result = CommandResult(capsys, "check", file, source)
+    assert (result.code, problem in result.err, "a folder that plan wrote" in result.err) == (1, True, True), result.err
+    assert CommandResult(capsys, "check", tmp_path, source).code == 1
+
+
+@pytest.mark.parametrize(
+    ("lists", "shown"),
+    [
+        ([("keys", 0, [1])], "without leader: dead-0, keys-0"),
+        ([("orders", 2, [3, 1])], "NOT_ENOUGH_REPLICAS"),
+        ([("orders", 0, [1, 2, 4])], "NOT_ENOUGH_REPLICAS"),
+        ([("lone", 0, [2])], "NOT_ENOUGH_REPLICAS"),
+    ],
+)
+def test_a_scenario_shows_the_worst_fault(
+    lists: list[tuple[str, int, list[int]]],
+    shown: str,
+    source: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scenario = tmp_path / "worst.yaml"
+    CommandResult(capsys, "check", write(tmp_path, *lists), source, "--scenario", scenario)
+    assert shown in call("replay", str(source), str(scenario)).stdout
+    safe = CommandResult(capsys, "check", write(tmp_path), source, "--scenario", scenario)
+    assert (safe.code, "no fault of this plan can be shown by a scenario" in safe.err) == (1, True)
+
+
+def test_what_is_left_of_a_plan_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 4 fails after the first wave, which has moved the first partition to it."""
+    source, out = tmp_path / "topics.txt", tmp_path / "plan"
+    before = describe("t", 2, "1,2 1,2", "1,3 1,3", "2,3 2,3", "4,3 4,3")
+    source.write_text("\n".join(before) + "\n")
+    assert CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "1", "--out", out).code == 0
+    result = CommandResult(capsys, "check", out, source)
+    assert result.out.startswith("fits")
+    assert "SAFE" in result.out
+    plan = json.loads((out / "plan.json").read_text())
+    assert plan["judgement"]["level"] == "SAFE"
+    done = before.copy()
+    for change in plan["changes"]:
+        ids = ",".join(map(str, change["after"]))
+        place = 1 + change["partition"]
+        done[place] = describe("t", 2, *["0 0"] * change["partition"], f"{ids} {ids}")[place]
+    source.write_text("\n".join(done) + "\n")
+    answer = json.loads(CommandResult(capsys, "check", out, source, "--json", "-").out)
+    assert answer["progress"]["status"] == "done"
+    assert sum(wave["partitions"] for wave in answer["waves"]) == 0
+
+
+def test_a_plan_that_is_not_safe_says_so_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "topics.txt"
+    source.write_text("\n".join(describe("t", 3, "1,2,3 1,2,3", "2,3,1 2,3,1", min_isr=2)) + "\n")
+    result = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "2")
+    assert result.out.startswith("RISKY: ")
+    assert "2 partitions (t-0, t-1) that the failure of a broker would block for acks=all" in result.out
+    printed = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "2", "--out", "-")
+    assert "warning: RISKY: " in printed.err
+    assert json.loads(printed.out)["partitions"]

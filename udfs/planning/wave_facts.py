@@ -1,0 +1,98 @@
+"""What the waves of a plan do to brokers and partitions, and what it would take to roll them back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from udfs.arrow.ragged import count_true
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints
+from udfs.planning.disk_growth import sum_bytes_by_wave
+from udfs.planning.elections import NO_LEADER
+from udfs.planning.plan_states import PlanStates
+from udfs.planning.wave_health import find_state_health
+
+
+@dataclass(frozen=True)
+class WaveFacts:
+    """What happens in each of w waves, and the state after it; the first of w + 1 is the state now. n brokers."""
+
+    partitions: Ints  # int64 (w)
+    copies: Ints  # int64 (w), replicas
+    received: Floats  # float64 (w, n), bytes
+    sent: Floats  # float64 (w, n), bytes
+    peak_bytes: Floats  # float64 (w, n), that a broker holds at most during the wave
+    leaders: Ints  # int64 (w + 1, n)
+    under_replicated: Ints  # int64 (w + 1), partitions
+    under_min_isr: Ints  # int64 (w + 1)
+    one_in_sync: Ints  # int64 (w + 1)
+    blocked_by_broker: (
+        Ints  # int64 (w + 1), partitions that acks=all or everyone cannot write if the worst broker fails
+    )
+    rollback_copies: Ints  # int64 (w + 1), replicas to copy back if the plan is rolled back after the wave
+    rollback_bytes: Floats  # float64 (w + 1)
+
+    @property
+    def slowest_broker(self) -> Ints:
+        """The broker that copies most bytes in or out in each wave: int64 (w)."""
+        slowest: Ints = np.maximum(self.received, self.sent).argmax(axis=1)
+        return slowest
+
+    @property
+    def slowest_bytes(self) -> Floats:
+        """The bytes of that broker: float64 (w)."""
+        slowest: Floats = np.maximum(self.received, self.sent).max(axis=1, initial=0.0)
+        return slowest
+
+
+def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
+    """Measure what happens in each wave, and the state after it."""
+    n, w, state = model.brokers, states.waves, states.state
+    health = find_state_health(model, states)
+    copies = np.flatnonzero(states.copied)
+    source = states.leader[states.previous[state[copies]]]
+    size = model.size[states.row[state[copies]]]
+    wave = states.begin[state[copies]] - 1
+
+    def sum_bytes(broker: Ints) -> Floats:
+        known = broker != NO_LEADER
+        sums = np.bincount(wave[known] * n + broker[known], size[known], w * n)
+        return np.asarray(sums, dtype=np.float64).reshape(w, n)
+
+    received, sent = sum_bytes(states.replicas[copies].astype(np.int64)), sum_bytes(source)
+    totals = sum_bytes_by_wave(model, states)
+    led = np.flatnonzero(states.leader != NO_LEADER)
+    needs = np.flatnonzero(health.is_critical[state] & states.in_sync)
+    by_broker = states.sum_by_broker(state[needs], states.replicas[needs].astype(np.int64), n)
+    missing, bytes_back = _measure_rollback(model, states)
+    return WaveFacts(
+        partitions=np.bincount(states.begin[model.partitions :] - 1, minlength=w).astype(np.int64),
+        copies=np.bincount(wave, minlength=w).astype(np.int64),
+        received=received,
+        sent=sent,
+        peak_bytes=totals[:-1] + received,
+        leaders=states.sum_by_broker(led, states.leader[led], n).astype(np.int64),
+        under_replicated=states.count(health.under_replicated),
+        under_min_isr=states.count(health.under_min_isr),
+        one_in_sync=states.count(health.one_in_sync),
+        blocked_by_broker=by_broker.max(axis=1, initial=0).astype(np.int64),
+        rollback_copies=missing,
+        rollback_bytes=bytes_back,
+    )
+
+
+def _measure_rollback(model: ClusterModel, states: PlanStates) -> tuple[Ints, Floats]:
+    """Measure what is to be copied if partitions get their lists of now back: replicas and bytes after each wave."""
+    missing = model.factor[states.row] - count_true(_find_original(model, states), states.offsets)
+    weights = missing.astype(np.float64), missing * model.size[states.row]
+    zero = np.zeros(len(states.row), dtype=np.int64)
+    every = np.arange(len(states.row))
+    replicas, bytes_ = (states.sum_by_broker(every, zero, 1, weight)[:, 0] for weight in weights)
+    return replicas.astype(np.int64), bytes_
+
+
+def _find_original(model: ClusterModel, states: PlanStates) -> Flags:
+    """Return which replicas of the states (bool, r) their partition has now."""
+    own = np.sort(model.row * model.brokers + model.replicas)
+    keys = states.row[states.state] * model.brokers + states.replicas
+    at = np.minimum(np.searchsorted(own, keys), max(len(own) - 1, 0))
+    return own[at] == keys if len(own) else np.zeros(len(keys), dtype=np.bool_)
