@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, row_of
+from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, row_of, take_segments
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints
 from udfs.planning.constraints import find_fewer_racks, list_emptied_brokers
 from udfs.planning.elections import find_last_copies
@@ -100,20 +100,11 @@ class _JudgedSteps:
 
     def _find_usable(self, replicas: Int32s, offsets: Ints) -> Flags:
         """Find the replicas that are or can come in sync: on live brokers, and not in failed log dirs."""
-        usable: Flags = self._model.live[replicas]
-        if self._model.failed is None:
+        model, usable = self._model, self._model.live[replicas]
+        if model.failed is None:
             return usable
-        rows = self._row
-        failed = self._model.failed
-        lists = self._model.replicas[failed], offsets_of(count_true(failed, self._model.offsets))
-        begin, end = lists[1][:-1][rows], lists[1][1:][rows]
-        in_failed = np.zeros(len(replicas), dtype=np.bool_)
-        of = row_of(offsets)
-        for place in range(int((end - begin).max(initial=0))):
-            has = begin + place < end
-            broker = np.where(has, np.append(lists[0], NO_BROKER)[np.where(has, begin + place, -1)], NO_BROKER)
-            in_failed |= replicas == broker[of]
-        return usable & ~in_failed
+        failed = model.replicas[model.failed], offsets_of(count_true(model.failed, model.offsets))
+        return usable & ~is_in_segment(replicas, offsets, *take_segments(*failed, self._row))
 
     def _select(
         self, fault: PlanFault, is_faulty: Flags, broker: Ints | None = None, values: tuple[Ints, Ints] | None = None
