@@ -21,6 +21,7 @@ from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.kafka_json import find_irreversible
 from pipelines.plan_files.plan_creation import CreatedPlan
+from pipelines.plan_files.plan_judgement import PlanJudgement
 from pipelines.quantities import format_bytes
 from pipelines.verdict.judgement import UNEVEN_RATIO
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
@@ -101,7 +102,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
         at = names.index(waves[0])
         names[at : at + len(waves)] = [f"{waves[0]} to {waves[-1]}"]
     yield f"    {', '.join(names)}"
-    yield from _render_commands(summary, out, server)
+    yield from _render_commands(summary, plan.facts.rollback, out, server)
 
 
 def _render_broker_sets(certificate: certificates.Certificate) -> Iterator[str]:
@@ -271,8 +272,8 @@ def _render_other_elections(summary: PlanSummary) -> Iterator[str]:
         yield f"  optional, {plan_writer.OTHER_ELECTIONS}: {partitions} the preferred leader now"
 
 
-def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[str]:
-    """Render the commands that execute a plan, and those that roll it back."""
+def _render_commands(summary: PlanSummary, rollback: PlanJudgement, out: Path, server: str) -> Iterator[str]:
+    """Render the commands that execute a plan, and those that roll it back. rollback: how that is judged."""
     model, proposal, waves = summary.model, summary.proposal, summary.waves
     changed = find_reassigned_partitions(model, proposal)
     reassigned = int(changed.sum())
@@ -322,6 +323,7 @@ def _render_commands(summary: PlanSummary, out: Path, server: str) -> Iterator[s
         yield f"  to roll it back{at_once}:"
         yield reassign(plan_writer.ROLLBACK, f"--execute{throttle if copies_back else dir_throttle}")
         yield reassign(plan_writer.ROLLBACK, "--verify")
+        yield from (f"    {finding.level}: {finding.text}" for finding in rollback.findings)
         if has_elections:
             yield election
     yield from _render_other_elections(summary)

@@ -12,7 +12,7 @@ from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
-from pipelines.plan_files.plan_judgement import PlanJudgement, judge_planned_waves, measure_disk_room
+from pipelines.plan_files.plan_judgement import PlanJudgement, judge_planned_waves, judge_rollback, measure_disk_room
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
@@ -62,6 +62,7 @@ class PlanFacts:
     certificate: Certificate
     metrics: PlanMetrics
     judgement: PlanJudgement  # of its steps, by the state of the cluster at each
+    rollback: PlanJudgement  # of rollback.json, once the plan is complete
     bottleneck: Bottleneck | None  # None = copies are spread over brokers, short, or of unknown size
     faster_plans: tuple[FasterPlan, ...]  # Faster alternatives, where there is a bottleneck
     disk_growth: tuple[DiskGrowth, ...]  # Brokers whose disk grows most
@@ -115,6 +116,7 @@ def create_plan(
         certificate=summary.proposal.certificate,
         metrics=summary.metrics,
         judgement=judge_planned_waves(summary, judge_options),
+        rollback=judge_rollback(summary, judge_options),
         bottleneck=bottleneck,
         faster_plans=faster,
         disk_growth=find_disk_growth(summary),

@@ -1,24 +1,26 @@
 """Judge the waves of a plan on a cluster, and say in sentences what is wrong with them, with scenarios to replay."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.fault_sentences import describe_fault
-from pipelines.plan_files.kafka_json import Key
-from pipelines.plan_files.plan_writer import name_wave_file, name_waves
+from pipelines.plan_files.kafka_json import Key, find_irreversible
+from pipelines.plan_files.plan_writer import ROLLBACK, name_wave_file, name_waves
 from pipelines.plan_files.reassignment_reader import PlannedList, PlanWave
-from udfs.arrow.ragged import offsets_of
+from udfs.arrow.ragged import offsets_of, take_segments
 from udfs.failures.disk_limits import compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints
-from udfs.planning.plan_faults import NO_BROKER, FaultRows, PlanFault, PlanLevel, find_worst
+from udfs.planning.elections import find_in_sync_replicas
+from udfs.planning.plan_faults import NO_BROKER, RESTORED, FaultRows, PlanFault, PlanLevel, find_worst
 from udfs.planning.plan_judge import Judgement, JudgeOptions, judge_steps
 from udfs.planning.plan_states import StepLists
 from udfs.planning.planned_waves import PlannedWaves
+from udfs.planning.waves import find_reassigned_partitions
 
 _LISTED = 5  # partitions by name
 
@@ -107,6 +109,22 @@ def judge_planned_waves(execution: PlannedWaves, options: JudgeOptions) -> PlanJ
     """Judge the waves of a plan that was made here."""
     names = map(name_wave_file, name_waves(execution.waves.waves))
     return _describe_judgement(execution.model, execution.waves, options, list(names), [])
+
+
+def judge_rollback(execution: PlannedWaves, options: JudgeOptions) -> PlanJudgement:
+    """Judge the rollback of a whole plan that was made here, once it is complete, as one wave.
+
+    It restores what was before, so that only the way there counts: copies, and what Kafka waits for.
+    """
+    model, proposal = execution.model, execution.proposal
+    after = model.with_lists(proposal.offsets, proposal.replicas)
+    after = replace(after, in_sync=find_in_sync_replicas(model, proposal))
+    rows = np.setdiff1d(np.flatnonzero(find_reassigned_partitions(model, proposal)), find_irreversible(model, proposal))
+    replicas, offsets = take_segments(model.source_order, model.offsets, rows)
+    steps = _Steps(np.zeros(len(rows), dtype=np.int32), rows, offsets, replicas, int(len(rows) > 0))
+    judged = _describe_judgement(after, steps, replace(options, disk_room=None), [ROLLBACK] * steps.waves, [])
+    findings = tuple(one for one in judged.findings if one.fault not in RESTORED)
+    return replace(judged, level=find_worst(one.level for one in findings), findings=findings)
 
 
 def _describe_judgement(

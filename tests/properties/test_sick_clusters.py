@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,7 +14,7 @@ import pytest
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_creation import build_snapshot_model
-from pipelines.plan_files.plan_judgement import read_steps
+from pipelines.plan_files.plan_judgement import judge_rollback, read_steps
 from pipelines.plan_files.reassignment_reader import PlannedList, PlanWave
 from tests.properties.sick_clusters import Expectation, Key, SickCluster, draw_cluster, find_harm, find_unrepaired
 from tests.properties.slow_judge import HARMFUL, REJECTED, Rules, judge_slowly
@@ -21,11 +22,11 @@ from tests.seed_sampler import TWENTIETH, SeedSampler
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import InfeasibleRequest, check_request
-from udfs.planning.plan_faults import PlanFault
+from udfs.planning.plan_faults import RESTORED, PlanFault
 from udfs.planning.plan_judge import JudgeOptions, build_judge_options, judge_steps
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
-from udfs.planning.planned_waves import plan_waves
+from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
 
 CLUSTERS = 10_000
@@ -50,10 +51,15 @@ def list_requests(cluster: SickCluster, rng: Random) -> Iterator[tuple[PlanReque
         yield PlanRequest("rf", factor=factor, topics=topics), Expectation("rf", factor, topics)
 
 
-def list_waves(model: ClusterModel, request: PlanRequest, limits: WaveLimits) -> Waves:
-    """Make a plan as the command does, and list what each wave sets."""
+def execute_plan(model: ClusterModel, request: PlanRequest, limits: WaveLimits) -> PlannedWaves:
+    """Make a plan as the command does."""
     model = freeze_partitions(model, request)
-    waves = plan_waves(model, make_plan(model, request), limits).waves
+    return plan_waves(model, make_plan(model, request), limits)
+
+
+def list_waves(execution: PlannedWaves) -> Waves:
+    """List what each wave of a plan sets."""
+    model, waves = execution.model, execution.waves
     written: Waves = [{} for _ in range(waves.waves)]
     for step, row in enumerate(waves.row.tolist()):
         key = (model.topic_names[model.topic[row]], int(model.partition[row]))
@@ -113,6 +119,27 @@ def compare_judges(
     ]
 
 
+def find_harmful_rollback(cluster: SickCluster, waves: Waves, execution: PlannedWaves) -> list[str]:
+    """Return what the judges find wrong with the rollback of a plan, once it is complete, and where they differ."""
+    changed = {key: new for wave in waves for key, new in wave.items()}
+    after = deepcopy(cluster)
+    for key, new in changed.items():
+        one = after.partitions[key]
+        in_sync = set(one.isr) - cluster.down
+        for wave in waves:
+            if key in wave:
+                in_sync = {b for b in wave[key] if b in in_sync or b not in one.replicas}
+                one.replicas = wave[key]
+        one.isr = [broker for broker in new if broker in in_sync]
+    wave = {key: cluster.partitions[key].replicas for key in changed}
+    wave = {key: replicas for key, replicas in wave.items() if not cluster.down.intersection(replicas)}
+    restored = {str(fault) for fault in RESTORED}
+    slow = {fault for fault, _ in judge_slowly(after, [wave], Rules()) if fault not in restored}
+    quick = {str(one.fault) for one in judge_rollback(execution, JudgeOptions()).findings} - set(map(str, _OF_BROKERS))
+    differ = [f"rollback: {sorted(slow)}, not {sorted(quick)}"] if slow != quick else []
+    return [*differ, *(f"rollback: {fault}" for fault in slow & (HARMFUL | REJECTED))]
+
+
 @pytest.mark.slow
 def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler) -> None:
     harms: list[str] = []
@@ -128,16 +155,17 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
             if check_request(rated, request):
                 continue
             try:
-                waves = list_waves(rated, request, limits)
+                execution = execute_plan(rated, request, limits)
             except InfeasibleRequest:
                 infeasible += 1
                 continue
             plans += 1
-            found = list(find_harm(cluster, waves, expected))
+            waves = list_waves(execution)
+            found = list(find_harm(cluster, waves, expected)) + find_harmful_rollback(cluster, waves, execution)
             if request == PlanRequest("repair"):
                 found += find_unrepaired(cluster, {key: new for wave in waves for key, new in wave.items()})
-            for all_, plan in ((True, waves), (False, waves), (rng.random() < 0.5, mutate(cluster, waves, rng))):
-                faults, differences = compare_judges(cluster, rated, plan, request, all_)
+            for plan in (waves, mutate(cluster, waves, rng)):
+                faults, differences = compare_judges(cluster, rated, plan, request, rng.random() < 0.5)
                 found += [f"judges differ: {one}" for one in differences]
                 bad = [one for one in faults if one[0] in HARMFUL | REJECTED]
                 found += [f"judged {fault}: {key}" for fault, key in bad if plan is waves]

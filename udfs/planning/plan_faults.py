@@ -72,6 +72,22 @@ class PlanFault(StrEnum):
         return PlanLevel.HARMFUL if place <= order.index(PlanFault.FEWER_RACKS) else PlanLevel.RISKY
 
 
+# Faults of the state that a step leads to: a rollback leads to that of before.
+RESTORED = frozenset(
+    {
+        PlanFault.DROPS_IN_SYNC,
+        PlanFault.REPLICATION_FACTOR,
+        PlanFault.FEWER_RACKS,
+        PlanFault.UNDER_MIN_ISR,
+        PlanFault.BROKER_TAKES_OFFLINE,
+        PlanFault.BROKER_BLOCKS,
+        PlanFault.RACK_TAKES_OFFLINE,
+        PlanFault.RACK_BLOCKS,
+        PlanFault.UNEVEN_LEADERS,
+    }
+)
+
+
 class FaultRows(NamedTuple):
     """Where a fault is: k steps, each of another partition, or of a broker in a wave."""
 
