@@ -10,6 +10,7 @@ EXIT_ALERT = 4  # a threshold of --alert is crossed
 EXIT_NOT_APPLIED = 5  # apply: the cluster is as before the plan
 EXIT_PARTLY_APPLIED = 6  # apply: the plan is partly applied, under way, or changed by another tool
 EXIT_THROTTLED = 7  # apply: all is as planned, or as before, but throttles are left
+EXIT_WAVES_LEFT = 8  # apply: the waves of --waves, or until --until, are done, and others are left
 EXIT_USAGE = 64  # wrong usage
 EXIT_SIGNAL = 128  # and the number of the signal that has ended the command
 

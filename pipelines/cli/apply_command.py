@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,20 +16,35 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.option_values import flag, option, parse_path, parse_place, parse_server, whole_number
+from pipelines.cli.option_values import (
+    flag,
+    option,
+    parse_deadline,
+    parse_path,
+    parse_place,
+    parse_server,
+    parse_waves,
+    whole_number,
+)
 from pipelines.cli.source_arguments import CommandConfigOption
 from pipelines.cli.text_format import print_line
-from pipelines.errors import EXIT_INPUT, EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_SIGNAL, EXIT_THROTTLED
-from pipelines.execution.cluster_view import name_partitions
+from pipelines.errors import (
+    EXIT_INPUT,
+    EXIT_NOT_APPLIED,
+    EXIT_PARTLY_APPLIED,
+    EXIT_SIGNAL,
+    EXIT_THROTTLED,
+    EXIT_WAVES_LEFT,
+)
 from pipelines.execution.journal import JOURNAL
-from pipelines.quantities import format_bytes
-from udfs.plurals import count_of
+from pipelines.execution.wave_window import WaveRange, WaveWindow, describe_waves
+from udfs.plurals import count_of, is_or_are
 
 if TYPE_CHECKING:
     from pipelines.config.setting_sections import Settings
     from pipelines.execution.cluster_execution import ExecutionOptions
-    from pipelines.execution.plan_application import PlanApplication, PlanPreview
-    from pipelines.execution.plan_verification import PlanState, Verification
+    from pipelines.execution.plan_application import PlanApplication
+    from pipelines.execution.plan_verification import PlanState
 
 _NO_THROTTLE = "none"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -68,6 +85,19 @@ def apply(
             default="the plan's",
         ),
     ] = None,
+    waves: Annotated[
+        WaveRange | None,
+        option("Only these waves, in their order, as in 1-2, 3 or 2-.", "WAVES", parser=parse_waves, default="all"),
+    ] = None,
+    until: Annotated[
+        datetime | None,
+        option(
+            "Begin no wave that would end later than this local time, as in 06:00.",
+            "TIME",
+            parser=parse_deadline,
+            default="no limit",
+        ),
+    ] = None,
     max_under_replicated: Annotated[
         int | None,
         option(
@@ -105,6 +135,7 @@ def apply(
     if len(chosen) > 1:
         raise typer.BadParameter(f"--{chosen[0]} and --{chosen[1]} exclude each other")
     mode = chosen[0] if chosen else _Mode.PREVIEW
+    _check_window(mode, waves, until)
     rate = None
     if throttle is not None and throttle != _NO_THROTTLE:
         rate = parse_option("--throttle", throttle, parse_throttle)
@@ -112,10 +143,16 @@ def apply(
     settings = common.read_settings(conf, changes, warehouse)
     with KafkaAdmin(server, properties) as connection:
         application = PlanApplication(plan, connection, print_line)
+        if waves is not None and max(waves.first, waves.last or 0) > application.steps.waves:
+            count = count_of(application.steps.waves, "wave")
+            raise typer.BadParameter(
+                f"--waves {waves}: the plan has {count}. Name waves from 1 to {application.steps.waves}"
+            )
         if throttle is None:
             rate = application.plan.throttle_bytes_per_s
         config = Path(command_config) if command_config else None
-        options = ExecutionOptions(rate, max_under_replicated, float(max_pause), command_config=config)
+        window = WaveWindow(waves or WaveRange(), until)
+        options = ExecutionOptions(rate, max_under_replicated, float(max_pause), window=window, command_config=config)
         try:
             with _raise_signals():
                 code = _act(application, mode, options, settings, plan)
@@ -128,6 +165,18 @@ def apply(
     if warehouse is not None:
         _write_history(application, settings)
     raise typer.Exit(code)
+
+
+def _check_window(mode: _Mode, waves: WaveRange | None, until: datetime | None) -> None:
+    """Check that a mode has waves to choose. Raises: typer.BadParameter."""
+    if mode in (_Mode.CANCEL, _Mode.VERIFY) and (waves is not None or until is not None):
+        name = "--waves" if waves is not None else "--until"
+        raise typer.BadParameter(
+            f"{name} chooses the waves of --execute: --{mode} is about the whole plan. Leave it out"
+        )
+    if mode is _Mode.ROLLBACK and until is not None:
+        problem = "--until is not for --rollback, as plans have no estimate of what is copied back"
+        raise typer.BadParameter(f"{problem}. Choose waves with --waves")
 
 
 @contextmanager
@@ -171,31 +220,56 @@ def _write_history(application: PlanApplication, settings: Settings) -> None:
 
 def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, settings: Settings, folder: Path) -> int:
     """Do what the options ask for, and return the exit code."""
+    from pipelines.cli.apply_rendering import render_preview, render_verification
+
     if mode is _Mode.VERIFY:
         verification = application.verify()
-        _print(_render_verification(verification, application, options))
+        _print(render_verification(verification, application, options))
         return _get_exit_code(verification.state)
     if mode is _Mode.PREVIEW:
         preview = application.preview(options, settings)
         if journal := application.describe_journal():
             print_line(f"journal: {journal}")
-        _print(_render_preview(preview, options))
+        _print(render_preview(preview, options))
         return EXIT_INPUT if preview.problems else 0
+    left: list[int] | None = None
     if mode is _Mode.EXECUTE:
-        if not application.execute(options, settings):
+        left = application.execute(options, settings)
+        if left is None:
             print_line("The plan is applied already: nothing to do.")
             return 0
     elif mode is _Mode.ROLLBACK:
-        application.roll_back(options)
+        left = application.roll_back(options)
     else:
         application.cancel(options)
     verification = application.verify()
-    _print(_render_verification(verification, application, options))
+    _print(render_verification(verification, application, options))
     print_line(f"journal: {folder / JOURNAL}")
+    if left:
+        verb, rest = is_or_are(len(left)), WaveRange(min(left), max(left))
+        print_line(f"{describe_waves(left)} of {application.steps.waves} {verb} left. To continue another night:")
+        print_line(f"  {_write_command(application, mode, folder, rest, options)}")
+        if verification.is_cancelled and not verification.differing:
+            return EXIT_WAVES_LEFT
     code = _get_exit_code(verification.state)
     if mode is _Mode.ROLLBACK:
         return 0 if verification.is_rolled_back else code or EXIT_PARTLY_APPLIED
     return 0 if mode is _Mode.CANCEL and verification.is_cancelled else code
+
+
+def _write_command(
+    application: PlanApplication, mode: _Mode, folder: Path, waves: WaveRange, options: ExecutionOptions
+) -> str:
+    """Write the command that carries out other waves in the same way."""
+    rate = options.throttle_bytes_per_s
+    words = ["kafka-placement", "apply", str(folder), "--bootstrap-server", application.connection.servers]
+    words += ["--command-config", str(options.command_config)] if options.command_config else []
+    words += [f"--{mode}", "--waves", str(waves)]
+    if rate != application.plan.throttle_bytes_per_s:
+        words += ["--throttle", _NO_THROTTLE if rate is None else str(rate)]
+    if options.window.until is not None:
+        words += ["--until", f"{options.window.until:%H:%M}"]
+    return shlex.join(words)
 
 
 def _get_exit_code(state: PlanState) -> int:
@@ -215,84 +289,3 @@ def _get_exit_code(state: PlanState) -> int:
 def _print(lines: Iterator[str]) -> None:
     for line in lines:
         print_line(line)
-
-
-def _render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[str]:
-    from pipelines.cli.check_rendering import render_progress
-    from pipelines.execution.set_throttles import name_throttled
-    from pipelines.verdict.naming import name_with_noun
-
-    lines = render_progress(preview.progress)
-    if preview.fits_no_longer:
-        next(lines)
-        yield f"{preview.progress.status}: the cluster has changed; what is left of the plan can be carried out"
-    yield from lines
-    rate = options.throttle_bytes_per_s
-    throttle = "without a throttle" if rate is None else f"throttled to {format_bytes(rate)}/s per broker, each way"
-    yield f"with --execute, {throttle}:"
-    for work in preview.work:
-        if work.partitions:
-            size = "" if work.copied_bytes is None else f", {format_bytes(work.copied_bytes)}"
-            copies = f", {count_of(work.copies, 'replica')} to copy{size}" if work.copies else ", no copies"
-            yield f"  wave {work.wave}: {count_of(work.partitions, 'partition')}{copies}"
-    if not any(work.partitions for work in preview.work):
-        yield "  no partition has to be reassigned"
-    if preview.left:
-        end = "--cancel removes them" if preview.problems else "they are removed"
-        yield f"  throttles of this plan are left on {name_throttled(preview.left)}: {end}"
-    if preview.throttled_brokers:
-        have = "has" if len(preview.throttled_brokers) == 1 else "have"
-        yield f"  warning: {name_with_noun(preview.throttled_brokers)} {have} a throttle of another tool"
-        yield "    it is replaced while a wave runs, and then set again; remove it first if it was left behind"
-    for text in preview.unchecked_disks:
-        yield f"  warning: {text}"
-    for problem in preview.problems:
-        yield f"  problem: {problem}"
-    if preview.is_done:
-        yield "Nothing was changed: nothing is left to do."
-    elif not preview.problems:
-        rest = "carry out the rest" if preview.is_open or preview.progress.done else "carry it out"
-        rest = "wait for what is under way, and to carry out the rest" if preview.is_under_way else rest
-        yield f"Nothing was changed. Add --execute to {rest}."
-
-
-def _render_verification(
-    verification: Verification, application: PlanApplication, options: ExecutionOptions
-) -> Iterator[str]:
-    from pipelines.execution.plan_verification import PlanState
-    from pipelines.execution.replication_throttle import list_restore_commands
-    from pipelines.execution.set_throttles import name_throttled
-    from pipelines.verdict.naming import name_with_noun
-
-    partitions = count_of(verification.planned - len(verification.gone), "partition")
-    if verification.planned and verification.planned == len(verification.gone):
-        yield "no partition of the plan is left: its topics were deleted"
-    elif verification.state is PlanState.APPLIED:
-        yield f"as planned: {partitions}, in the order of the plan; no throttle of the plan is left"
-    elif verification.state is PlanState.NOT_APPLIED:
-        yield f"as before the plan, which is not applied: {partitions}; no throttle of the plan is left"
-    else:
-        yield f"{verification.done} of {partitions} as planned, {verification.not_begun} as before"
-    lists = {
-        "being reassigned": verification.moving,
-        "with replicas that the plan does not know": verification.differing,
-        "deleted, or deleted and created again": verification.gone,
-        "under-replicated": verification.under_replicated,
-        "not led by their preferred leader": verification.not_preferred,
-    }
-    for what, keys in lists.items():
-        if keys:
-            yield f"  {count_of(len(keys), 'partition')} {what}: {name_partitions(keys)}"
-    if verification.restored:
-        where = name_throttled(verification.restored)
-        yield f"  throttles that were set before this plan are set again on {where}"
-    if verification.unanswered_brokers:
-        brokers = name_with_noun(verification.unanswered_brokers)
-        yield f"  whether throttles are left is not known: no answer from {brokers}"
-    if verification.throttled:
-        where = name_throttled(verification.throttled)
-        when = "Once no partition is being reassigned" if verification.moving else "If no other tool needs them"
-        yield f"  throttles are set on {where}. {when}, remove them:"
-        servers = application.connection.servers
-        for command in list_restore_commands(verification.throttled, servers, options.command_config):
-            yield f"    {command}"

@@ -9,7 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -20,6 +20,7 @@ from pipelines.logging_setup import LogLevel
 from pipelines.quoted_values import quote_value
 
 if TYPE_CHECKING:
+    from pipelines.execution.wave_window import WaveRange
     from pipelines.ingest.snapshot_reader import Snapshot
 
 INT64 = 2**63 - 1
@@ -27,6 +28,7 @@ MAX_BROKER_ID = 2**31 - 1
 _WHOLE = re.compile(r"\s*+[+-]?[0-9]{1,19}\s*+", re.ASCII)
 _SERVER = re.compile(r"(?:[A-Za-z_]++://)?(?:\[[0-9A-Fa-f:.%]++\]|[\w.%-]++):[0-9]{1,5}", re.ASCII)
 _MAX_IDS = 100_000
+_WAVES = re.compile(r"(?P<first>[0-9]{1,9})(?P<dash>-(?P<last>[0-9]{1,9})?)?", re.ASCII)
 
 
 def option(
@@ -84,6 +86,34 @@ def parse_moment(text: str) -> datetime:
         raise ValueError(f"{quote_value(text)} is outside the years 1970 to 2999. Correct the year")
     if when > (now := datetime.now(UTC)) + MAX_AHEAD:
         raise ValueError(f"{quote_value(text)} is in the future: it is {now:%Y-%m-%d %H:%M} UTC. Correct the date")
+    return when
+
+
+def parse_waves(text: str) -> WaveRange:
+    """Parse waves: 3, 1-2, or 2- for all from the second on."""
+    from pipelines.execution.wave_window import WaveRange
+
+    match = _WAVES.fullmatch(text)
+    first, last = (int(match["first"]), int(match["last"] or 0)) if match else (0, 0)
+    if match is None or not first or (match["last"] and last < first):
+        raise ValueError(f"{quote_value(text)} are no waves. Write them as in 3, 1-2 or 2-, from 1")
+    return WaveRange(first, last or (None if match["dash"] else first))
+
+
+def parse_deadline(text: str) -> datetime:
+    """Parse a future time: of a day, the next one, or a date and a time; both local, unless it has an offset."""
+    now = datetime.now().astimezone()
+    try:
+        if re.fullmatch(r"\d{1,2}:\d{2}", text, re.ASCII):
+            when = datetime.combine(now.date(), time.fromisoformat(text.zfill(5))).astimezone()
+            if when <= now:
+                when = datetime.combine(now.date() + timedelta(days=1), when.time()).astimezone()
+        else:
+            when = datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError):
+        raise ValueError(f"{quote_value(text)} is not a time. Write it as in 06:00 or 2026-11-22T06:00") from None
+    if when <= now:
+        raise ValueError(f"{quote_value(text)} is over: it is {now:%Y-%m-%d %H:%M}. Write a later time")
     return when
 
 

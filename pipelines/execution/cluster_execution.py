@@ -16,6 +16,7 @@ from pipelines.execution.journal import Journal, list_keys
 from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.execution.replication_throttle import ReplicationThrottle, list_restore_commands
 from pipelines.execution.set_throttles import find_left_throttles, name_throttled, read_throttles
+from pipelines.execution.wave_window import WaveWindow
 from pipelines.live.kafka_changes import KafkaAdmin, KafkaRejection
 from pipelines.live.kafka_connection import KafkaFault, Key, UnsupportedCall
 from pipelines.live.pauses import growing_pauses
@@ -39,6 +40,7 @@ class ExecutionOptions:
     max_pause_s: float = 3600.0  # a longer pause ends the execution
     interval_s: float = 2.0  # the longest time between two looks at the cluster
     progress_s: float = 15.0  # between two lines on the progress of a wave
+    window: WaveWindow = field(default_factory=WaveWindow)  # the waves that may be begun
     command_config: Path | None = None  # of Kafka's tools, for the commands that messages contain
 
 
@@ -162,10 +164,12 @@ class ClusterExecution:
                 reason = error.problem
             self.pause(next(pauses))
 
-    def _finish(self, outcome: str) -> None:
+    def _finish(self, outcome: str, waves_left: Sequence[int] = ()) -> None:
+        """End the journal. waves_left: those of another night. Raises: ExecutionStopped if throttles remain."""
         outstanding = self.journal.find_earlier_configs()
         left_out, brokers = len(self._left_out), sorted(outstanding.brokers)
-        self.journal.write(log.END, outcome=outcome, partitions_left_out=left_out, throttled_brokers=brokers)
+        rest = {"waves_left": list(waves_left)} if waves_left else {}
+        self.journal.write(log.END, outcome=outcome, partitions_left_out=left_out, throttled_brokers=brokers, **rest)
         if outstanding:
             raise ExecutionStopped(
                 f"{outcome}, but throttles remain on {name_throttled(outstanding)}. Repeat the command when they can "

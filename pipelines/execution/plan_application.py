@@ -31,10 +31,12 @@ from pipelines.execution.preflight import (
     find_lost_places,
     find_problems,
     find_unchecked_disks,
+    find_window_problem,
     list_work,
     measure_disks,
 )
 from pipelines.execution.set_throttles import SetThrottles, find_left_throttles, name_throttled, read_throttles
+from pipelines.execution.wave_window import describe_waves
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.live.cluster_reader import read_cluster
@@ -109,7 +111,7 @@ class PlanApplication:
         progress = check_plan(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
         missing = self._list_missing_permissions(view, options)
         disks = measure_disks(snapshot, reading.log_dirs, settings)
-        work = list_work(self.steps, view, disks.sizes)
+        work = list_work(self.steps, view, disks.sizes, options.throttle_bytes_per_s)
         problems = find_problems(self.steps, view, disks, missing)
         begun = self.journal.last_begin
         if begun is not None and self._is_open and begun["direction"] == Direction.ROLLBACK:
@@ -120,6 +122,9 @@ class PlanApplication:
             count = count_of(len(foreign), "partition")
             names, verb = name_partitions(foreign), "has" if len(foreign) == 1 else "have"
             problems.append(f"{count} of the plan {verb} been changed by another tool ({names}). Make a new plan")
+        rate = options.throttle_bytes_per_s
+        if problem := find_window_problem(self.steps, view, Direction.APPLY, options.window, rate):
+            problems.append(problem)
         known, restored = self.journal.find_earlier_configs(), self.journal.find_restored_configs()
         left = find_left_throttles(self.steps, throttles, restored).without(known)
         throttled = (id_ for id_ in self.steps.brokers & throttles.rates.keys() if throttles.rates[id_])
@@ -146,11 +151,14 @@ class PlanApplication:
 
     @property
     def _is_open(self) -> bool:
-        """Whether an execution has not ended."""
-        return self.journal.last_begin is not None and self.journal.last_end is None
+        """Whether an execution has not ended, or waves of it are left for another night."""
+        begun, end = self.journal.last_begin, self.journal.last_end
+        if begun is None or end is None:
+            return begun is not None
+        return "waves_left" in end and begun["direction"] == Direction.APPLY
 
-    def execute(self, options: ExecutionOptions, settings: Settings) -> bool:
-        """Carry out the plan, or the rest of it. Returns: whether there was anything to do.
+    def execute(self, options: ExecutionOptions, settings: Settings) -> list[int] | None:
+        """Carry out the plan, or the rest of it. Returns: the waves that are left; None if there was nothing to do.
 
         Raises: SettingsError if it must not be executed now; ExecutionStopped if it cannot go on.
         """
@@ -164,31 +172,36 @@ class PlanApplication:
                 problems.append(f"throttles of this plan are left on {names}: --cancel removes them")
             raise SettingsError(*problems)
         if preview.is_done:
-            return False
+            return None
         with self._locked():
-            self._begin(PlanExecutor, Direction.APPLY, options).execute(Direction.APPLY)
-        return True
+            return self._begin(PlanExecutor, Direction.APPLY, options).execute(Direction.APPLY)
 
     def describe_journal(self) -> str | None:
         """Describe an execution that has not ended, and throttles that are left; None without either."""
         begun, outstanding = self.journal.last_begin, self.journal.find_earlier_configs()
         parts = []
         if begun is not None and self._is_open:
-            parts.append(f"{begun['direction']} began at {begun['at']} and has not ended")
+            left = (self.journal.last_end or {}).get("waves_left")
+            state = f"left {describe_waves(left)} for another night" if left else "has not ended"
+            parts.append(f"{begun['direction']} began at {begun['at']} and {state}")
         if outstanding:
             parts.append(f"throttles are set on {name_throttled(outstanding)}")
         return "; ".join(parts) or None
 
-    def roll_back(self, options: ExecutionOptions) -> None:
-        """Return to the assignment before the plan. Raises: ExecutionStopped if that cannot be finished."""
+    def roll_back(self, options: ExecutionOptions) -> list[int]:
+        """Return to the assignment before the plan. Returns: the waves that are left to roll back.
+
+        Raises: ExecutionStopped if that cannot be finished.
+        """
         view = self._view()
         self._read_throttles(view)
-        if problem := find_lost_places(self.steps, view, self.connection):
+        window = find_window_problem(self.steps, view, Direction.ROLLBACK, options.window, options.throttle_bytes_per_s)
+        if problem := window or find_lost_places(self.steps, view, self.connection):
             raise SettingsError(f"{self.connection.servers}: {problem}")
         if missing := self._list_missing_permissions(view, options):
             raise SettingsError(f"{self.connection.servers}: the user lacks permissions: {', '.join(missing[:5])}")
         with self._locked():
-            self._begin(PlanExecutor, Direction.ROLLBACK, options).execute(Direction.ROLLBACK)
+            return self._begin(PlanExecutor, Direction.ROLLBACK, options).execute(Direction.ROLLBACK)
 
     def cancel(self, options: ExecutionOptions) -> None:
         """Cancel the plan's reassignments that are under way. Raises: ExecutionStopped if Kafka cannot cancel one."""

@@ -22,6 +22,8 @@ from pipelines.execution.cluster_view import ClusterView, name_partitions
 from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import list_keys
 from pipelines.execution.planned_steps import Direction, Place, WaveTarget
+from pipelines.execution.preflight import list_irreversible
+from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.live.pauses import growing_pauses
@@ -41,8 +43,11 @@ class PlanExecutor(ClusterExecution):
     _has_changed: bool = False
     _copies: PauseTimer = field(init=False)  # how long nothing was copied
 
-    def execute(self, direction: Direction) -> None:
-        """Carry out all waves in a direction, and elect preferred leaders. Raises: ExecutionStopped."""
+    def execute(self, direction: Direction) -> list[int]:
+        """Carry out the waves of the window in a direction, and elect preferred leaders after the last of the plan.
+
+        Returns: the waves that are left. Raises: ExecutionStopped.
+        """
         with self._explain_faults():
             view = self._look()
             self._adopt_throttles(view)
@@ -53,25 +58,49 @@ class PlanExecutor(ClusterExecution):
             self._restore_order()  # if a cancellation was interrupted
             if not view.reassignments.keys() & self.steps.partitions.keys():
                 self._throttle.restore(view.live_brokers)  # else copies that are under way would run without one
-            for wave in self.steps.list_waves(direction):
-                self._execute_wave(wave, direction)
+            left = self._execute_waves(direction)
             self._throttle.restore(self._look().live_brokers)
-            if self._has_changed or direction is Direction.APPLY:
+            if not left and (self._has_changed or direction is Direction.APPLY):
                 self._elect(direction)
-        self._finish("complete" if direction is Direction.APPLY else "rolled back")
+        if left:
+            self._finish(f"{describe_waves(left)} left", left)
+        else:
+            self._finish("complete" if direction is Direction.APPLY else "rolled back")
+        return left
 
-    def _execute_wave(self, wave: int, direction: Direction) -> None:
+    def _execute_waves(self, direction: Direction) -> list[int]:
+        """Carry out the waves of the window that end in time. Returns: the waves after them, in their order."""
+        waves = self.steps.list_waves(direction)
+        chosen = [wave for wave in waves if wave in self.options.window.waves]
+        for wave in chosen:
+            if not self._execute_wave(wave, direction):
+                return waves[waves.index(wave) :]
+        return waves[waves.index(chosen[-1]) + 1 :] if chosen else waves
+
+    def _is_late(self, wave: int) -> bool:
+        """Return whether a wave would end too late if it began now, and say so."""
+        rate = self.options.throttle_bytes_per_s
+        text = self.options.window.explain_lateness(wave, self.steps.estimate_seconds(wave, rate), rate)
+        if text:
+            self.say(text)
+        return bool(text)
+
+    def _execute_wave(self, wave: int, direction: Direction) -> bool:
+        """Carry out a wave. Returns: whether it was, as it would not end too late."""
         targets = {k: one for k, one in self.steps.find_targets(wave, direction).items() if k not in self._left_out}
         view, places = self._find_places(self._look(), targets)
         todo = {key: targets[key] for key, place in places.items() if place in (Place.PENDING, Place.MOVING)}
         if not todo:
-            return
+            return True
+        has_begun = Place.MOVING in places.values()  # in an execution that was interrupted
+        if not has_begun and self._is_late(wave):
+            return False
         self._has_changed = True
         self.say(f"wave {wave} of {self.steps.waves}: {count_of(len(todo), 'partition')}")
         self.journal.write(log.WAVE, wave=wave, direction=direction, partitions=len(todo))
         progress = CopyProgress(self.connection, *self.steps.select_lists(todo), self.clock)
         is_throttled = self.options.throttle_bytes_per_s is None
-        if Place.MOVING in places.values():  # of an execution that was interrupted
+        if has_begun:
             is_throttled = not self._set_throttle(wave, todo, view)
             progress.resume()
         rejections = Counter[Key]()
@@ -83,9 +112,12 @@ class PlanExecutor(ClusterExecution):
             if not pending and Place.MOVING not in places.values():
                 break
             self._check_brokers(wave, pending, view)
+            if not has_begun and self._is_late(wave):  # after a pause
+                return False
             reason = "" if is_throttled else self._set_throttle(wave, todo, view)
             is_throttled = not reason
             if pending and is_throttled:
+                has_begun = True
                 reason = self._submit(wave, pending, view, rejections)
             if calls.is_too_long(reason):
                 self._stop(f"paused for {calls.limit_s:.0f} s: {reason}")
@@ -100,6 +132,7 @@ class PlanExecutor(ClusterExecution):
         progress.describe()
         self._throttle.restore(view.live_brokers)
         self.journal.write(log.WAVE_DONE, wave=wave, direction=direction, copied_bytes=progress.copied_bytes)
+        return True
 
     def _set_throttle(self, wave: int, targets: Mapping[Key, WaveTarget], view: ClusterView) -> str:
         """Throttle a wave. Return why that failed, or nothing: if a broker fails just now, the next look says so."""
@@ -226,14 +259,7 @@ class PlanExecutor(ClusterExecution):
 
     def _leave_out_irreversible(self, view: ClusterView) -> None:
         """Leave out partitions whose earlier replicas are on brokers that are down: Kafka takes no such list."""
-        left_out = {
-            key
-            for key, steps in self.steps.partitions.items()
-            if not view.live_brokers.issuperset(steps.lists[0])
-            and (partition := view.partitions.get(key)) is not None
-            and partition.replicas != steps.lists[0]
-        }
-        if left_out:
+        if left_out := list_irreversible(self.steps, view):
             count = count_of(len(left_out), "partition")
             self.say(f"warning: {count} cannot be rolled back, as brokers are down: {name_partitions(left_out)}")
             self._left_out |= left_out

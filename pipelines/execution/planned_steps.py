@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -49,6 +49,7 @@ class PlannedSteps:
 
     partitions: Mapping[Key, PlannedChange]
     waves: int
+    busiest_bytes: Sequence[float | None] = ()  # that the slowest broker of each wave copies; None = not known
 
     @classmethod
     def of_plan(cls, plan: StoredPlan) -> PlannedSteps:
@@ -58,7 +59,7 @@ class PlannedSteps:
         for key, change in plan.changes.items():
             if len({*change.lists}) < len(change.lists):  # where a partition is would be ambiguous
                 raise SettingsError(f"the plan gives {key[0]}-{key[1]} the same replicas twice. Make a new plan")
-        return cls(plan.changes, len(plan.waves))
+        return cls(plan.changes, len(plan.waves), [wave.busiest_bytes for wave in plan.waves])
 
     @property
     def brokers(self) -> set[int]:
@@ -74,6 +75,16 @@ class PlannedSteps:
         """Return the waves in the order of a direction."""
         waves = range(1, self.waves + 1)
         return list(waves) if direction is Direction.APPLY else list(reversed(waves))
+
+    def estimate_seconds(self, wave: int, rate: int | None) -> float | None:
+        """Estimate how long a wave of the plan takes. rate: bytes per second of a broker, None = no throttle.
+
+        Returns: None if sizes or the rate are not known.
+        """
+        size = self.busiest_bytes[wave - 1] if self.busiest_bytes else None
+        if not size:  # a wave without copies takes no time
+            return size
+        return None if rate is None else size / rate
 
     def find_targets(self, wave: int, direction: Direction) -> dict[Key, WaveTarget]:
         """Return what a wave does, by partition."""

@@ -11,7 +11,8 @@ from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
-from pipelines.execution.planned_steps import PlannedSteps
+from pipelines.execution.planned_steps import Direction, Place, PlannedSteps
+from pipelines.execution.wave_window import WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.failures.disk_limits import compute_room, list_broker_disks
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
 
 
 class WaveWork(NamedTuple):
-    """What a wave does. copied_bytes: None where no size is known."""
+    """What a wave does. copied_bytes: None where no size is known. seconds: of the whole wave, None = not known."""
 
     wave: int
     partitions: int
     copies: int
     copied_bytes: int | None
+    seconds: float | None = None
 
 
 class ClusterDisks(NamedTuple):
@@ -108,6 +110,42 @@ def find_problems(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks, p
     return problems + _find_full_disks(steps, view, disks)
 
 
+def list_irreversible(steps: PlannedSteps, view: ClusterView) -> set[Key]:
+    """List partitions whose earlier replicas are on brokers that are down: Kafka takes no such list."""
+    return {
+        key
+        for key, one in steps.partitions.items()
+        if not view.live_brokers.issuperset(one.lists[0])
+        and (partition := view.partitions.get(key)) is not None
+        and partition.replicas != one.lists[0]
+    }
+
+
+def find_window_problem(
+    steps: PlannedSteps, view: ClusterView, direction: Direction, window: WaveWindow, rate: int | None
+) -> str | None:
+    """Say why the waves of a night cannot be chosen so: one before them is not done, or their ends are not known."""
+    waves = steps.list_waves(direction)
+    chosen = [wave for wave in waves if wave in window.waves]
+    ignored = list_irreversible(steps, view) if direction is Direction.ROLLBACK else set()
+    for wave in waves[: waves.index(chosen[0])] if chosen else ():
+        places = {
+            key: steps.find_place(key, target, view.partitions.get(key), view.reassignments.get(key))
+            for key, target in steps.find_targets(wave, direction).items()
+        }
+        if left := [key for key in places if places[key] in (Place.PENDING, Place.MOVING) and key not in ignored]:
+            done = "done" if direction is Direction.APPLY else "rolled back"
+            count = count_of(len(left), "partition")
+            return f"wave {wave} is not {done} ({count} left: {name_partitions(left)}). Begin with it: --waves {wave}"
+    if window.until is None:
+        return None
+    for wave in chosen:
+        if steps.estimate_seconds(wave, rate) is None:
+            remedy = "Name a rate with --throttle" if rate is None else "Leave out --until, or make a plan with sizes"
+            return f"how long wave {wave} takes is not known, so --until cannot end before it. {remedy}"
+    return None
+
+
 def find_lost_places(steps: PlannedSteps, view: ClusterView, connection: KafkaConnection) -> str | None:
     """Say which failed log dirs forbid to roll a plan back; None without any.
 
@@ -130,8 +168,10 @@ def find_lost_places(steps: PlannedSteps, view: ClusterView, connection: KafkaCo
     return None
 
 
-def list_work(steps: PlannedSteps, view: ClusterView, sizes: Mapping[Key, int]) -> list[WaveWork]:
-    """List what each wave has still to do. sizes: of partitions, as far as known."""
+def list_work(
+    steps: PlannedSteps, view: ClusterView, sizes: Mapping[Key, int], rate: int | None = None
+) -> list[WaveWork]:
+    """List what each wave has still to do. sizes: of partitions, as far as known; rate: None = no throttle."""
     work = []
     for wave in range(1, steps.waves + 1):
         partitions = copies = copied = 0
@@ -141,7 +181,7 @@ def list_work(steps: PlannedSteps, view: ClusterView, sizes: Mapping[Key, int]) 
             added = len(set(after) - set(before))
             copies += added
             copied += added * sizes.get(key, 0)
-        work.append(WaveWork(wave, partitions, copies, copied if sizes else None))
+        work.append(WaveWork(wave, partitions, copies, copied if sizes else None, steps.estimate_seconds(wave, rate)))
     return work
 
 

@@ -74,6 +74,7 @@ class PlannedWave(PlanDocument):
     wave: int
     file: Annotated[str, Field(pattern=r"^wave-[0-9]+\.json$")]
     bytes_to_copy: float | int | None = None
+    busiest_bytes: float | int | None = None  # that its slowest broker copies
     seconds: float | int | None = None
 
 

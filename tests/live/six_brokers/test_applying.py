@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +19,7 @@ import pytest
 from kafka import KafkaProducer
 
 from pipelines.config.settings import load_settings
-from pipelines.errors import EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_THROTTLED
+from pipelines.errors import EXIT_NOT_APPLIED, EXIT_PARTLY_APPLIED, EXIT_THROTTLED, EXIT_WAVES_LEFT
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, view_cluster
 from pipelines.execution.journal import JOURNAL, Journal
@@ -178,6 +179,43 @@ def test_earlier_throttles_are_restored(
     assert "throttles that were set before this plan are set again on broker 3 and topic hot" in text
     assert admin.describe_own_broker_configs(3, (LEADER_RATE, FOLLOWER_RATE)) == {LEADER_RATE: "77000000"}
     assert admin.describe_topic_configs(["hot"], (LEADER_REPLICAS,)) == {"hot": {LEADER_REPLICAS: "0:1,0:2"}}
+
+
+def test_plan_is_applied_in_two_nights(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    """The first ends with its wave, the second before a wave that would end too late; and so on, also back."""
+    plan = _make_plan(filled, tmp_path, "--goal", "drain", "--brokers", "1", "--set", "plans.wave_moves_per_broker=2")
+    waves = len(read_plan(plan).waves)
+    assert waves > 2
+    error = _apply(filled, plan, "--execute", "--waves", "2-", code=1)
+    assert re.search(r"wave 1 is not done \(\d+ partitions left: .*\). Begin with it: --waves 1", error)
+    assert not (plan / JOURNAL).exists()
+    text = _apply(filled, plan, "--execute", "--waves", "1", code=EXIT_WAVES_LEFT)
+    assert f"waves 2-{waves} of {waves} are left. To continue another night:" in text
+    command = f"kafka-placement apply {plan} --bootstrap-server {filled.bootstrap} --execute --waves 2-{waves}"
+    assert text.splitlines()[-1].strip() == command
+    _check_no_throttle(admin)
+    steps = {key: change.lists[change.waves.count(1)] for key, change in read_plan(plan).changes.items()}
+    assert _get_lists(view_cluster(admin)) == original | steps
+    assert "journal: apply began at " in (preview := _apply(filled, plan))
+    assert f" and left waves 2-{waves} for another night" in preview
+    soon = f"{datetime.now(UTC) + timedelta(minutes=2):%Y-%m-%dT%H:%M:%SZ}"
+    text = _apply(filled, plan, "--execute", "--throttle", "1kB", "--until", soon, code=EXIT_WAVES_LEFT)
+    assert re.search(r"wave \d+ is not begun: it takes about .* at 1 kB/s, and would end at ", text)
+    assert re.search(r"--execute --waves \d+-\d+ --throttle 1000 --until \d\d:\d\d$", text.strip())
+    _check_no_throttle(admin)
+    error = _apply(filled, plan, "--execute", "--throttle", "none", "--until", soon, code=1)
+    assert "is not known, so --until cannot end before it. Name a rate with --throttle" in error
+    assert "as planned" in _apply(filled, plan, "--execute", "--waves", "2-")
+    assert _get_lists(view_cluster(admin)) == _get_planned(plan, original)
+    assert "are left" in _apply(filled, plan, "--rollback", "--waves", f"{waves}", code=EXIT_WAVES_LEFT)
+    assert "as planned" in _apply(filled, plan, "--execute", "--waves", f"{waves}")
+    _apply(filled, plan, "--rollback", "--waves", f"2-{waves}", code=EXIT_WAVES_LEFT)
+    assert _get_lists(view_cluster(admin)) == original | steps
+    _apply(filled, plan, "--rollback")
+    assert _get_lists(view_cluster(admin)) == original
+    _check_no_throttle(admin)
 
 
 @pytest.mark.parametrize("direction", ["--execute", "--rollback"])

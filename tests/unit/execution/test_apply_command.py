@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.apply_command import _render_preview
+from pipelines.cli.apply_rendering import render_preview
 from pipelines.errors import EXIT_USAGE
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.journal import EarlierConfigs
@@ -62,9 +62,8 @@ def test_interrupted_command_says_what_is_left(
 def test_ignored_signal_stays_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As nohup has it: the terminal may end while the command goes on."""
 
-    def hang_up(*_: object) -> bool:
+    def hang_up(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGHUP)
-        return False
 
     monkeypatch.setattr(PlanApplication, "execute", hang_up)
     arguments = _make_plan(tmp_path)
@@ -114,7 +113,7 @@ def test_preview_after_a_deleted_topic_gives_one_advice(tmp_path: Path, is_open:
     assert progress.status is PlanStatus.CHANGED
     problems = [] if is_open else ["the cluster has changed"]
     preview = PlanPreview(progress, [], problems, (), EarlierConfigs(), is_open, [])
-    text = "\n".join(_render_preview(preview, ExecutionOptions()))
+    text = "\n".join(render_preview(preview, ExecutionOptions()))
     assert ("Make a new plan" in text) is not is_open
     assert ("Add --execute to carry out the rest." in text) is is_open
     assert f"missing topics: {deleted}" in text
@@ -134,9 +133,9 @@ def test_preview_of_an_applied_plan_proposes_nothing(tmp_path: Path) -> None:
     snapshot = load_snapshot(Source("prod", (path,)))
     progress = check_plan(plan, build_snapshot_model(snapshot, KAFKA_DEFAULTS), snapshot.partitions)
     preview = PlanPreview(progress, [], [], (), EarlierConfigs(), False, [])
-    assert list(_render_preview(preview, ExecutionOptions()))[-1] == "Nothing was changed: nothing is left to do."
+    assert list(render_preview(preview, ExecutionOptions()))[-1] == "Nothing was changed: nothing is left to do."
     preview = preview._replace(left=EarlierConfigs({1: {}, 2: {}}))
-    lines = list(_render_preview(preview, ExecutionOptions()))
+    lines = list(render_preview(preview, ExecutionOptions()))
     assert "  throttles of this plan are left on brokers 1, 2: they are removed" in lines
     assert lines[-1] == "Nothing was changed. Add --execute to carry out the rest."
 

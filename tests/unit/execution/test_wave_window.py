@@ -1,0 +1,164 @@
+"""The waves of one night: which are carried out, what is left, and which would end too late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.option_values import parse_deadline, parse_waves
+from pipelines.errors import EXIT_USAGE
+from pipelines.execution.journal import Journal
+from pipelines.execution.plan_executor import PlanExecutor
+from pipelines.execution.planned_steps import Direction, PlannedSteps
+from pipelines.execution.preflight import find_window_problem
+from pipelines.execution.wave_window import WaveRange, WaveWindow, describe_waves
+from tests.commands import call
+from tests.unit.execution.test_apply_command import _make_plan
+from tests.unit.execution.test_plan_executor import _KEY, _RATE, _Cluster, _make_executor
+from tests.unit.execution.test_planned_steps import _STEPS
+
+_SIZED = PlannedSteps(_STEPS.partitions, 3, (10 * _RATE, 0, 7_200 * _RATE))
+
+
+def _make_night(
+    cluster: _Cluster, folder: Path, window: WaveWindow, say: Callable[[str], None] = lambda _: None
+) -> PlanExecutor:
+    executor = _make_executor(cluster, folder, say)
+    executor.steps, executor.options = _SIZED, replace(executor.options, window=window)
+    return executor
+
+
+def _in(hours: float) -> datetime:
+    return datetime.now(UTC) + timedelta(hours=hours)
+
+
+def test_nights_carry_out_their_waves_and_the_last_one_elects(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    assert _make_night(cluster, tmp_path, WaveWindow(WaveRange(1, 2))).execute(Direction.APPLY) == [3]
+    assert cluster.lists[_KEY] == (1, 3)
+    assert not cluster.elected
+    assert not cluster.throttled_brokers
+    assert (Journal.open(tmp_path).last_end or {})["waves_left"] == [3]
+    assert _make_night(cluster, tmp_path, WaveWindow(WaveRange(3))).execute(Direction.APPLY) == []
+    assert cluster.lists[_KEY] == (4, 3)
+    assert cluster.elected == [_KEY]
+    assert "waves_left" not in (Journal.open(tmp_path).last_end or {})
+
+
+def test_rollback_of_the_last_waves_leaves_those_before(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.lists[_KEY] = (4, 3)
+    assert _make_night(cluster, tmp_path, WaveWindow(WaveRange(3, 3))).execute(Direction.ROLLBACK) == [2, 1]
+    assert cluster.lists[_KEY] == (1, 3)
+
+
+def test_wave_that_would_end_too_late_is_not_begun(tmp_path: Path) -> None:
+    cluster, lines = _Cluster(), list[str]()
+    left = _make_night(cluster, tmp_path, WaveWindow(until=_in(1)), lines.append).execute(Direction.APPLY)
+    assert left == [3]
+    assert cluster.lists[_KEY] == (1, 3)
+    assert not cluster.throttled_brokers
+    assert not cluster.elected
+    assert lines[-1].startswith("wave 3 is not begun: it takes about 2 h 0 min at 1 kB/s, and would end at ")
+    assert _make_night(cluster, tmp_path, WaveWindow(until=_in(3))).execute(Direction.APPLY) == []
+
+
+def test_wave_that_is_under_way_is_finished_late(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.lists[_KEY], cluster.moves[_KEY] = (1, 3), ((4, 3), 2)
+    assert _make_night(cluster, tmp_path, WaveWindow(until=_in(1))).execute(Direction.APPLY) == []
+    assert cluster.lists[_KEY] == (4, 3)
+
+
+def test_pause_before_a_wave_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wave would have ended in time when it was looked at first, and no longer once the pause is over."""
+    cluster, answers = _Cluster(), iter(["", "too late"])
+    monkeypatch.setattr(WaveWindow, "explain_lateness", lambda *_: next(answers))
+    assert _make_night(cluster, tmp_path, WaveWindow()).execute(Direction.APPLY) == [1, 2, 3]
+    assert cluster.lists[_KEY] == (1, 2)
+    assert not cluster.rates
+
+
+@pytest.mark.parametrize(
+    ("now", "direction", "window", "rate", "problem"),
+    [
+        ((1, 2), Direction.APPLY, WaveWindow(WaveRange(1, 2)), _RATE, None),
+        ((1, 2), Direction.APPLY, WaveWindow(WaveRange(3)), _RATE, "wave 1 is not done (1 partition left: t-0)"),
+        ((1, 3), Direction.APPLY, WaveWindow(WaveRange(3)), _RATE, None),
+        ((4, 3), Direction.ROLLBACK, WaveWindow(WaveRange(1, 2)), _RATE, "wave 3 is not rolled back (1 partition left"),
+        ((1, 3), Direction.ROLLBACK, WaveWindow(WaveRange(1, 2)), _RATE, None),
+        ((1, 2), Direction.APPLY, WaveWindow(until=_in(1)), _RATE, None),
+        ((1, 2), Direction.APPLY, WaveWindow(until=_in(1)), None, "how long wave 1 takes is not known"),
+    ],
+)
+def test_window_that_cannot_be(
+    tmp_path: Path,
+    now: tuple[int, ...],
+    direction: Direction,
+    window: WaveWindow,
+    rate: int | None,
+    problem: str | None,
+) -> None:
+    cluster = _Cluster()
+    cluster.lists[_KEY] = now
+    view = _make_executor(cluster, tmp_path)._look()
+    answer = find_window_problem(_SIZED, view, direction, window, rate)
+    assert answer is None if problem is None else (answer or "").startswith(problem)
+
+
+def test_unknown_sizes_have_no_end(tmp_path: Path) -> None:
+    view = _make_executor(_Cluster(), tmp_path)._look()
+    problem = find_window_problem(_STEPS, view, Direction.APPLY, WaveWindow(until=_in(1)), _RATE)
+    assert problem == (
+        "how long wave 1 takes is not known, so --until cannot end before it. Leave out --until, or make a plan with "
+        "sizes"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "waves"),
+    [("3", WaveRange(3, 3)), ("1-2", WaveRange(1, 2)), ("2-", WaveRange(2)), ("1-1", WaveRange(1, 1))],
+)
+def test_waves_of_the_option(text: str, waves: WaveRange) -> None:
+    assert parse_waves(text) == waves
+
+
+@pytest.mark.parametrize("text", ["0", "3-1", "", "-2", "a", "1-2-3", "1,2"])
+def test_texts_that_are_no_waves(text: str) -> None:
+    with pytest.raises(ValueError, match=r"are no waves\. Write them as in 3, 1-2 or 2-, from 1"):
+        parse_waves(text)
+
+
+def test_deadline_is_the_next_such_time() -> None:
+    now = datetime.now().astimezone()
+    for hours in (1, 23):
+        when = now + timedelta(hours=hours)
+        assert parse_deadline(f"{when:%H:%M}") == when.replace(second=0, microsecond=0)
+    assert now < parse_deadline("6:05") <= now + timedelta(hours=25)
+    assert parse_deadline("2999-01-01T06:00Z") == datetime(2999, 1, 1, 6, tzinfo=UTC)
+    for text in ("25:00", "now", "", "2020-01-01"):
+        with pytest.raises(ValueError, match=r"is not a time|is over"):
+            parse_deadline(text)
+
+
+def test_waves_are_named_as_the_option_takes_them() -> None:
+    assert (describe_waves([3]), describe_waves([2, 1])) == ("wave 3", "waves 1-2")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--verify", "--waves", "1"), "--verify is about the whole plan"),
+        (("--cancel", "--until", "06:00"), "--cancel is about the whole plan"),
+        (("--rollback", "--until", "06:00"), "--until is not for --rollback"),
+        (("--execute", "--waves", "1-9"), "--waves 1-9: the plan has 1 wave. Name waves from 1 to 1"),
+        (("--execute", "--waves", "0"), "are no waves"),
+    ],
+)
+def test_windows_of_wrong_usage(tmp_path: Path, options: tuple[str, ...], problem: str) -> None:
+    error = call(*_make_plan(tmp_path), *options, code=EXIT_USAGE, folder=tmp_path).stderr
+    assert problem in " ".join(error.split())
