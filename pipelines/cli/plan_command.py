@@ -5,21 +5,27 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
-from pipelines.cli.option_values import option, parse_path, take_groups
+from pipelines.cli.option_values import option, parse_output, parse_path, take_groups
 from pipelines.cli.plan_options import PlanOptions
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_message, print_warning
-from pipelines.errors import Infeasible, SourceError
+from pipelines.errors import Infeasible, SettingsError, SourceError
 from pipelines.ingest.sources import is_live
 
+if TYPE_CHECKING:
+    from pipelines.ingest.snapshot_reader import Snapshot
+    from pipelines.plan_files.plan_creation import CreatedPlan
+    from udfs.failures.topic_defaults import TopicDefaults
+
 _ADD = "--add-brokers"
+_TICKET = "Write a change ticket, a page for those who approve the plan, to this file; --out has it as ticket.md, too."
 _OUT = "Folder for the plan: a new or empty one, or one that holds a plan; - prints only the reassignment JSON."
 
 
@@ -34,6 +40,7 @@ def plan(
     source: SourceArgument,
     *,
     out: Annotated[Path | None, option(_OUT, "DIR", parser=parse_path, default="none: a preview")] = None,
+    ticket: Annotated[Path | None, option(_TICKET, "FILE", parser=parse_output)] = None,
     written: PlanOptions,
     cluster: _ClusterOptions,
     server: common_options.LiveServersOption = None,
@@ -49,7 +56,7 @@ def plan(
     from pipelines.ingest.merge.live_brokers import get_bootstrap_server
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_proposal, propose_new_brokers
     from pipelines.plan_files.plan_creation import build_answer, build_snapshot_model, create_plan
-    from pipelines.plan_files.plan_writer import REASSIGNMENT
+    from pipelines.plan_files.plan_writer import REASSIGNMENT, TICKET
     from pipelines.setup.compile_on_demand import announce_compilation
     from pipelines.verdict.verdict_points import DEFAULT_SERVER
 
@@ -82,6 +89,8 @@ def plan(
             model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
             raise Infeasible(*error.args, *list_remedies(model, request, command)) from error
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
+        if ticket is not None:
+            _write_tickets([ticket, *([folder / TICKET] if folder == out else [])], created, snapshot, folder, defaults)
     for warning in list_warnings(created, snapshot, source, named):
         print_warning(warning)
     if printed and created.facts.judgement.findings:
@@ -91,6 +100,26 @@ def plan(
     if is_live(source) and out is not None and not printed and not created.moves_log_dirs:
         lines = chain(lines, [f"  or: {_name_apply_command(source, cluster.command_config, out)}"])
     common_options.write_answer(json_file, build_answer(created), lines)
+
+
+def _write_tickets(
+    paths: "list[Path]", created: "CreatedPlan", snapshot: "Snapshot", folder: Path, defaults: "TopicDefaults"
+) -> None:
+    """Write the ticket of a plan to files. folder: of the plan. Raises: SettingsError if a file cannot be written."""
+    from pipelines.cli.plan_rendering import describe_goal
+    from pipelines.plan_files.change_ticket import build_ticket
+    from pipelines.plan_files.plan_reader import read_plan
+    from pipelines.plan_files.state_after_plan import assume_applied
+    from pipelines.what_if.what_if_answers import evaluate_brokers
+
+    after = assume_applied(snapshot, read_plan(folder), folder)
+    verdicts = [evaluate_brokers(state, defaults).verdict.headline for state in (snapshot, after)]
+    text = build_ticket(created, describe_goal(created.summary.model, created.facts.request), *verdicts)
+    for path in paths:
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(f"--ticket {path}: cannot be written: {error.strerror}") from error
 
 
 def _name_apply_command(source: str, command_config: str | None, out: Path) -> str:

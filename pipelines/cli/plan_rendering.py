@@ -57,7 +57,7 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     counts = f"{count_live_brokers(int(model.live.sum()), unknown_brokers)}, {count_of(model.partitions, 'partition')}"
     if (judgement := plan.facts.judgement).level is not PlanLevel.SAFE:
         yield from render_findings(judgement)
-    yield f"cluster {model.cluster_id}: {_describe_goal(model, plan.facts.request)}; {counts}"
+    yield f"cluster {model.cluster_id}: {describe_goal(model, plan.facts.request)}; {counts}"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
@@ -124,7 +124,7 @@ def _render_rack_levels(certificate: certificates.Certificate) -> Iterator[str]:
             yield f"  partitions with replicas in one rack within a zone{name}: {counts}"
 
 
-def _describe_goal(model: ClusterModel, request: PlanRequest) -> str:
+def describe_goal(model: ClusterModel, request: PlanRequest) -> str:
     """Name the goal, and the brokers or partitions that it is for."""
     brokers = join_names(select_target_brokers(model, request), 20)
     if request.goal != "repair":

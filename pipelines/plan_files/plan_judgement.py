@@ -289,7 +289,7 @@ def _list_waves(
     names: Sequence[str], model: ClusterModel, judged: Judgement, options: JudgeOptions
 ) -> Iterator[JudgedWave]:
     facts, has_sizes = judged.waves, model.known[0]
-    stays = max(int((model.live & ~model.draining).sum()), 1)
+    stays = max(int(options.find_staying(model).sum()), 1)
     for i, name in enumerate(names):
         slowest, leaders = int(facts.slowest_broker[i]), facts.leaders[i + 1]
         copied = has_sizes and facts.slowest_bytes[i] > 0

@@ -28,16 +28,21 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     model = execution.model
     if not model.known[0] or not execution.waves.waves:
         return ()
-    totals = sum_bytes_by_wave(model, find_plan_states(model, execution.waves))
-    before, after = totals[0], totals[1:]
-    peak = (totals[:-1] + measure_copy_loads(model, execution.waves).received).max(axis=0)
+    before, peak, after = measure_disk(execution)
     growth = peak - before
     order = np.argsort(-growth, kind="stable")[:_LISTED]
     order = order[(growth[order] > 0.0) & (growth[order] >= _MIN_SHARE * growth.max())]
     return tuple(
-        DiskGrowth(int(model.broker_ids[b]), round(before[b]), round(peak[b]), round(after[-1, b]))
-        for b in order.tolist()
+        DiskGrowth(int(model.broker_ids[b]), round(before[b]), round(peak[b]), round(after[b])) for b in order.tolist()
     )
+
+
+def measure_disk(execution: PlannedWaves) -> tuple[Floats, Floats, Floats]:
+    """Measure the bytes on each broker before a plan, at most during its waves, and after it: each float64 (n)."""
+    model = execution.model
+    totals = sum_bytes_by_wave(model, find_plan_states(model, execution.waves))
+    peaks = totals[:-1] + measure_copy_loads(model, execution.waves).received
+    return totals[0], np.concatenate([totals[:1], peaks]).max(axis=0), totals[-1]
 
 
 def sum_bytes_by_wave(model: ClusterModel, states: PlanStates) -> Floats:

@@ -36,6 +36,10 @@ class JudgeOptions:
     disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = unknown
     emptied: tuple[int, ...] = ()  # ids of brokers that are to hold nothing, so that their racks may be left
 
+    def find_staying(self, model: ClusterModel) -> Flags:
+        """Find the brokers (bool, n) whose mean a broker is compared with: live ones that are not to be emptied."""
+        return model.live & ~model.draining & ~np.isin(model.broker_ids, self.emptied)
+
 
 def build_judge_options(
     model: ClusterModel, request: PlanRequest, throttle_bytes_per_s: float, disk_room: Floats | None = None
@@ -255,7 +259,7 @@ def _find_brokers(model: ClusterModel, facts: WaveFacts, options: JudgeOptions) 
         if load[slowest] >= max(_MIN_SECONDS * options.throttle_bytes_per_s, _MIN_RATIO * even, 1.0):
             value = np.full(model.brokers, even)
             yield from _of_brokers(PlanFault.SLOW_BROKER, np.array([slowest]), np.ones(model.brokers, int), value, load)
-    stays = model.live & ~model.draining
+    stays = options.find_staying(model)
     mean = facts.leaders.sum(axis=1, keepdims=True) / max(int(stays.sum()), 1)
     ratio = np.where(facts.leaders > np.ceil(mean), facts.leaders / np.maximum(mean, 1e-9), 0.0)
     most, wave = ratio[1:].max(axis=0), ratio[1:].argmax(axis=0)

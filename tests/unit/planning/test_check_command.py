@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -216,3 +217,25 @@ def test_a_plan_that_is_not_safe_says_so_first(tmp_path: Path, capsys: pytest.Ca
     printed = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "2", "--out", "-")
     assert "warning: RISKY: " in printed.err
     assert json.loads(printed.out)["partitions"]
+
+
+def test_a_change_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out, ticket = tmp_path / "topics.txt", tmp_path / "plan", tmp_path / "ticket.md"
+    source.write_text("\n".join(describe("t", 2, "1,2 1,2", "1,3 1,3", "2,3 2,3", "4,3 4,3")) + "\n")
+    goal = ("--goal", "drain", "--brokers", "1", "--out", out)
+    assert CommandResult(capsys, "plan", source, *goal, "--ticket", ticket).code == 0
+    text = ticket.read_text()
+    assert text == (out / "ticket.md").read_text()
+    assert text.startswith("# Change of Kafka cluster topics: drain 1\n\n**SAFE.** ")
+    for path in out.iterdir():
+        assert path.name == "ticket.md" or f"| {path.name} | {hashlib.sha256(path.read_bytes()).hexdigest()} |" in text
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    assert ["1", "unknown", "unknown", "unknown", "unknown", "2", "0"] in rows
+    plan = json.loads((out / "plan.json").read_text())
+    assert ["t", f"{len(plan['changes'])}", f"{plan['metrics']['moves']}", "unknown"] in rows
+    assert sum(row[0].startswith("verdict") and row[1] != row[2] for row in rows) <= 1
+    # The folder is replaced with its ticket; without one, it has none.
+    assert CommandResult(capsys, "plan", source, *goal).code == 0
+    assert not (out / "ticket.md").exists()
+    result = CommandResult(capsys, "plan", source, *goal, "--ticket", tmp_path / "no" / "ticket.md")
+    assert (result.code, "--ticket" in result.err) == (64, True)
