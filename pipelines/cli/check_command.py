@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _PLAN = (
     "A folder that plan wrote, or reassignment files of any tool: several are waves in their order. JSON as "
-    "kafka-reassign-partitions takes it, the output of its --generate, or proposals of Cruise Control."
+    "kafka-reassign-partitions takes it, the output of its --generate, or proposals of Cruise Control. Without one: "
+    "the reassignments that are under way."
 )
 _SCENARIO = "Write a scenario that shows the worst fault: kafka-placement replay SOURCE FILE."
 
@@ -31,9 +32,9 @@ _SCENARIO = "Write a scenario that shows the worst fault: kafka-placement replay
 @app.command(rich_help_panel="Placing and planning, without Spark", epilog=examples("check"))
 @take_groups
 def check(
-    plans: Annotated[list[Path], typer.Argument(help=_PLAN, metavar="PLAN...", parser=parse_path)],
-    source: SourceArgument,
     *,
+    plans: Annotated[list[Path] | None, typer.Argument(help=_PLAN, metavar="PLAN", parser=parse_path)] = None,
+    source: SourceArgument,
     rf: Annotated[
         int | None,
         option("The replication factor that the plan is to give.", "N", "--rf", parser=whole_number(1, 1000)),
@@ -49,8 +50,11 @@ def check(
     cluster: ClusterOptions,
     json_file: common_options.JsonOption = None,
 ) -> None:
-    """Judge a plan before it runs, step by step: SAFE, RISKY, HARMFUL or REJECTED BY KAFKA. Does not start Spark."""
-    from pipelines.cli.check_rendering import render_judgement, render_progress
+    """Judge a plan before it runs, step by step: SAFE, RISKY, HARMFUL or REJECTED BY KAFKA. Does not start Spark.
+
+    Without a plan: what the reassignments that are under way wait for, and how to cancel them.
+    """
+    from pipelines.cli.check_rendering import render_judgement, render_progress, render_running
     from pipelines.cli.plan_option_values import parse_new_brokers, parse_option, parse_throttle
     from pipelines.config.plan_parameters import build_wave_limits
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
@@ -58,6 +62,7 @@ def check(
     from pipelines.plan_files.plan_creation import build_snapshot_model
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.reassignment_reader import is_plan_folder, list_remaining_waves, read_reassignments
+    from pipelines.plan_files.running_reassignments import find_running_reassignments
     from udfs.json_answers import to_json
     from udfs.planning.plan_judge import JudgeOptions
 
@@ -66,12 +71,17 @@ def check(
     new_brokers = parse_option("--add-brokers", add_brokers, parse_new_brokers) if add_brokers else ()
     rate = build_wave_limits(settings).throttle_bytes_per_s
     rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
+    plans = plans or []
     stored = [read_plan(path) for path in plans if is_plan_folder(path)]
     if stored and len(plans) > 1:
         raise typer.BadParameter("Name one folder of a plan, or files of reassignments.")
     waves = [] if stored else read_reassignments(plans)
     snapshot = cluster.apply(cluster.read(source, settings), defaults)
     common_options.print_findings(snapshot)
+    if not plans:
+        running = find_running_reassignments(snapshot, rate)
+        common_options.write_answer(json_file, running, render_running(running))
+        raise typer.Exit(EXIT_INPUT if running.stuck else 0)
     snapshot = add_new_brokers(snapshot, new_brokers)
     for plan in stored:
         if assumed := list_unknown_brokers(snapshot, plan.added_brokers):

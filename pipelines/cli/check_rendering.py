@@ -6,10 +6,13 @@ from pipelines.cli.text_format import align_rows
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
 from pipelines.plan_files.plan_judgement import JudgedWave, PlanJudgement
+from pipelines.plan_files.running_reassignments import RunningReassignment, RunningReassignments
 from pipelines.quantities import format_bytes, format_duration
+from pipelines.verdict.naming import name_with_noun
 from udfs.planning.plan_faults import PlanLevel
 from udfs.plurals import count_of, join_names
 
+_CANCEL_KEYS = {"the stuck ones": "cancel_stuck", "all": "cancel"}
 _LISTED_ITEMS = 10  # of each kind
 _FIRST, _LAST = 12, 6  # waves in the table, if there are more than both together
 _EXPLANATIONS = {
@@ -65,6 +68,36 @@ def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
     if (more := len(judgement.waves) - _FIRST - _LAST) > 0:
         lines[_FIRST + 1 : _FIRST + 1 + more] = [f"  ... {count_of(more, 'more wave')}: --json has all"]
     yield from lines
+
+
+def render_running(running: RunningReassignments) -> Iterator[str]:
+    """Render the reassignments that are under way, those that wait for a broker that is down first."""
+    if not running.partitions:
+        yield "no partition is being reassigned"
+        return
+    yield f"{count_of(len(running.partitions), 'partition')} being reassigned, {len(running.stuck):,} of them stuck"
+    for one in sorted(running.partitions, key=lambda one: not one.down)[:_LISTED_ITEMS]:
+        yield f"  {one.topic}-{one.partition}: {_describe_running(one)}"
+    if (more := len(running.partitions) - _LISTED_ITEMS) > 0:
+        yield f"  and {more:,} more: --json has all"
+    groups = {"the stuck ones": (running.cancel_stuck, running.stuck), "all": (running.cancel, running.partitions)}
+    for name, (text, partitions) in groups.items():
+        if partitions and (name != "all" or text != running.cancel_stuck):
+            yield f"  to cancel {name}: kafka-reassign-partitions --cancel --reassignment-json-file FILE, and in FILE:"
+            is_short = len(partitions) <= _LISTED_ITEMS
+            yield f"    {''.join(text.split())}" if is_short else f"    what --json has as {_CANCEL_KEYS[name]}"
+
+
+def _describe_running(one: RunningReassignment) -> str:
+    parts = [f"{verb} {join_names(ids)}" for verb, ids in (("adds", one.adding), ("removes", one.removing)) if ids]
+    if one.down:
+        back = "it is" if len(one.down) == 1 else "they are"
+        parts.append(f"waits for {name_with_noun(one.down)}, down: it does not end until {back} back")
+    elif one.waits_for:
+        parts.append(f"waits for {name_with_noun(one.waits_for)}")
+    if one.bytes_left is not None and one.seconds_left is not None and not one.down:
+        parts.append(f"{format_bytes(one.bytes_left)} left, {format_duration(one.seconds_left)} at the throttle")
+    return ", ".join(parts)
 
 
 def _describe_rollback(wave: JudgedWave) -> str:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_current_log_dirs, get_source_lists
 from pipelines.plan_files.new_brokers import NewBroker
-from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, find_target
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, find_target, select_reassigned
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.broker_log_dirs import ANY
@@ -261,11 +261,9 @@ def _find_changed_partitions(plan: StoredPlan, model: ClusterModel) -> Iterator[
 
 def _list_reassignments(plan: StoredPlan, partitions: pa.Table) -> list[Reassignment]:
     """Return every reassignment under way, by topic and partition."""
-    counts = [pc.fill_null(pc.list_value_length(partitions[f"{name}_replicas"]), 0) for name in ("adding", "removing")]
-    under_way = partitions.filter(pc.greater(pc.add(*counts), 0))
     columns = ["topic", "partition", "replicas", "adding_replicas", "removing_replicas"]
     reassignments = []
-    for row in under_way.select(columns).to_pylist():
+    for row in select_reassigned(partitions).select(columns).to_pylist():
         adding, removing = row["adding_replicas"] or [], row["removing_replicas"] or []
         target = find_target(row) or []
         key = (row["topic"], row["partition"])

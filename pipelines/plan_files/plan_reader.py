@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SourceError
@@ -178,6 +180,12 @@ def find_target(partition: Mapping[str, Any]) -> list[int] | None:
     adding, removing = partition["adding_replicas"] or (), partition["removing_replicas"] or ()
     target = [broker for broker in partition["replicas"] or () if broker not in removing]
     return target if adding or removing else None
+
+
+def select_reassigned(partitions: pa.Table) -> pa.Table:
+    """Return the rows of PARTITIONS that are being reassigned."""
+    counts = [pc.fill_null(pc.list_value_length(partitions[f"{name}_replicas"]), 0) for name in ("adding", "removing")]
+    return partitions.filter(pc.greater(pc.add(*counts), 0))
 
 
 @dataclass(frozen=True)

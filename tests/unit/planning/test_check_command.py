@@ -239,3 +239,43 @@ def test_a_change_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert not (out / "ticket.md").exists()
     result = CommandResult(capsys, "plan", source, *goal, "--ticket", tmp_path / "no" / "ticket.md")
     assert (result.code, "--ticket" in result.err) == (64, True)
+
+
+def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 25 is in no ISR: what it is to get never ends. Broker 3 has half of what it copies."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    lines = [
+        *describe("tolls", 2, "25,22,23 22,23 25 23", "3,1,2 1,2 3 2", "1,2,3 1,2  3"),
+        *describe("audit", 2, "25,22 22", "23,25 23"),
+    ]
+    (folder / "topics.txt").write_text("\n".join(lines) + "\n")
+    sizes = {1: 80, 2: 80, 3: 40}
+    log_dirs = [
+        {
+            "broker": broker,
+            "logDirs": [
+                {
+                    "logDir": "/d",
+                    "error": None,
+                    "partitions": [{"partition": "tolls-1", "size": size * 10**9, "offsetLag": 0, "isFuture": False}],
+                }
+            ],
+        }
+        for broker, size in sizes.items()
+    ]
+    (folder / "log-dirs.txt").write_text(json.dumps({"version": 1, "brokers": log_dirs}))
+    result = CommandResult(capsys, "check", folder, "--throttle", "40MB")
+    assert result.code == 1
+    assert "3 partitions being reassigned, 1 of them stuck" in result.out
+    assert "tolls-0: adds 25, removes 23, waits for broker 25, down: it does not end until it is back" in result.out
+    assert "tolls-1: adds 3, removes 2, waits for broker 3, 40 GB left, 17 min at the throttle" in result.out
+    cancel = '{"version":1,"partitions":[{"topic":"tolls","partition":0,"replicas":[22,23]}]}'
+    assert f"    {cancel}\n" in result.out
+    answer = json.loads(CommandResult(capsys, "check", folder, "--json", "-").out)
+    assert json.loads(answer["cancel_stuck"]) == json.loads(cancel)
+    lists = {one["partition"]: one["replicas"] for one in json.loads(answer["cancel"])["partitions"]}
+    assert lists == {0: [22, 23], 1: [1, 2], 2: [1, 2]}
+    (folder / "topics.txt").write_text("\n".join(describe("t", 1, "1 1")) + "\n")
+    result = CommandResult(capsys, "check", folder)
+    assert (result.code, result.out) == (0, "no partition is being reassigned\n")

@@ -1,0 +1,92 @@
+"""The reassignments that are under way: what they wait for, how long that takes, and how to cancel them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.ingest.merge.live_brokers import get_down_brokers
+from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files.kafka_json import dump_reassignment
+from pipelines.plan_files.plan_reader import find_target, select_reassigned
+
+_COLUMNS = ("topic", "partition", "leader", "replicas", "isr", "adding_replicas", "removing_replicas", "logs")
+
+
+@dataclass(frozen=True)
+class RunningReassignment:
+    """A partition that is being reassigned."""
+
+    topic: str
+    partition: int
+    replicas: list[int]  # with those that are being added
+    adding: list[int]
+    removing: list[int]
+    target: list[int]  # the list that it leads to
+    waits_for: list[int]  # brokers whose replicas have to join the ISR; up to Kafka 4.2 also of those that stay
+    down: list[int]  # of these, those that are down, so that it does not end until they are back
+    bytes_left: int | None  # that they have still to copy; None = no log dirs are shown
+    seconds_left: float | None  # of that, at the throttle
+
+
+@dataclass(frozen=True)
+class RunningReassignments:
+    """All reassignments of a cluster that are under way."""
+
+    partitions: tuple[RunningReassignment, ...]  # by topic and partition
+    throttle_bytes_per_s: float  # of the estimates
+    cancel: str  # the JSON that kafka-reassign-partitions --cancel takes, for all of them
+    cancel_stuck: str  # for those that wait for a broker that is down
+
+    @property
+    def stuck(self) -> list[RunningReassignment]:
+        """Those that wait for a broker that is down."""
+        return [one for one in self.partitions if one.down]
+
+
+def find_running_reassignments(snapshot: Snapshot, throttle_bytes_per_s: float) -> RunningReassignments:
+    """Find the reassignments under way, and what each waits for."""
+    rows = select_reassigned(snapshot.partitions).select(_COLUMNS)
+    rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
+    down = set(get_down_brokers(snapshot.brokers).tolist())
+    running = tuple(_describe(row, down, throttle_bytes_per_s) for row in rows.to_pylist())
+    stuck = [one for one in running if one.down]
+    return RunningReassignments(running, throttle_bytes_per_s, _dump_cancel(running), _dump_cancel(stuck))
+
+
+def _describe(row: Mapping[str, Any], down: set[int], throttle_bytes_per_s: float) -> RunningReassignment:
+    target, isr = find_target(row) or [], row["isr"] or []
+    waits_for = [broker for broker in target if broker not in isr]
+    left = _find_bytes_left(row, waits_for)
+    return RunningReassignment(
+        row["topic"],
+        row["partition"],
+        row["replicas"],
+        row["adding_replicas"] or [],
+        row["removing_replicas"] or [],
+        target,
+        waits_for,
+        [broker for broker in waits_for if broker in down],
+        left,
+        None if left is None else round(left / throttle_bytes_per_s, 1),
+    )
+
+
+def _find_bytes_left(row: Mapping[str, Any], waits_for: list[int]) -> int | None:
+    """Find the bytes that the replica with the shortest log has still to copy from the leader."""
+    sizes = {
+        broker: log["size_bytes"]
+        for broker, log in zip(row["replicas"], row["logs"] or (), strict=False)
+        if log is not None and log["size_bytes"] is not None
+    }
+    whole = sizes.get(row["leader"])
+    if whole is None or not waits_for:
+        return None if whole is None else 0
+    return int(max(whole - min(sizes.get(broker, 0) for broker in waits_for), 0))
+
+
+def _dump_cancel(partitions: tuple[RunningReassignment, ...] | list[RunningReassignment]) -> str:
+    lists = {
+        (one.topic, one.partition): [broker for broker in one.replicas if broker not in one.adding]
+        for one in partitions
+    }
+    return dump_reassignment(lists)
