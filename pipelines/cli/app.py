@@ -54,8 +54,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "check": (
         "kafka-placement check plan prod-describe.txt",
-        "kafka-placement check wave-1.json wave-2.json prod-describe.txt --json -",
-        "kafka-placement check reassignment.json prod-describe.txt --scenario worst.yaml",
+        "kafka-placement check plan/reassignment.json prod-describe.txt --json -",
+        "kafka-placement check prod-describe.txt",
     ),
     "apply": (
         "kafka-placement apply plan --bootstrap-server b1:9092",
