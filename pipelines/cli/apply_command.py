@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from pipelines.execution.plan_application import PlanApplication
     from pipelines.execution.plan_verification import PlanState
 
+_PLAN = (
+    "The folder that `plan --out` made; or reassignment files of any tool, as check takes them, of which apply makes "
+    "the folder FILE.plan."
+)
 _NO_THROTTLE = "none"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -68,7 +72,7 @@ class _Interrupted(KeyboardInterrupt):
 
 @app.command(rich_help_panel="Running clusters", epilog=examples("apply"))
 def apply(
-    plan: Annotated[Path, typer.Argument(help="The folder that `plan --out` made.", metavar="PLAN", parser=parse_path)],
+    plans: Annotated[list[Path], typer.Argument(help=_PLAN, metavar="PLAN...", parser=parse_path)],
     server: Annotated[
         str, option("Brokers to connect to.", "HOST:PORT,...", "--bootstrap-server", parser=parse_server)
     ],
@@ -98,6 +102,7 @@ def apply(
             default="no limit",
         ),
     ] = None,
+    accept_harm: Annotated[bool, flag("accept-harm", "Carry out files that are judged HARMFUL.")] = False,
     max_under_replicated: Annotated[
         int | None,
         option(
@@ -124,6 +129,7 @@ def apply(
     Repeat --execute or --rollback to continue one that was interrupted. PLAN/execution.jsonl is its journal;
     --warehouse writes it to gold.plan_executions, with Spark.
     """
+    from pipelines.cli.foreign_plans import choose_folder
     from pipelines.cli.plan_option_values import parse_option, parse_throttle
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication
@@ -142,6 +148,11 @@ def apply(
     properties = select_properties(None, [command_config] if command_config else [])
     settings = common.read_settings(conf, changes, warehouse)
     with KafkaAdmin(server, properties) as connection:
+        files = common.select_files(plans)
+        may_write = mode in (_Mode.PREVIEW, _Mode.EXECUTE)
+        if accept_harm and not (files and may_write):
+            raise typer.BadParameter("--accept-harm is for files of other tools that are carried out. Leave it out")
+        plan = choose_folder(files, connection, settings, rate, may_write, accept_harm) if files else plans[0]
         application = PlanApplication(plan, connection, print_line)
         if waves is not None and max(waves.first, waves.last or 0) > application.steps.waves:
             count = count_of(application.steps.waves, "wave")

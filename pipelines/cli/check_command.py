@@ -14,12 +14,7 @@ from pipelines.cli.text_format import print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError
 
 if TYPE_CHECKING:
-    from pipelines.config.setting_sections import Settings
-    from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.plan_files.plan_judgement import PlanJudgement
-    from pipelines.plan_files.reassignment_reader import PlanWave
-    from udfs.planning.cluster_model import ClusterModel
-    from udfs.planning.plan_judge import JudgeOptions
 
 _PLAN = (
     "A folder that plan wrote, or reassignment files of any tool: several are waves in their order. JSON as "
@@ -57,11 +52,12 @@ def check(
     from pipelines.cli.check_rendering import render_judgement, render_progress, render_running
     from pipelines.cli.plan_option_values import parse_new_brokers, parse_option, parse_throttle
     from pipelines.config.plan_parameters import build_wave_limits
+    from pipelines.plan_files.foreign_plan import judge_lists
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
     from pipelines.plan_files.plan_check import check_plan, count_steps_done
     from pipelines.plan_files.plan_creation import build_snapshot_model
     from pipelines.plan_files.plan_reader import read_plan
-    from pipelines.plan_files.reassignment_reader import is_plan_folder, list_remaining_waves, read_reassignments
+    from pipelines.plan_files.reassignment_reader import list_remaining_waves, read_reassignments
     from pipelines.plan_files.running_reassignments import find_running_reassignments
     from udfs.json_answers import to_json
     from udfs.planning.plan_judge import JudgeOptions
@@ -72,10 +68,8 @@ def check(
     rate = build_wave_limits(settings).throttle_bytes_per_s
     rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
     plans = plans or []
-    stored = [read_plan(path) for path in plans if is_plan_folder(path)]
-    if stored and len(plans) > 1:
-        raise typer.BadParameter("Name one folder of a plan, or files of reassignments.")
-    waves = [] if stored else read_reassignments(plans)
+    files = common_options.select_files(plans)
+    stored, waves = [] if files else [read_plan(path) for path in plans], read_reassignments(files)
     snapshot = cluster.apply(cluster.read(source, settings), defaults)
     common_options.print_findings(snapshot)
     if not plans:
@@ -94,7 +88,7 @@ def check(
         progress = check_plan(plan, model, snapshot.partitions, defaults)
         waves = list_remaining_waves(plan, count_steps_done(plan, model, snapshot.partitions))
         options = JudgeOptions(plan.asked_factor, throttle_bytes_per_s=rate, emptied=plan.emptied_brokers)
-    judgement = _judge(waves, snapshot, model, options, settings)
+    judgement = judge_lists(waves, snapshot, model, options, settings)
     if scenario is not None:
         _write_scenario(scenario, judgement)
     answer = {"progress": progress, **to_json(judgement)}
@@ -102,24 +96,6 @@ def check(
     common_options.write_answer(json_file, answer, lines)
     may_execute = not judgement.level.is_harmful and (progress is None or progress.may_execute)
     raise typer.Exit(0 if may_execute else EXIT_INPUT)
-
-
-def _judge(
-    waves: "list[PlanWave]", snapshot: "Snapshot", model: "ClusterModel", options: "JudgeOptions", settings: "Settings"
-) -> "PlanJudgement":
-    """Judge the waves, with what is known of disks."""
-    from dataclasses import replace
-
-    import pyarrow.compute as pc
-
-    from pipelines.config.capacity_file import add_disk_capacities
-    from pipelines.plan_files.plan_judgement import judge_waves, measure_disk_room
-
-    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
-    measured = replace(snapshot, log_dirs=log_dirs)
-    room = measure_disk_room(measured, model, settings.capacity.max_disk_ratio, settings.plans.broker_bytes)
-    incomplete = snapshot.topics.filter(pc.field("incomplete"))["topic"].to_pylist()
-    return judge_waves(waves, model, replace(options, disk_room=room), incomplete)
 
 
 def _write_scenario(path: Path, judgement: "PlanJudgement") -> None:

@@ -199,6 +199,19 @@ def read_snapshot(source: Source, format_name: str | None, settings: Settings | 
     return snapshot
 
 
+def select_files(plans: Sequence[Path]) -> list[Path]:
+    """Return the files of reassignments among plans; none if they are one folder of a plan.
+
+    Raises: typer.BadParameter for a folder beside others.
+    """
+    from pipelines.plan_files.reassignment_reader import is_plan_folder
+
+    folders = [path for path in plans if is_plan_folder(path)]
+    if folders and len(plans) > 1:
+        raise typer.BadParameter("Name one folder of a plan, or files of reassignments.")
+    return [] if folders else list(plans)
+
+
 def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:
     """Print as warnings what the sources of a snapshot lack, but for unused files: reading it has named them.
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeVar
 
 from pipelines import __version__
@@ -37,11 +36,9 @@ from pipelines.execution.preflight import (
 )
 from pipelines.execution.set_throttles import SetThrottles, find_left_throttles, name_throttled, read_throttles
 from pipelines.execution.wave_window import describe_waves
-from pipelines.ingest.snapshot_reader import load_snapshot
-from pipelines.ingest.sources import Source
-from pipelines.live.cluster_reader import read_cluster
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.live.live_sources import read_snapshot
 from pipelines.plan_files.plan_check import PlanProgress, PlanStatus, check_plan
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
@@ -103,10 +100,7 @@ class PlanApplication:
         view = self._view()
         check_topics(self.plan, view, self.connection.servers)
         throttles = self._read_throttles(view)
-        with TemporaryDirectory() as folder:
-            reading = read_cluster(self.connection, pause=self.pause)
-            files = reading.write_files(Path(folder))
-            snapshot = load_snapshot(Source(self.plan.cluster, tuple(files)))
+        snapshot, reading = read_snapshot(self.connection, self.plan.cluster, self.pause)
         defaults = settings.topics.defaults
         progress = check_plan(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
         missing = self._list_missing_permissions(view, options)

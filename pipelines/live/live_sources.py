@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pipelines.errors import SourceError
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, select_option
 from pipelines.live.client_properties import ClientProperties, read_client_properties
 from pipelines.live.cluster_reader import ClusterReading, read_cluster
@@ -52,6 +55,20 @@ def select_properties(name: str | None, texts: Sequence[str]) -> ClientPropertie
     return read_client_properties(Path(chosen)) if chosen is not None else ClientProperties()
 
 
+def read_snapshot(
+    connection: KafkaConnection, name: str | None = None, pause: Callable[[float], None] = time.sleep
+) -> tuple[Snapshot, ClusterReading]:
+    """Read a cluster as commands read its files. name: of the cluster, None = its id. Raises: KafkaFault."""
+    reading = read_cluster(connection, pause=pause)
+    with TemporaryDirectory() as folder:
+        files = tuple(reading.write_files(Path(folder)))
+        return load_snapshot(Source(name or _name_cluster(reading, connection.servers), files)), reading
+
+
+def _name_cluster(reading: ClusterReading, servers: str) -> str:
+    return reading.state.cluster_id or servers.partition(":")[0]
+
+
 def fetch_source(
     address: LiveAddress, properties: ClientProperties, folder: Path, *, offsets: bool = False, is_saved: bool = False
 ) -> tuple[Source, ClusterReading]:
@@ -62,7 +79,7 @@ def fetch_source(
     """
     with KafkaConnection(address.servers, properties) as connection:
         reading = read_cluster(connection, offsets=offsets)
-    name = address.name or reading.state.cluster_id or address.servers.partition(":")[0]
+    name = address.name or _name_cluster(reading, address.servers)
     prefix = f"{address.name}=" if address.name else ""
     files = tuple(reading.write_files(folder, is_saved=is_saved))
     return Source(name, files, address=f"{prefix}kafka://{address.servers}"), reading

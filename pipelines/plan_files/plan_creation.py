@@ -26,6 +26,7 @@ from udfs.planning.plan_judge import build_judge_options
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.urgent_repair import UrgentRepair, find_urgent_repair
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 
@@ -107,7 +108,7 @@ def create_plan(
     facts = PlanFacts(
         cluster=model.cluster_id,
         kafka_cluster_id=snapshot.kafka_cluster_id,
-        topic_ids=_find_topic_ids(summary, snapshot),
+        topic_ids=find_topic_ids(summary, snapshot),
         goal=request.goal,
         request=request,
         target_brokers=select_target_brokers(model, request),
@@ -158,7 +159,7 @@ def solve_plan(
     return summary, {"solving": solved - started, "measuring": perf_counter() - solved}
 
 
-def _find_topic_ids(summary: PlanSummary, snapshot: Snapshot) -> dict[str, str]:
+def find_topic_ids(summary: PlannedWaves, snapshot: Snapshot) -> dict[str, str]:
     """Return the ids of the topics that a plan changes, by name, as far as sources show them."""
     model = summary.model
     changed = find_reassigned_partitions(model, summary.proposal) | summary.elections.elected

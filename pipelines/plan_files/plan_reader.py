@@ -115,6 +115,7 @@ class _Plan(PlanDocument):
     version: Literal[1]
     kafka_cluster_id: str | None = None
     topic_ids: dict[str, str] = {}
+    source_files: dict[str, str] = {}
     request: _Request = _Request()
     limits: _Limits = _Limits()
     added_brokers: list[_AddedBroker] = []
@@ -208,6 +209,7 @@ class StoredPlan:
     throttle_bytes_per_s: int | None
     asked_factor: int | None = None  # The replication factor that it is to give, if it is for that
     emptied_brokers: tuple[int, ...] = ()  # Brokers that it is to empty
+    source_files: Mapping[str, str] = field(default_factory=dict)  # sha256 by name, if other tools have made it
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -277,6 +279,7 @@ def read_plan(directory: Path) -> StoredPlan:
             *(plan.request.brokers if plan.request.goal == "drain" else ()),
             *(old for old, *_ in plan.request.replacements),
         ),
+        plan.source_files,
     )
 
 

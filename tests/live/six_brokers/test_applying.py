@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -216,6 +217,60 @@ def test_plan_is_applied_in_two_nights(
     _apply(filled, plan, "--rollback")
     assert _get_lists(view_cluster(admin)) == original
     _check_no_throttle(admin)
+
+
+def _write_lists(folder: Path, name: str, lists: Lists) -> Path:
+    """Write a file as kafka-reassign-partitions takes it."""
+    entries = [{"topic": topic, "partition": one, "replicas": ids} for (topic, one), ids in lists.items()]
+    (folder / name).write_text(json.dumps({"version": 1, "partitions": entries}))
+    return folder / name
+
+
+def test_file_of_another_tool_is_carried_out(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    """In waves of apply, killed and continued, verified, rolled back and cancelled by naming the file again."""
+    lists: Lists = {("hot", partition): (4, 2, 3) for partition in range(12)}
+    file = _write_lists(tmp_path, "moves.json", lists)
+    few = ("--set", "plans.wave_moves_per_broker=4")
+    text = _apply(filled, file, *few)
+    assert f"{file}.plan: the plan that stands for {file} from now on" in text
+    assert "  wave 3: 4 partitions, 4 replicas to copy" in text
+    assert _get_lists(view_cluster(admin)) == original
+    assert "nothing of it was begun" in _apply(filled, file, "--rollback", code=1)
+    process = _start(filled, file, "--execute", "--throttle", _SLOWER, *few)
+    _wait_until_moving(admin)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert "is applying" not in _apply(filled, file, "--execute", "--throttle", "50MB")
+    assert _get_lists(view_cluster(admin)) == original | lists
+    _check_no_throttle(admin)
+    assert "as planned: 12 partitions" in _apply(filled, file, "--verify")
+    assert "as planned: 12 partitions" in _apply(filled, Path(f"{file}.plan"), "--verify")
+    _apply(filled, file, "--rollback")
+    assert _get_lists(view_cluster(admin)) == original
+    process = _start(filled, file, "--execute", "--throttle", _SLOWER)
+    _wait_until_moving(admin)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _apply(filled, file, "--cancel")
+    assert _get_lists(view_cluster(admin)) == original
+    _check_no_throttle(admin)
+
+
+def test_harmful_file_of_another_tool_is_not_carried_out(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    """It drops replicas; Kafka rejects another one, which names a broker that does not exist."""
+    harmful = _write_lists(tmp_path, "harmful.json", {("hot", 0): (1,)})
+    assert "or add --accept-harm to carry it out all the same" in _apply(filled, harmful, "--execute", code=1)
+    rejected = _write_lists(tmp_path, "rejected.json", {("hot", 0): (1, 2, 9)})
+    assert "REJECTED BY KAFKA" in _apply(filled, rejected, "--execute", "--accept-harm", code=1)
+    assert _get_lists(view_cluster(admin)) == original
+    _apply(filled, harmful, "--execute", "--accept-harm")
+    assert _get_lists(view_cluster(admin)) == original | {("hot", 0): (1,)}
+    _apply(filled, harmful, "--rollback")
+    assert _get_lists(view_cluster(admin)) == original
 
 
 @pytest.mark.parametrize("direction", ["--execute", "--rollback"])
