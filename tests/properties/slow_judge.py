@@ -80,29 +80,28 @@ def _find_weaknesses(
     both = {*before.replicas, *copied}
     if copied and before.isr and min(min_isr, len(before.replicas)) <= len(before.isr) < min(min_isr, len(both)):
         yield "blocked_while_copying"
-    new, old = set(_list_weaknesses(cluster, min_isr, after)), set(_list_weaknesses(cluster, min_isr, now))
-    yield from new - old
+    old, new = (_find_weaknesses_of(cluster, min_isr, state) for state in (now, after))
+    if after.isr:
+        worse = {name for name, is_so in new.items() if is_so and not old[name]}
+        # What takes a partition offline also blocks it.
+        worse -= {f"{unit}_blocks" for unit in ("broker", "rack") if new[f"{unit}_takes_offline"]}
+        yield from worse
 
 
-def _list_weaknesses(cluster: SickCluster, min_isr: int, state: _State) -> Iterator[str]:
-    needed = min(min_isr, len(state.replicas))
-    if not state.isr:
-        return
-    if len(state.isr) < needed:
-        yield "under_min_isr"
-    if len(state.isr) == 1:
-        yield "broker_takes_offline"
-    elif len(state.isr) == needed:
-        yield "broker_blocks"
+def _find_weaknesses_of(cluster: SickCluster, min_isr: int, state: _State) -> dict[str, bool]:
+    """Return what a partition does not bear, or has not, in a state."""
+    needed, isr = min(min_isr, len(state.replicas)), state.isr
+    racks: set[str | None] = {cluster.racks[broker] for broker in isr}
     known = [cluster.racks[broker] for broker in cluster.live]
-    if None in known or (len({*known}) < 2 and len({*cluster.racks.values()}) < 2):
-        return
-    racks = {cluster.racks[broker] for broker in state.isr}
-    left = min(sum(cluster.racks[broker] != rack for broker in state.isr) for rack in racks)
-    if not left:
-        yield "rack_takes_offline"
-    elif left < needed <= len(state.isr):
-        yield "rack_blocks"
+    has_racks = None not in known and len({*cluster.racks.values()}) > 1
+    left = min((sum(cluster.racks[broker] != rack for broker in isr) for rack in racks), default=0)
+    return {
+        "under_min_isr": len(isr) < needed,
+        "broker_takes_offline": len(isr) < 2,
+        "broker_blocks": len(isr) < 2 or len(isr) - 1 < needed,
+        "rack_takes_offline": has_racks and not left,
+        "rack_blocks": has_racks and (not left or left < needed),
+    }
 
 
 def _judge_last(cluster: SickCluster, factor: int, now: _State, last: _State, rules: Rules) -> Iterator[str]:

@@ -17,7 +17,6 @@ from udfs.planning.plan_faults import NO_BROKER, FaultRows, PlanFault, PlanLevel
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_states import PlanStates, StepLists, find_plan_states
 from udfs.planning.wave_facts import WaveFacts, measure_wave_facts
-from udfs.planning.wave_health import StateHealth, find_state_health
 
 _MIN_RATIO = 2.0  # of the slowest broker's bytes over an even distribution, as for bottlenecks
 _MIN_SECONDS = 60.0  # shorter copies are no bottleneck
@@ -193,53 +192,53 @@ class _JudgedSteps:
     def find_weaker_states(self) -> Iterator[FaultRows]:
         """Find the states in which partitions bear less than now: while they are copied, and after each step."""
         model, states = self._model, self._states
-        health, rack = find_state_health(model, states), _find_rack_effects(model, states)
-        online = model.counted[states.row] & (count_true(states.in_sync, states.offsets) > 0)
-        is_last = online & (count_true(states.in_sync, states.offsets) == 1)
-        blocks = health.at_min_isr & ~is_last
+        in_sync = count_true(states.in_sync, states.offsets)
+        min_isr = model.find_min_isr(states.row, np.diff(states.offsets))
+        counted = (model.counted[states.row] & (in_sync > 0))[self._after]
         needed = self._first(self._in_sync, self.replicas, self.offsets)
         first = states.row[self._after]  # the state now of the same partition
 
-        def worse(flags: Flags) -> Flags:
-            return flags[self._after] & ~flags[first]
+        def is_worse(flags: Flags) -> Flags:
+            return counted & flags[self._after] & ~flags[first]
 
-        yield from self._select(PlanFault.BLOCKED_WHILE_COPYING, self._find_blocked_copies(health))
-        yield from self._select(PlanFault.UNDER_MIN_ISR, worse(health.under_min_isr))
-        yield from self._select(PlanFault.BROKER_TAKES_OFFLINE, worse(is_last), needed)
-        yield from self._select(PlanFault.BROKER_BLOCKS, worse(blocks), needed)
-        takes, blocks_rack = rack
-        yield from self._select(PlanFault.RACK_TAKES_OFFLINE, worse(takes & online), needed)
-        yield from self._select(PlanFault.RACK_BLOCKS, worse(blocks_rack & online & ~takes), needed)
+        yield from self._select(PlanFault.BLOCKED_WHILE_COPYING, self._find_blocked_copies(in_sync < min_isr))
+        yield from self._select(PlanFault.UNDER_MIN_ISR, is_worse(in_sync < min_isr))
+        failures = {
+            (PlanFault.BROKER_TAKES_OFFLINE, PlanFault.BROKER_BLOCKS): np.minimum(in_sync, 1),
+            (PlanFault.RACK_TAKES_OFFLINE, PlanFault.RACK_BLOCKS): _count_most_in_rack(model, states),
+        }
+        for (offline, blocked), lost in failures.items():
+            if lost is not None:
+                takes = in_sync == lost
+                yield from self._select(offline, is_worse(takes), needed)
+                yield from self._select(
+                    blocked, is_worse(takes | (in_sync - lost < min_isr)) & ~takes[self._after], needed
+                )
 
-    def _find_blocked_copies(self, health: StateHealth) -> Flags:
+    def _find_blocked_copies(self, is_short: Flags) -> Flags:
         """Find the steps (bool, k) during which producers with acks=all fail, though they do not before.
 
         While replicas are added, the partition has the replicas from before as well, so that min.insync.replicas may
         count for more: from Kafka 3.7 on it counts up to the number of replicas.
         """
-        before = self._states.previous[self._after]
         at_once = np.diff(self._before_offsets) + count_true(self._copied, self.offsets)
         in_sync = count_true(self._was_in_sync, self._before_offsets)
-        is_short = in_sync < self._model.find_min_isr(self._row, at_once)
+        is_blocked = in_sync < self._model.find_min_isr(self._row, at_once)
         adds = any_true(self._copied, self.offsets)
         counted = self._model.counted[self._row]
-        return counted & adds & (in_sync > 0) & is_short & ~health.under_min_isr[before]
+        return counted & adds & (in_sync > 0) & is_blocked & ~is_short[self._states.previous[self._after]]
 
 
-def _find_rack_effects(model: ClusterModel, states: PlanStates) -> tuple[Flags, Flags]:
-    """Find the states (bool, k) that the failure of one rack takes offline, and those that it takes below min ISR."""
-    nothing = np.zeros(len(states.row), dtype=np.bool_)
+def _count_most_in_rack(model: ClusterModel, states: PlanStates) -> Ints | None:
+    """Count the in-sync replicas of each state in the rack with most of them: int64 (k); None = racks are not known."""
     if len(model.rack_names) < 2:
-        return nothing, nothing.copy()
+        return None
     state, rack = states.state[states.in_sync], model.rack[states.replicas[states.in_sync]].astype(np.int64)
     racks = int(model.rack.max(initial=0)) + 1
     cells, counts = np.unique(state * racks + rack, return_counts=True)
     most = np.zeros(len(states.row), dtype=np.int64)
     np.maximum.at(most, cells // racks, counts)
-    in_sync = count_true(states.in_sync, states.offsets)
-    min_isr = model.find_min_isr(states.row, np.diff(states.offsets))
-    takes = (in_sync > 0) & (in_sync == most)
-    return takes, (in_sync >= min_isr) & (in_sync - most < min_isr)
+    return most
 
 
 def _find_brokers(model: ClusterModel, facts: WaveFacts, options: JudgeOptions) -> Iterator[FaultRows]:
