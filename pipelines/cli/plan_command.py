@@ -97,7 +97,7 @@ def plan(
         for line in render_findings(created.facts.judgement):
             print_warning(line.strip())
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
-    if is_live(source) and out is not None and not printed and not created.moves_log_dirs:
+    if is_live(source) and out is not None and not printed:
         lines = chain(lines, [f"  or: {_name_apply_command(source, cluster.command_config, out)}"])
     common_options.write_answer(json_file, build_answer(created), lines)
 

@@ -115,7 +115,7 @@ class ClusterExecution:
         timer = self._make_timer(lambda reason: self.say(f"  {reason}" if reason else "  the cluster answers again"))
         while True:
             try:
-                view = view_cluster(self.connection, self.pause)
+                view = view_cluster(self.connection, self.pause, self.steps.log_brokers)
             except KafkaFault as error:
                 if error.is_denied or timer.is_too_long(f"the cluster does not answer: {error.problem}"):
                     raise explain_fault(self.connection, error) from None
@@ -130,6 +130,7 @@ class ClusterExecution:
         self._view = view
         foreign = set(self.steps.list_foreign(view.reassignments))
         self._under_way = (self.steps.partitions.keys() & view.reassignments.keys()) - foreign
+        self._under_way |= {(topic, partition) for topic, partition, _ in self.steps.list_moving_dirs(view.logs)}
         self._unconfirmed.clear()
 
     def _restore_order(self) -> None:
@@ -189,7 +190,7 @@ class ClusterExecution:
         """End the execution. Throttles are removed, unless copies are under way, which would run without them."""
         if cause is not None or self._unconfirmed:
             try:
-                self._note_view(view_cluster(self.connection, self.pause))
+                self._note_view(view_cluster(self.connection, self.pause, self.steps.log_brokers))
             except KafkaFault:
                 self._view = None
         if self._view is not None and not self._under_way | self._unconfirmed:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import compress
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from pipelines.execution.log_dir_moves import NO_LOGS, ReplicaLogs, read_replica_logs
 from pipelines.live.cluster_reader import read_layout
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
 from pipelines.live.kafka_changes import KafkaAdmin
@@ -29,6 +30,7 @@ class ClusterView(NamedTuple):
     topic_ids: dict[str, str | None]
     reassignments: Reassignments
     unreadable_topics: frozenset[str] = frozenset()  # that exist, but were not described
+    logs: ReplicaLogs = NO_LOGS  # of the brokers whose replicas a plan moves between log dirs
 
     @property
     def live_brokers(self) -> set[int]:
@@ -61,8 +63,10 @@ class ClusterView(NamedTuple):
         return list(compress(self.partitions, is_listed))
 
 
-def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.sleep) -> ClusterView:
-    """Read a cluster until two reads agree.
+def view_cluster(
+    connection: KafkaAdmin, pause: Callable[[float], None] = time.sleep, log_brokers: Set[int] = frozenset()
+) -> ClusterView:
+    """Read a cluster until two reads agree. log_brokers: those whose logs are needed, if they are live.
 
     Raises: KafkaFault if the cluster does not answer, if its brokers keep to disagree, or if an ACL is missing.
     """
@@ -72,13 +76,14 @@ def view_cluster(connection: KafkaAdmin, pause: Callable[[float], None] = time.s
     if layout.reassignments is None:
         problem = "ongoing reassignments were not listed: an ACL is missing"
         raise KafkaFault(connection.servers, problem, "Grant Describe on the cluster", is_denied=True)
-    return ClusterView(
+    view = ClusterView(
         layout.state,
         {(topic.name, one.partition): one for topic in layout.topics for one in topic.partitions},
         {topic.name: topic.topic_id for topic in layout.topics},
         layout.reassignments,
         frozenset(layout.unreadable_topics),
     )
+    return view._replace(logs=read_replica_logs(connection, log_brokers & view.live_brokers)) if log_brokers else view
 
 
 def name_partitions(keys: Iterable[Key], limit: int = 3) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.quantities import format_bytes, format_duration
 
 LogDirs = Mapping[int, Sequence[Mapping[str, Any]]]  # answers to DescribeLogDirs, by broker
@@ -29,7 +28,7 @@ class CopyProgress:
 
     def __init__(
         self,
-        connection: KafkaAdmin,
+        connection: KafkaConnection,
         before: Mapping[Key, Sequence[int]],
         after: Mapping[Key, Sequence[int]],
         clock: Callable[[], float],
@@ -64,22 +63,7 @@ class CopyProgress:
 
     def describe(self) -> str:
         """Describe bytes and time left, as the end of a sentence; empty if brokers do not show their logs."""
-        brokers = {broker for added in self._added.values() for broker in added}
-        brokers |= {broker for key, added in self._added.items() if added for broker in self._sources[key]}
-        if not brokers:
-            return ""
-        log_dirs = {}
-        for broker in sorted(brokers):
-            try:
-                log_dirs[broker] = self._connection.describe_log_dirs(broker)
-            except KafkaFault as error:
-                self._is_denied |= error.is_denied
-        sizes = get_replica_sizes(log_dirs)
-        total = copied = 0
-        for key, added in self._added.items():
-            size = max((sizes.get((broker, key), 0) for broker in (*self._sources[key], *added)), default=0)
-            total += size * len(added)
-            copied += sum(min(size, sizes.get((broker, key), 0)) for broker in added)
+        total, copied = self._measure()
         if not total:
             return ""
         self._bytes_now = copied
@@ -91,3 +75,25 @@ class CopyProgress:
             rate = (copied - self._began[1]) / (now - self._began[0])
             text += f", {format_duration((total - copied) / rate)} left at {format_bytes(rate)}/s"
         return text
+
+    def _measure(self) -> tuple[int, int]:
+        """Measure the bytes that are to be copied, and those that are; 0 if brokers do not show their logs."""
+        brokers = {broker for added in self._added.values() for broker in added}
+        brokers |= {broker for key, added in self._added.items() if added for broker in self._sources[key]}
+        sizes = get_replica_sizes(self._describe_brokers(brokers))
+        total = copied = 0
+        for key, added in self._added.items():
+            size = max((sizes.get((broker, key), 0) for broker in (*self._sources[key], *added)), default=0)
+            total += size * len(added)
+            copied += sum(min(size, sizes.get((broker, key), 0)) for broker in added)
+        return total, copied
+
+    def _describe_brokers(self, brokers: Iterable[int]) -> LogDirs:
+        """Describe the log dirs of brokers, of those that answer."""
+        log_dirs = {}
+        for broker in sorted(brokers):
+            try:
+                log_dirs[broker] = self._connection.describe_log_dirs(broker)
+            except KafkaFault as error:
+                self._is_denied |= error.is_denied
+        return log_dirs

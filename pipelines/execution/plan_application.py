@@ -45,7 +45,7 @@ from pipelines.plan_files.plan_reader import StoredPlan, read_plan
 from udfs.plurals import count_of
 
 _E = TypeVar("_E", bound=ClusterExecution)
-_PAUSES_S = (0.5, 1.0, 2.0)  # before further looks, where brokers do not show a new leader yet
+_PAUSES_S = (0.5, 1.0, 2.0)  # before further looks, where brokers do not show a new leader or config yet
 
 
 class PlanPreview(NamedTuple):
@@ -210,7 +210,7 @@ class PlanApplication:
         for pause_s in (*_PAUSES_S, None):
             view = self._view().without_recreated(self.plan.topic_ids)
             verification = verify_plan(self.connection, self.steps, self.plan.election, view, *configs)
-            if pause_s is None or not verification.not_elected:
+            if pause_s is None or not (verification.not_elected or verification.throttled):
                 break
             self.pause(pause_s)
         return verification
@@ -223,7 +223,7 @@ class PlanApplication:
 
     def _view(self) -> ClusterView:
         try:
-            view = view_cluster(self.connection, self.pause)
+            view = view_cluster(self.connection, self.pause, self.steps.log_brokers)
         except KafkaFault as error:
             raise explain_fault(self.connection, error) from None
         check_identity(self.plan, view, self.connection.servers)

@@ -9,7 +9,7 @@ from pipelines.execution.cluster_execution import FIRST_PAUSE_S, ClusterExecutio
 from pipelines.execution.cluster_view import ClusterView, name_partitions
 from pipelines.execution.journal import list_keys, list_origins
 from pipelines.live.kafka_changes import NOT_IN_PROGRESS, UNKNOWN_PARTITION, is_error
-from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.live.pauses import growing_pauses
 from udfs.plurals import count_of
 
@@ -29,9 +29,13 @@ class PlanCancellation(ClusterExecution):
                 for key, move in view.reassignments.items()
                 if key in self.steps.partitions and self.steps.partitions[key].find(move.target) is not None
             }
-            self.say(
-                f"cancelling {count_of(len(moving), 'reassignment')}" if moving else "no reassignment is under way"
-            )
+            if moving_dirs := self.steps.list_moving_dirs(view.logs):
+                self.say(f"cancelling {count_of(len(moving_dirs), 'move')} between log dirs")
+                self._cancel_dir_moves(moving_dirs)
+            else:
+                self.say(
+                    f"cancelling {count_of(len(moving), 'reassignment')}" if moving else "no reassignment is under way"
+                )
             lost: dict[Key, str] = {}
             if moving:
                 self.journal.write(log.CANCEL, partitions=list_keys(moving), origins=list_origins(moving))
@@ -44,6 +48,24 @@ class PlanCancellation(ClusterExecution):
                 )
             self._throttle.restore(self._look().live_brokers)
         self._finish("cancelled")
+
+    def _cancel_dir_moves(self, moving: ReplicaLogDirs) -> None:
+        """Have brokers leave replicas in the log dirs where they are, until none moves to one of the plan."""
+        timer = self._make_timer()
+        for pause_s in growing_pauses(FIRST_PAUSE_S, self.options.interval_s):
+            try:
+                rejected = self.connection.choose_log_dirs(moving)
+                reason = describe_rejections(rejected) or f"{count_of(len(moving), 'replica')} still moved"
+            except KafkaFault as error:
+                if is_final(error):
+                    raise
+                reason = error.problem
+            self.pause(pause_s)
+            moving = self.steps.list_moving_dirs(self._look().logs)
+            if not moving:
+                return
+            if timer.is_too_long(reason):
+                self._stop(f"{reason}, for {timer.limit_s:.0f} s")
 
     def _cancel_until_none(self, keys: Iterable[Key], view: ClusterView) -> dict[Key, str]:
         """Cancel reassignments, and wait until they are over. Returns: Kafka's error by partition.

@@ -7,7 +7,7 @@ whose calls were answered too late, continues by looking at the cluster.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pipelines.execution import journal as log
@@ -21,11 +21,12 @@ from pipelines.execution.cluster_execution import (
 from pipelines.execution.cluster_view import ClusterView, name_partitions
 from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import list_keys
+from pipelines.execution.log_dir_moves import MoveProgress
 from pipelines.execution.planned_steps import Direction, Place, WaveTarget
 from pipelines.execution.preflight import list_irreversible
 from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
-from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.live.pauses import growing_pauses
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of, is_or_are
@@ -56,7 +57,7 @@ class PlanExecutor(ClusterExecution):
             if direction is Direction.ROLLBACK:
                 self._leave_out_irreversible(view)
             self._restore_order()  # if a cancellation was interrupted
-            if not view.reassignments.keys() & self.steps.partitions.keys():
+            if not self._under_way | (view.reassignments.keys() & self.steps.partitions.keys()):
                 self._throttle.restore(view.live_brokers)  # else copies that are under way would run without one
             left = self._execute_waves(direction)
             self._throttle.restore(self._look().live_brokers)
@@ -98,7 +99,7 @@ class PlanExecutor(ClusterExecution):
         self._has_changed = True
         self.say(f"wave {wave} of {self.steps.waves}: {count_of(len(todo), 'partition')}")
         self.journal.write(log.WAVE, wave=wave, direction=direction, partitions=len(todo))
-        progress = CopyProgress(self.connection, *self.steps.select_lists(todo), self.clock)
+        progress = self._make_progress(todo)
         is_throttled = self.options.throttle_bytes_per_s is None
         if has_begun:
             is_throttled = not self._set_throttle(wave, todo, view)
@@ -134,13 +135,31 @@ class PlanExecutor(ClusterExecution):
         self.journal.write(log.WAVE_DONE, wave=wave, direction=direction, copied_bytes=progress.copied_bytes)
         return True
 
+    def _make_progress(self, targets: Mapping[Key, WaveTarget]) -> CopyProgress:
+        if self.steps.moves_log_dirs:
+            return MoveProgress(self.connection, self._list_dirs(targets), self.clock)
+        return CopyProgress(self.connection, *self.steps.select_lists(targets), self.clock)
+
+    def _list_dirs(self, targets: Mapping[Key, WaveTarget]) -> ReplicaLogDirs:
+        """List the log dirs that a wave moves replicas to."""
+        return {
+            replica: path
+            for key, one in targets.items()
+            for replica, path in self.steps.list_dirs(key, one.after).items()
+            if path != self.steps.list_dirs(key, one.before).get(replica)
+        }
+
     def _set_throttle(self, wave: int, targets: Mapping[Key, WaveTarget], view: ClusterView) -> str:
         """Throttle a wave. Return why that failed, or nothing: if a broker fails just now, the next look says so."""
         rate = self.options.throttle_bytes_per_s
         if rate is None:
             return ""
         try:
-            self._throttle.apply(wave, rate, *self.steps.select_lists(targets), view.live_brokers)
+            if self.steps.moves_log_dirs:
+                brokers = {broker for *_, broker in self._list_dirs(targets)}
+                self._throttle.limit_dir_moves(wave, rate, brokers & view.live_brokers)
+            else:
+                self._throttle.apply(wave, rate, *self.steps.select_lists(targets), view.live_brokers)
         except KafkaFault as error:
             if is_final(error):
                 raise
@@ -162,13 +181,16 @@ class PlanExecutor(ClusterExecution):
         lists = self.steps.select_lists(pending)[1]
         self.journal.write(log.ALTER, wave=wave, partitions=list_keys(lists))
         try:
-            rejected = self.connection.choose_log_dirs(self.steps.find_log_dirs(lists, view.partitions))
-            if not rejected:
+            moves = self._list_dirs(pending) if self.steps.moves_log_dirs else {}
+            self._unconfirmed |= {(topic, partition) for topic, partition, _ in moves}
+            log_dirs = moves or self.steps.find_log_dirs(lists, view.partitions)
+            rejected = self.connection.choose_log_dirs(log_dirs)
+            if moves:
+                self._note_submission(lists, rejected)
+            elif not rejected:
                 self._unconfirmed |= lists.keys()  # until Kafka answers, or the next look
                 rejected = self.connection.alter_reassignments(lists)
-                self._unconfirmed -= lists.keys()
-                self._under_way |= lists.keys() - rejected.keys()
-                self._has_submitted |= bool(self._under_way)
+                self._note_submission(lists, rejected)
         except KafkaFault as error:
             if is_final(error):
                 self._unconfirmed -= lists.keys()
@@ -187,6 +209,12 @@ class PlanExecutor(ClusterExecution):
                 f"{describe_rejections(lasting)}"
             )
         return f"Kafka rejects a reassignment: {describe_rejections(rejected)}" if rejected else ""
+
+    def _note_submission(self, keys: Iterable[Key], rejected: Mapping[Key, str]) -> None:
+        """Note that Kafka has answered."""
+        self._unconfirmed -= set(keys)
+        self._under_way |= set(keys) - rejected.keys()
+        self._has_submitted |= bool(self._under_way)
 
     def _find_places(
         self, view: ClusterView, targets: Mapping[Key, WaveTarget]
@@ -223,7 +251,7 @@ class PlanExecutor(ClusterExecution):
                 continue
             if view.is_recreated(key[0], self.topic_ids):
                 partition = None  # another topic of the same name
-            places[key] = self.steps.find_place(key, target, partition, view.reassignments.get(key))
+            places[key] = self.steps.find_place(key, target, partition, view.reassignments.get(key), view.logs)
         return places
 
     def _wait_while_unhealthy(self, wave: int) -> ClusterView:
@@ -267,7 +295,8 @@ class PlanExecutor(ClusterExecution):
     def _elect(self, direction: Direction) -> None:
         # A broker that failed meanwhile no longer leads partitions whose election the plan did not foresee.
         planned = self.elections if direction is Direction.APPLY else ()
-        keys = [key for key in dict.fromkeys((*planned, *self.steps.partitions)) if key not in self._left_out]
+        moved = () if self.steps.moves_log_dirs else self.steps.partitions
+        keys = [key for key in dict.fromkeys((*planned, *moved)) if key not in self._left_out]
         if not keys:
             return
         self.journal.write(log.ELECT, partitions=list_keys(keys))

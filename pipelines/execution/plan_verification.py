@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import EarlierConfigs
-from pipelines.execution.planned_steps import PlannedSteps
+from pipelines.execution.planned_steps import Place, PlannedSteps, WaveTarget
 from pipelines.execution.set_throttles import Configs, is_left, read_throttles
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import Key
@@ -87,6 +87,9 @@ def verify_plan(
     """
     settled = sorted(steps.partitions.keys() & view.partitions.keys() - view.reassignments.keys())
     steps_done = {key: steps.partitions[key].find(view.partitions[key].replicas) for key in settled}
+    if steps.moves_log_dirs:
+        steps_done = _count_dir_steps(steps, view)
+    moving_dirs = {(topic, partition) for topic, partition, _ in steps.list_moving_dirs(view.logs)}
     not_preferred = [
         key
         for key in sorted({*steps.partitions, *elections} & view.partitions.keys() - view.reassignments.keys())
@@ -103,7 +106,7 @@ def verify_plan(
         sum(done == 0 for done in steps_done.values()),
         tuple(key for key, done in steps_done.items() if done is None),
         tuple(sorted(steps.partitions.keys() - view.partitions.keys())),
-        tuple(sorted(steps.partitions.keys() & view.reassignments.keys())),
+        tuple(sorted((steps.partitions.keys() & view.reassignments.keys()) | moving_dirs)),
         tuple(not_preferred),
         tuple(key for key in not_preferred if key in set(elections)),
         tuple(sorted(under & steps.partitions.keys())),
@@ -111,6 +114,21 @@ def verify_plan(
         tuple(throttles.unanswered),
         EarlierConfigs(brokers_back, topics_back),
     )
+
+
+def _count_dir_steps(steps: PlannedSteps, view: ClusterView) -> dict[Key, int | None]:
+    """Count the steps behind the partitions of a plan that moves log dirs, 0 or 1; those on their way are left out.
+
+    None = a replica is in a log dir that the plan does not know.
+    """
+    counts: dict[Key, int | None] = {}
+    for key in sorted(steps.partitions.keys() & view.partitions.keys()):
+        for index in (0, 1):
+            target, partition = WaveTarget(1 - index, index), view.partitions[key]
+            place = steps.find_place(key, target, partition, view.reassignments.get(key), view.logs)
+            if place in (Place.CHANGED, Place.DONE):
+                counts[key] = index if place is Place.DONE else None
+    return counts
 
 
 def _split_left(

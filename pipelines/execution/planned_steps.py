@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
 from pipelines.errors import SettingsError
+from pipelines.execution.log_dir_moves import NO_LOGS, ReplicaLog, ReplicaLogs
 from pipelines.live.cluster_records import LivePartition, OngoingReassignment
 from pipelines.live.kafka_connection import Assignments, Key, Reassignments, ReplicaLogDirs
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
-
-_NO_LOG_DIRS = (
-    "the plan moves replicas between the log dirs of their brokers, which apply does not do. Use Kafka's tool, as the "
-    "output of plan shows: kafka-reassign-partitions --reassignment-json-file wave-01.json --execute "
-    "--replica-alter-log-dirs-throttle BYTES_PER_S, then --verify, and so on with each wave"
-)
 
 
 class Direction(StrEnum):
@@ -54,17 +50,26 @@ class PlannedSteps:
     @classmethod
     def of_plan(cls, plan: StoredPlan) -> PlannedSteps:
         """Return the steps of a stored plan. Raises: SettingsError if one has the same list twice."""
-        if any(change.moves_log_dirs for change in plan.changes.values()):
-            raise SettingsError(_NO_LOG_DIRS)
         for key, change in plan.changes.items():
-            if len({*change.lists}) < len(change.lists):  # where a partition is would be ambiguous
+            is_repeated = len({*change.lists}) < len(change.lists)
+            if is_repeated and not change.moves_log_dirs:  # where a partition is would be ambiguous
                 raise SettingsError(f"the plan gives {key[0]}-{key[1]} the same replicas twice. Make a new plan")
         return cls(plan.changes, len(plan.waves), [wave.busiest_bytes for wave in plan.waves])
+
+    @cached_property
+    def moves_log_dirs(self) -> bool:
+        """Whether the plan moves replicas between the log dirs of their brokers, and nothing else."""
+        return any(change.moves_log_dirs for change in self.partitions.values())
 
     @property
     def brokers(self) -> set[int]:
         """Ids of all brokers that have a replica before, during or after the plan."""
         return {broker for steps in self.partitions.values() for one in steps.lists for broker in one}
+
+    @property
+    def log_brokers(self) -> set[int]:
+        """Ids of the brokers whose logs show how far the plan is: where it moves replicas between log dirs."""
+        return {b for one in self.partitions.values() if one.moves_log_dirs for b in one.log_dirs}
 
     def select_lists(self, targets: Mapping[Key, WaveTarget]) -> tuple[Assignments, Assignments]:
         """Return the lists of partitions before and after a wave."""
@@ -97,9 +102,14 @@ class PlannedSteps:
         return targets
 
     def find_place(
-        self, key: Key, target: WaveTarget, partition: LivePartition | None, move: OngoingReassignment | None
+        self,
+        key: Key,
+        target: WaveTarget,
+        partition: LivePartition | None,
+        move: OngoingReassignment | None,
+        logs: ReplicaLogs = NO_LOGS,
     ) -> Place:
-        """Return where a partition is. move: its ongoing reassignment, or None.
+        """Return where a partition is. move: its ongoing reassignment, or None; logs: of a plan that moves log dirs.
 
         A partition that is further than the wave takes it, because an execution was repeated, is done.
         """
@@ -108,11 +118,44 @@ class PlannedSteps:
         index = self.partitions[key].find(partition.replicas if move is None else move.target)
         if index is None:
             return Place.CHANGED
+        if self.partitions[key].moves_log_dirs:
+            return self._find_dir_place(key, target, logs)
         if index == target.after:
             return Place.DONE if move is None else Place.MOVING
         is_forward = target.after > target.before
         is_beyond = index > target.after if is_forward else index < target.after
         return Place.DONE if is_beyond and move is None else Place.MOVING if is_beyond else Place.PENDING
+
+    def _find_dir_place(self, key: Key, target: WaveTarget, logs: ReplicaLogs) -> Place:
+        """Return where the replicas of a partition are that move between log dirs: where the last of them is."""
+        places, before = set[Place](), self.list_dirs(key, target.before)
+        for replica, path in self.list_dirs(key, target.after).items():
+            broker = replica[-1]
+            log = logs[broker].get(key, ReplicaLog(None, 0)) if broker in logs else ReplicaLog(path, 0, path)
+            if log.path not in (None, path, before.get(replica, log.path)):
+                places.add(Place.CHANGED)
+            elif log.future is None:
+                places.add(Place.DONE if log.path == path else Place.PENDING)
+            else:
+                places.add(Place.MOVING if log.future == path else Place.PENDING)
+        order = (Place.CHANGED, Place.PENDING, Place.MOVING)
+        return next((place for place in order if place in places), Place.DONE)
+
+    def list_dirs(self, key: Key, index: int) -> ReplicaLogDirs:
+        """List the log dirs of the replicas of a partition that moves some, before its step (0), or after it."""
+        change = self.partitions[key]
+        paths = change.log_dirs if index else change.log_dirs_before
+        return {(*key, broker): path for broker, path in paths.items() if broker in change.log_dirs}
+
+    def list_moving_dirs(self, logs: ReplicaLogs) -> ReplicaLogDirs:
+        """List the replicas of the plan that are being moved to a log dir of it, with the log dirs where they are."""
+        moving: ReplicaLogDirs = {}
+        for key in self.partitions if self.moves_log_dirs else ():
+            for replica, path in (*self.list_dirs(key, 0).items(), *self.list_dirs(key, 1).items()):
+                log = logs.get(replica[-1], {}).get(key)
+                if log is not None and log.path is not None and log.future == path:
+                    moving[replica] = log.path
+        return moving
 
     def find_log_dirs(self, lists: Mapping[Key, tuple[int, ...]], now: Mapping[Key, LivePartition]) -> ReplicaLogDirs:
         """Return the planned log dirs of the replicas that these lists add to those of now."""

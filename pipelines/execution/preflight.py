@@ -11,7 +11,7 @@ from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
-from pipelines.execution.planned_steps import Direction, Place, PlannedSteps
+from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, WaveTarget
 from pipelines.execution.wave_window import WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
@@ -130,7 +130,7 @@ def find_window_problem(
     ignored = list_irreversible(steps, view) if direction is Direction.ROLLBACK else set()
     for wave in waves[: waves.index(chosen[0])] if chosen else ():
         places = {
-            key: steps.find_place(key, target, view.partitions.get(key), view.reassignments.get(key))
+            key: steps.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs)
             for key, target in steps.find_targets(wave, direction).items()
         }
         if left := [key for key in places if places[key] in (Place.PENDING, Place.MOVING) and key not in ignored]:
@@ -181,8 +181,20 @@ def list_work(
             added = len(set(after) - set(before))
             copies += added
             copied += added * sizes.get(key, 0)
+        for key, target in steps.find_targets(wave, Direction.APPLY).items() if steps.moves_log_dirs else ():
+            moves = _list_dir_moves(steps, view, key, target)
+            partitions += bool(moves)
+            copies += len(moves)
+            copied += sum(moves)
         work.append(WaveWork(wave, partitions, copies, copied if sizes else None, steps.estimate_seconds(wave, rate)))
     return work
+
+
+def _list_dir_moves(steps: PlannedSteps, view: ClusterView, key: Key, target: WaveTarget) -> list[int]:
+    """List the bytes of the replicas of a partition that a wave has still to move to other log dirs."""
+    paths = steps.list_dirs(key, target.after).items()
+    logs = ((view.logs.get(broker, {}).get(key), path) for (*_, broker), path in paths)
+    return [log.size for log, path in logs if log is not None and log.path != path]
 
 
 def _list_steps_done(steps: PlannedSteps, view: ClusterView) -> Iterator[tuple[Key, PlannedChange, int]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from pipelines.execution.journal import THROTTLE, UNTHROTTLE, EarlierConfigs, Journal
-from pipelines.execution.set_throttles import RATES, REPLICAS, shorten_replicas
+from pipelines.execution.set_throttles import DIR_RATES, RATES, REPLICAS, shorten_replicas
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.plan_files.kafka_json import compute_throttle, describe_config_change
@@ -51,10 +51,7 @@ class ReplicationThrottle:
         own = {name: dict.fromkeys(REPLICAS) for name in throttle.topics}
         topics = self._connection.describe_topic_configs(sorted(throttle.topics), REPLICAS)
         earlier_topics = {name: {**own[name], **topics.get(name, {})} for name in throttle.topics}
-        earlier_brokers = {
-            broker: {**dict.fromkeys(RATES), **self._connection.describe_own_broker_configs(broker, RATES)}
-            for broker in brokers
-        }
+        earlier_brokers = self._read_rates(brokers, RATES)
         known = self._journal.find_earlier_configs()
         if earlier_brokers.keys() - known.brokers.keys() or earlier_topics.keys() - known.topics.keys():
             self._write(EarlierConfigs(earlier_brokers, earlier_topics), wave, rate)
@@ -67,6 +64,21 @@ class ReplicationThrottle:
                 raise self._connection.make_rejection(f"the throttle of topic {name}", error)
         for broker in brokers:
             self._connection.alter_broker_configs(broker, dict.fromkeys(RATES, str(rate)))
+
+    def limit_dir_moves(self, wave: int, rate: int, brokers: set[int]) -> None:
+        """Throttle moves between the log dirs of brokers. rate: bytes per second of a broker. Raises: KafkaFault."""
+        earlier = self._read_rates(brokers, DIR_RATES)
+        if earlier.keys() - self._journal.find_earlier_configs().brokers.keys():
+            self._write(EarlierConfigs(earlier), wave, rate)
+        for broker in sorted(brokers):
+            self._connection.alter_broker_configs(broker, dict.fromkeys(DIR_RATES, str(rate)))
+
+    def _read_rates(self, brokers: Iterable[int], names: Sequence[str]) -> dict[int, dict[str, str | None]]:
+        """Read the rates of brokers; None where one is not set."""
+        return {
+            broker: {**dict.fromkeys(names), **self._connection.describe_own_broker_configs(broker, names)}
+            for broker in sorted(brokers)
+        }
 
     def adopt(self, left: EarlierConfigs) -> None:
         """Have throttles removed that an execution of this plan has left whose journal is lost."""

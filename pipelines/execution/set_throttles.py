@@ -21,6 +21,7 @@ from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import join_names
 
 RATES, REPLICAS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
+DIR_RATES = ("replica.alter.log.dirs.io.max.bytes.per.second",)  # of moves between log dirs
 _MAX_VALUE = 30_000  # characters of a config: a record of the metadata log has to hold it
 
 Configs = Mapping[str, str | None]
@@ -41,11 +42,17 @@ def shorten_replicas(text: str) -> str:
 
 
 def read_throttles(connection: KafkaAdmin, steps: PlannedSteps, view: ClusterView, brokers: Set[int]) -> SetThrottles:
-    """Read the throttles of these brokers, of those that are not fenced, and of the plan's topics."""
+    """Read the throttles of these brokers, of those that are not fenced, and of the plan's topics.
+
+    Of a plan that moves replicas between log dirs, the throttles of such moves.
+    """
     live = (broker for broker in view.state.brokers if broker.id in brokers & view.unfenced_brokers)
+    names = DIR_RATES if steps.moves_log_dirs else RATES
     rates, unanswered = ask_directly(
-        connection, live, lambda direct, id_: direct.describe_own_broker_configs(id_, RATES)
+        connection, live, lambda direct, id_: direct.describe_own_broker_configs(id_, names)
     )
+    if steps.moves_log_dirs:
+        return SetThrottles(rates, {}, unanswered)
     topics = sorted({topic for topic, _ in steps.partitions} & view.topic_ids.keys())
     replicas = connection.describe_topic_configs(topics, REPLICAS)
     return SetThrottles(rates, {topic: replicas[topic] for topic in topics if replicas.get(topic)}, unanswered)

@@ -21,7 +21,7 @@ from udfs.planning.cluster_model import ClusterModel, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
 from udfs.planning.disk_growth import DiskGrowth, find_disk_growth
 from udfs.planning.faster_plans import FasterPlan, find_faster_plans
-from udfs.planning.model_log_dirs import add_log_dirs, find_dir_moves
+from udfs.planning.model_log_dirs import add_log_dirs
 from udfs.planning.plan_judge import build_judge_options
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
@@ -40,11 +40,6 @@ class CreatedPlan:
     files: tuple[Path, ...]  # In order
     unplaced: int  # Partitions without known replicas
     seconds: dict[str, float]  # How long each part of the work took
-
-    @property
-    def moves_log_dirs(self) -> bool:
-        """Return whether replicas move between the log dirs of their brokers, which `apply` does not do."""
-        return len(find_dir_moves(self.summary.model, self.summary.proposal)) > 0
 
 
 @dataclass(frozen=True)

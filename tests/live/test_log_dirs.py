@@ -1,15 +1,19 @@
-"""A plan of the goal log-dirs, carried out on a real cluster by Kafka's own tool."""
+"""Log dirs of plans on a real cluster, carried out by Kafka's own tool and by apply."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pipelines.errors import EXIT_NOT_APPLIED
+from pipelines.execution.set_throttles import DIR_RATES
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.setup.java import check_java
@@ -61,7 +65,29 @@ def reassign(cluster: KafkaCluster, file: Path, *options: str) -> str:
     return done.stdout
 
 
+def _apply(cluster: KafkaCluster, plan: Path, *options: str, code: int = 0) -> str:
+    out = call("apply", str(plan), "--bootstrap-server", cluster.bootstrap, *options, code=code)
+    return out.stdout + out.stderr
+
+
+def _kill_while_moving(cluster: KafkaCluster, plan: Path) -> None:
+    """Apply a plan slowly, and kill the process as soon as a replica moves."""
+    command = [sys.executable, "-m", "pipelines.cli", "apply", str(plan), "--bootstrap-server", cluster.bootstrap]
+    process = subprocess.Popen([*command, "--execute", "--throttle", "50kB"], stdout=subprocess.DEVNULL)
+    wait_until(lambda: find_places(cluster)[1] > 0, "no replica moves")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert read_dir_rates(cluster) == {"50000"}
+
+
+def read_dir_rates(cluster: KafkaCluster) -> set[str]:
+    """Return the throttles of moves between log dirs, of all brokers."""
+    with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
+        return {rate for broker in (1, 2) for rate in admin.describe_own_broker_configs(broker, DIR_RATES).values()}
+
+
 def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path: Path) -> None:
+    """By Kafka's own tool, and by apply: whole, killed and continued, rolled back, and cancelled."""
     wait_until(lambda: len(find_places(jbod)[0]) == 2 * _PARTITIONS, "not every replica has a log dir")
     before, _ = find_places(jbod)
     crowded = {broker: min(path for (*_, id_), path in before.items() if id_ == broker) for broker in (1, 2)}
@@ -82,8 +108,7 @@ def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path:
     assert planned
     throttle = ("--replica-alter-log-dirs-throttle", "100000000")
     assert " ".join(throttle) in out
-    arguments = ("apply", str(plan), "--bootstrap-server", jbod.bootstrap, "--execute")
-    assert "moves replicas between the log dirs of their brokers" in call(*arguments, code=1).stderr
+    assert f"or: kafka-placement apply {plan} --bootstrap-server " in out
     executed = reassign(jbod, plan / "wave-01.json", "--execute", *throttle)
     assert executed.count("Successfully started moving log directory") == len(planned)
     wait_until(lambda: find_places(jbod)[1] == 0, "the moves between log dirs do not end")
@@ -92,8 +117,25 @@ def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path:
     after, _ = find_places(jbod)
     assert after == before | planned
     assert call("check", str(plan), source).stdout.startswith("done: ")
-    reassign(jbod, plan / "rollback.json", "--execute", *throttle)
-    wait_until(lambda: find_places(jbod)[0] == before, "the rollback does not end")
+    assert "as planned: " in _apply(jbod, plan, "--verify")
+    _apply(jbod, plan, "--rollback")
+    assert find_places(jbod) == (before, 0)
+    assert read_dir_rates(jbod) == set()
+    assert "as before the plan, which is not applied" in _apply(jbod, plan, "--verify", code=EXIT_NOT_APPLIED)
+    count = sum(path != before[replica] for replica, path in planned.items())
+    assert f"{count} replica{'s' if count > 1 else ''} to copy" in _apply(jbod, plan)
+    _kill_while_moving(jbod, plan)
+    _apply(jbod, plan, "--cancel")
+    places, future = find_places(jbod)
+    assert not future
+    assert all(path in (before[replica], planned.get(replica)) for replica, path in places.items())
+    _kill_while_moving(jbod, plan)
+    assert "as planned: " in _apply(jbod, plan, "--execute", "--throttle", "100MB")
+    assert find_places(jbod) == (before | planned, 0)
+    assert read_dir_rates(jbod) == set()
+    assert "nothing to do" in _apply(jbod, plan, "--execute")
+    _apply(jbod, plan, "--rollback")
+    assert find_places(jbod) == (before, 0)
 
 
 @pytest.mark.parametrize("tool", ["apply", "kafka-reassign-partitions"])
