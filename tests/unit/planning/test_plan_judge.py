@@ -1,0 +1,93 @@
+"""The judge of plans on models: failed log dirs, disks, slow brokers and leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.planning.small_clusters import cluster
+from udfs.arrow.ragged import offsets_of
+from udfs.planning.cluster_model import ClusterModel
+from udfs.planning.plan_faults import FaultRows, PlanFault, PlanLevel
+from udfs.planning.plan_judge import JudgeOptions, judge_steps
+
+GB = 1e9
+
+
+def steps(*lists: tuple[int, int, Sequence[int]]) -> Any:
+    """Steps of a plan: wave from 0, partition, replicas."""
+    return SimpleNamespace(
+        wave=np.array([wave for wave, _, _ in lists], dtype=np.int32),
+        row=np.array([row for _, row, _ in lists], dtype=np.int64),
+        offsets=offsets_of(np.array([len(new) for _, _, new in lists], dtype=np.int64)),
+        replicas=np.array([broker for _, _, new in lists for broker in new], dtype=np.int32),
+        waves=1 + max((wave for wave, _, _ in lists), default=-1),
+    )
+
+
+def find(model: ClusterModel, plan: Any, **options: Any) -> dict[PlanFault, FaultRows]:
+    return {rows.fault: rows for rows in judge_steps(model, plan, JudgeOptions(**options)).faults}
+
+
+def test_a_replica_in_a_failed_log_dir_is_waited_for() -> None:
+    model = cluster([[0, 1, 2]], 4)
+    failed = np.array([False, True, False])
+    model = replace(model, failed=failed, in_sync=~failed)
+    plan = steps((0, 0, [0, 1, 3]))
+    assert find(model, plan)[PlanFault.CANNOT_COMPLETE].broker.tolist() == [1]
+    # Since Kafka 4.3 it completes once the added replica is in sync, if no more are removed.
+    assert PlanFault.CANNOT_COMPLETE not in find(model, plan, waits_for_all=False)
+    assert find(model, steps((0, 0, [1, 3])), waits_for_all=False)[PlanFault.CANNOT_COMPLETE].broker.tolist() == [1]
+    assert PlanFault.CANNOT_COMPLETE not in find(model, steps((0, 0, [0, 3, 2])))
+
+
+def test_disks_hold_old_and_new_replicas_while_they_are_copied() -> None:
+    """Broker 2 gets both partitions, and loses its own in the second wave only."""
+    model = cluster([[0], [1], [2]], 3)
+    model = replace(model, size=np.full(3, 10 * GB), known=(True, False, False))
+    plan = steps((0, 0, [2]), (1, 1, [2]), (1, 2, [0]))
+    room = np.array([np.nan, np.nan, 20 * GB])
+    assert PlanFault.DISK_FULL not in find(model, plan, disk_room=room)
+    full = find(model, plan, disk_room=room - 1)[PlanFault.DISK_FULL]
+    assert (full.broker.tolist(), full.wave.tolist(), full.after.tolist()) == ([2], [2], [30 * GB])
+    facts = judge_steps(model, plan, JudgeOptions()).waves
+    assert facts.peak_bytes[:, 2].tolist() == [20 * GB, 30 * GB]
+    assert facts.received.tolist() == [[0, 0, 10 * GB], [10 * GB, 0, 10 * GB]]
+    assert facts.sent.tolist() == [[10 * GB, 0, 0], [0, 10 * GB, 10 * GB]]
+    assert (facts.rollback_copies.tolist(), facts.rollback_bytes.tolist()) == ([0, 1, 3], [0, 10 * GB, 30 * GB])
+
+
+@pytest.mark.parametrize(("size", "is_slow"), [(10 * GB, True), (0.1 * GB, False)])
+def test_a_broker_that_copies_most_is_named(size: float, is_slow: bool) -> None:
+    model = cluster([[broker] for broker in range(6)], 7)
+    model = replace(model, size=np.full(6, size), known=(True, False, False))
+    faults = find(model, steps(*((0, row, [row, 6]) for row in range(6))), asked_factor=2)
+    assert (PlanFault.SLOW_BROKER in faults) == is_slow
+    if is_slow:
+        assert faults[PlanFault.SLOW_BROKER].broker.tolist() == [6]
+        assert faults[PlanFault.SLOW_BROKER].after.tolist() == [6 * size]
+
+
+def test_leaders_are_compared_with_the_brokers_that_stay() -> None:
+    model = cluster([[broker % 4, (broker + 1) % 4] for broker in range(40)], 4)
+    # Broker 3 hands its leaders over to the others.
+    plan = steps(*((0, row, [i % 3, (i + 1) % 3]) for i, row in enumerate(range(3, 40, 4))))
+    assert PlanFault.UNEVEN_LEADERS not in find(model, plan, emptied=(3,))
+    assert PlanFault.UNEVEN_LEADERS in find(model, plan)
+    # Broker 0 leads what broker 3 led.
+    plan = steps(*((0, row, [0, 1]) for row in range(3, 40, 4)))
+    uneven = find(model, plan)[PlanFault.UNEVEN_LEADERS]
+    assert (uneven.broker.tolist(), uneven.before.tolist(), uneven.after.tolist()) == ([0], [0.0], [2.0])
+
+
+def test_nothing_to_judge() -> None:
+    model = cluster([[0, 1]], 2)
+    judged = judge_steps(model, steps(), JudgeOptions())
+    assert (judged.level, judged.faults, len(judged.waves.partitions)) == (PlanLevel.SAFE, (), 0)
+    empty = cluster([], 2)
+    assert judge_steps(empty, steps(), JudgeOptions()).level is PlanLevel.SAFE
