@@ -62,6 +62,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement apply plan --bootstrap-server b1:9092 --execute --throttle 50MB",
         "kafka-placement apply plan --bootstrap-server b1:9092 --execute --waves 1-2 --until 06:00",
         "kafka-placement apply reassignment.json --bootstrap-server b1:9092",
+        "kafka-placement apply plan --bootstrap-server b1:9092 --throttle 80MB --change-throttle",
         "kafka-placement apply plan --bootstrap-server b1:9092 --rollback",
     ),
     "replay": (

@@ -38,6 +38,7 @@ from pipelines.errors import (
 )
 from pipelines.execution.journal import JOURNAL
 from pipelines.execution.wave_window import WaveRange, WaveWindow, describe_waves
+from pipelines.quantities import format_bytes
 from udfs.plurals import count_of, is_or_are
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class _Mode(StrEnum):
     ROLLBACK = "rollback"
     CANCEL = "cancel"
     VERIFY = "verify"
+    CHANGE_THROTTLE = "change-throttle"
 
 
 class _Interrupted(KeyboardInterrupt):
@@ -81,6 +83,9 @@ def apply(
     rollback: Annotated[bool, flag("rollback", "Return to the assignment before the plan.")] = False,
     cancel: Annotated[bool, flag("cancel", "Cancel the reassignments that are under way.")] = False,
     verify: Annotated[bool, flag("verify", "Check that the cluster is as planned, without throttles.")] = False,
+    change_throttle: Annotated[
+        bool, flag("change-throttle", "Give --throttle to the execution that runs, in another terminal.")
+    ] = False,
     throttle: Annotated[
         str | None,
         option(
@@ -137,6 +142,7 @@ def apply(
     from pipelines.live.live_sources import select_properties
 
     flags = {_Mode.EXECUTE: execute, _Mode.ROLLBACK: rollback, _Mode.CANCEL: cancel, _Mode.VERIFY: verify}
+    flags[_Mode.CHANGE_THROTTLE] = change_throttle
     chosen = [mode for mode, flag in flags.items() if flag]
     if len(chosen) > 1:
         raise typer.BadParameter(f"--{chosen[0]} and --{chosen[1]} exclude each other")
@@ -145,6 +151,8 @@ def apply(
     rate = None
     if throttle is not None and throttle != _NO_THROTTLE:
         rate = parse_option("--throttle", throttle, parse_throttle)
+    if change_throttle and rate is None:
+        raise typer.BadParameter("--change-throttle needs a rate: add --throttle, as in --throttle 80MB")
     properties = select_properties(None, [command_config] if command_config else [])
     settings = common.read_settings(conf, changes, warehouse)
     with KafkaAdmin(server, properties) as connection:
@@ -180,7 +188,7 @@ def apply(
 
 def _check_window(mode: _Mode, waves: WaveRange | None, until: datetime | None) -> None:
     """Check that a mode has waves to choose. Raises: typer.BadParameter."""
-    if mode in (_Mode.CANCEL, _Mode.VERIFY) and (waves is not None or until is not None):
+    if mode in (_Mode.CANCEL, _Mode.VERIFY, _Mode.CHANGE_THROTTLE) and (waves is not None or until is not None):
         name = "--waves" if waves is not None else "--until"
         raise typer.BadParameter(
             f"{name} chooses the waves of --execute: --{mode} is about the whole plan. Leave it out"
@@ -233,6 +241,11 @@ def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, s
     """Do what the options ask for, and return the exit code."""
     from pipelines.cli.apply_rendering import render_preview, render_verification
 
+    if mode is _Mode.CHANGE_THROTTLE:
+        rate = options.throttle_bytes_per_s or 0
+        process = application.change_throttle(rate)
+        print_line(f"process {process} copies {format_bytes(rate)}/s per broker from its next look at the cluster on")
+        return 0
     if mode is _Mode.VERIFY:
         verification = application.verify()
         _print(render_verification(verification, application, options))

@@ -35,6 +35,8 @@ def list_wave_executions(journal: Journal, plan: StoredPlan) -> list[tuple[Any, 
                 execution, rate = execution + 1, entry["throttle_bytes_per_s"]
             case journal_events.WAVE:
                 rows.append(_start_row(entry, execution, rate, plan))
+            case journal_events.RATE:  # of the waves that begin after it
+                rate = entry["throttle_bytes_per_s"]
             case journal_events.PAUSE if rows:
                 rows[-1]["pauses"] += 1
             case journal_events.WAVE_DONE if rows:

@@ -17,9 +17,9 @@ from pipelines.errors import SourceError
 from pipelines.live.kafka_connection import Key
 
 JOURNAL = "execution.jsonl"
-BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DONE, PAUSE, END = (
+BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DONE, PAUSE, RATE, END = (
     *("begin", "wave", "throttle", "unthrottle", "alter", "cancel", "restore-order", "elect", "wave-done", "pause"),
-    "end",
+    *("rate", "end"),
 )
 
 _KEYS = {  # that entries need, beside the time and the event
@@ -30,6 +30,7 @@ _KEYS = {  # that entries need, beside the time and the event
     CANCEL: ("origins",),
     RESTORE_ORDER: ("partitions",),
     WAVE_DONE: ("copied_bytes",),
+    RATE: ("throttle_bytes_per_s",),
 }
 
 

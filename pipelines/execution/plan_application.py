@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -35,6 +35,7 @@ from pipelines.execution.preflight import (
     measure_disks,
 )
 from pipelines.execution.set_throttles import SetThrottles, find_left_throttles, name_throttled, read_throttles
+from pipelines.execution.throttle_change import leave_throttle, take_throttle
 from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
@@ -203,6 +204,17 @@ class PlanApplication:
         with self._locked():
             self._begin(PlanCancellation, None, options).cancel()
 
+    def change_throttle(self, rate: int) -> int:
+        """Have the execution that runs on this machine use another throttle. Returns: the id of its process.
+
+        Raises: SettingsError if none runs.
+        """
+        begun = self.journal.last_begin
+        if begun is None or not _is_running(begun["kafka_cluster_id"] or self.plan.cluster, begun.get("process")):
+            raise SettingsError(f"{self.folder}: no execution of it runs on this machine. Start one with --execute")
+        leave_throttle(self.folder, rate)
+        return int(begun["process"])
+
     def verify(self) -> Verification:
         """Compare the cluster with the plan, and its throttles with those before it."""
         journal = Journal.open(self.folder)
@@ -245,6 +257,7 @@ class PlanApplication:
         """Make an execution, and begin or continue the journal."""
         self.journal = Journal.open(self.folder)  # now that no other process writes to it
         self.journal.repair()
+        take_throttle(self.folder)  # for an execution that has ended
         self.journal.write(
             BEGIN,
             direction=direction or "cancel",
@@ -274,9 +287,8 @@ class PlanApplication:
 @contextmanager
 def lock_cluster(cluster_id: str) -> Iterator[None]:
     """Hold the lock of a cluster. Raises: SettingsError if another process of this machine holds it."""
-    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "kafka-placement"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{cluster_id}.lock"
+    path = _find_lock(cluster_id)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -289,3 +301,18 @@ def lock_cluster(cluster_id: str) -> Iterator[None]:
         file.write(f"process {os.getpid()}")
         file.flush()
         yield
+
+
+def _find_lock(cluster_id: str) -> Path:
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "kafka-placement"
+    return folder / f"{cluster_id}.lock"
+
+
+def _is_running(cluster_id: str, process: int | None) -> bool:
+    """Return whether a process of this machine holds the lock of a cluster."""
+    with suppress(FileNotFoundError), _find_lock(cluster_id).open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return file.read() == f"process {process}"
+    return False

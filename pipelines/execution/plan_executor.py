@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pipelines.execution import journal as log
 from pipelines.execution.cluster_execution import (
@@ -24,10 +24,12 @@ from pipelines.execution.journal import list_keys
 from pipelines.execution.log_dir_moves import MoveProgress
 from pipelines.execution.planned_steps import Direction, Place, WaveTarget
 from pipelines.execution.preflight import list_irreversible
+from pipelines.execution.throttle_change import take_throttle
 from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.live.pauses import growing_pauses
+from pipelines.quantities import format_bytes
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of, is_or_are
 
@@ -78,6 +80,16 @@ class PlanExecutor(ClusterExecution):
                 return waves[waves.index(wave) :]
         return waves[waves.index(chosen[-1]) + 1 :] if chosen else waves
 
+    def _adopt_rate(self) -> bool:
+        """Take over a throttle that `--change-throttle` has left. Returns: whether there was one."""
+        rate = take_throttle(self.journal.path.parent)
+        if rate is None:
+            return False
+        self.options = replace(self.options, throttle_bytes_per_s=rate)
+        self.journal.write(log.RATE, throttle_bytes_per_s=rate)
+        self.say(f"throttle: {format_bytes(rate)}/s per broker from now on")
+        return True
+
     def _is_late(self, wave: int) -> bool:
         """Return whether a wave would end too late if it began now, and say so."""
         rate = self.options.throttle_bytes_per_s
@@ -93,6 +105,7 @@ class PlanExecutor(ClusterExecution):
         todo = {key: targets[key] for key, place in places.items() if place in (Place.PENDING, Place.MOVING)}
         if not todo:
             return True
+        self._adopt_rate()
         has_begun = Place.MOVING in places.values()  # in an execution that was interrupted
         if not has_begun and self._is_late(wave):
             return False
@@ -113,6 +126,7 @@ class PlanExecutor(ClusterExecution):
             if not pending and Place.MOVING not in places.values():
                 break
             self._check_brokers(wave, pending, view)
+            is_throttled = is_throttled and not self._adopt_rate()
             if not has_begun and self._is_late(wave):  # after a pause
                 return False
             reason = "" if is_throttled else self._set_throttle(wave, todo, view)

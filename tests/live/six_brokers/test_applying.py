@@ -327,6 +327,21 @@ def test_killed_executor_continues_without_its_journal(
     _check_no_throttle(admin)
 
 
+def test_throttle_is_changed_from_another_terminal(
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    plan = _make_plan(filled, tmp_path)
+    admin.alter_broker_configs(3, {LEADER_RATE: "77000000"})
+    process = _start(filled, plan, "--execute", "--throttle", "1kB")  # which would take many minutes
+    _wait_until_moving(admin)
+    assert f"process {process.pid} copies 50 MB/s" in _apply(filled, plan, "--throttle", "50MB", "--change-throttle")
+    assert "throttle: 50 MB/s per broker from now on" in _finish(process)
+    assert _get_lists(view_cluster(admin)) == _get_planned(plan, original)
+    assert admin.describe_own_broker_configs(3, (LEADER_RATE, FOLLOWER_RATE)) == {LEADER_RATE: "77000000"}
+    admin.alter_broker_configs(3, {LEADER_RATE: None})
+    _check_no_throttle(admin)
+
+
 def test_terminated_executor_says_what_is_left(
     filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
 ) -> None:

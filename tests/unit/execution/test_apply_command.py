@@ -12,8 +12,9 @@ import pytest
 from pipelines.cli.apply_rendering import render_preview
 from pipelines.errors import EXIT_USAGE
 from pipelines.execution.cluster_execution import ExecutionOptions
-from pipelines.execution.journal import EarlierConfigs
-from pipelines.execution.plan_application import PlanApplication, PlanPreview
+from pipelines.execution.journal import EarlierConfigs, Journal
+from pipelines.execution.plan_application import PlanApplication, PlanPreview, lock_cluster
+from pipelines.execution.throttle_change import take_throttle
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.plan_files.plan_check import PlanStatus, check_plan
@@ -143,3 +144,18 @@ def test_preview_of_an_applied_plan_proposes_nothing(tmp_path: Path) -> None:
 def test_tables_are_only_written_if_named() -> None:
     text = " ".join(call("apply", "--help").stdout.split())
     assert "--warehouse DIR Also write the journal to the tables in this folder. [default: (not written)]" in text
+
+
+def test_throttle_of_what_does_not_run_is_not_changed(tmp_path: Path) -> None:
+    arguments = _make_plan(tmp_path)
+    error = call(*arguments, "--change-throttle", code=EXIT_USAGE, folder=tmp_path).stderr
+    assert "--change-throttle needs a rate" in error
+    change = ("--throttle", "80MB", "--change-throttle")
+    assert "plan: no execution of it runs on this machine" in call(*arguments, *change, code=1, folder=tmp_path).stderr
+    journal = Journal.open(tmp_path / "plan")
+    journal.write("begin", direction="apply", kafka_cluster_id="c-1", throttle_bytes_per_s=1, process=os.getpid())
+    with lock_cluster("c-1"):
+        assert f"process {os.getpid()} copies 80 MB/s" in call(*arguments, *change, folder=tmp_path).stdout
+    assert take_throttle(tmp_path / "plan") == 80_000_000
+    assert take_throttle(tmp_path / "plan") is None
+    assert "no execution of it runs" in call(*arguments, *change, code=1, folder=tmp_path).stderr

@@ -12,13 +12,14 @@ import pytest
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions, ExecutionStopped
 from pipelines.execution.cluster_view import ClusterView
-from pipelines.execution.journal import CANCEL, END, EarlierConfigs, Journal
+from pipelines.execution.journal import CANCEL, END, RATE, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
 from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.execution.preflight import ClusterDisks, check_answers, find_problems
 from pipelines.execution.set_throttles import read_throttles
+from pipelines.execution.throttle_change import leave_throttle
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
 from pipelines.live.kafka_changes import KafkaAdmin
@@ -268,6 +269,31 @@ def test_copies_that_are_under_way_stay_throttled_on_resume(tmp_path: Path) -> N
     _make_executor(cluster, tmp_path).execute(Direction.APPLY)
     assert all(ids >= {1, 2, 3} for ids in throttled[:20])
     assert not cluster.throttled_brokers
+
+
+@pytest.mark.parametrize("looks", [0, 12])
+def test_throttle_is_changed_while_it_runs(tmp_path: Path, looks: int) -> None:
+    """Before the first wave, and while it copies; the rate of another tool is set again at the end."""
+    cluster, lines = _Cluster(steps=10), list[str]()
+    cluster.rates[1] = {LEADER_RATE: "77"}
+    executor = _make_executor(cluster, tmp_path, lines.append)
+    rates: list[str | None] = []
+    look = cluster.list_reassignments
+
+    def watch() -> dict[Key, OngoingReassignment]:
+        if len(rates) == looks:
+            leave_throttle(tmp_path, 5_000)
+        rates.append(cluster.rates.get(1, {}).get(LEADER_RATE))
+        return look()
+
+    cluster.list_reassignments = watch  # type: ignore[method-assign]
+    executor.execute(Direction.APPLY)
+    assert lines.count("throttle: 5 kB/s per broker from now on") == 1
+    assert (str(_RATE) in rates) is bool(looks)
+    assert "5000" in rates
+    assert cluster.rates[1] == {LEADER_RATE: "77", FOLLOWER_RATE: None}
+    changes = [entry for entry in Journal.open(tmp_path).entries if entry["event"] == RATE]
+    assert [entry["throttle_bytes_per_s"] for entry in changes] == [5_000]
 
 
 def test_earlier_rate_is_back_after_a_crash_and_a_resume(tmp_path: Path) -> None:
