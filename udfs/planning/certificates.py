@@ -301,12 +301,23 @@ class ReachedLoad:
 
 
 @dataclass(frozen=True)
+class Relief:
+    """The fullest broker's load over the mean, where a budget does not pay for its target."""
+
+    load: str  # replicas, disk or bytes_in
+    before: float
+    value: float
+    lower_bound: float  # For any plan within the budget
+
+
+@dataclass(frozen=True)
 class BalanceCertificate(CopyCertificate):
     """A plan that balances all loads at once."""
 
     goal: str
     bytes_lower_bound: float
     reached: dict[str, ReachedLoad]  # By metric: replicas, leaders, disk, bytes_in, bytes_out
+    relief: list[Relief] = field(default_factory=list)  # Of loads above their targets, where a budget limits the plan
 
     @property
     def proofs(self) -> list[Proof]:

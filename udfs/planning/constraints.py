@@ -43,6 +43,7 @@ class Rules:
     blocked: Flags  # bool (p), partitions that the goal concerns, but which are frozen
     byte_budget: float = np.inf  # Bytes that the plan may copy
     move_budget: float = np.inf  # Replicas that the plan may copy
+    broker_budget: float = np.inf  # Bytes that a broker may receive, and send to followers
     allow_empty_racks: bool = False  # Whether a rack may be left without any broker
 
 
@@ -108,8 +109,8 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     broker_bytes = np.inf if request.broker_bytes is None else float(request.broker_bytes)
     capacity = np.full(model.brokers, broker_replicas, dtype=np.int64), np.full(model.brokers, broker_bytes)
     rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, goal in EVEN_GOALS, *capacity)
-    max_bytes, max_moves = (np.inf if most is None else float(most) for most in (request.max_bytes, request.max_moves))
-    return Rules(*rules, blocked, max_bytes, max_moves, request.allow_empty_racks)
+    budgets = (np.inf if most is None else float(most) for most in request.budgets)
+    return Rules(*rules, blocked, *budgets, request.allow_empty_racks)
 
 
 def find_staying_brokers(model: ClusterModel, rules: Rules) -> Flags:

@@ -59,6 +59,8 @@ class PlanRequest:
     exclude_brokers: tuple[int, ...] = ()  # Brokers that get no more replicas
     max_bytes: int | None = None  # Bytes that the plan may copy; None = no limit
     max_moves: int | None = None  # Replicas that the plan may copy; None = no limit
+    # Bytes that any broker may receive, and send to followers: its time at the throttle; None = no limit
+    max_broker_bytes: int | None = None
     broker_replicas: int | None = None  # Replicas that any broker can hold; None = no limit
     broker_bytes: int | None = None  # Bytes that any broker can hold; None = no limit
     max_disk_ratio: float = 0.95  # Share of a log dir's volume that moves between log dirs may fill
@@ -79,3 +81,13 @@ class PlanRequest:
     network: NetworkAssumptions = NO_ASSUMPTIONS  # Where clients are, for the goal zones
     targets: Targets = field(default_factory=Targets)
     seed: int = 0  # Seed of randomized searches
+
+    @property
+    def budgets(self) -> tuple[int | None, int | None, int | None]:
+        """Return the limits of what the plan may copy: bytes, replicas, and bytes of any broker; None = no limit."""
+        return self.max_bytes, self.max_moves, self.max_broker_bytes
+
+    @property
+    def has_budget(self) -> bool:
+        """Return whether any of these limits is set."""
+        return self.budgets != (None, None, None)

@@ -1,18 +1,32 @@
 """Planner of the goals balance, drain and expand with objective all: it evens out all loads in one search."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from udfs.arrow.ragged import find_in_segment, position_of, row_of
 from udfs.planning.annealing import search_task
-from udfs.planning.annealing.balance_certificate import REASONS, BalanceOutcome, certify_balance, find_reasons
+from udfs.planning.annealing.balance_certificate import (
+    REASONS,
+    BalanceOutcome,
+    certify_balance,
+    find_reasons,
+    measure_reached,
+)
+from udfs.planning.annealing.budget_plan import (
+    COPIED_LOADS,
+    BudgetPlanner,
+    bound_relief,
+    find_harm,
+    measure_traffic,
+)
 from udfs.planning.annealing.kernels.search_state import create_state
 from udfs.planning.annealing.search import search_assignment
-from udfs.planning.annealing.search_task import SearchResult, SearchTask
+from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchTask
 from udfs.planning.bounds.cost_bounds import CopyBound, bound_copied_bytes
-from udfs.planning.cluster_model import ClusterModel, Int32s, Ints, ProposedAssignment
+from udfs.planning.certificates import BalanceCertificate, Relief
+from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, find_rack_violations, find_staying_brokers
 from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.plan_request import BYTES_OUT, FAILOVER, LEADERS, REPLICAS, PlanRequest
@@ -53,12 +67,14 @@ class _BalancePlanner:
         balances = request.goal == "balance"
         ratio = proven_ratio = request.targets.loose_bytes
         task, result = self._search(ratio, few_moves=not balances)
-        has_budget = request.max_bytes is not None or request.max_moves is not None  # raised limits are no remedy
-        if not balances and not has_budget and _measure_excess_load(task, result) > 0.0:
+        if not balances and not request.has_budget and _measure_excess_load(task, result) > 0.0:
             ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
         if self._find_overfull(result):  # capacity comes before few moves
             task, result = self._search(ratio, few_moves=False)
-        if balances and not search_task.meets_limits(task, result):
+        is_affordable = not (balances and request.has_budget) or self._is_affordable(task, result)
+        if not is_affordable:
+            result = self._spend_budget(task, result)
+        elif balances and not search_task.meets_limits(task, result):
             # What comes nearest to the targets: the search's result, its start, or lists by counts or flows.
             start = SearchResult(task.slots, result.limits, result.failover_out, result.oversized)
             candidates = [result, start, *self._find_others(task, result)]
@@ -69,6 +85,8 @@ class _BalancePlanner:
         proposal = ProposedAssignment(self.offsets, lists, np.full(model.partitions, -1, dtype=np.int16), ())
         outcome = BalanceOutcome(model, self.rules, request, self.units, task, result, proposal)
         certificate = certify_balance(outcome, (ratio, proven_ratio))
+        if not is_affordable:
+            certificate = replace(certificate, relief=self._bound_relief(task, certificate))
         return replace(proposal, reason=find_reasons(outcome), reasons=REASONS, certificate=certificate)
 
     def _search(
@@ -86,7 +104,45 @@ class _BalancePlanner:
         failover_out = request.targets.failover_out if {BYTES_OUT, FAILOVER} <= {*request.priorities} else np.inf
         profile = search_task.MINIMIZE_MOVES if few_moves else search_task.MINIMIZE_BYTES
         task = SearchTask(*start, failover_out, profile, self._bound_copies(ratio), request.seed + seed, placed)
-        return task, search_assignment(task)
+        if request.goal != "balance" or not request.has_budget:
+            return task, search_assignment(task)
+        # What the budget does not pay for is left out of the plan without a budget.
+        unlimited = limits._replace(copied_disk=np.inf, copied_replicas=np.inf)
+        return task, search_assignment(replace(task, limits=unlimited))
+
+    def _is_affordable(self, task: SearchTask, result: SearchResult) -> bool:
+        """Return whether the budget pays for these lists."""
+        rules, state = self.rules, create_state(task.cluster, result.limits, result.slots)
+        traffic = measure_traffic(task.cluster, state, self.model.current_leaders)
+        most = max(load.max(initial=0.0) for load in traffic) * self.units.disk
+        fits = state.copied_disk[0] * self.units.disk <= rules.byte_budget * (1 + 1e-9)
+        return bool(fits and state.copied_count[0] <= rules.move_budget and most <= rules.broker_budget * (1 + 1e-9))
+
+    def _spend_budget(self, task: SearchTask, planned: SearchResult) -> SearchResult:
+        """Return the best lists that the budget pays for. No load gets worse than it is now, and exceeds its target."""
+        before = create_state(task.cluster, task.limits, self.slots)
+        over = search_task.measure_excess(task.limits, before)
+        candidates = BudgetPlanner(self.model, self.rules, self.units, task, planned.slots).find_candidates(
+            self.request.priorities
+        )
+        first = next((name for name in self.request.priorities if over[name].max() > TOLERANCE.get(name, TOLERANCE[""])), "")
+        affordable = [*candidates] + ([] if first in COPIED_LOADS else [search_assignment(task)])
+        harmless = [
+            one for one in affordable if self._is_affordable(task, one) and not find_harm(task, before, one)
+        ]
+        return min(harmless, key=lambda one: self._rank(task, one, np.max))
+
+    def _bound_relief(self, task: SearchTask, certificate: BalanceCertificate) -> list[Relief]:
+        """Bound what any plan within the budget reaches, for each load that exceeds its target now."""
+        model = self.model
+        now = create_state(self.cluster, task.limits, self.slots)
+        over = search_task.measure_excess(task.limits, now)
+        before, after = measure_reached(model, self.units, now), certificate.reached
+        return [
+            bound_relief(model, self.rules, self.units, name, (before[name].max_over_mean, after[name].max_over_mean))
+            for name in self.request.priorities
+            if name in COPIED_LOADS and over[name].max(initial=0.0) > TOLERANCE.get(name, TOLERANCE[""])
+        ]
 
     def _raise_limits(
         self, ratio: float, task: SearchTask, result: SearchResult
@@ -138,12 +194,14 @@ class _BalancePlanner:
                 reasons.append(f"no plan within the brokers' capacity was found: {place}")
         return reasons
 
-    def _rank(self, task: SearchTask, result: SearchResult) -> tuple[float, ...]:
+    def _rank(
+        self, task: SearchTask, result: SearchResult, measure: Callable[[Floats], float] = np.sum
+    ) -> tuple[float, ...]:
         """Rank lists by how far they are from the limits, the first priority first, then by what they copy."""
         state = create_state(task.cluster, result.limits, result.slots)
         over = search_task.measure_excess(result.limits, state)
         excesses = [
-            round(float(sum(over[name].sum() for name in _EXCESS_NAMES.get(priority, (priority,)) if name in over)), 3)
+            round(float(sum(measure(over[name]) for name in _EXCESS_NAMES.get(priority, (priority,)) if name in over)), 3)
             for priority in self.request.priorities
         ]
         return (*excesses, float(state.copied_disk[0]), float(state.copied_count[0]))
@@ -153,13 +211,13 @@ class _BalancePlanner:
         over = search_task.measure_excess(result.limits, create_state(task.cluster, result.limits, result.slots))
         if not np.array_equal(task.cluster.offsets, model.offsets):
             return
-        if REPLICAS in priorities and over["replicas"].max() >= search_task.TOLERANCE["replicas"]:
+        if REPLICAS in priorities and over["replicas"].max() >= TOLERANCE["replicas"]:
             proposal = plan_replica_counts(model, self.rules)
             if np.array_equal(proposal.offsets, model.offsets):
                 yield replace(result, slots=proposal.replicas)
                 best = search_assignment(replace(task, slots=proposal.replicas))
                 yield best
-        uneven = max(over["failover"].max(), over["leaders"].max()) >= search_task.TOLERANCE["failover"]
+        uneven = max(over["failover"].max(), over["leaders"].max()) >= TOLERANCE["failover"]
         if uneven and not model.known[2] and {FAILOVER, LEADERS} <= set(priorities):
             # Where no bytes out are known, flows find the best order of the same sets.
             for slots in {lists.slots.tobytes(): lists.slots for lists in (best, result)}.values():
@@ -170,10 +228,10 @@ class _BalancePlanner:
 def _measure_excess_load(task: SearchTask, result: SearchResult, *names: str) -> float:
     """Return the most that a broker exceeds its limit of disk and bytes in, or `names`; inf if counts are uneven."""
     excess = search_task.measure_excess(result.limits, create_state(task.cluster, result.limits, result.slots))
-    if excess["replicas"].max() >= search_task.TOLERANCE["replicas"]:
+    if excess["replicas"].max() >= TOLERANCE["replicas"]:
         return np.inf
     worst = max(float(excess[name].max()) for name in names or ("disk", "bytes_in"))
-    return worst if worst > search_task.TOLERANCE[""] else 0.0
+    return worst if worst > TOLERANCE[""] else 0.0
 
 
 def _build_start(model: ClusterModel, rules: Rules, request: PlanRequest) -> tuple[Ints, Int32s]:

@@ -238,6 +238,14 @@ def anneal_order(
         anneal_leadership(search, Schedule(int(share * proposals), temperature * leader, 2.5e-4 * leader), 0.7)
 
 
+def order_leadership(task: SearchTask, slots: Int32s) -> SearchResult:
+    """Return these lists with leaders and successors in the order that is nearest to the limits. Nothing is copied."""
+    unchanged = SearchResult(slots, task.limits, task.failover_out, np.zeros(len(task.cluster.disk), np.bool_))
+    phases = _Phases(task, unchanged, seed_random(task.seed))
+    phases.order_leadership()
+    return replace(unchanged, slots=phases.state.slots)
+
+
 class _Phases:
     """The phases after the placement of oversized partitions. `state` changes, and `limits` may be raised."""
 
@@ -264,6 +272,11 @@ class _Phases:
             self._anneal_jointly(weights)
         self._even_out_leaders()
         return replace(self.placement, slots=self.state.slots, limits=self.limits, failover_out=ratio)
+
+    def order_leadership(self) -> None:
+        """Run the phases that copy nothing."""
+        self._anneal_leadership()
+        self._even_out_leaders()
 
     def _anneal_replicas(self) -> CostWeights:
         """Anneal replica counts, disk and bytes in; charge what is left in excess more and more. Return the weights."""

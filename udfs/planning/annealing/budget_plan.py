@@ -1,0 +1,167 @@
+"""Plans within a budget that does not pay for all targets: most relief of the first load, and no load gets worse."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from udfs.planning.annealing import search_task
+from udfs.planning.annealing.kernels.budgeted_moves import DONE, OVER_BUDGET, ReliefTask, relieve_brokers
+from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, SearchState, create_state
+from udfs.planning.annealing.search import order_leadership
+from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
+from udfs.planning.bounds.relief_bounds import Budget, bound_fullest_broker
+from udfs.planning.certificates import Relief
+from udfs.planning.cluster_model import ClusterModel, Floats, Int32s
+from udfs.planning.constraints import Rules
+from udfs.planning.plan_request import BYTES_IN, DISK, REPLICAS
+
+COPIED_LOADS = (REPLICAS, DISK, BYTES_IN)  # loads that only copies even out
+_STEPS = 14  # of a bisection
+_MAX_STUCK = 10  # brokers at most that cannot be relieved, after which the others are not either
+
+
+@dataclass(frozen=True)
+class _Try:
+    """The state after moves to a level, and what they have copied from and to each broker."""
+
+    outcome: int  # as of relieve_brokers
+    slots: Int32s
+    received: Floats
+    sent: Floats
+
+
+class BudgetPlanner:
+    """Spends the budget of a task on the loads that come first."""
+
+    def __init__(self, model: ClusterModel, rules: Rules, units: LoadUnits, task: SearchTask, planned: Int32s) -> None:
+        self.leader, self.rules, self.units, self.task, self.planned = model.current_leaders, rules, units, task, planned
+        cluster, limits = task.cluster, task.limits
+        self.loads = {
+            DISK: (cluster.disk, limits.disk),
+            BYTES_IN: (cluster.bytes_in, limits.bytes_in),
+            REPLICAS: (np.ones(len(cluster.disk)), limits.max_replicas),
+        }
+        budgets = [cluster.disk / max(limits.copied_disk, 1e-12), np.full(len(cluster.disk), 1.0)]
+        budgets[1] /= max(limits.copied_replicas, 1e-12)
+        unlimited = limits.copied_disk == limits.copied_replicas == np.inf  # a budget of time: bytes count
+        self.cost = cluster.disk if unlimited else budgets[0] + budgets[1]
+
+    def find_candidates(self, priorities: tuple[str, ...]) -> Iterator[SearchResult]:
+        """Find lists within the budget: with moves of leaders and successors, then without, then as they are."""
+        for first_place in (0, 2):
+            slots = self._relieve(priorities, first_place)
+            yield order_leadership(self.task, slots)
+            yield self._result(slots)
+        yield order_leadership(self.task, self.task.slots)
+        yield self._result(self.task.slots)
+
+    def _result(self, slots: Int32s) -> SearchResult:
+        return SearchResult(slots, self.task.limits, self.task.failover_out, np.zeros(len(self.cost), np.bool_))
+
+    def _relieve(self, priorities: tuple[str, ...], first_place: int) -> Int32s:
+        """Return the lists after all relief that the budget pays for, one load after the other."""
+        traffic = measure_traffic(self.task.cluster, self._state(self.task.slots), self.leader)
+        last = _Try(DONE, self.task.slots, *traffic)
+        for name in priorities:
+            if name in COPIED_LOADS:
+                last = self._relieve_load(name, last, first_place)
+        return last.slots
+
+    def _relieve_load(self, name: str, last: _Try, first_place: int) -> _Try:
+        """Bring the brokers as near to their limits as the budget pays for; those that are stuck stay as they are."""
+        limit = self.loads[name][1]
+        over = (self._measure(name, self._state(last.slots)) - limit).clip(0.0)
+        stuck, best, high = np.zeros(len(limit)), last, float(over.max(initial=0.0))
+        while high > 0.0 and np.count_nonzero(stuck) < _MAX_STUCK:
+            low, failure = 0.0, DONE
+            for step in range(_STEPS):
+                middle = (low + high) / 2 if step else 0.0
+                trial = self._try_level(name, last, limit + np.maximum(middle, stuck), first_place)
+                if trial.outcome == DONE:
+                    best, high = trial, middle
+                else:
+                    low, failure = middle, trial.outcome
+            if failure < 0 or stuck[failure] > 0.0:  # the budget is used, or all other brokers keep to their limits
+                break
+            stuck[failure] = high
+        return best
+
+    def _state(self, slots: Int32s) -> SearchState:
+        return create_state(self.task.cluster, self.task.limits, slots)
+
+    def _measure(self, name: str, state: SearchState) -> Floats:
+        loads = {DISK: state.disk, BYTES_IN: state.bytes_in, REPLICAS: state.replicas.astype(np.float64)}
+        return loads[name].copy()
+
+    def _try_level(self, name: str, last: _Try, level: Floats, first_place: int) -> _Try:
+        """Move replicas of the last lists until no broker has more of this load than its level."""
+        state, limits = self._state(last.slots), self.task.limits
+        caps = self._loosen_limits(state, name, level)
+        task = ReliefTask(
+            self.loads[name][0],
+            self.cost,
+            self.leader,
+            self.planned,
+            first_place,
+            self.units.replicas,
+            caps,
+            limits,
+            self.rules.broker_budget / self.units.disk,
+            last.received.copy(),
+            last.sent.copy(),
+        )
+        outcome = relieve_brokers(self.task.cluster, state, task, self._measure(name, state), level)
+        return _Try(int(outcome), state.slots, task.received, task.sent)
+
+    def _loosen_limits(self, state: SearchState, name: str, level: Floats) -> BrokerLimits:
+        """Return limits that no load exceeds by more than now; capacity stays a limit, and `level` is one."""
+        limits = self.task.limits
+        loads = {load: limit + (self._measure(load, state) - limit).max(initial=0.0) for load, (_, limit) in self.loads.items()}
+        few = (limits.min_replicas - state.replicas).max(initial=0.0)
+        loads[name] = level
+        return limits._replace(
+            min_replicas=limits.min_replicas - few,
+            max_replicas=np.minimum(loads[REPLICAS], self.rules.broker_replicas),
+            disk=np.minimum(loads[DISK], self.rules.broker_bytes / self.units.disk),
+            bytes_in=loads[BYTES_IN],
+        )
+
+
+def measure_traffic(cluster: ClusterArrays, state: SearchState, leader: Int32s) -> tuple[Floats, Floats]:
+    """Measure the disk that each broker receives and sends in all copies: float64 (n) each."""
+    slots = state.copied_slots[: state.copied_count[0]]
+    row, n = cluster.row[slots], len(cluster.rack)
+    return np.bincount(state.slots[slots], cluster.disk[row], n), np.bincount(leader[row], cluster.disk[row], n)
+
+
+def find_harm(task: SearchTask, before: SearchState, result: SearchResult) -> list[str]:
+    """Find the loads that get worse than now, and exceed their targets."""
+    state = create_state(task.cluster, task.limits, result.slots)
+    old, new = (search_task.measure_excess(task.limits, one) for one in (before, state))
+    return [
+        name
+        for name, over in new.items()
+        if over.max(initial=0.0) > max(old[name].max(initial=0.0), 0.0) + TOLERANCE.get(name, TOLERANCE[""])
+    ]
+
+
+def bound_relief(
+    model: ClusterModel, rules: Rules, units: LoadUnits, name: str, reached: tuple[float, float]
+) -> Relief:
+    """Compare the relief of a load with what no plan within the budget exceeds. reached: before and after the plan."""
+    row = model.row
+    size = model.size[row]
+    load, mean = {
+        DISK: (size, units.disk),
+        BYTES_IN: (model.rate_in[row], units.bytes_in),
+        REPLICAS: (np.ones(len(row)), units.replicas),
+    }[name]
+    # All copies arrive at brokers that receive, each within its own budget.
+    most_bytes = min(rules.byte_budget, rules.broker_budget * int(rules.receives.sum()))
+    budgets = [Budget(size, most_bytes, whole=False), Budget(np.ones(len(row)), rules.move_budget, whole=True)]
+    limited = [budget for budget in budgets if budget.most < np.inf]
+    free = ~rules.fixed[row]
+    bound = bound_fullest_broker(model.replicas, load, free, units.counted, limited) / mean
+    before, after = reached
+    return Relief(name, round(before, 6), round(after, 6), round(min(bound, after), 6))
