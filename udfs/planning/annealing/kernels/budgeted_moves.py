@@ -52,8 +52,11 @@ def _is_planned(cluster: ClusterArrays, task: ReliefTask, p: int, broker: int) -
 
 
 @part
-def _find_target(cluster: ClusterArrays, state: SearchState, task: ReliefTask, slot: int) -> int:
-    """Return the broker that takes a slot best: as planned, within its targets, and the emptiest; -1 = none."""
+def _find_target(cluster: ClusterArrays, state: SearchState, task: ReliefTask, slot: int, more: float) -> int:
+    """Return the broker that takes a slot best: as planned, within its targets, and the emptiest; -1 = none.
+
+    more: the replicas that it has more then; 0 = it gives another one back.
+    """
     p, best, least = cluster.row[slot], -1, _NO_TARGET
     disk, bytes_in = cluster.disk[p], cluster.bytes_in[p]
     if task.sent[task.leader[p]] + disk > task.broker_disk:
@@ -61,7 +64,7 @@ def _find_target(cluster: ClusterArrays, state: SearchState, task: ReliefTask, s
     for t in range(len(cluster.rack)):
         if not cluster.can_receive[t] or task.received[t] + disk > task.broker_disk:
             continue
-        after = (state.replicas[t] + 1.0, state.disk[t] + disk, state.bytes_in[t] + bytes_in)
+        after = (state.replicas[t] + more, state.disk[t] + disk, state.bytes_in[t] + bytes_in)
         if _excess(task.caps, after[0], after[1], after[2], t) > 1e-9:
             continue
         price = 1e3 * _excess(task.soft, after[0], after[1], after[2], t)
@@ -70,6 +73,39 @@ def _find_target(cluster: ClusterArrays, state: SearchState, task: ReliefTask, s
         if price < least and can_hold(cluster, state, slot, t) and not search_state.holds_initially(cluster, p, t):
             best, least = t, price
     return best
+
+
+@part
+def _find_partner(cluster: ClusterArrays, state: SearchState, task: ReliefTask, slot: int, target: int) -> int:
+    """Return the cheapest slot of the target that goes back in exchange for a slot, where counts allow no move."""
+    b, p = state.slots[slot], cluster.row[slot]
+    best, least = -1, 0.5 * task.load[p]
+    for i in range(state.replicas[target]):
+        other = state.broker_slots[target, i]
+        q = cluster.row[other]
+        if q == p or not cluster.can_change[q] or state.copied_index[other] >= 0 or task.load[q] >= least:
+            continue
+        if other - cluster.offsets[q] < task.first_place or task.received[b] + cluster.disk[q] > task.broker_disk:
+            continue
+        if task.sent[task.leader[q]] + cluster.disk[p] + cluster.disk[q] > task.broker_disk:
+            continue
+        disk, bytes_in = cluster.disk[q] - cluster.disk[p], cluster.bytes_in[q] - cluster.bytes_in[p]
+        fits = disk <= 0.0 or state.disk[b] + disk <= task.caps.disk[b]
+        fits = fits and (bytes_in <= 0.0 or state.bytes_in[b] + bytes_in <= task.caps.bytes_in[b])
+        if fits and can_hold(cluster, state, other, b) and not search_state.holds_initially(cluster, q, b):
+            best, least = other, task.load[q]
+    return best
+
+
+@part
+def _move(cluster: ClusterArrays, state: SearchState, task: ReliefTask, loads: Floats, slot: int, target: int) -> None:
+    """Move a slot, in all sums but those of leadership."""
+    p = cluster.row[slot]
+    loads[state.slots[slot]] -= task.load[p]
+    loads[target] += task.load[p]
+    task.received[target] += cluster.disk[p]
+    task.sent[task.leader[p]] += cluster.disk[p]
+    search_state.move_replica(cluster, state, slot, target)
 
 
 @part
@@ -112,21 +148,23 @@ def relieve_brokers(cluster: ClusterArrays, state: SearchState, task: ReliefTask
     blocked = np.full(len(state.slots), -1, np.int32)
     for b in np.argsort(level - loads):
         while loads[b] > level[b] + 1e-9:
-            slot = -1
-            if state.replicas[b] > task.caps.min_replicas[b]:
-                slot = _choose_slot(cluster, state, task, blocked, b, loads[b] - level[b])
+            slot, other = _choose_slot(cluster, state, task, blocked, b, loads[b] - level[b]), -1
             if slot < 0:
                 return int(b)
-            p = cluster.row[slot]
-            target = _find_target(cluster, state, task, slot)
+            target = -1
+            if state.replicas[b] > task.caps.min_replicas[b]:
+                target = _find_target(cluster, state, task, slot, 1.0)
+            if target < 0 and cluster.can_receive[b]:
+                target = _find_target(cluster, state, task, slot, 0.0)
+                other = _find_partner(cluster, state, task, slot, target) if target >= 0 else -1
+                target = target if other >= 0 else -1
             if target < 0:
                 blocked[slot] = b
                 continue
-            if not search_state.is_within_budget(task.caps, state, cluster.disk[p], 1):
+            disk = cluster.disk[cluster.row[slot]] + (cluster.disk[cluster.row[other]] if other >= 0 else 0.0)
+            if not search_state.is_within_budget(task.caps, state, disk, 2 if other >= 0 else 1):
                 return OVER_BUDGET
-            search_state.move_replica(cluster, state, slot, target)
-            loads[b] -= task.load[p]
-            loads[target] += task.load[p]
-            task.received[target] += cluster.disk[p]
-            task.sent[task.leader[p]] += cluster.disk[p]
+            _move(cluster, state, task, loads, slot, target)
+            if other >= 0:
+                _move(cluster, state, task, loads, other, b)
     return DONE
