@@ -9,6 +9,7 @@ from typer import BadParameter
 
 from pipelines.cli.option_values import parse_broker_ids
 from pipelines.cli.plan_options import PlanOptions
+from pipelines.config.metrics_settings import parse_duration
 from pipelines.config.plan_parameters import build_request, build_wave_limits
 from pipelines.config.setting_sections import Settings
 from pipelines.plan_files.new_brokers import UNKNOWN_RACK, NewBroker
@@ -34,6 +35,11 @@ def parse_request(options: PlanOptions, settings: Settings) -> PlanRequest:
         if (text := getattr(options, name)) is not None:
             field = "replacements" if name == "replace" else name
             fields[field] = parse_option(f"--{name.replace('_', '-')}", text, parse)
+    if options.max_time is not None:
+        if options.objective not in (None, ALL):
+            raise BadParameter(f"--max-time: needs --objective {ALL}. Use --max-bytes, or leave --objective out")
+        seconds = parse_option("--max-time", options.max_time, parse_duration)
+        fields["max_broker_bytes"] = int(seconds * parse_limits(options, settings).throttle_bytes_per_s)
     request = build_request(settings, options.goal or "", options.prefer_fewer_copysets, **fields)
     replaced, replacing = ({pair[end] for pair in request.replacements} for end in (0, 1))
     excluded = set(request.exclude_brokers)

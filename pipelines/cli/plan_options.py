@@ -41,6 +41,9 @@ class PlanOptions:
     max_moves: Annotated[
         int | None, option("Copy at most this many replicas.", "N", parser=whole_number(0, 10**12))
     ] = None
+    max_time: Annotated[
+        str | None, option("No broker copies for longer than this at the throttle, as in 6h.", "TIME")
+    ] = None
     throttle: Annotated[
         str | None,
         option("Bytes per second that a broker copies, as in 50MB.", "SIZE", default="plans.throttle_bytes_per_s"),

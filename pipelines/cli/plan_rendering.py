@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
+from math import floor
 from pathlib import Path
 
 import numpy as np
@@ -78,9 +79,11 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     yield from _render_broker_sets(certificate)
     yield from _render_rack_levels(certificate)
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
+    reliefs = getattr(certificate, "relief", [])
     for proof in certificate.proofs:
         if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
-            yield f"  {_describe_proof(proof, few_moves)}"
+            yield f"  {_describe_proof(proof, few_moves, bool(reliefs))}"
+    yield from map(_describe_relief, reliefs)
     yield from render_rack_repairs(plan, command)
     yield from _render_prices(certificate)
     for title, texts in (("relaxed", certificate.relaxed), ("missed", certificate.missed)):
@@ -228,8 +231,21 @@ def _format(value: float | None, digits: int | None = 3) -> str:
     return "-" if value is None else f"{value}" if digits is None else f"{value:.{digits}f}"
 
 
-def _describe_proof(proof: certificates.Proof, few_moves: bool) -> str:
-    """Describe a value and its bound. few_moves: whether the plan minimizes copied replicas, and not bytes."""
+def _describe_relief(relief: certificates.Relief) -> str:
+    """Describe what a budget reaches of a load."""
+    text = f"  {relief.load.replace('_', ' ')}: {relief.before:.3f} -> {relief.value:.3f} times the mean"
+    bound = floor(relief.lower_bound * 1000) / 1000
+    possible = relief.before - relief.lower_bound
+    share = f" ({(relief.before - relief.value) / possible:.0%} of the possible relief)" if possible > 1e-6 else ""
+    return f"{text}; within the budget no plan gets below {bound:.3f}{share}"
+
+
+def _describe_proof(proof: certificates.Proof, few_moves: bool, has_budget: bool) -> str:
+    """Describe a value and its bound.
+
+    few_moves: whether the plan minimizes copied replicas, and not bytes. has_budget: whether a budget is spent, so that
+    to copy little is not what the plan is for.
+    """
     show = format_bytes if proof.quantity.startswith("bytes") else "{:,.10g}".format
     text = f"{proof.quantity}: {show(proof.value)}, proven lower bound {show(proof.lower_bound)}"
     if proof.quantity == certificates.BYTES_BETWEEN_LOG_DIRS:
@@ -240,6 +256,8 @@ def _describe_proof(proof: certificates.Proof, few_moves: bool) -> str:
         text += " for leaders as even as these"
     elif proof.quantity in (certificates.BYTES_COPIED, certificates.REPLICAS_COPIED):
         text += " for any plan that reaches as much"
+    if has_budget:
+        return text
     if proof.gap <= 1e-9 * abs(proof.lower_bound):
         return f"{text}: optimal"
     if proof.quantity == certificates.REPLICAS_COPIED and not few_moves:

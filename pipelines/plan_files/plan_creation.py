@@ -133,9 +133,10 @@ def solve_plan(
 ) -> tuple[PlanSummary, dict[str, float]]:
     """Return (a plan, the seconds of each part). Raise Infeasible, or SourceError for a wrong request."""
     model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
-    if request.max_bytes is not None and not model.known[0]:
+    if (request.max_bytes is not None or request.max_broker_bytes is not None) and not model.known[0]:
+        option = "--max-time" if request.max_bytes is None else "--max-bytes"
         remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"
-        raise SourceError(model.cluster_id, "its sources show no sizes, so --max-bytes cannot be applied", remedy)
+        raise SourceError(model.cluster_id, f"its sources show no sizes, so {option} cannot be applied", remedy)
     if request.by_bytes and not model.known[2]:
         remedy = "Leave out --by-bytes, or add a source with rates, such as a list of topics or a model"
         raise SourceError(model.cluster_id, "its sources show no bytes out, which --by-bytes balances", remedy)

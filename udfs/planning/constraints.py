@@ -109,8 +109,8 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     broker_bytes = np.inf if request.broker_bytes is None else float(request.broker_bytes)
     capacity = np.full(model.brokers, broker_replicas, dtype=np.int64), np.full(model.brokers, broker_bytes)
     rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, goal in EVEN_GOALS, *capacity)
-    budgets = (np.inf if most is None else float(most) for most in request.budgets)
-    return Rules(*rules, blocked, *budgets, request.allow_empty_racks)
+    most_bytes, most_moves, most_of_broker = (np.inf if most is None else float(most) for most in request.budgets)
+    return Rules(*rules, blocked, most_bytes, most_moves, most_of_broker, request.allow_empty_racks)
 
 
 def find_staying_brokers(model: ClusterModel, rules: Rules) -> Flags:

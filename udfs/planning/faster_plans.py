@@ -121,7 +121,7 @@ def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottle
 
     A plan with a budget copies less only because it does less, so there are none.
     """
-    if request.max_bytes is not None or request.max_moves is not None:
+    if request.has_budget:
         return
     if request.objective == ALL and request.goal in ("balance", "expand", "drain"):
         fewer = replace(request, objective=MIN_BYTES)

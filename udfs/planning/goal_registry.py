@@ -72,7 +72,7 @@ GOALS: dict[str, Goal] = {
     for goal in (
         _make_goal("leaders", "even out leaders", *_LEADERS),
         _make_goal("failover", "spread takeovers", *_LEADERS, "--keep-leaders"),
-        _make_goal("balance", "even out all loads", *_EVEN, objectives=_ALL),
+        _make_goal("balance", "even out all loads", "--max-time", *_EVEN, objectives=_ALL),
         _make_goal("drain", "empty brokers", "--brokers", _EMPTY_RACKS, *_EVEN, objectives=_ALL),
         _make_goal("expand", "fill new brokers", "--brokers", *_EVEN, objectives=_ALL),
         _make_goal("replace", "replace brokers", "--replace", _EMPTY_RACKS, objectives=_COUNTS),

@@ -14,13 +14,7 @@ from udfs.planning.annealing.balance_certificate import (
     find_reasons,
     measure_reached,
 )
-from udfs.planning.annealing.budget_plan import (
-    COPIED_LOADS,
-    BudgetPlanner,
-    bound_relief,
-    find_harm,
-    measure_traffic,
-)
+from udfs.planning.annealing.budget_plan import COPIED_LOADS, BudgetPlanner, bound_relief, find_harm
 from udfs.planning.annealing.kernels.search_state import create_state
 from udfs.planning.annealing.search import search_assignment
 from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchTask
@@ -61,6 +55,10 @@ class _BalancePlanner:
         self.units = search_task.compute_units(model, rules)
         self.offsets, self.slots = _build_start(model, rules, request)
         self.cluster = search_task.build_cluster_arrays(model, rules, self.units, self.offsets, self.slots)
+        if request.goal == "balance" and request.has_budget and not self._is_affordable(self.slots):
+            # Repairs of racks do not fit: racks keep the replicas that they have.
+            self.offsets, self.slots = model.offsets, model.replicas
+            self.cluster = search_task.build_cluster_arrays(model, rules, self.units, self.offsets, self.slots)
 
     def plan(self) -> ProposedAssignment:
         model, request = self.model, self.request
@@ -71,7 +69,7 @@ class _BalancePlanner:
             ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
         if self._find_overfull(result):  # capacity comes before few moves
             task, result = self._search(ratio, few_moves=False)
-        is_affordable = not (balances and request.has_budget) or self._is_affordable(task, result)
+        is_affordable = not (balances and request.has_budget) or self._is_affordable(result.slots)
         if not is_affordable:
             result = self._spend_budget(task, result)
         elif balances and not search_task.meets_limits(task, result):
@@ -110,13 +108,16 @@ class _BalancePlanner:
         unlimited = limits._replace(copied_disk=np.inf, copied_replicas=np.inf)
         return task, search_assignment(replace(task, limits=unlimited))
 
-    def _is_affordable(self, task: SearchTask, result: SearchResult) -> bool:
+    def _is_affordable(self, slots: Int32s) -> bool:
         """Return whether the budget pays for these lists."""
-        rules, state = self.rules, create_state(task.cluster, result.limits, result.slots)
-        traffic = measure_traffic(task.cluster, state, self.model.current_leaders)
-        most = max(load.max(initial=0.0) for load in traffic) * self.units.disk
-        fits = state.copied_disk[0] * self.units.disk <= rules.byte_budget * (1 + 1e-9)
-        return bool(fits and state.copied_count[0] <= rules.move_budget and most <= rules.broker_budget * (1 + 1e-9))
+        rules, copied = self.rules, self.model.find_copied(self.model.with_lists(self.offsets, slots))
+        row = self.cluster.row[copied]
+        size = self.model.size[row]
+        traffic = (
+            np.bincount(ends, size).max(initial=0.0) for ends in (slots[copied], self.model.current_leaders[row])
+        )
+        fits = size.sum() <= rules.byte_budget and len(row) <= rules.move_budget
+        return bool(fits and max(traffic) <= rules.broker_budget)
 
     def _spend_budget(self, task: SearchTask, planned: SearchResult) -> SearchResult:
         """Return the best lists that the budget pays for. No load gets worse than it is now, and exceeds its target."""
@@ -125,11 +126,11 @@ class _BalancePlanner:
         candidates = BudgetPlanner(self.model, self.rules, self.units, task, planned.slots).find_candidates(
             self.request.priorities
         )
-        first = next((name for name in self.request.priorities if over[name].max() > TOLERANCE.get(name, TOLERANCE[""])), "")
+        first = next(
+            (name for name in self.request.priorities if over[name].max() > TOLERANCE.get(name, TOLERANCE[""])), ""
+        )
         affordable = [*candidates] + ([] if first in COPIED_LOADS else [search_assignment(task)])
-        harmless = [
-            one for one in affordable if self._is_affordable(task, one) and not find_harm(task, before, one)
-        ]
+        harmless = [one for one in affordable if self._is_affordable(one.slots) and not find_harm(task, before, one)]
         return min(harmless, key=lambda one: self._rank(task, one, np.max))
 
     def _bound_relief(self, task: SearchTask, certificate: BalanceCertificate) -> list[Relief]:
@@ -201,7 +202,9 @@ class _BalancePlanner:
         state = create_state(task.cluster, result.limits, result.slots)
         over = search_task.measure_excess(result.limits, state)
         excesses = [
-            round(float(sum(measure(over[name]) for name in _EXCESS_NAMES.get(priority, (priority,)) if name in over)), 3)
+            round(
+                float(sum(measure(over[name]) for name in _EXCESS_NAMES.get(priority, (priority,)) if name in over)), 3
+            )
             for priority in self.request.priorities
         ]
         return (*excesses, float(state.copied_disk[0]), float(state.copied_count[0]))
@@ -242,7 +245,8 @@ def _build_start(model: ClusterModel, rules: Rules, request: PlanRequest) -> tup
     violations = find_rack_violations(model, rules.rack_cap)
     if not violations[~rules.fixed].any():
         return model.offsets, model.replicas
-    shared = {name: getattr(rules, name) for name in ("receives", "must_leave", "factor", "rack_cap")}
+    names = ("receives", "must_leave", "factor", "rack_cap", "byte_budget", "move_budget")
+    shared = {name: getattr(rules, name) for name in names}
     repair = replace(build_rules(model, PlanRequest("repair")), fixed=rules.fixed | ~violations, **shared)
     proposal = plan_replica_counts(model, repair, objective="min-bytes")
     return proposal.offsets, proposal.replicas

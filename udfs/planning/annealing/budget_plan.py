@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from udfs.planning.annealing import search_task
-from udfs.planning.annealing.kernels.budgeted_moves import DONE, OVER_BUDGET, ReliefTask, relieve_brokers
+from udfs.planning.annealing.kernels.budgeted_moves import DONE, ReliefTask, relieve_brokers
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, SearchState, create_state
 from udfs.planning.annealing.search import order_leadership
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
@@ -17,6 +17,9 @@ from udfs.planning.constraints import Rules
 from udfs.planning.plan_request import BYTES_IN, DISK, REPLICAS
 
 COPIED_LOADS = (REPLICAS, DISK, BYTES_IN)  # loads that only copies even out
+# Of relief per unit, by which planned moves come before others: of the first load, and of those that come next, whose
+# planned moves save copies in later plans.
+_PREFERENCES = (1e-9, 10.0)
 _STEPS = 14  # of a bisection
 _MAX_STUCK = 10  # brokers at most that cannot be relieved, after which the others are not either
 
@@ -27,6 +30,7 @@ class _Try:
 
     outcome: int  # as of relieve_brokers
     slots: Int32s
+    loads: int  # that have been relieved before
     received: Floats
     sent: Floats
 
@@ -35,7 +39,13 @@ class BudgetPlanner:
     """Spends the budget of a task on the loads that come first."""
 
     def __init__(self, model: ClusterModel, rules: Rules, units: LoadUnits, task: SearchTask, planned: Int32s) -> None:
-        self.leader, self.rules, self.units, self.task, self.planned = model.current_leaders, rules, units, task, planned
+        self.leader, self.rules, self.units, self.task, self.planned = (
+            model.current_leaders,
+            rules,
+            units,
+            task,
+            planned,
+        )
         cluster, limits = task.cluster, task.limits
         self.loads = {
             DISK: (cluster.disk, limits.disk),
@@ -50,11 +60,26 @@ class BudgetPlanner:
     def find_candidates(self, priorities: tuple[str, ...]) -> Iterator[SearchResult]:
         """Find lists within the budget: with moves of leaders and successors, then without, then as they are."""
         for first_place in (0, 2):
-            slots = self._relieve(priorities, first_place)
-            yield order_leadership(self.task, slots)
-            yield self._result(slots)
-        yield order_leadership(self.task, self.task.slots)
-        yield self._result(self.task.slots)
+            yield from self._order_lists(self._relieve(priorities, first_place))
+        yield from self._order_lists(self.task.slots)
+
+    def _order_lists(self, slots: Int32s) -> Iterator[SearchResult]:
+        """Order leaders and successors for the targets, then so that none gets worse than now; then leave them."""
+        limits = self.task.limits
+        over = search_task.measure_excess(limits, self._state(self.task.slots))
+        leaders, *others = (
+            over[name].max(initial=0.0) for name in ("leaders", "bytes_out", "failover", "failover_out")
+        )
+        as_now = limits._replace(
+            min_leaders=limits.min_leaders - leaders,
+            max_leaders=limits.max_leaders + leaders,
+            bytes_out=limits.bytes_out + others[0],
+            survivor_leaders=limits.survivor_leaders + others[1],
+            survivor_bytes_out=limits.survivor_bytes_out + others[2],
+        )
+        for one in (limits, as_now):
+            yield replace(order_leadership(self.task, slots, one), limits=limits)
+        yield self._result(slots)
 
     def _result(self, slots: Int32s) -> SearchResult:
         return SearchResult(slots, self.task.limits, self.task.failover_out, np.zeros(len(self.cost), np.bool_))
@@ -62,7 +87,7 @@ class BudgetPlanner:
     def _relieve(self, priorities: tuple[str, ...], first_place: int) -> Int32s:
         """Return the lists after all relief that the budget pays for, one load after the other."""
         traffic = measure_traffic(self.task.cluster, self._state(self.task.slots), self.leader)
-        last = _Try(DONE, self.task.slots, *traffic)
+        last = _Try(DONE, self.task.slots, 0, *traffic)
         for name in priorities:
             if name in COPIED_LOADS:
                 last = self._relieve_load(name, last, first_place)
@@ -85,7 +110,7 @@ class BudgetPlanner:
             if failure < 0 or stuck[failure] > 0.0:  # the budget is used, or all other brokers keep to their limits
                 break
             stuck[failure] = high
-        return best
+        return replace(best, loads=last.loads + (best is not last))
 
     def _state(self, slots: Int32s) -> SearchState:
         return create_state(self.task.cluster, self.task.limits, slots)
@@ -103,6 +128,7 @@ class BudgetPlanner:
             self.cost,
             self.leader,
             self.planned,
+            _PREFERENCES[last.loads > 0],
             first_place,
             self.units.replicas,
             caps,
@@ -112,12 +138,15 @@ class BudgetPlanner:
             last.sent.copy(),
         )
         outcome = relieve_brokers(self.task.cluster, state, task, self._measure(name, state), level)
-        return _Try(int(outcome), state.slots, task.received, task.sent)
+        return _Try(int(outcome), state.slots, last.loads, task.received, task.sent)
 
     def _loosen_limits(self, state: SearchState, name: str, level: Floats) -> BrokerLimits:
         """Return limits that no load exceeds by more than now; capacity stays a limit, and `level` is one."""
         limits = self.task.limits
-        loads = {load: limit + (self._measure(load, state) - limit).max(initial=0.0) for load, (_, limit) in self.loads.items()}
+        loads = {
+            load: limit + (self._measure(load, state) - limit).max(initial=0.0)
+            for load, (_, limit) in self.loads.items()
+        }
         few = (limits.min_replicas - state.replicas).max(initial=0.0)
         loads[name] = level
         return limits._replace(
@@ -132,7 +161,8 @@ def measure_traffic(cluster: ClusterArrays, state: SearchState, leader: Int32s) 
     """Measure the disk that each broker receives and sends in all copies: float64 (n) each."""
     slots = state.copied_slots[: state.copied_count[0]]
     row, n = cluster.row[slots], len(cluster.rack)
-    return np.bincount(state.slots[slots], cluster.disk[row], n), np.bincount(leader[row], cluster.disk[row], n)
+    received, sent = (np.bincount(ends, cluster.disk[row], n) for ends in (state.slots[slots], leader[row]))
+    return received.astype(np.float64), sent.astype(np.float64)
 
 
 def find_harm(task: SearchTask, before: SearchState, result: SearchResult) -> list[str]:

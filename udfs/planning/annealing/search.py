@@ -238,9 +238,9 @@ def anneal_order(
         anneal_leadership(search, Schedule(int(share * proposals), temperature * leader, 2.5e-4 * leader), 0.7)
 
 
-def order_leadership(task: SearchTask, slots: Int32s) -> SearchResult:
+def order_leadership(task: SearchTask, slots: Int32s, limits: BrokerLimits) -> SearchResult:
     """Return these lists with leaders and successors in the order that is nearest to the limits. Nothing is copied."""
-    unchanged = SearchResult(slots, task.limits, task.failover_out, np.zeros(len(task.cluster.disk), np.bool_))
+    unchanged = SearchResult(slots, limits, task.failover_out, np.zeros(len(task.cluster.disk), np.bool_))
     phases = _Phases(task, unchanged, seed_random(task.seed))
     phases.order_leadership()
     return replace(unchanged, slots=phases.state.slots)

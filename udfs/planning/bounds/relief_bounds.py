@@ -32,7 +32,7 @@ def bound_fullest_broker(replicas: Int32s, load: Floats, free: Flags, counted: F
         budgets: The limits of the plan.
     """
     n = len(counted)
-    loads = np.bincount(replicas, load, n)
+    loads = np.bincount(replicas, load, n).astype(np.float64)
     fixed = np.bincount(replicas[~free], load[~free], n)
     if not counted.any():
         return 0.0
