@@ -80,6 +80,7 @@ WRITTEN = {
     "--add-brokers": (["9"], MOVING),
     "--max-bytes": (["1GB"], MOVING),
     "--max-moves": (["0"], MOVING),
+    "--max-time": (["6h"], {"balance"}),
     "--throttle": (["1MB"], MOVING | {"log-dirs"}),
     "--objective": (["min-moves"], MOVING - {"zones"}),
     "--keep-leaders": ([], {"failover"}),

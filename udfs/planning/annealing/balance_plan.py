@@ -136,7 +136,7 @@ class _BalancePlanner:
     def _bound_relief(self, task: SearchTask, certificate: BalanceCertificate) -> list[Relief]:
         """Bound what any plan within the budget reaches, for each load that exceeds its target now."""
         model = self.model
-        now = create_state(self.cluster, task.limits, self.slots)
+        now = create_state(self.cluster, task.limits, model.replicas)
         over = search_task.measure_excess(task.limits, now)
         before, after = measure_reached(model, self.units, now), certificate.reached
         return [

@@ -17,9 +17,6 @@ from udfs.planning.constraints import Rules
 from udfs.planning.plan_request import BYTES_IN, DISK, REPLICAS
 
 COPIED_LOADS = (REPLICAS, DISK, BYTES_IN)  # loads that only copies even out
-# Of relief per unit, by which planned moves come before others: of the first load, and of those that come next, whose
-# planned moves save copies in later plans.
-_PREFERENCES = (1e-9, 10.0)
 _STEPS = 14  # of a bisection
 _MAX_STUCK = 10  # brokers at most that cannot be relieved, after which the others are not either
 
@@ -30,7 +27,6 @@ class _Try:
 
     outcome: int  # as of relieve_brokers
     slots: Int32s
-    loads: int  # that have been relieved before
     received: Floats
     sent: Floats
 
@@ -39,13 +35,8 @@ class BudgetPlanner:
     """Spends the budget of a task on the loads that come first."""
 
     def __init__(self, model: ClusterModel, rules: Rules, units: LoadUnits, task: SearchTask, planned: Int32s) -> None:
-        self.leader, self.rules, self.units, self.task, self.planned = (
-            model.current_leaders,
-            rules,
-            units,
-            task,
-            planned,
-        )
+        self.leader, self.planned = model.current_leaders, planned
+        self.rules, self.units, self.task = rules, units, task
         cluster, limits = task.cluster, task.limits
         self.loads = {
             DISK: (cluster.disk, limits.disk),
@@ -66,16 +57,13 @@ class BudgetPlanner:
     def _order_lists(self, slots: Int32s) -> Iterator[SearchResult]:
         """Order leaders and successors for the targets, then so that none gets worse than now; then leave them."""
         limits = self.task.limits
-        over = search_task.measure_excess(limits, self._state(self.task.slots))
-        leaders, *others = (
-            over[name].max(initial=0.0) for name in ("leaders", "bytes_out", "failover", "failover_out")
-        )
+        over = _measure_worst(limits, self._state(self.task.slots))
         as_now = limits._replace(
-            min_leaders=limits.min_leaders - leaders,
-            max_leaders=limits.max_leaders + leaders,
-            bytes_out=limits.bytes_out + others[0],
-            survivor_leaders=limits.survivor_leaders + others[1],
-            survivor_bytes_out=limits.survivor_bytes_out + others[2],
+            min_leaders=limits.min_leaders - over["leaders"],
+            max_leaders=limits.max_leaders + over["most leaders"],
+            bytes_out=limits.bytes_out + over["bytes_out"],
+            survivor_leaders=limits.survivor_leaders + over["failover"],
+            survivor_bytes_out=limits.survivor_bytes_out + over["failover_out"],
         )
         for one in (limits, as_now):
             yield replace(order_leadership(self.task, slots, one), limits=limits)
@@ -87,7 +75,7 @@ class BudgetPlanner:
     def _relieve(self, priorities: tuple[str, ...], first_place: int) -> Int32s:
         """Return the lists after all relief that the budget pays for, one load after the other."""
         traffic = measure_traffic(self.task.cluster, self._state(self.task.slots), self.leader)
-        last = _Try(DONE, self.task.slots, 0, *traffic)
+        last = _Try(DONE, self.task.slots, *traffic)
         for name in priorities:
             if name in COPIED_LOADS:
                 last = self._relieve_load(name, last, first_place)
@@ -101,6 +89,8 @@ class BudgetPlanner:
         while high > 0.0 and np.count_nonzero(stuck) < _MAX_STUCK:
             low, failure = 0.0, DONE
             for step in range(_STEPS):
+                if high <= low:
+                    break
                 middle = (low + high) / 2 if step else 0.0
                 trial = self._try_level(name, last, limit + np.maximum(middle, stuck), first_place)
                 if trial.outcome == DONE:
@@ -110,7 +100,7 @@ class BudgetPlanner:
             if failure < 0 or stuck[failure] > 0.0:  # the budget is used, or all other brokers keep to their limits
                 break
             stuck[failure] = high
-        return replace(best, loads=last.loads + (best is not last))
+        return best
 
     def _state(self, slots: Int32s) -> SearchState:
         return create_state(self.task.cluster, self.task.limits, slots)
@@ -128,7 +118,6 @@ class BudgetPlanner:
             self.cost,
             self.leader,
             self.planned,
-            _PREFERENCES[last.loads > 0],
             first_place,
             self.units.replicas,
             caps,
@@ -138,7 +127,7 @@ class BudgetPlanner:
             last.sent.copy(),
         )
         outcome = relieve_brokers(self.task.cluster, state, task, self._measure(name, state), level)
-        return _Try(int(outcome), state.slots, last.loads, task.received, task.sent)
+        return _Try(int(outcome), state.slots, task.received, task.sent)
 
     def _loosen_limits(self, state: SearchState, name: str, level: Floats) -> BrokerLimits:
         """Return limits that no load exceeds by more than now; capacity stays a limit, and `level` is one."""
@@ -165,15 +154,19 @@ def measure_traffic(cluster: ClusterArrays, state: SearchState, leader: Int32s) 
     return received.astype(np.float64), sent.astype(np.float64)
 
 
+def _measure_worst(limits: BrokerLimits, state: SearchState) -> dict[str, float]:
+    """Measure the most that any broker has beyond its limits, by load; of counts also only above them."""
+    over = search_task.measure_excess(limits, state)
+    over["most replicas"] = (state.replicas - limits.max_replicas).clip(0.0)
+    over["most leaders"] = (state.leaders - limits.max_leaders).clip(0.0)
+    return {name: float(much.max(initial=0.0)) for name, much in over.items()}
+
+
 def find_harm(task: SearchTask, before: SearchState, result: SearchResult) -> list[str]:
     """Find the loads that get worse than now, and exceed their targets."""
     state = create_state(task.cluster, task.limits, result.slots)
-    old, new = (search_task.measure_excess(task.limits, one) for one in (before, state))
-    return [
-        name
-        for name, over in new.items()
-        if over.max(initial=0.0) > max(old[name].max(initial=0.0), 0.0) + TOLERANCE.get(name, TOLERANCE[""])
-    ]
+    old, new = (_measure_worst(task.limits, one) for one in (before, state))
+    return [name for name, over in new.items() if over > old[name] + TOLERANCE.get(name.split()[-1], TOLERANCE[""])]
 
 
 def bound_relief(

@@ -14,6 +14,7 @@ from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterAr
 from udfs.planning.kernels.array_types import Floats, Int32s
 
 DONE, OVER_BUDGET = -1, -2
+_PREFERENCE = 1e-9  # of relief per unit, by which planned moves come before others
 _NO_TARGET = 1e300
 
 
@@ -24,7 +25,6 @@ class ReliefTask(NamedTuple):
     cost: Floats  # float64 (p), of copying one replica, in units of the budget
     leader: Int32s  # int32 (p), the broker that sends the copies
     planned: Int32s  # int32 (r), the lists of a plan without a budget, whose moves are preferred
-    preference: float  # of relief per unit, by which planned moves come before others
     first_place: int  # the first place in a list whose replica may move
     mean_replicas: float  # replicas of a broker
     caps: BrokerLimits  # what no move exceeds, and `copied_disk` and `copied_replicas`
@@ -131,7 +131,7 @@ def _choose_slot(
             if cost < whole_cost:
                 whole_slot, whole_cost = slot, cost
             continue
-        ratio = load / max(cost, 1e-300) * (1.0 + (task.preference if planned else 0.0))
+        ratio = load / max(cost, 1e-300) * (1.0 + (_PREFERENCE if planned else 0.0))
         if ratio > part_ratio * (1.0 + 1e-12) or (ratio >= part_ratio * (1.0 - 1e-12) and load > part_load):
             part_slot, part_ratio, part_load = slot, ratio, load
     if part_slot < 0 or whole_cost <= task.cost[cluster.row[part_slot]]:
