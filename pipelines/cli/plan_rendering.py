@@ -81,7 +81,11 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     few_moves = isinstance(certificate, certificates.CopyCertificate) and certificate.objective == MIN_MOVES
     reliefs = getattr(certificate, "relief", [])
     for proof in certificate.proofs:
-        if proof.value and (proof.quantity != certificates.BYTES_COPIED or model.known[0]):
+        if (
+            proof.value
+            and (proof.lower_bound or not reliefs)
+            and (proof.quantity != certificates.BYTES_COPIED or model.known[0])
+        ):
             yield f"  {_describe_proof(proof, few_moves, bool(reliefs))}"
     yield from map(_describe_relief, reliefs)
     yield from render_rack_repairs(plan, command)

@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -115,9 +116,10 @@ def compile_plan(goal: str) -> None:
     inputs = pa.table({"kind": list(INPUT_SCHEMAS), "ipc_batch": pa.array(ipc_batches, pa.binary())})
     options = {"drain": {"brokers": (5,)}, "replace": {"replacements": ((5, 6),)}, "rf": {"factor": 3}}
     plan_request = PlanRequest(goal, priorities=PRIORITIES, **options.get(goal, {}))  # type: ignore[arg-type]
-    make_planner({"warm-up": [plan_request]}, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS)(
-        (pa.scalar("warm-up"), pa.scalar(""), pa.scalar(goal)), inputs
-    )
+    for one in (plan_request, replace(plan_request, max_moves=2))[: 2 if goal == "balance" else 1]:
+        make_planner({"warm-up": [one]}, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS)(
+            (pa.scalar("warm-up"), pa.scalar(""), pa.scalar(goal)), inputs
+        )
     compile_log_dirs(goal)
 
 
