@@ -107,6 +107,9 @@ def apply(
             default="no limit",
         ),
     ] = None,
+    rf: Annotated[
+        int | None, option("The replication factor that files are to give.", "N", "--rf", parser=whole_number(1, 1000))
+    ] = None,
     accept_harm: Annotated[bool, flag("accept-harm", "Carry out files that are judged HARMFUL.")] = False,
     max_under_replicated: Annotated[
         int | None,
@@ -158,9 +161,12 @@ def apply(
     with KafkaAdmin(server, properties) as connection:
         files = common.select_files(plans)
         may_write = mode in (_Mode.PREVIEW, _Mode.EXECUTE)
-        if accept_harm and not (files and may_write):
-            raise typer.BadParameter("--accept-harm is for files of other tools that are carried out. Leave it out")
-        plan = choose_folder(files, connection, settings, rate, may_write, accept_harm) if files else plans[0]
+        if (accept_harm or rf is not None) and not (files and may_write):
+            name = "--accept-harm" if accept_harm else "--rf"
+            raise typer.BadParameter(f"{name} is for files of other tools that are carried out. Leave it out")
+        plan = plans[0]
+        if files:
+            plan = choose_folder(files, connection, settings, rate, may_write, factor=rf, accepts_harm=accept_harm)
         application = PlanApplication(plan, connection, print_line)
         if waves is not None and max(waves.first, waves.last or 0) > application.steps.waves:
             count = count_of(application.steps.waves, "wave")

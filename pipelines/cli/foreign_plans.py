@@ -24,11 +24,15 @@ def choose_folder(
     settings: Settings,
     throttle_bytes_per_s: int | None,
     may_write: bool,
-    accepts_harm: bool,
+    *,
+    factor: int | None = None,
+    accepts_harm: bool = False,
 ) -> Path:
     """Return the plan folder beside the first file: the one that was begun, else a new one, once files are judged.
 
-    may_write: whether to make one. Raises: SettingsError if there is none, if it was begun with other files, or if the
+    may_write: whether to make one. factor: the replication factor that the files are to give; None = the topics'.
+
+    Raises: SettingsError if there is none, if it was begun with other files, or if the
     files are harmful; SourceError if a file cannot be read.
     """
     waves = read_reassignments(files)
@@ -44,7 +48,9 @@ def choose_folder(
     snapshot, _ = read_snapshot(connection)
     print_findings(snapshot)
     plan = ForeignPlan(files, waves, folder)
-    judgement = write_foreign_plan(plan, snapshot, settings, throttle_bytes_per_s, accepts_harm=accepts_harm)
+    judgement = write_foreign_plan(
+        plan, snapshot, settings, throttle_bytes_per_s, factor=factor, accepts_harm=accepts_harm
+    )
     for line in render_findings(judgement):
         print_line(line)
     print_line(f"{folder}: the plan that stands for {_name(files)} from now on, with its waves and its journal")

@@ -65,11 +65,18 @@ def hash_files(files: Sequence[Path]) -> dict[str, str]:
 
 
 def write_foreign_plan(
-    plan: ForeignPlan, snapshot: Snapshot, settings: Settings, throttle_bytes_per_s: int | None, *, accepts_harm: bool
+    plan: ForeignPlan,
+    snapshot: Snapshot,
+    settings: Settings,
+    throttle_bytes_per_s: int | None,
+    *,
+    factor: int | None = None,
+    accepts_harm: bool = False,
 ) -> PlanJudgement:
     """Judge reassignments, and write what they change as a plan, in waves of this program.
 
     A partition that several files name goes to its last list at once. throttle_bytes_per_s: None = of the settings.
+    factor: the replication factor that they are to give; None = that of each topic.
     Raises: HarmfulPlan if Kafka rejects it, or if it is harmful and that is not accepted; SettingsError if it chooses
     log dirs.
     """
@@ -82,7 +89,7 @@ def write_foreign_plan(
     limits = build_wave_limits(settings)
     if throttle_bytes_per_s is not None:
         limits = replace(limits, throttle_bytes_per_s=float(throttle_bytes_per_s))
-    options = JudgeOptions(throttle_bytes_per_s=limits.throttle_bytes_per_s)
+    options = JudgeOptions(factor, throttle_bytes_per_s=limits.throttle_bytes_per_s)
     judgement = judge_lists(waves, snapshot, model, options, settings)
     if judgement.level is PlanLevel.REJECTED or (judgement.level.is_harmful and not accepts_harm):
         raise HarmfulPlan(files[0], judgement)

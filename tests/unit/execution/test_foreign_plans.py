@@ -30,14 +30,14 @@ _OTHERS = "Topic: u\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: \n" + "".
 
 
 def _choose(
-    folder: Path, files: Sequence[Path], monkeypatch: pytest.MonkeyPatch, may_write: bool = True, accepts: bool = False
+    folder: Path, files: Sequence[Path], monkeypatch: pytest.MonkeyPatch, may_write: bool = True, **options: Any
 ) -> Path:
     (folder / "prod.txt").write_text(_LINES + _OTHERS)
     snapshot = load_snapshot(Source("prod", (folder / "prod.txt",)))
     monkeypatch.setattr(foreign_plans, "read_snapshot", lambda _: (snapshot, None))
     connection: Any = None
     settings = load_settings(["plans.wave_moves_per_broker=2"], environ={})
-    return choose_folder(files, connection, settings, 7_000_000, may_write, accepts)
+    return choose_folder(files, connection, settings, 7_000_000, may_write, **options)
 
 
 def test_files_become_a_plan_in_waves(
@@ -90,12 +90,19 @@ def test_harm_has_to_be_accepted_and_what_kafka_rejects_is_rejected(
     with pytest.raises(SettingsError, match=r"HARMFUL(.|\n)*add --accept-harm"):
         _choose(tmp_path, [harmful], monkeypatch)
     assert not (tmp_path / "harmful.json.plan").exists()
-    folder = _choose(tmp_path, [harmful], monkeypatch, accepts=True)
+    folder = _choose(tmp_path, [harmful], monkeypatch, accepts_harm=True)
     assert read_plan(folder).changes["t", 0].after == [1]
     rejected = write(tmp_path, ("t", 0, [1, 9]), name="rejected.json")
     with pytest.raises(SettingsError, match=r"REJECTED BY KAFKA(.|\n)*Correct it first") as error:
-        _choose(tmp_path, [rejected], monkeypatch, accepts=True)
+        _choose(tmp_path, [rejected], monkeypatch, accepts_harm=True)
     assert "--accept-harm" not in str(error.value)
+
+
+def test_replication_factor_that_files_are_to_give_is_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, *(("t", p, [1, 2, 3]) for p in range(4)), name="one.json")
+    with pytest.raises(SettingsError, match="HARMFUL"):
+        _choose(tmp_path, [file], monkeypatch)
+    assert len(read_plan(_choose(tmp_path, [file], monkeypatch, factor=3)).changes) == 4
 
 
 def test_log_dirs_of_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
