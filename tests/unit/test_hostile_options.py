@@ -46,6 +46,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "compare": SMALL_STUDY,
     "assign": ("d.txt",),
     "plan": ("d.txt", "--goal", "leaders", "--out", "plan"),
+    "check": ("made", "d.txt"),
     "apply": ("made", "--bootstrap-server", "127.0.0.1:1"),
     "replay": ("d.txt", "--fail", "1"),
     "doctor": (),
@@ -203,6 +204,8 @@ def no_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 def build_arguments(command: str, parameter: Any, value: str) -> list[str]:
     """Build the arguments of a command with this value for this parameter."""
     others = list(ARGUMENTS[command])
+    if command == "check" and parameter.param_type_name == "argument":  # the only one with two
+        return ["--", value, "d.txt"] if parameter.name == "plans" else ["made", "--", value]
     if parameter.param_type_name == "argument":
         return ["--", value] if not others[1:] else [*others[1:], "--", value]
     if command == "plan" and (goals := goals_with_option(parameter.opts[0])):  # other goals reject the option itself
@@ -255,6 +258,7 @@ READERS = {
     "what-if": ("what-if", "{file}"),
     "hotspots": ("hotspots", "{file}", "--seeds", "2"),
     "plan": ("plan", "{file}", "--goal", "leaders", "--out", "plan"),
+    "check": ("check", "{file}", "d.txt"),
     "assign": ("assign", "{file}"),
     "assign requests": ("assign", "{file}.jsonl", "--output-format", "commands"),
     "assign brokers": ("assign", "d.txt", "--brokers", "{file}"),
