@@ -103,11 +103,4 @@ def _write_scenario(path: Path, judgement: "PlanJudgement") -> None:
     lines = next((finding.scenario for finding in judgement.findings if finding.scenario), ())
     if not lines:
         raise SettingsError(f"--scenario {path}: no fault of this plan can be shown by a scenario. Leave it out")
-    text = "\n".join(lines) + "\n"
-    if str(path) == "-":
-        typer.echo(text, nl=False)
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise SettingsError(f"--scenario {path}: cannot be written: {error.strerror}") from error
+    common_options.write_text(path, "\n".join(lines) + "\n", "--scenario")

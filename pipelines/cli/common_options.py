@@ -239,15 +239,15 @@ def write_json(path: Path, answer: Any) -> None:
     write_text(path, json.dumps(to_json(answer), indent=1) + "\n")
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write what --json asks for to a file; `-` prints it."""
+def write_text(path: Path, text: str, option_name: str = "--json") -> None:
+    """Write what an option asks for to its file; `-` prints it. Raises: SettingsError if it cannot be written."""
     if str(path) == "-":
         typer.echo(text, nl=False)
         return
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise SettingsError(f"--json {path}: cannot be written: {error.strerror}") from error
+        raise SettingsError(f"{option_name} {path}: cannot be written: {error.strerror}") from error
 
 
 def write_answer(json_file: Path | None, answer: Any, lines: Iterable[str]) -> None:

@@ -16,7 +16,7 @@ from pipelines.cli.option_values import option, parse_output, parse_path, take_g
 from pipelines.cli.plan_options import PlanOptions
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_message, print_warning
-from pipelines.errors import Infeasible, SettingsError, SourceError
+from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.sources import is_live
 
 if TYPE_CHECKING:
@@ -116,10 +116,7 @@ def _write_tickets(
     verdicts = [evaluate_brokers(state, defaults).verdict.headline for state in (snapshot, after)]
     text = build_ticket(created, describe_goal(created.summary.model, created.facts.request), *verdicts)
     for path in paths:
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise SettingsError(f"--ticket {path}: cannot be written: {error.strerror}") from error
+        common_options.write_text(path, text, "--ticket")
 
 
 def _name_apply_command(source: str, command_config: str | None, out: Path) -> str:
