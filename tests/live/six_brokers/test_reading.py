@@ -84,7 +84,10 @@ def test_commands_of_the_readme(cluster: KafkaCluster, tmp_path: Path) -> None:
     )
     assert "gold.plan_executions: " in text
     (tmp_path / "client.properties").touch()
-    for line in (*EXAMPLES["snapshot"], *EXAMPLES["apply"]):  # of the plan above
+    (tmp_path / "reassignment.json").write_text((tmp_path / "plan" / "reassignment.json").read_text())
+    # Of the plan above, which is complete: there is neither a wave left nor an execution whose throttle can change.
+    examples = [line for line in EXAMPLES["apply"] if "--waves" not in line and "--change-throttle" not in line]
+    for line in (*EXAMPLES["snapshot"], *examples):
         _call(cluster, line.replace("dumps/prod", f"dumps/{len(line)}"), tmp_path)
 
 
