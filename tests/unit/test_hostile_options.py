@@ -153,7 +153,7 @@ REACH_SPARK = {
     "--cluster": "the tables have the names of the clusters",
     "sql": "Spark parses it",
     "--out": "any text names a folder to write",
-    "plan": "the test of plan --out has written one to no/such/place",
+    "plans": "the test of plan --out has written one to no/such/place",
     "--throttle": "0 is a size",
     "--max-under-replicated": "0 is a number of partitions",
     "--command-config": "/dev/null is a file without properties",
