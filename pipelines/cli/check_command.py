@@ -9,6 +9,7 @@ from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
 from pipelines.cli.option_values import option, parse_output, parse_path, take_groups, whole_number
+from pipelines.cli.plan_options import AddBrokersOption, ThrottleOption
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError
@@ -34,13 +35,8 @@ def check(
         int | None,
         option("The replication factor that the plan is to give.", "N", "--rf", parser=whole_number(1, 1000)),
     ] = None,
-    add_brokers: Annotated[
-        str | None, option("Live brokers that no source shows, with their racks, as in 13:rack-b.", "BROKERS")
-    ] = None,
-    throttle: Annotated[
-        str | None,
-        option("Bytes per second that a broker copies, as in 50MB.", "SIZE", default="plans.throttle_bytes_per_s"),
-    ] = None,
+    add_brokers: AddBrokersOption = None,
+    throttle: ThrottleOption = None,
     scenario: Annotated[Path | None, option(_SCENARIO, "FILE", parser=parse_output)] = None,
     cluster: ClusterOptions,
     json_file: common_options.JsonOption = None,

@@ -10,6 +10,13 @@ _DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: emp
 _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
 _DEFAULT_OBJECTIVE = "all for balance, drain and expand, else min-bytes"
+AddBrokersOption = Annotated[
+    str | None, option("Live brokers that no source shows, with their racks, as in 13:rack-b.", "BROKERS")
+]
+ThrottleOption = Annotated[
+    str | None,
+    option("Bytes per second that a broker copies, as in 50MB.", "SIZE", default="plans.throttle_bytes_per_s"),
+]
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,7 @@ class PlanOptions:
     ] = False
     exclude_topics: Annotated[str | None, option("Topics to leave unchanged.", "NAMES")] = None
     exclude_brokers: Annotated[str | None, option("Brokers that receive no replicas.", "IDS")] = None
-    add_brokers: Annotated[
-        str | None, option("Live brokers that no source shows, with their racks, as in 13:rack-b.", "BROKERS")
-    ] = None
+    add_brokers: AddBrokersOption = None
     max_bytes: Annotated[str | None, option("Copy at most this much, as in 500GB.", "SIZE")] = None
     max_moves: Annotated[
         int | None, option("Copy at most this many replicas.", "N", parser=whole_number(0, 10**12))
@@ -44,10 +49,7 @@ class PlanOptions:
     max_time: Annotated[
         str | None, option("No broker copies for longer than this at the throttle, as in 6h.", "TIME")
     ] = None
-    throttle: Annotated[
-        str | None,
-        option("Bytes per second that a broker copies, as in 50MB.", "SIZE", default="plans.throttle_bytes_per_s"),
-    ] = None
+    throttle: ThrottleOption = None
     objective: Annotated[str | None, option(_OBJECTIVE, "NAME", default=_DEFAULT_OBJECTIVE)] = None
     keep_leaders: Annotated[bool, flag("keep-leaders", "For failover: only reorder followers.")] = False
     per_topic: Annotated[bool, flag("per-topic", "Spread the leaders of each topic as well.")] = False

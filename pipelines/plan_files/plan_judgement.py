@@ -133,8 +133,7 @@ def _describe_judgement(
     """Judge steps, and describe what is wrong with them. findings: those that Kafka rejects whatever the state is."""
     judged = judge_steps(model, steps, options)
     findings += [_describe_rows(model, steps, rows, options) for rows in judged.faults]
-    order = list(PlanFault)
-    findings.sort(key=lambda one: order.index(one.fault))
+    findings.sort(key=lambda one: one.fault.rank)
     level = find_worst(one.level for one in findings)
     counts = ("under_replicated", "under_min_isr", "one_in_sync")
     now = {f"{name}_partitions": int(getattr(judged.waves, name)[0]) for name in counts}
@@ -164,7 +163,7 @@ class _StepReader:
 
     def __init__(self, model: ClusterModel, incomplete: frozenset[str]) -> None:
         self._model, self._incomplete = model, incomplete
-        names = zip(model.topic[:].tolist(), model.partition.tolist(), strict=True)
+        names = zip(model.topic.tolist(), model.partition.tolist(), strict=True)
         self._rows = {(model.topic_names[topic], partition): row for row, (topic, partition) in enumerate(names)}
         self._brokers = {id_: index for index, id_ in enumerate(model.broker_ids.tolist())}
         self._faults: dict[PlanFault, list[tuple[PlannedList, int, int | None]]] = {}

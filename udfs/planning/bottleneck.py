@@ -13,8 +13,8 @@ from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import IN, OUT, measure_copy_loads
 from udfs.plurals import count_of, join_names
 
-_MIN_RATIO = 2.0  # of the busiest broker's bytes over an even distribution; below it, movement is not concentrated
-_MIN_SECONDS = 60.0  # shorter copies need no explanation
+MIN_RATIO = 2.0  # of the busiest broker's bytes over an even distribution; below it, movement is not concentrated
+MIN_SECONDS = 60.0  # shorter copies need no explanation
 _MAIN_SHARE = 0.5  # of the busiest broker's bytes that a reason must account for
 
 
@@ -54,13 +54,13 @@ def find_bottleneck(execution: PlannedWaves, request: PlanRequest) -> Bottleneck
     direction = IN if by_broker[IN].max() >= by_broker[OUT].max() else OUT
     load = by_broker[direction]
     broker, total = int(load.argmax()), float(load.sum())
-    if load[broker] < _MIN_SECONDS * throttle:
+    if load[broker] < MIN_SECONDS * throttle:
         return None
     rules = build_rules(model, request)
     shares = rules.receives if direction == IN else model.live & (np.bincount(model.replicas, minlength=len(load)) > 0)
     shares = shares | (load > 0)
     even = total / int(shares.sum())
-    if load[broker] < _MIN_RATIO * even:
+    if load[broker] < MIN_RATIO * even:
         return None
     spread = EvenSpread(int(shares.sum()), round(even / throttle, 1))
     if direction == IN:

@@ -65,11 +65,14 @@ class PlanFault(StrEnum):
     @property
     def level(self) -> PlanLevel:
         """How bad it is."""
-        order = list(PlanFault)
-        place = order.index(self)
-        if place <= order.index(PlanFault.UNDER_WAY):
+        if self.rank <= PlanFault.UNDER_WAY.rank:
             return PlanLevel.REJECTED
-        return PlanLevel.HARMFUL if place <= order.index(PlanFault.FEWER_RACKS) else PlanLevel.RISKY
+        return PlanLevel.HARMFUL if self.rank <= PlanFault.FEWER_RACKS.rank else PlanLevel.RISKY
+
+    @property
+    def rank(self) -> int:
+        """Its place among all faults: 0 = the worst."""
+        return list(PlanFault).index(self)
 
 
 # Faults of the state that a step leads to: a rollback leads to that of before.

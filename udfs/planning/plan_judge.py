@@ -5,11 +5,13 @@ step, the failure of each broker and of each rack is considered. Only what is wo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, row_of, take_segments
+from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
+from udfs.planning.bottleneck import MIN_RATIO, MIN_SECONDS
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints
 from udfs.planning.constraints import find_fewer_racks, list_emptied_brokers
 from udfs.planning.elections import find_last_copies
@@ -17,10 +19,6 @@ from udfs.planning.plan_faults import NO_BROKER, FaultRows, PlanFault, PlanLevel
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_states import PlanStates, StepLists, find_plan_states
 from udfs.planning.wave_facts import WaveFacts, measure_wave_facts
-
-_MIN_RATIO = 2.0  # of the slowest broker's bytes over an even distribution, as for bottlenecks
-_MIN_SECONDS = 60.0  # shorter copies are no bottleneck
-_MAX_LEADERS = 1.25  # times the mean, as in the verdict
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,6 @@ class Judgement:
 
     faults: tuple[FaultRows, ...]
     waves: WaveFacts
-    states: PlanStates = field(repr=False)
 
     @property
     def level(self) -> PlanLevel:
@@ -80,8 +77,7 @@ def judge_steps(model: ClusterModel, steps: StepLists, options: JudgeOptions) ->
         *step.find_weaker_states(),
         *_find_brokers(model, facts, options),
     ]
-    order = list(PlanFault)
-    return Judgement(tuple(sorted(rows, key=lambda one: order.index(one.fault))), facts, states)
+    return Judgement(tuple(sorted(rows, key=lambda one: one.fault.rank)), facts)
 
 
 class _JudgedSteps:
@@ -98,7 +94,6 @@ class _JudgedSteps:
         self._in_sync: Flags = states.in_sync[is_after]
         self._copied: Flags = states.copied[is_after]
         self._drops = ~is_in_segment(self._before, self._before_offsets, self.replicas, self.offsets)
-        self._usable_before = self._find_usable(self._before, self._before_offsets)
         self._usable = self._find_usable(self.replicas, self.offsets)
 
     def _find_usable(self, replicas: Int32s, offsets: Ints) -> Flags:
@@ -161,10 +156,9 @@ class _JudgedSteps:
     def _find_dropped_last_copies(self) -> Flags:
         """Find the steps (bool, k) of offline partitions that drop a replica which may be the only complete one."""
         last = find_last_copies(self._model, self._model)
-        model_last = self._model.replicas[last], offsets_of(count_true(last, self._model.offsets))
-        keys = row_of(model_last[1]) * self._model.brokers + model_last[0]
-        own = self._row[row_of(self._before_offsets)] * self._model.brokers + self._before
-        return any_true(self._drops & np.isin(own, keys), self._before_offsets)
+        copies = self._model.replicas[last], offsets_of(count_true(last, self._model.offsets))
+        is_last = is_in_segment(self._before, self._before_offsets, *take_segments(*copies, self._row))
+        return any_true(self._drops & is_last, self._before_offsets)
 
     def _find_awaited(self) -> Flags:
         """Find the replicas that must be in the ISR before a step completes: bool, by replica of the lists after."""
@@ -255,14 +249,14 @@ def _find_brokers(model: ClusterModel, facts: WaveFacts, options: JudgeOptions) 
     for load in (facts.received.sum(axis=0), facts.sent.sum(axis=0)):
         slowest, sharing = int(load.argmax()), int(model.live.sum())
         even = load.sum() / max(sharing, 1)
-        if load[slowest] >= max(_MIN_SECONDS * options.throttle_bytes_per_s, _MIN_RATIO * even, 1.0):
+        if load[slowest] >= max(MIN_SECONDS * options.throttle_bytes_per_s, MIN_RATIO * even, 1.0):
             value = np.full(model.brokers, even)
             yield from _of_brokers(PlanFault.SLOW_BROKER, np.array([slowest]), np.ones(model.brokers, int), value, load)
     stays = options.find_staying(model)
     mean = facts.leaders.sum(axis=1, keepdims=True) / max(int(stays.sum()), 1)
     ratio = np.where(facts.leaders > np.ceil(mean), facts.leaders / np.maximum(mean, 1e-9), 0.0)
     most, wave = ratio[1:].max(axis=0), ratio[1:].argmax(axis=0)
-    uneven = np.flatnonzero(most > max(_MAX_LEADERS, float(ratio[0].max())))
+    uneven = np.flatnonzero(most > max(HOT_SURVIVOR_RATIO, float(ratio[0].max())))
     yield from _of_brokers(PlanFault.UNEVEN_LEADERS, uneven, wave + 1, ratio[0], most)
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.arrow.ragged import count_true
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints
+from udfs.arrow.ragged import count_true, is_in_segment, take_segments
+from udfs.planning.cluster_model import ClusterModel, Floats, Ints
 from udfs.planning.disk_growth import sum_bytes_by_wave
 from udfs.planning.elections import NO_LEADER
 from udfs.planning.plan_states import PlanStates
@@ -82,17 +82,12 @@ def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
 
 def _measure_rollback(model: ClusterModel, states: PlanStates) -> tuple[Ints, Floats]:
     """Measure what is to be copied if partitions get their lists of now back: replicas and bytes after each wave."""
-    missing = model.factor[states.row] - count_true(_find_original(model, states), states.offsets)
+    of_now = take_segments(model.replicas, model.offsets, states.row)
+    missing = model.factor[states.row] - count_true(
+        is_in_segment(states.replicas, states.offsets, *of_now), states.offsets
+    )
     weights = missing.astype(np.float64), missing * model.size[states.row]
     zero = np.zeros(len(states.row), dtype=np.int64)
     every = np.arange(len(states.row))
     replicas, bytes_ = (states.sum_by_broker(every, zero, 1, weight)[:, 0] for weight in weights)
     return replicas.astype(np.int64), bytes_
-
-
-def _find_original(model: ClusterModel, states: PlanStates) -> Flags:
-    """Return which replicas of the states (bool, r) their partition has now."""
-    own = np.sort(model.row * model.brokers + model.replicas)
-    keys = states.row[states.state] * model.brokers + states.replicas
-    at = np.minimum(np.searchsorted(own, keys), max(len(own) - 1, 0))
-    return own[at] == keys if len(own) else np.zeros(len(keys), dtype=np.bool_)
