@@ -32,7 +32,7 @@ class PlanOptions:
     rf: Annotated[int | None, option("Replication factor for --goal rf.", "N", parser=whole_number(1, _MAX_FACTOR))] = (
         None
     )
-    topics: Annotated[str | None, option("Topics for --goal rf.", "NAMES", default="all")] = None
+    topics: Annotated[str | None, option("Change only these topics.", "NAMES", default="all")] = None
     at_min_isr_partitions: Annotated[
         bool, flag("at-min-isr-partitions", "For repair: only partitions with just min.insync.replicas in sync.")
     ] = False

@@ -72,8 +72,7 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
         named |= np.isin(model.broker_ids, new)
     elif goal == "rf":
         must_leave = ~model.live  # of the partitions that it changes, as Kafka's tools reject lists with a down broker
-        chosen = np.isin(model.topic_names, request.topics) if request.topics else np.ones(len(model.topic_names), bool)
-        factor = np.where(chosen[model.topic], np.int64(request.factor or 0), factor)
+        factor = np.full(model.partitions, request.factor or 0, dtype=np.int64)
     elif goal == "repair":
         must_leave = ~model.live
         factor = _find_repaired_factors(model)
@@ -98,7 +97,7 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     if request.keep_rack_violations:
         rack_cap = np.maximum(rack_cap, _count_most_in_rack(model, ~must_leave[model.replicas]))
     fixed = model.frozen != FREE
-    selected = _find_selected(model, request)
+    selected = _find_selected(model, request) & (model.frozen != FreezeReason.OTHER_TOPIC)
     blocked = fixed & selected & _find_concerned(model, must_leave, factor, rack_cap, goal)
     fixed = fixed | ~selected
     factor = np.where(fixed, model.factor, factor)
@@ -108,7 +107,9 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     broker_replicas = no_limit if request.broker_replicas is None else min(request.broker_replicas, no_limit)
     broker_bytes = np.inf if request.broker_bytes is None else float(request.broker_bytes)
     capacity = np.full(model.brokers, broker_replicas, dtype=np.int64), np.full(model.brokers, broker_bytes)
-    rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, goal in EVEN_GOALS, *capacity)
+    # Who leaves racks as they are wants the fewest copies: brokers that hold more than others stay so.
+    even = goal in EVEN_GOALS and not (goal == "drain" and request.keep_rack_violations)
+    rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, even, *capacity)
     most_bytes, most_moves, most_of_broker = (np.inf if most is None else float(most) for most in request.budgets)
     return Rules(*rules, blocked, most_bytes, most_moves, most_of_broker, request.allow_empty_racks)
 

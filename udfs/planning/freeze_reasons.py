@@ -15,6 +15,7 @@ _EXPLANATIONS = (  # in words that follow `because of`
     "too few live brokers for all replicas",
     "racks that a better plan would leave",
     "more in-sync replicas than the topic's replication factor: set that first (--goal rf)",
+    "a topic that --topics does not name",
 )
 
 
@@ -33,6 +34,7 @@ class FreezeReason(IntEnum):
     FEW_BROKERS = 9
     RACKS = 10
     EXTRA_REPLICAS = 11
+    OTHER_TOPIC = 12
 
     @property
     def explanation(self) -> str:

@@ -10,7 +10,7 @@ from udfs.planning.annealing.balance_plan import plan_balance
 from udfs.planning.bounds.reached_bounds import count_missing_replicas, count_rack_repairs
 from udfs.planning.certificates import CopyCertificate, RackRepairs
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.constraints import Rules, build_rules, find_rack_violations, find_staying_brokers
+from udfs.planning.constraints import EVEN_GOALS, Rules, build_rules, find_rack_violations, find_staying_brokers
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
@@ -37,7 +37,7 @@ def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment
     """Plan for the goals that copy replicas."""
     drain_first = _put_drain_first(model, request)
     rules = build_rules(model, drain_first)
-    if rules.even and request.objective == ALL:
+    if rules.goal in EVEN_GOALS and request.objective == ALL:
         proposal = plan_balance(model, rules, drain_first)
     else:
         objective = MIN_MOVES if request.objective == MIN_MOVES else MIN_BYTES

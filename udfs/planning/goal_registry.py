@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # Raises udfs.planning.constraints.InfeasibleRequest where no plan meets the constraints.
 Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
 
-_EVERY_GOAL = ("--exclude-topics", "--seed")
+_EVERY_GOAL = ("--topics", "--exclude-topics", "--seed")
 _COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle", "--objective")
 _REQUIRED = {
     "--replace": "name each broker and its replacement, as in --replace 7=66,8=67",
@@ -78,7 +78,7 @@ GOALS: dict[str, Goal] = {
         _make_goal("replace", "replace brokers", "--replace", _EMPTY_RACKS, objectives=_COUNTS),
         _make_goal("repair", "repair replicas", "--brokers", *_MIN_ISR, objectives=_COUNTS),
         _make_goal(LOG_DIRS, "even out the log dirs of each broker", "--throttle"),
-        _make_goal("rf", "raise the replication factor", "--rf", "--topics", objectives=_COUNTS),
+        _make_goal("rf", "raise the replication factor", "--rf", objectives=_COUNTS),
         Goal(
             ZONES,
             "send fewer bytes between zones",

@@ -80,10 +80,14 @@ def _copy_to_lost_racks(
 
 
 def freeze_partitions(model: ClusterModel, request: PlanRequest) -> ClusterModel:
-    """Freeze the partitions with a replica on a down broker or in a failed log dir, unless the plan takes all off.
+    """Freeze partitions of other topics than those of the request, and those that the goal cannot change.
 
+    These have a replica on a down broker or in a failed log dir, unless the plan takes all off.
     For a repair, freeze those with too few brokers, or with more in-sync replicas than their topic should have.
     """
+    if request.topics:
+        is_other = ~np.isin(model.topic_names, request.topics)[model.topic] & (model.frozen == FREE)
+        model = replace(model, frozen=np.where(is_other, FreezeReason.OTHER_TOPIC, model.frozen).astype(np.int8))
     if request.goal == "rf":  # it takes the partitions that it changes off brokers that are down
         failed = any_true(model.in_failed_dir, model.offsets) & (model.frozen == FREE)
         usable = count_true(model.is_usable, model.offsets)

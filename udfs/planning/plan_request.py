@@ -51,7 +51,7 @@ class PlanRequest:
     brokers: tuple[int, ...] = ()
     replacements: tuple[tuple[int, int], ...] = ()  # Pairs of a broker to replace and the broker that takes over
     factor: int | None = None  # Replication factor for the goal rf
-    topics: tuple[str, ...] = ()  # Topics for the goal rf; empty = all
+    topics: tuple[str, ...] = ()  # Topics whose partitions may change; empty = all
     # Whether the goal repair is only for partitions with as many in-sync replicas as min.insync.replicas, or with fewer
     at_min_isr_partitions: bool = False
     under_min_isr_partitions: bool = False

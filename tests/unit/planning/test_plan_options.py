@@ -73,7 +73,7 @@ WRITTEN = {
     "--under-min-isr-partitions": ([], {"repair"}),
     "--replace": (["1=2"], {"replace"}),
     "--rf": (["2"], {"rf"}),
-    "--topics": (["t"], {"rf"}),
+    "--topics": (["t"], set(GOALS)),
     "--exclude-topics": (["t"], set(GOALS)),
     "--ignore-topics": (["tmp-*"], set(GOALS)),
     "--exclude-brokers": (["3"], MOVING),

@@ -224,7 +224,8 @@ def _explain_frozen_replicas(model: ClusterModel, rules: Rules) -> Iterator[str]
         return  # the certificate lists what cannot be copied any more, and what cannot be changed
     row = model.row
     # Offline partitions stay on failed brokers, as no replica is left to copy: the others need not wait for them.
-    stuck = rules.must_leave[model.replicas] & ~np.isin(model.frozen, (FREE, FreezeReason.OFFLINE))[row]
+    may_stay = (FREE, FreezeReason.OFFLINE, FreezeReason.OTHER_TOPIC)
+    stuck = rules.must_leave[model.replicas] & ~np.isin(model.frozen, may_stay)[row]
     for code in np.unique(model.frozen[row[stuck]]).tolist():
         frozen = stuck & (model.frozen[row] == code)
         brokers = model.describe_brokers(np.unique(model.replicas[frozen]))
