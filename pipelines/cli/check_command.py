@@ -1,5 +1,6 @@
 """The command `check`."""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from pipelines.cli.plan_options import AddBrokersOption, ThrottleOption
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError
+from pipelines.ingest.sources import is_live
 
 if TYPE_CHECKING:
     from pipelines.plan_files.plan_judgement import PlanJudgement
@@ -22,6 +24,7 @@ _PLAN = (
     "kafka-reassign-partitions takes it, the output of its --generate, or proposals of Cruise Control. Without one: "
     "the reassignments that are under way."
 )
+_SECONDS_BETWEEN_LOOKS = 10.0  # at a running cluster, for the rate of what is copied: brokers report sizes at once
 _SCENARIO = "Write a scenario that shows the worst fault: kafka-placement replay SOURCE FILE."
 
 
@@ -69,7 +72,11 @@ def check(
     snapshot = cluster.apply(cluster.read(source, settings), defaults)
     common_options.print_findings(snapshot)
     if not plans:
-        running = find_running_reassignments(snapshot, rate)
+        running, looked = find_running_reassignments(snapshot, rate), time.monotonic()
+        if is_live(source) and running.partitions:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            later = cluster.read_later(source, settings, source)
+            running = find_running_reassignments(later, rate, running, time.monotonic() - looked)
         common_options.write_answer(json_file, running, render_running(running))
         raise typer.Exit(EXIT_INPUT if running.stuck else 0)
     snapshot = add_new_brokers(snapshot, new_brokers)

@@ -95,8 +95,10 @@ def _describe_running(one: RunningReassignment) -> str:
         parts.append(f"waits for {name_with_noun(one.down)}, down: it does not end until {back} back")
     elif one.waits_for:
         parts.append(f"waits for {name_with_noun(one.waits_for)}")
-    if one.bytes_left is not None and one.seconds_left is not None and not one.down:
-        parts.append(f"{format_bytes(one.bytes_left)} left, {format_duration(one.seconds_left)} at the throttle")
+    if one.bytes_left is not None and not one.down:
+        rate = "the throttle" if one.rate_bytes_per_s is None else f"{format_bytes(one.rate_bytes_per_s)}/s as now"
+        time = "nothing is copied" if one.seconds_left is None else f"{format_duration(one.seconds_left)} at {rate}"
+        parts.append(f"{format_bytes(one.bytes_left)} left, {time}")
     return ", ".join(parts)
 
 

@@ -107,7 +107,7 @@ class PlanApplication:
         missing = self._list_missing_permissions(view, options)
         disks = measure_disks(snapshot, reading.log_dirs, settings)
         work = list_work(self.steps, view, disks.sizes, options.throttle_bytes_per_s)
-        problems = find_problems(self.steps, view, disks, missing)
+        problems = find_problems(self.steps, view, disks, missing, options.window.waves)
         begun = self.journal.last_begin
         if begun is not None and self._is_open and begun["direction"] == Direction.ROLLBACK:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
@@ -125,7 +125,7 @@ class PlanApplication:
         throttled = (id_ for id_ in self.steps.brokers & throttles.rates.keys() if throttles.rates[id_])
         others = tuple(sorted(set(throttled) - known.brokers.keys() - left.brokers.keys()))
         left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
-        unchecked = find_unchecked_disks(self.steps, view, disks)
+        unchecked = find_unchecked_disks(self.steps.end_with(options.window.waves.last), view, disks)
         return PlanPreview(progress, work, problems, others, left, self._is_open, unchecked)
 
     def _list_missing_permissions(self, view: ClusterView, options: ExecutionOptions) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
@@ -55,6 +55,17 @@ class PlannedSteps:
             if is_repeated and not change.moves_log_dirs:  # where a partition is would be ambiguous
                 raise SettingsError(f"the plan gives {key[0]}-{key[1]} the same replicas twice. Make a new plan")
         return cls(plan.changes, len(plan.waves), [wave.busiest_bytes for wave in plan.waves])
+
+    def end_with(self, last: int | None) -> PlannedSteps:
+        """Return the steps of the waves up to `last`; None = all."""
+        if last is None:
+            return self
+        until = {
+            key: replace(change, steps=tuple(step for step in change.steps if step[0] <= last))
+            for key, change in self.partitions.items()
+            if change.waves[0] <= last
+        }
+        return replace(self, partitions=until)
 
     @cached_property
     def moves_log_dirs(self) -> bool:

@@ -12,7 +12,7 @@ from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
 from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, WaveTarget
-from pipelines.execution.wave_window import WaveWindow
+from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.failures.disk_limits import compute_room, list_broker_disks
@@ -82,14 +82,21 @@ def check_answers(unanswered: Mapping[int, str], servers: str) -> None:
         raise SourceError(servers, describe_silence(unanswered), f"Nothing was changed. {SILENCE_REMEDY}")
 
 
-def find_problems(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks, permissions: Sequence[str]) -> list[str]:
-    """Return what forbids to carry out a plan, as sentences. permissions: those that the user lacks."""
+def find_problems(
+    steps: PlannedSteps,
+    view: ClusterView,
+    disks: ClusterDisks,
+    permissions: Sequence[str],
+    waves: WaveRange = ALL_WAVES,
+) -> list[str]:
+    """Return what forbids to carry out these waves of a plan, as sentences. permissions: those that the user lacks."""
     problems = []
     if permissions:
         problems.append(f"the user lacks permissions: {join_names(permissions, 5)}. Grant them with kafka-acls")
     if foreign := steps.list_foreign(view.reassignments):
         count = count_of(len(foreign), "partition")
         problems.append(f"{count} are being reassigned beside the plan ({name_partitions(foreign)}). Wait for them")
+    steps = steps.end_with(waves.last)  # what later waves need may come back until then
     fenced = {broker.id for broker in view.state.brokers if broker.is_fenced}
     needed = {b for _, one, done in _list_steps_done(steps, view) for after in one.lists[done + 1 :] for b in after}
     if down := sorted(needed - view.live_brokers):
@@ -97,7 +104,7 @@ def find_problems(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks, p
         reasons = {broker: "fenced" if broker in fenced else "not registered" for broker in down}
         reasons |= dict.fromkeys(silent & reasons.keys(), "does not answer")
         states = ", ".join(f"{broker} ({reason})" for broker, reason in reasons.items())
-        problems.append(f"brokers that the rest of the plan needs are down: {states}. Start them, or make a new plan")
+        problems.append(f"brokers that {waves.describe_needs()} are down: {states}. Start them, or make a new plan")
     stuck = [
         key
         for key, (_, after) in _list_rest(steps, view).items()

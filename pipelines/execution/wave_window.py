@@ -20,16 +20,25 @@ class WaveRange:
         """Return whether a wave is one of them."""
         return self.first <= wave and (self.last is None or wave <= self.last)
 
+    def describe_needs(self) -> str:
+        """Describe what needs something, as in `waves 1-2 need`."""
+        if self.last is None:
+            return "the rest of the plan needs"
+        return f"wave {self} needs" if self.first == self.last else f"waves {self} need"
+
     def __str__(self) -> str:
         """Write the waves as `--waves` takes them."""
         return f"{self.first}" if self.first == self.last else f"{self.first}-{self.last or ''}"
+
+
+ALL_WAVES = WaveRange()
 
 
 @dataclass(frozen=True)
 class WaveWindow:
     """The waves of one night, and when it ends: no wave is begun that would take longer. Times have a zone."""
 
-    waves: WaveRange = WaveRange()
+    waves: WaveRange = ALL_WAVES
     until: datetime | None = None
 
     def explain_lateness(self, wave: int, seconds: float | None, rate: int | None) -> str:

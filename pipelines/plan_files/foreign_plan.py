@@ -15,7 +15,13 @@ from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.plan_creation import build_snapshot_model, find_topic_ids
-from pipelines.plan_files.plan_judgement import PlanJudgement, judge_waves, measure_disk_room, read_steps
+from pipelines.plan_files.plan_judgement import (
+    PlanJudgement,
+    judge_planned_waves,
+    judge_waves,
+    measure_disk_room,
+    read_steps,
+)
 from pipelines.plan_files.plan_writer import write_plan
 from pipelines.plan_files.reassignment_reader import PlanWave
 from udfs.arrow.ragged import take_segments
@@ -52,11 +58,15 @@ def judge_lists(
     waves: Sequence[PlanWave], snapshot: Snapshot, model: ClusterModel, options: JudgeOptions, settings: Settings
 ) -> PlanJudgement:
     """Judge waves on a snapshot, with what is known of its disks."""
+    incomplete = snapshot.topics.filter(pc.field("incomplete"))["topic"].to_pylist()
+    return judge_waves(waves, model, _add_room(options, snapshot, model, settings), incomplete)
+
+
+def _add_room(options: JudgeOptions, snapshot: Snapshot, model: ClusterModel, settings: Settings) -> JudgeOptions:
     log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
     measured = replace(snapshot, log_dirs=log_dirs)
     room = measure_disk_room(measured, model, settings.capacity.max_disk_ratio, settings.plans.broker_bytes)
-    incomplete = snapshot.topics.filter(pc.field("incomplete"))["topic"].to_pylist()
-    return judge_waves(waves, model, replace(options, disk_room=room), incomplete)
+    return replace(options, disk_room=room)
 
 
 def hash_files(files: Sequence[Path]) -> dict[str, str]:
@@ -73,7 +83,7 @@ def write_foreign_plan(
     factor: int | None = None,
     accepts_harm: bool = False,
 ) -> PlanJudgement:
-    """Judge reassignments, and write what they change as a plan, in waves of this program.
+    """Judge reassignments, and write what they change as a plan, in waves of this program, which are judged as well.
 
     A partition that several files name goes to its last list at once. throttle_bytes_per_s: None = of the settings.
     factor: the replication factor that they are to give; None = that of each topic.
@@ -90,10 +100,12 @@ def write_foreign_plan(
     if throttle_bytes_per_s is not None:
         limits = replace(limits, throttle_bytes_per_s=float(throttle_bytes_per_s))
     options = JudgeOptions(factor, throttle_bytes_per_s=limits.throttle_bytes_per_s)
-    judgement = judge_lists(waves, snapshot, model, options, settings)
-    if judgement.level is PlanLevel.REJECTED or (judgement.level.is_harmful and not accepts_harm):
-        raise HarmfulPlan(files[0], judgement)
     execution = plan_waves(model, _propose_lists(model, waves), limits)
+    in_files = judge_lists(waves, snapshot, model, options, settings)
+    judgement = judge_planned_waves(execution, _add_room(options, snapshot, model, settings))  # of what is executed
+    for one in (in_files, judgement):
+        if one.level is PlanLevel.REJECTED or (one.level.is_harmful and not accepts_harm):
+            raise HarmfulPlan(files[0], one)
     facts = {
         "cluster": model.cluster_id,
         "kafka_cluster_id": snapshot.kafka_cluster_id,

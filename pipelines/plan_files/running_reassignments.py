@@ -1,7 +1,7 @@
 """The reassignments that are under way: what they wait for, how long that takes, and how to cancel them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.ingest.merge.live_brokers import get_down_brokers
@@ -25,7 +25,9 @@ class RunningReassignment:
     waits_for: list[int]  # brokers whose replicas have to join the ISR; up to Kafka 4.2 also of those that stay
     down: list[int]  # of these, those that are down, so that it does not end until they are back
     bytes_left: int | None  # that they have still to copy; None = no log dirs are shown
-    seconds_left: float | None  # of that, at the throttle
+    # By which they became fewer each second between two looks at a running cluster; None = there was one look
+    rate_bytes_per_s: float | None
+    seconds_left: float | None  # at that rate, else at the throttle; None = not known, or nothing is copied
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,17 @@ class RunningReassignments:
         return [one for one in self.partitions if one.down]
 
 
-def find_running_reassignments(snapshot: Snapshot, throttle_bytes_per_s: float) -> RunningReassignments:
-    """Find the reassignments under way, and what each waits for."""
+def find_running_reassignments(
+    snapshot: Snapshot, throttle_bytes_per_s: float, earlier: RunningReassignments | None = None, seconds: float = 0.0
+) -> RunningReassignments:
+    """Find the reassignments under way, and what each waits for. earlier: those of `seconds` before, if known."""
     rows = select_reassigned(snapshot.partitions).select(_COLUMNS)
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
     down = set(get_down_brokers(snapshot.brokers).tolist())
     running = tuple(_describe(row, down, throttle_bytes_per_s) for row in rows.to_pylist())
+    if earlier is not None:
+        before = {(one.topic, one.partition): one for one in earlier.partitions}
+        running = tuple(_measure_rate(one, before.get((one.topic, one.partition)), seconds) for one in running)
     stuck = [one for one in running if one.down]
     return RunningReassignments(running, throttle_bytes_per_s, _dump_cancel(running), _dump_cancel(stuck))
 
@@ -67,8 +74,18 @@ def _describe(row: Mapping[str, Any], down: set[int], throttle_bytes_per_s: floa
         waits_for,
         [broker for broker in waits_for if broker in down],
         left,
+        None,
         None if left is None else round(left / throttle_bytes_per_s, 1),
     )
+
+
+def _measure_rate(now: RunningReassignment, before: RunningReassignment | None, seconds: float) -> RunningReassignment:
+    """Return a reassignment with the rate at which it copies, if it was already under way, to the same target."""
+    if before is None or before.target != now.target or before.bytes_left is None or now.bytes_left is None:
+        return now
+    rate = max(before.bytes_left - now.bytes_left, 0) / seconds
+    left = round(now.bytes_left / rate, 1) if rate else (None if now.bytes_left else 0.0)
+    return replace(now, rate_bytes_per_s=round(rate, 1), seconds_left=left)
 
 
 def _find_bytes_left(row: Mapping[str, Any], waits_for: list[int]) -> int | None:

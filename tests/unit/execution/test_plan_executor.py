@@ -20,6 +20,7 @@ from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.execution.preflight import ClusterDisks, check_answers, find_problems
 from pipelines.execution.set_throttles import read_throttles
 from pipelines.execution.throttle_change import leave_throttle
+from pipelines.execution.wave_window import WaveRange
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
 from pipelines.live.kafka_changes import KafkaAdmin
@@ -379,6 +380,19 @@ def test_repair_may_begin_with_replicas_on_a_failed_broker() -> None:
     assert find_problems(steps, view, no_disks, []) == []
     without = view._replace(state=ClusterDescription("c", view.state.brokers[:1]))
     assert "brokers that the rest of the plan needs are down: 3" in find_problems(steps, without, no_disks, [])[0]
+
+
+def test_what_a_later_night_needs_does_not_keep_tonight_from_beginning() -> None:
+    steps = PlannedSteps({_KEY: PlannedChange([1, 2], ((1, [2, 1]), (2, [2, 3])))}, 2)
+    cluster = _Cluster((1, 2))
+    view = PlanExecutor(cluster, steps, [], {}, Journal(Path("none")), ExecutionOptions(), print)._look()  # type: ignore[arg-type]
+    view = view._replace(state=ClusterDescription("c", view.state.brokers[:2]))
+    no_disks = ClusterDisks({}, {}, {}, 0.95)
+    assert find_problems(steps, view, no_disks, [], WaveRange(1, 1)) == []
+    (problem,) = find_problems(steps, view, no_disks, [], WaveRange(1, 2))
+    assert problem.startswith("brokers that waves 1-2 need are down: 3 (not registered)")
+    (problem,) = find_problems(steps, view, no_disks, [])
+    assert problem.startswith("brokers that the rest of the plan needs are down: 3")
 
 
 def test_broker_that_does_not_take_its_throttle_ends_the_execution(tmp_path: Path) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipelines.cli.check_rendering import render_running
+from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.sources import Source
+from pipelines.plan_files.running_reassignments import find_running_reassignments
 from tests.commands import call
 from tests.unit.planning.plan_commands import CommandResult
 from tests.unit.planning.test_sick_plans import describe
@@ -241,16 +246,8 @@ def test_a_change_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (result.code, "--ticket" in result.err) == (64, True)
 
 
-def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Broker 25 is in no ISR: what it is to get never ends. Broker 3 has half of what it copies."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-    lines = [
-        *describe("tolls", 2, "25,22,23 22,23 25 23", "3,1,2 1,2 3 2", "1,2,3 1,2  3"),
-        *describe("audit", 2, "25,22 22", "23,25 23"),
-    ]
-    (folder / "topics.txt").write_text("\n".join(lines) + "\n")
-    sizes = {1: 80, 2: 80, 3: 40}
+def _write_log_dirs(folder: Path, sizes: Mapping[int, int]) -> None:
+    """Write the logs of a partition, in GB by broker, as kafka-log-dirs prints them."""
     log_dirs = [
         {
             "broker": broker,
@@ -265,6 +262,18 @@ def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
         for broker, size in sizes.items()
     ]
     (folder / "log-dirs.txt").write_text(json.dumps({"version": 1, "brokers": log_dirs}))
+
+
+def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 25 is in no ISR: what it is to get never ends. Broker 3 has half of what it copies."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    lines = [
+        *describe("tolls", 2, "25,22,23 22,23 25 23", "3,1,2 1,2 3 2", "1,2,3 1,2  3"),
+        *describe("audit", 2, "25,22 22", "23,25 23"),
+    ]
+    (folder / "topics.txt").write_text("\n".join(lines) + "\n")
+    _write_log_dirs(folder, {1: 80, 2: 80, 3: 40})
     result = CommandResult(capsys, "check", folder, "--throttle", "40MB")
     assert result.code == 1
     assert "3 partitions being reassigned, 1 of them stuck" in result.out
@@ -279,3 +288,29 @@ def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (folder / "topics.txt").write_text("\n".join(describe("t", 1, "1 1")) + "\n")
     result = CommandResult(capsys, "check", folder)
     assert (result.code, result.out) == (0, "no partition is being reassigned\n")
+
+
+@pytest.mark.parametrize(
+    ("copied", "rate", "left"),
+    [
+        ({1: 80, 2: 80, 3: 50}, 1e9, "30 GB left, 30 s at 1 GB/s as now"),
+        ({1: 80, 2: 80, 3: 40}, 0, "40 GB left, nothing is copied"),
+        ({1: 81, 2: 81, 3: 40}, 0, "41 GB left, nothing is copied"),
+        ({1: 80, 2: 80, 3: 80}, 4e9, "0 B left, 0 s at 4 GB/s as now"),
+    ],
+)
+def test_rate_of_a_reassignment_is_that_between_two_looks(
+    tmp_path: Path, copied: dict[int, int], rate: float, left: str
+) -> None:
+    (tmp_path / "topics.txt").write_text("\n".join(describe("tolls", 2, "1,2 1,2", "3,1,2 1,2 3 2")) + "\n")
+    looks = []
+    for sizes in ({1: 80, 2: 80, 3: 40}, copied):
+        _write_log_dirs(tmp_path, sizes)
+        looks.append(load_snapshot(Source("prod", tuple(sorted(tmp_path.iterdir())))))
+    first = find_running_reassignments(looks[0], 50e6)
+    later = find_running_reassignments(looks[1], 50e6, first, 10.0)
+    assert later.partitions[0].rate_bytes_per_s == rate
+    assert left in "\n".join(render_running(later))
+    # One that has begun only in between has no rate.
+    begun = find_running_reassignments(looks[1], 50e6, replace(first, partitions=()), 10.0)
+    assert begun.partitions[0].rate_bytes_per_s is None
