@@ -296,7 +296,7 @@ def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ({1: 80, 2: 80, 3: 50}, 1e9, "30 GB left, 30 s at 1 GB/s as now"),
         ({1: 80, 2: 80, 3: 40}, 0, "40 GB left, nothing is copied"),
         ({1: 81, 2: 81, 3: 40}, 0, "41 GB left, nothing is copied"),
-        ({1: 80, 2: 80, 3: 80}, 4e9, "0 B left, 0 s at 4 GB/s as now"),
+        ({1: 80, 2: 80, 3: 80}, 4e9, "0 B left, under 1 s at 4 GB/s as now"),
     ],
 )
 def test_rate_of_a_reassignment_is_that_between_two_looks(
