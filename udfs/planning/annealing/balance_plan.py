@@ -1,6 +1,6 @@
 """Planner of the goals balance, drain and expand with objective all: it evens out all loads in one search."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from udfs.planning.annealing.balance_certificate import (
     find_reasons,
     measure_reached,
 )
-from udfs.planning.annealing.budget_plan import COPIED_LOADS, BudgetPlanner, bound_relief, find_harm
+from udfs.planning.annealing.budget_plan import COPIED_LOADS, BudgetPlanner, bound_relief, find_harm, measure_relief
 from udfs.planning.annealing.kernels.search_state import create_state
 from udfs.planning.annealing.search import search_assignment
 from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchTask
@@ -34,6 +34,8 @@ _EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
 # Limits of disk and bytes in to try where expand and drain cannot keep to theirs with few moves: in units of the mean,
 # beyond what an integer program proves possible, each with another seed.
 _RAISED_LIMITS = (0.0, 0.0, 0.01, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
+# Share of the most relief of the first priority that the part of a plan without a budget must have
+_MIN_RELIEF = 0.95
 _MAX_TRIES = 3  # where replica counts stay uneven: a budget is in the way
 # Replicas in all tries together: a count and not a clock, so that plans are reproducible.
 _MAX_TRIED_REPLICAS = 600_000
@@ -120,18 +122,26 @@ class _BalancePlanner:
         return bool(fits and max(traffic) <= rules.broker_budget)
 
     def _spend_budget(self, task: SearchTask, planned: SearchResult) -> SearchResult:
-        """Return the best lists that the budget pays for. No load gets worse than it is now, and exceeds its target."""
+        """Return the best lists that the budget pays for. No load gets worse than it is now, and exceeds its target.
+
+        They are a part of the plan without a budget, so that the plans of several nights copy little more than one,
+        unless that gives the first priority less relief than it could have.
+        """
         before = create_state(task.cluster, task.limits, self.slots)
         over = search_task.measure_excess(task.limits, before)
-        candidates = BudgetPlanner(self.model, self.rules, self.units, task, planned.slots).find_candidates(
-            self.request.priorities
-        )
-        first = next(
-            (name for name in self.request.priorities if over[name].max() > TOLERANCE.get(name, TOLERANCE[""])), ""
-        )
-        affordable = [*candidates] + ([] if first in COPIED_LOADS else [search_assignment(task)])
-        harmless = [one for one in affordable if self._is_affordable(one.slots) and not find_harm(task, before, one)]
-        return min(harmless, key=lambda one: self._rank(task, one, np.max))
+        planner = BudgetPlanner(self.model, self.rules, self.units, task, planned.slots)
+        exceeded = [name for name in self.request.priorities if over[name].max() > TOLERANCE.get(name, TOLERANCE[""])]
+
+        def choose(candidates: Iterable[SearchResult]) -> SearchResult:
+            affordable = (one for one in candidates if self._is_affordable(one.slots))
+            harmless = [one for one in affordable if not find_harm(task, before, one)]
+            return min(harmless, key=lambda one: self._rank(task, one, np.max))
+
+        searched = [] if exceeded and exceeded[0] in COPIED_LOADS else [search_assignment(task)]
+        part = choose(planner.find_candidates(self.request.priorities, planned_only=True))
+        best = choose([*planner.find_candidates(self.request.priorities, planned_only=False), *searched])
+        relief = [measure_relief(task, before, one, self.request.priorities[0]) for one in (part, best)]
+        return part if relief[0] >= _MIN_RELIEF * relief[1] else best
 
     def _bound_relief(self, task: SearchTask, certificate: BalanceCertificate) -> list[Relief]:
         """Bound what any plan within the budget reaches, for each load that exceeds its target now."""

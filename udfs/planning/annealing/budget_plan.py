@@ -8,6 +8,7 @@ import numpy as np
 from udfs.planning.annealing import search_task
 from udfs.planning.annealing.kernels.budgeted_moves import DONE, ReliefTask, relieve_brokers
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, SearchState, create_state
+from udfs.planning.annealing.planned_share import build_share
 from udfs.planning.annealing.search import order_leadership
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
 from udfs.planning.bounds.relief_bounds import Budget, bound_fullest_broker
@@ -48,11 +49,30 @@ class BudgetPlanner:
         unlimited = limits.copied_disk == limits.copied_replicas == np.inf  # a budget of time: bytes count
         self.cost = cluster.disk if unlimited else budgets[0] + budgets[1]
 
-    def find_candidates(self, priorities: tuple[str, ...]) -> Iterator[SearchResult]:
-        """Find lists within the budget: with moves of leaders and successors, then without, then as they are."""
+    def find_candidates(self, priorities: tuple[str, ...], planned_only: bool) -> Iterator[SearchResult]:
+        """Find lists within the budget: with moves of leaders and successors, then without, then as they are.
+
+        planned_only: whether all moves are of the plan without a budget, so that later plans can make the others.
+        """
+        if planned_only:
+            yield from self._order_lists(self._choose_share(priorities))
         for first_place in (0, 2):
-            yield from self._order_lists(self._relieve(priorities, first_place))
+            yield from self._order_lists(self._relieve(priorities, first_place, planned_only))
         yield from self._order_lists(self.task.slots)
+
+    def _choose_share(self, priorities: tuple[str, ...]) -> Int32s:
+        """Return lists of which some are as planned: those that the budget pays for, with most relief."""
+        slots, limits = self.task.slots.copy(), self.task.limits
+        state = self._state(slots)
+        over = _measure_worst(limits, state)
+        most = self._loosen_limits(state, "", limits.disk)._replace(
+            max_leaders=limits.max_leaders + over["most leaders"], bytes_out=limits.bytes_out + over["bytes_out"]
+        )
+        broker_disk = self.rules.broker_budget / self.units.disk
+        chosen = build_share(self.task, state, (self.planned, self.leader), most, broker_disk).choose(priorities)
+        as_planned = np.isin(self.task.cluster.row, chosen)
+        slots[as_planned] = self.planned[as_planned]
+        return slots
 
     def _order_lists(self, slots: Int32s) -> Iterator[SearchResult]:
         """Order leaders and successors for the targets, then so that none gets worse than now; then leave them."""
@@ -72,16 +92,16 @@ class BudgetPlanner:
     def _result(self, slots: Int32s) -> SearchResult:
         return SearchResult(slots, self.task.limits, self.task.failover_out, np.zeros(len(self.cost), np.bool_))
 
-    def _relieve(self, priorities: tuple[str, ...], first_place: int) -> Int32s:
+    def _relieve(self, priorities: tuple[str, ...], first_place: int, planned_only: bool) -> Int32s:
         """Return the lists after all relief that the budget pays for, one load after the other."""
         traffic = measure_traffic(self.task.cluster, self._state(self.task.slots), self.leader)
         last = _Try(DONE, self.task.slots, *traffic)
         for name in priorities:
             if name in COPIED_LOADS:
-                last = self._relieve_load(name, last, first_place)
+                last = self._relieve_load(name, last, first_place, planned_only)
         return last.slots
 
-    def _relieve_load(self, name: str, last: _Try, first_place: int) -> _Try:
+    def _relieve_load(self, name: str, last: _Try, first_place: int, planned_only: bool) -> _Try:
         """Bring the brokers as near to their limits as the budget pays for; those that are stuck stay as they are."""
         limit = self.loads[name][1]
         over = (self._measure(name, self._state(last.slots)) - limit).clip(0.0)
@@ -92,7 +112,7 @@ class BudgetPlanner:
                 if high <= low:
                     break
                 middle = (low + high) / 2 if step else 0.0
-                trial = self._try_level(name, last, limit + np.maximum(middle, stuck), first_place)
+                trial = self._try_level(name, last, limit + np.maximum(middle, stuck), first_place, planned_only)
                 if trial.outcome == DONE:
                     best, high = trial, middle
                 else:
@@ -109,7 +129,7 @@ class BudgetPlanner:
         loads = {DISK: state.disk, BYTES_IN: state.bytes_in, REPLICAS: state.replicas.astype(np.float64)}
         return loads[name].copy()
 
-    def _try_level(self, name: str, last: _Try, level: Floats, first_place: int) -> _Try:
+    def _try_level(self, name: str, last: _Try, level: Floats, first_place: int, planned_only: bool) -> _Try:
         """Move replicas of the last lists until no broker has more of this load than its level."""
         state, limits = self._state(last.slots), self.task.limits
         caps = self._loosen_limits(state, name, level)
@@ -118,6 +138,7 @@ class BudgetPlanner:
             self.cost,
             self.leader,
             self.planned,
+            planned_only,
             first_place,
             self.units.replicas,
             caps,
@@ -137,7 +158,8 @@ class BudgetPlanner:
             for load, (_, limit) in self.loads.items()
         }
         few = (limits.min_replicas - state.replicas).max(initial=0.0)
-        loads[name] = level
+        if name:
+            loads[name] = level
         return limits._replace(
             min_replicas=limits.min_replicas - few,
             max_replicas=np.minimum(loads[REPLICAS], self.rules.broker_replicas),
@@ -167,6 +189,13 @@ def find_harm(task: SearchTask, before: SearchState, result: SearchResult) -> li
     state = create_state(task.cluster, task.limits, result.slots)
     old, new = (_measure_worst(task.limits, one) for one in (before, state))
     return [name for name, over in new.items() if over > old[name] + TOLERANCE.get(name.split()[-1], TOLERANCE[""])]
+
+
+def measure_relief(task: SearchTask, before: SearchState, result: SearchResult, name: str) -> float:
+    """Measure by how much a plan brings the worst broker nearer to its limit of a load; 0 of no load."""
+    after = create_state(task.cluster, task.limits, result.slots)
+    excesses = [_measure_worst(task.limits, one).get(name, 0.0) for one in (before, after)]
+    return excesses[0] - excesses[1]
 
 
 def bound_relief(

@@ -25,6 +25,7 @@ class ReliefTask(NamedTuple):
     cost: Floats  # float64 (p), of copying one replica, in units of the budget
     leader: Int32s  # int32 (p), the broker that sends the copies
     planned: Int32s  # int32 (r), the lists of a plan without a budget, whose moves are preferred
+    planned_only: bool  # whether no other moves are made
     first_place: int  # the first place in a list whose replica may move
     mean_replicas: float  # replicas of a broker
     caps: BrokerLimits  # what no move exceeds, and `copied_disk` and `copied_replicas`
@@ -69,7 +70,10 @@ def _find_target(cluster: ClusterArrays, state: SearchState, task: ReliefTask, s
             continue
         price = 1e3 * _excess(task.soft, after[0], after[1], after[2], t)
         price += after[0] / task.mean_replicas + after[1] + after[2]
-        price += 0.0 if _is_planned(cluster, task, p, t) else 10.0
+        if not _is_planned(cluster, task, p, t):
+            if task.planned_only:
+                continue
+            price += 10.0
         if price < least and can_hold(cluster, state, slot, t) and not search_state.holds_initially(cluster, p, t):
             best, least = t, price
     return best
@@ -86,6 +90,8 @@ def _find_partner(cluster: ClusterArrays, state: SearchState, task: ReliefTask, 
         if q == p or not cluster.can_change[q] or state.copied_index[other] >= 0 or task.load[q] >= least:
             continue
         if other - cluster.offsets[q] < task.first_place or task.received[b] + cluster.disk[q] > task.broker_disk:
+            continue
+        if task.planned_only and (_is_planned(cluster, task, q, target) or not _is_planned(cluster, task, q, b)):
             continue
         if task.sent[task.leader[q]] + cluster.disk[p] + cluster.disk[q] > task.broker_disk:
             continue
@@ -127,6 +133,8 @@ def _choose_slot(
         if not usable or slot - cluster.offsets[p] < task.first_place:
             continue
         planned = not _is_planned(cluster, task, p, b)
+        if task.planned_only and not planned:
+            continue
         if load >= excess:
             if cost < whole_cost:
                 whole_slot, whole_cost = slot, cost
