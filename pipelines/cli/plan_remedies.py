@@ -201,7 +201,7 @@ def _warn_of_high_min_isr(plan: CreatedPlan, is_version_known: bool) -> Iterator
 
 
 def _warn_of_only_copies(plan: CreatedPlan) -> Iterator[str]:
-    """Warn of down brokers whose disks still hold the last copies of partitions after the plan."""
+    """Warn of disks that failed, or are of down brokers, and hold last copies of partitions after the plan."""
     model, proposal = plan.summary.model, plan.summary.proposal
     lists = model.with_lists(proposal.offsets, proposal.replicas)
     is_last = find_last_copies(model, proposal)
@@ -209,7 +209,8 @@ def _warn_of_only_copies(plan: CreatedPlan) -> Iterator[str]:
         rows = np.unique(lists.row[is_last & (proposal.replicas == broker)])
         which = "copy" if (lists.factor[rows] == 1).all() else "in-sync copy"
         names = name_some(list(map(model.name, rows[:MAX_NAMED].tolist())), len(rows))
+        state = "which has a failed log dir" if model.live[broker] else "which is down"
         yield (
-            f"do not wipe or replace the disk of broker {model.broker_ids[broker]}, which is down: it holds the only "
+            f"do not wipe or replace the disk of broker {model.broker_ids[broker]}, {state}: it holds the only "
             f"{which} of {count_of(len(rows), 'partition')}: {names}"
         )

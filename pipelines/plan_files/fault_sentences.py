@@ -17,6 +17,7 @@ _SENTENCES = {
     PlanFault.REPEATED_REPLICA: "{partitions} with {brokers} twice in the list of replicas",
     PlanFault.LOG_DIRS_LENGTH: "{partitions} with fewer or more log_dirs than replicas",
     PlanFault.UNKNOWN_BROKER: "{partitions} on {brokers}, which the cluster does not have",
+    PlanFault.UNUSABLE_LOG_DIR: "{partitions} in a log dir of {brokers} that does not exist, or that failed",
     PlanFault.DOWN_BROKER: "{partitions} on {brokers}, down or fenced: kafka-reassign-partitions rejects such a file",
     PlanFault.UNDER_WAY: "{partitions} that are being reassigned already: wait for them, or cancel that with --cancel",
     PlanFault.LAST_COPY: "{partitions} would lose the last complete copy, on {brokers}",
@@ -31,6 +32,8 @@ _SENTENCES = {
     PlanFault.UNSHOWN_PARTITION: "{partitions} that the source does not show, so that they are not judged",
     PlanFault.DISK_FULL: "while replicas are copied, {brokers} would hold up to {after_bytes}, and may hold "
     "{before_bytes}",
+    PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {log_dirs} would hold up to {after_bytes}, and "
+    "may hold {before_bytes}",
     PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: up to Kafka 4.2, the "
     "reassignment ends only once it has caught up",
     PlanFault.BLOCKED_WHILE_COPYING: "{partitions} that accept no acks=all while they are copied: min.insync.replicas "
@@ -57,6 +60,7 @@ def describe_fault(
     before: float = 0.0,
     after: float = 0.0,
     throttle: float = 1.0,
+    log_dirs: Sequence[str] = (),
 ) -> str:
     """Describe a fault of a plan. names: the first partitions that have it; count: how many have; wave: from 1."""
     number = len(names) if count is None else count
@@ -64,6 +68,7 @@ def describe_fault(
     text = _SENTENCES[fault].format(
         partitions=partitions,
         brokers=name_with_noun(brokers),
+        log_dirs=join_names(log_dirs, _LISTED),
         before=before,
         after=after,
         before_bytes=format_bytes(before),

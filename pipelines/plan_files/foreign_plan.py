@@ -28,6 +28,7 @@ from udfs.arrow.ragged import take_segments
 from udfs.json_answers import to_json
 from udfs.planning.broker_log_dirs import ANY_LOG_DIR
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.model_log_dirs import add_log_dirs
 from udfs.planning.plan_faults import PlanLevel
 from udfs.planning.plan_judge import JudgeOptions
 from udfs.planning.planned_waves import plan_waves
@@ -59,14 +60,18 @@ def judge_lists(
 ) -> PlanJudgement:
     """Judge waves on a snapshot, with what is known of its disks."""
     incomplete = snapshot.topics.filter(pc.field("incomplete"))["topic"].to_pylist()
-    return judge_waves(waves, model, _add_room(options, snapshot, model, settings), incomplete)
+    return judge_waves(waves, *_add_disks(model, options, snapshot, settings), incomplete)
 
 
-def _add_room(options: JudgeOptions, snapshot: Snapshot, model: ClusterModel, settings: Settings) -> JudgeOptions:
+def _add_disks(
+    model: ClusterModel, options: JudgeOptions, snapshot: Snapshot, settings: Settings
+) -> tuple[ClusterModel, JudgeOptions]:
+    """Return the model and the options with what is known of disks, also from the file of capacities."""
     log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
-    measured = replace(snapshot, log_dirs=log_dirs)
-    room = measure_disk_room(measured, model, settings.capacity.max_disk_ratio, settings.plans.broker_bytes)
-    return replace(options, disk_room=room)
+    ratio = settings.capacity.max_disk_ratio
+    room = measure_disk_room(replace(snapshot, log_dirs=log_dirs), model, ratio, settings.plans.broker_bytes)
+    model = add_log_dirs(model, log_dirs, snapshot.partitions, snapshot.stray_logs)
+    return model, replace(options, disk_room=room, max_disk_ratio=ratio)
 
 
 def hash_files(files: Sequence[Path]) -> dict[str, str]:
@@ -100,9 +105,10 @@ def write_foreign_plan(
     if throttle_bytes_per_s is not None:
         limits = replace(limits, throttle_bytes_per_s=float(throttle_bytes_per_s))
     options = JudgeOptions(factor, throttle_bytes_per_s=limits.throttle_bytes_per_s)
-    execution = plan_waves(model, _propose_lists(model, waves), limits)
     in_files = judge_lists(waves, snapshot, model, options, settings)
-    judgement = judge_planned_waves(execution, _add_room(options, snapshot, model, settings))  # of what is executed
+    model, options = _add_disks(model, options, snapshot, settings)
+    execution = plan_waves(model, _propose_lists(model, waves), limits)
+    judgement = judge_planned_waves(execution, options)  # of what is executed
     for one in (in_files, judgement):
         if one.level is PlanLevel.REJECTED or (one.level.is_harmful and not accepts_harm):
             raise HarmfulPlan(files[0], one)

@@ -70,9 +70,12 @@ def get_planned_lists(model: ClusterModel, proposal: ProposedAssignment) -> Plan
 
 
 def find_irreversible(model: ClusterModel, proposal: ProposedAssignment) -> Ints:
-    """Find the rows that the plan sets and no rollback can: Kafka's tool rejects their old lists' down brokers."""
-    down = any_true(~model.live[model.replicas], model.offsets)
-    return np.flatnonzero(down & find_reassigned_partitions(model, proposal))
+    """Find the rows that the plan sets and no rollback can, as a replica of their old lists cannot be in sync.
+
+    Kafka's tool rejects lists with brokers that are down, and nothing comes back to a failed log dir.
+    """
+    lost = any_true(~model.is_usable, model.offsets)
+    return np.flatnonzero(lost & find_reassigned_partitions(model, proposal))
 
 
 def dump_compact(value: Any) -> str:

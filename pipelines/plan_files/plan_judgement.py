@@ -14,6 +14,7 @@ from pipelines.plan_files.reassignment_reader import PlannedList, PlanWave
 from udfs.arrow.ragged import offsets_of, take_segments
 from udfs.failures.disk_limits import compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
+from udfs.planning.broker_log_dirs import ANY, ANY_LOG_DIR
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.plan_faults import NO_BROKER, RESTORED, FaultRows, PlanFault, PlanLevel, find_worst
@@ -82,6 +83,7 @@ class _Steps:
     offsets: Ints
     replicas: Int32s
     waves: int
+    log_dirs: Int32s | None = None
 
 
 class ReadSteps(NamedTuple):
@@ -166,11 +168,18 @@ class _StepReader:
         names = zip(model.topic.tolist(), model.partition.tolist(), strict=True)
         self._rows = {(model.topic_names[topic], partition): row for row, (topic, partition) in enumerate(names)}
         self._brokers = {id_: index for index, id_ in enumerate(model.broker_ids.tolist())}
+        self._lost = set(zip(model.row[model.in_failed_dir], model.replicas[model.in_failed_dir], strict=True))
+        self._log_dirs: dict[tuple[int, str], int] = {}  # those that are online, by broker and path
+        if (dirs := model.log_dirs) is not None:
+            places = zip(dirs.broker.tolist(), dirs.paths, strict=True)
+            self._log_dirs = {place: i for i, place in enumerate(places) if dirs.online[i]}
+        self._shown = {broker for broker, _ in self._log_dirs}
         self._faults: dict[PlanFault, list[tuple[PlannedList, int, int | None]]] = {}
 
     def read(self, waves: Sequence[PlanWave]) -> _Steps:
         """Return the steps whose lists Kafka would accept, if their brokers were live."""
         steps: list[tuple[int, int, list[int]]] = []
+        log_dirs: list[int] = []
         for number, wave in enumerate(waves):
             seen: set[Key] = set()
             for planned in wave.lists:
@@ -178,7 +187,10 @@ class _StepReader:
                 fault, broker = self._find_fault(planned, seen)
                 seen.add(key)
                 if fault is None:
-                    steps.append((number, self._rows[key], [self._brokers[id_] for id_ in planned.replicas]))
+                    brokers = [self._brokers[id_] for id_ in planned.replicas]
+                    steps.append((number, self._rows[key], brokers))
+                    places = zip(brokers, planned.log_dirs or [ANY_LOG_DIR] * len(brokers), strict=True)
+                    log_dirs += [self._log_dirs.get(place, ANY) for place in places]
                 else:
                     self._faults.setdefault(fault, []).append((planned, number + 1, broker))
         return _Steps(
@@ -187,6 +199,7 @@ class _StepReader:
             offsets_of(np.array([len(step[2]) for step in steps], dtype=np.int64)),
             np.array([broker for step in steps for broker in step[2]], dtype=np.int32),
             len(waves),
+            np.array(log_dirs, dtype=np.int32),
         )
 
     def _find_fault(self, planned: PlannedList, seen: set[Key]) -> tuple[PlanFault | None, int | None]:
@@ -203,7 +216,21 @@ class _StepReader:
         if planned.log_dirs is not None and len(planned.log_dirs) != len(replicas):
             return PlanFault.LOG_DIRS_LENGTH, None
         unknown = next((id_ for id_ in replicas if id_ not in self._brokers), None)
-        return (None if unknown is None else PlanFault.UNKNOWN_BROKER), unknown
+        if unknown is not None:
+            return PlanFault.UNKNOWN_BROKER, unknown
+        unusable = next((id_ for id_, path in self._list_places(planned) if self._is_unusable(key, id_, path)), None)
+        return (None if unusable is None else PlanFault.UNUSABLE_LOG_DIR), unusable
+
+    def _list_places(self, planned: PlannedList) -> list[tuple[int, str]]:
+        """List the brokers on which a list chooses a log dir, and that log dir."""
+        places = zip(planned.replicas, planned.log_dirs or (), strict=False)
+        return [(id_, path) for id_, path in places if path != ANY_LOG_DIR]
+
+    def _is_unusable(self, key: Key, id_: int, path: str) -> bool:
+        """Return whether Kafka puts no replica of a partition into a log dir; unknown ones are usable."""
+        broker = self._brokers[id_]
+        is_missing = broker in self._shown and (broker, path) not in self._log_dirs
+        return is_missing or (self._rows[key], broker) in self._lost
 
     @property
     def findings(self) -> Iterator[PlanFinding]:
@@ -225,6 +252,9 @@ def _describe_rows(model: ClusterModel, steps: StepLists, rows: FaultRows, optio
     brokers = model.ids(np.unique(rows.broker[rows.broker != NO_BROKER]))
     if rows.row[first] < 0:
         brokers = model.ids(rows.broker)
+        if rows.log_dir is not None and model.log_dirs is not None:
+            paths = (model.log_dirs.paths[i] for i in rows.log_dir.tolist())
+            values["log_dirs"] = [f"{path} of broker {id_}" for path, id_ in zip(paths, brokers, strict=True)]
         text = describe_fault(rows.fault, (), int(rows.wave[0]), brokers, **values)
         return PlanFinding(rows.fault.level, rows.fault, text, 0, (), int(rows.wave[0]), tuple(brokers), ())
     order = np.argsort(rows.wave, kind="stable")

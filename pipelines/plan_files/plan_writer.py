@@ -32,7 +32,10 @@ HEX_DIGITS = 8  # of a partition's hash
 
 KIND = "kafka-placement plan"
 VERSION = 1
-NO_ROLLBACK = "a replica was on a broker that is down, and Kafka's tool rejects files that name such a broker"
+NO_ROLLBACK = (
+    "a replica was on a broker that is down, and Kafka's tool rejects files that name such a broker; or in a failed "
+    "log dir, to which nothing comes back"
+)
 OUT_OF_SYNC = "the preferred leader is out of sync, so its election would fail"
 _LISTED = 20  # partitions by name
 _DIGITS = 12  # significant digits of a float

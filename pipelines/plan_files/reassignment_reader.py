@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pipelines.errors import SourceError
+from pipelines.plan_files.kafka_json import list_log_dirs
 from pipelines.plan_files.plan_reader import PlanDocument, StoredPlan, parse_document, read_text
 from pipelines.plan_files.plan_writer import PLAN
 
@@ -72,9 +73,9 @@ def list_remaining_waves(plan: StoredPlan, steps_done: dict[tuple[str, int], int
     """List what the waves of a stored plan have still to do. steps_done: by partition; None = all steps are left."""
     waves: list[list[PlannedList]] = [[] for _ in plan.waves]
     for key, change in plan.changes.items():
-        paths = [change.log_dirs.get(broker, "any") for broker in change.after] if change.log_dirs else None
         for wave, replicas in change.steps[steps_done.get(key) or 0 :]:
-            waves[wave - 1].append(PlannedList(*key, replicas, paths if replicas == change.after else None))
+            paths = list_log_dirs(replicas, change.log_dirs) if change.log_dirs else None
+            waves[wave - 1].append(PlannedList(*key, replicas, paths))
     return [PlanWave(one.file, lists) for one, lists in zip(plan.waves, waves, strict=True)]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -79,6 +79,12 @@ class DiskCluster:
                 held.logs[broker] += 0 if is_lost or broker in known else of_leader
         return held
 
+    def unregister(self, broker: int) -> DiskCluster:
+        """Return the cluster without the registration of a broker that is down."""
+        state, racks = self.reading.state, {**self.cluster.racks, broker: None}
+        state = state._replace(brokers=tuple(one for one in state.brokers if one.id != broker))
+        return DiskCluster(replace(self.cluster, racks=racks), replace(self.reading, state=state))
+
     def write(self, folder: Path) -> tuple[Path, ...]:
         """Write the files of a source."""
         return tuple(self.reading.write_files(folder))
@@ -88,16 +94,19 @@ def draw_disk_cluster(rng: Random) -> DiskCluster:
     """Draw a cluster."""
     cluster = draw_cluster(rng)
     dirs = {broker: list(_draw_dirs(rng)) for broker in cluster.live if rng.random() < 0.9}
-    failed = dict.fromkeys(cluster.partitions, frozenset[int]())
+    failed = cluster.failed = dict.fromkeys(cluster.partitions, frozenset[int]())
     for key, one in cluster.partitions.items():
         size = rng.randrange(0, 1_000_000)
+        if len(one.isr) == 1 and any(log_dir["error"] for log_dir in dirs.get(one.isr[0], ())) and rng.random() < 0.3:
+            one.leader = None  # the last replica in sync may be in a failed log dir
         for broker in one.replicas:
             online = [log_dir for log_dir in dirs.get(broker, ()) if log_dir["error"] is None]
             # A replica that a broker with a failed log dir does not show would be taken to be there.
             if broker not in dirs or (len(online) == len(dirs[broker]) and rng.random() < 0.03):
                 continue  # no log is shown
             may_fail = broker not in one.isr or one.leader is None
-            if (len(online) < len(dirs[broker]) and may_fail and rng.random() < 0.5) or not online:
+            is_last = one.leader is None and broker in one.isr
+            if (len(online) < len(dirs[broker]) and may_fail and (is_last or rng.random() < 0.5)) or not online:
                 failed[key] |= {broker} if may_fail else frozenset()
                 continue
             part = rng.choice([0, rng.random()]) if broker in one.adding else rng.choice([1, 1, rng.uniform(0.5, 3)])

@@ -1,15 +1,25 @@
-"""Random sick clusters as the output of Kafka's tools, and slow checks of plans that share no code with planners."""
+"""Random sick clusters, and slow checks of plans that share no code with planners."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 Key = tuple[str, int]
 _MAX_PARTITIONS = 6  # of a topic
+
+
+class Planned(NamedTuple):
+    """What a wave sets."""
+
+    key: Key
+    replicas: list[int]
+    log_dirs: list[str] | None = None
+
+
+Waves = list[list[Planned]]
 
 
 @dataclass
@@ -41,9 +51,10 @@ class Topic:
 class SickCluster:
     """Brokers, some of them down, and partitions in all states that a bad week leaves behind."""
 
-    racks: dict[int, str | None]
+    racks: dict[int, str | None]  # None also of brokers that are down and no longer registered
     down: set[int]
     topics: list[Topic]
+    failed: dict[Key, frozenset[int]] = field(default_factory=dict)  # live brokers whose log dir of a partition failed
 
     @property
     def live(self) -> list[int]:
@@ -56,51 +67,6 @@ class SickCluster:
     @property
     def factors(self) -> dict[str, int]:
         return {topic.name: topic.factor for topic in self.topics}
-
-    def write(self, folder: Path, rng: Random) -> Path:
-        """Write what kafka-topics, kafka-cluster and kafka-log-dirs print of the cluster to a new folder."""
-        folder.mkdir()
-        (folder / "topics.txt").write_text("\n".join(self._describe()) + "\n")
-        (folder / "brokers.txt").write_text("\n".join(self._list_endpoints()) + "\n")
-        (folder / "log-dirs.txt").write_text("\n".join(self._describe_log_dirs(rng)) + "\n")
-        return folder
-
-    def _describe(self) -> Iterator[str]:
-        for topic in self.topics:
-            counts = f"PartitionCount: {len(topic.partitions)}\tReplicationFactor: {topic.factor}"
-            yield f"Topic: {topic.name}\tTopicId: {'A' * 22}\t{counts}\tConfigs: min.insync.replicas={topic.min_isr}"
-            for i, one in enumerate(topic.partitions):
-                line = f"\tTopic: {topic.name}\tPartition: {i}\tLeader: {'none' if one.leader is None else one.leader}"
-                line += f"\tReplicas: {_join(one.replicas)}\tIsr: {_join(one.isr)}"
-                if one.is_reassigned:
-                    line += f"\tAdding Replicas: {_join(one.adding)}\tRemoving Replicas: {_join(one.removing)}"
-                yield line
-
-    def _list_endpoints(self) -> Iterator[str]:
-        yield "Cluster ID: sickclustersickclusterA"
-        yield "ID  HOST  PORT  RACK  STATE  ENDPOINT_TYPE"
-        for broker, rack in self.racks.items():
-            state = "fenced" if broker in self.down else "unfenced"
-            yield f"{broker}  host-{broker}  9092  {rack or 'null'}  {state}  broker"
-
-    def _describe_log_dirs(self, rng: Random) -> Iterator[str]:
-        yield "Querying brokers for log directories information"
-        yield f"Received log directory information from brokers {_join(self.live)}"
-        sizes = {key: rng.randrange(0, 1_000_000) for key in self.partitions}
-        brokers = []
-        for broker in self.live:
-            dirs: list[list[dict[str, object]]] = [[], []]
-            for (topic, i), one in self.partitions.items():
-                if broker in one.replicas:
-                    size = {"size": sizes[topic, i], "offsetLag": 0, "isFuture": False}
-                    dirs[rng.randrange(2)].append({"partition": f"{topic}-{i}", **size})
-            log_dirs = [{"logDir": f"/d{i}", "error": None, "partitions": logs} for i, logs in enumerate(dirs)]
-            brokers.append({"broker": broker, "logDirs": log_dirs})
-        yield json.dumps({"version": 1, "brokers": brokers})
-
-
-def _join(ids: Sequence[int]) -> str:
-    return ",".join(map(str, ids))
 
 
 def draw_cluster(rng: Random) -> SickCluster:
@@ -152,13 +118,16 @@ class Expectation:
     topics: tuple[str, ...] = ()  # of the goal rf; empty = all
 
 
-def find_harm(cluster: SickCluster, waves: Sequence[Mapping[Key, list[int]]], expected: Expectation) -> Iterator[str]:
+def find_harm(cluster: SickCluster, waves: Waves, expected: Expectation) -> Iterator[str]:
     """Execute a plan wave by wave as Kafka does, and yield each harm that it does."""
     lists = {key: list(one.replicas) for key, one in cluster.partitions.items()}
-    in_sync = {key: {b for b in one.isr if b not in cluster.down} for key, one in cluster.partitions.items()}
+    in_sync = {
+        key: {b for b in one.isr if b not in cluster.down and b not in cluster.failed[key]}
+        for key, one in cluster.partitions.items()
+    }
     start = {key: set(brokers) for key, brokers in in_sync.items()}
     for number, wave in enumerate(waves, 1):
-        for key, new in wave.items():
+        for key, new, _ in wave:
             where = (
                 f"wave {number}: {key[0]}-{key[1]} {lists.get(key)} (in sync: {sorted(in_sync.get(key, ()))}) -> {new}"
             )
@@ -174,11 +143,13 @@ def find_harm(cluster: SickCluster, waves: Sequence[Mapping[Key, list[int]]], ex
             if not in_sync[key]:
                 yield f"{where}: nothing can be copied, as no replica in sync is live"
             copied = {broker for broker in new if broker not in lists[key]}
+            if lost := copied & cluster.failed[key]:
+                yield f"{where}: {lost} would get back what is in a failed log dir"
             after = (in_sync[key] & set(new)) | (copied if in_sync[key] else set())
             if len(after) < min(len(start[key]), len(new)):
                 yield f"{where}: {len(after)} in-sync copies are left of {len(start[key])}"
             lists[key], in_sync[key] = list(new), after
-    for key in {key for wave in waves for key in wave if key in lists}:
+    for key in {planned.key for wave in waves for planned in wave if planned.key in lists}:
         yield from _check_factor(cluster, key, lists[key], expected)
 
 
@@ -198,10 +169,11 @@ def _check_factor(cluster: SickCluster, key: Key, new: Sequence[int], expected: 
 def find_unrepaired(cluster: SickCluster, plan: Mapping[Key, list[int]]) -> Iterator[str]:
     """Yield the partitions that a repair could restore to the replication factor of their topic, and did not."""
     for key, one in cluster.partitions.items():
-        live_isr = [b for b in one.isr if b not in cluster.down]
+        lost = cluster.down | cluster.failed[key]
+        live_isr = [b for b in one.isr if b not in lost]
         factor = cluster.factors[key[0]]
-        if one.is_reassigned or not live_isr or len(live_isr) > factor or len(cluster.live) < factor:
+        if one.is_reassigned or not live_isr or len(live_isr) > factor or len({*cluster.racks} - lost) < factor:
             continue
         new = plan.get(key, one.replicas)
-        if len(new) < factor or cluster.down.intersection(new):
+        if len(new) < factor or lost.intersection(new):
             yield f"{key[0]}-{key[1]} {one.replicas} (in sync: {live_isr}) -> {new}, replication factor {factor}"

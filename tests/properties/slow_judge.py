@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.properties.sick_clusters import Key, SickCluster
+from tests.properties.sick_clusters import Key, Planned, SickCluster, Waves
 
-REJECTED = {"down_broker", "under_way"}
+REJECTED = {
+    *("unknown_partition", "repeated_partition", "empty_list", "repeated_replica", "log_dirs_length"),
+    *("unknown_broker", "unusable_log_dir", "down_broker", "under_way"),
+}
 HARMFUL = {"last_copy", "drops_in_sync", "no_source", "cannot_complete", "replication_factor", "fewer_racks"}
+Places = dict[int, dict[str, bool]]  # whether the log dirs of the brokers that show theirs are online, by path
 
 
 @dataclass(frozen=True)
@@ -18,44 +22,117 @@ class Rules:
     asked: int | None = None
     waits_for_all: bool = True
     emptied: frozenset[int] = frozenset()
+    incomplete: frozenset[str] = frozenset()  # topics of which some partitions may not be shown
 
 
 @dataclass
-class _State:
+class State:
+    """A partition between two steps."""
+
     replicas: list[int]
     isr: list[int]  # live members
+    leader: int | None
+
+
+@dataclass
+class Step:
+    """A step of a partition."""
+
+    wave: int  # from 1
+    planned: Planned
+    before: State
+    after: State
+    copied: list[int]
+
+
+def list_rejected(
+    cluster: SickCluster, waves: Waves, places: Places, rules: Rules
+) -> Iterator[tuple[str, str, int, Planned]]:
+    """Yield what Kafka and its tools reject, whatever state the cluster is in: fault, partition, wave and entry."""
+    for number, wave in enumerate(waves, 1):
+        seen: set[Key] = set()
+        for planned in wave:
+            if fault := _find_rejection(cluster, planned, seen, places, rules):
+                yield fault, f"{planned.key[0]}-{planned.key[1]}", number, planned
+            seen.add(planned.key)
+
+
+def _find_rejection(cluster: SickCluster, planned: Planned, seen: set[Key], places: Places, rules: Rules) -> str | None:
+    key, replicas, paths = planned
+    if key in seen:
+        return "repeated_partition"
+    if key not in cluster.partitions:
+        return "unshown_partition" if key[0] in rules.incomplete else "unknown_partition"
+    if not replicas:
+        return "empty_list"
+    if any(replicas.count(broker) > 1 for broker in replicas):
+        return "repeated_replica"
+    if paths is not None and len(paths) != len(replicas):
+        return "log_dirs_length"
+    if any(broker not in cluster.racks for broker in replicas):
+        return "unknown_broker"
+    for broker, path in zip(replicas, paths or (), strict=False):
+        is_there = broker not in places or places[broker].get(path, False)
+        if path != "any" and (not is_there or broker in cluster.failed.get(key, ())):
+            return "unusable_log_dir"
+    return None
+
+
+def list_steps(cluster: SickCluster, waves: Waves, places: Places, rules: Rules) -> dict[Key, list[Step]]:
+    """Carry out what Kafka may accept, as it does. Returns: the steps of each partition."""
+    rejected = {(wave, id(planned)) for _, _, wave, planned in list_rejected(cluster, waves, places, rules)}
+    steps: dict[Key, list[Step]] = {}
+    for number, wave in enumerate(waves, 1):
+        for planned in wave:
+            if (number, id(planned)) not in rejected:
+                own = steps.setdefault(planned.key, [])
+                state = own[-1].after if own else get_state(cluster, planned.key)
+                own.append(_carry_out(cluster, planned, state, number, is_first=not own))
+    return steps
+
+
+def get_state(cluster: SickCluster, key: Key) -> State:
+    """Return the state of a partition now."""
+    one = cluster.partitions[key]
+    usable = set(cluster.live) - cluster.failed.get(key, frozenset())
+    return State(list(one.replicas), [broker for broker in one.isr if broker in usable], one.leader)
+
+
+def _carry_out(cluster: SickCluster, planned: Planned, before: State, number: int, *, is_first: bool) -> Step:
+    key, new, _ = planned
+    usable = set(cluster.live) - cluster.failed.get(key, frozenset())
+    being_added = set(cluster.partitions[key].adding) if is_first else set()
+    copied = [broker for broker in new if broker not in before.replicas or broker in being_added]
+    isr = [b for b in new if b in usable and (b in before.isr or (b in copied and before.isr))]
+    leader = before.leader if before.leader in isr else next(iter(isr), None)
+    return Step(number, planned, before, State(list(new), isr, leader), copied)
 
 
 def judge_slowly(
-    cluster: SickCluster, waves: Sequence[Mapping[Key, list[int]]], rules: Rules
-) -> dict[tuple[str, Key], int]:
+    cluster: SickCluster, waves: Waves, rules: Rules, places: Places | None = None
+) -> dict[tuple[str, object], int]:
     """Judge a plan: the first wave, from 1, by fault and partition."""
-    first: dict[tuple[str, Key], int] = {}
-    for key in {key for wave in waves for key in wave}:
-        steps = [(number, wave[key]) for number, wave in enumerate(waves, 1) if key in wave]
+    first: dict[tuple[str, object], int] = {}
+    for fault, name, number, _ in list_rejected(cluster, waves, places or {}, rules):
+        first[fault, name] = min(number, first.get((fault, name), number))
+    for key, steps in list_steps(cluster, waves, places or {}, rules).items():
         for fault, number in _judge_partition(cluster, key, steps, rules):
             first.setdefault((fault, key), number)
     return first
 
 
-def _judge_partition(
-    cluster: SickCluster, key: Key, steps: Sequence[tuple[int, list[int]]], rules: Rules
-) -> Iterator[tuple[str, int]]:
+def _judge_partition(cluster: SickCluster, key: Key, steps: Sequence[Step], rules: Rules) -> Iterator[tuple[str, int]]:
     topic = next(topic for topic in cluster.topics if topic.name == key[0])
-    one = topic.partitions[key[1]]
-    live = set(cluster.live)
-    now = _State(list(one.replicas), [broker for broker in one.isr if broker in live])
-    state = now
-    last_copies = set(one.isr) - live if not now.isr else set()
-    for index, (number, new) in enumerate(steps):
+    one, live = topic.partitions[key[1]], set(cluster.live)
+    failed, now = cluster.failed.get(key, frozenset()), steps[0].before
+    last_copies = set(one.isr) - (live - failed) if not now.isr else set()
+    for step in steps:
+        number, new, copied, state, after = step.wave, step.planned.replicas, step.copied, step.before, step.after
         if not live.issuperset(new):
             yield "down_broker", number
         if one.is_reassigned:
             yield "under_way", number
-        being_added = set(one.adding) if index == 0 else set()
-        copied = [broker for broker in new if broker not in state.replicas or broker in being_added]
         dropped = [broker for broker in state.replicas if broker not in new]
-        after = _State(new, [b for b in new if b in live and (b in state.isr or (b in copied and state.isr))])
         dropped_in_sync = [broker for broker in dropped if broker in state.isr]
         if (dropped_in_sync and not after.isr) or (not state.isr and last_copies.intersection(dropped)):
             yield "last_copy", number
@@ -66,16 +143,20 @@ def _judge_partition(
                 yield "drops_in_sync", number
         if not state.isr and copied:
             yield "no_source", number
-        stays_out = [b for b in new if b in live and b not in after.isr and b not in copied]
-        if (copied or dropped) and stays_out and (rules.waits_for_all or len(dropped) > len(copied)):
+        if (copied or dropped) and state.isr:
+            waits = rules.waits_for_all or len(dropped) > len(copied)
+            awaited = [b for b in new if b in live and b not in after.isr and (waits or b in copied)]
+            if failed.intersection(awaited):
+                yield "cannot_complete", number
+        lagging = [b for b in new if b in live and b not in after.isr and b not in copied and b not in failed]
+        if (copied or dropped) and lagging and (rules.waits_for_all or len(dropped) > len(copied)):
             yield "waits_for_lagging", number
         yield from ((fault, number) for fault in _find_weaknesses(cluster, topic.min_isr, now, state, after, copied))
-        state = after
-    yield from ((fault, steps[-1][0]) for fault in _judge_last(cluster, topic.factor, now, state, rules))
+    yield from ((fault, steps[-1].wave) for fault in _judge_last(cluster, topic.factor, now, steps[-1].after, rules))
 
 
 def _find_weaknesses(
-    cluster: SickCluster, min_isr: int, now: _State, before: _State, after: _State, copied: Sequence[int]
+    cluster: SickCluster, min_isr: int, now: State, before: State, after: State, copied: Sequence[int]
 ) -> Iterator[str]:
     both = {*before.replicas, *copied}
     if copied and before.isr and min(min_isr, len(before.replicas)) <= len(before.isr) < min(min_isr, len(both)):
@@ -88,12 +169,12 @@ def _find_weaknesses(
         yield from worse
 
 
-def _find_weaknesses_of(cluster: SickCluster, min_isr: int, state: _State) -> dict[str, bool]:
+def _find_weaknesses_of(cluster: SickCluster, min_isr: int, state: State) -> dict[str, bool]:
     """Return what a partition does not bear, or has not, in a state."""
     needed, isr = min(min_isr, len(state.replicas)), state.isr
     racks: set[str | None] = {cluster.racks[broker] for broker in isr}
     known = [cluster.racks[broker] for broker in cluster.live]
-    has_racks = None not in known and len({*cluster.racks.values()}) > 1
+    has_racks = None not in known and len({*cluster.racks.values()} - {None}) > 1
     left = min((sum(cluster.racks[broker] != rack for broker in isr) for rack in racks), default=0)
     return {
         "under_min_isr": len(isr) < needed,
@@ -104,7 +185,7 @@ def _find_weaknesses_of(cluster: SickCluster, min_isr: int, state: _State) -> di
     }
 
 
-def _judge_last(cluster: SickCluster, factor: int, now: _State, last: _State, rules: Rules) -> Iterator[str]:
+def _judge_last(cluster: SickCluster, factor: int, now: State, last: State, rules: Rules) -> Iterator[str]:
     size = len(last.replicas)
     if size not in (len(now.replicas), factor, rules.asked):
         yield "replication_factor"

@@ -27,6 +27,7 @@ class BrokerLogDirs:
     size: Floats  # float64 (r), bytes of each replica's own log; 0 where the log dir is unknown
     moving: Flags  # bool (r), whether a replica is being moved between log dirs of its broker
     unassigned: Floats  # float64 (d), bytes of logs that are no replica of the model, such as stray ones
+    volume: Ints  # int64 (d), the first log dir on the same volume
 
     @property
     def broker(self) -> Ints:
@@ -39,6 +40,16 @@ class BrokerLogDirs:
         counts = np.bincount(self.broker[self.online], minlength=len(self.offsets) - 1)
         several: Flags = counts > 1
         return several
+
+    @property
+    def only_dir(self) -> Int32s:
+        """Return a log dir of each broker whose online ones share one volume: int32 (n); ANY = there are several."""
+        at, brokers = np.flatnonzero(self.online), len(self.offsets) - 1
+        broker, first = np.unique(self.broker[at], return_index=True)
+        only = np.full(brokers, ANY, dtype=np.int32)
+        only[broker] = at[first]
+        only[self.broker[at][self.volume[at] != self.volume[only[self.broker[at]]]]] = ANY
+        return only
 
     def sum_sizes(self, log_dirs: Int32s) -> Floats:
         """Sum the bytes of all logs in each log dir: float64 (d). log_dirs: int32 (r), of each replica."""

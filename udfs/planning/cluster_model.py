@@ -86,6 +86,11 @@ class ClusterModel:
         return len(self.partition)
 
     @property
+    def racks(self) -> int:
+        """Return the number of racks, with the one of down brokers whose rack is not known."""
+        return max(len(self.rack_names), int(self.rack.max(initial=0)) + 1)
+
+    @property
     def counted(self) -> Flags:
         """Return whether the problems of each partition count: bool (p)."""
         if self.counted_topics is None:

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.planning.cluster_model import ClusterModel, Floats
+from udfs.planning.cluster_model import Floats, Int32s, Ints
 from udfs.planning.plan_states import PlanStates, find_plan_states
 from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.waves import measure_copy_loads
 
 _LISTED = 3  # brokers
 _MIN_SHARE = 0.1  # of the largest growth: less is not worth a line
@@ -40,13 +39,21 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
 def measure_disk(execution: PlannedWaves) -> tuple[Floats, Floats, Floats]:
     """Measure the bytes on each broker before a plan, at most during its waves, and after it: each float64 (n)."""
     model = execution.model
-    totals = sum_bytes_by_wave(model, find_plan_states(model, execution.waves))
-    peaks = totals[:-1] + measure_copy_loads(model, execution.waves).received
+    states = find_plan_states(model, execution.waves)
+    totals, peaks = sum_bytes_by_wave(states, np.arange(len(states.replicas)), states.replicas, model.brokers)
     return totals[0], np.concatenate([totals[:1], peaks]).max(axis=0), totals[-1]
 
 
-def sum_bytes_by_wave(model: ClusterModel, states: PlanStates) -> Floats:
-    """Sum the bytes that each broker holds now and after each wave: float64 (waves + 1, n)."""
-    state = states.state
-    size = model.measure_bytes(states.row[state], states.replicas)
-    return states.sum_by_broker(state, states.replicas.astype(np.int64), model.brokers, size)
+def sum_bytes_by_wave(states: PlanStates, at: Ints, disk: Ints | Int32s, disks: int) -> tuple[Floats, Floats]:
+    """Sum the bytes of replicas (int64, k, indices) by the disk (k) that each is on: a broker, or a volume.
+
+    Returns: what is on each disk now and after each wave, float64 (waves + 1, disks), and at most during each wave,
+    float64 (waves, disks): what a step drops is deleted at its end.
+    """
+    state = states.state[at]
+    totals = states.sum_by_broker(state, disk, disks, states.size[at])
+    is_step = states.begin[state] > 0
+    cells = (states.begin[state[is_step]] - 1) * disks + disk[is_step]
+    written = np.bincount(cells, states.written[at][is_step], states.waves * disks).reshape(-1, disks)
+    peaks: Floats = totals[:-1] + written
+    return totals, peaks

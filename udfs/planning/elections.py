@@ -36,12 +36,11 @@ class PreferredElections:
 def find_current_leaders(model: ClusterModel) -> Ints:
     """Find the leader of each partition now: int64 (p), NO_LEADER = none. Without a known leader, the first replica."""
     leader = model.current_leaders.astype(np.int64)
-    leads = model.live[leader] & _is_in_sync(model, leader)
-    return np.where(leads, leader, NO_LEADER)
+    return np.where(_can_lead(model, leader), leader, NO_LEADER)
 
 
 def find_in_sync_replicas(model: ClusterModel, lists: ReplicaLists, rows: Ints | None = None) -> Flags:
-    """Find the replicas (bool, r) of the lists that are live and in sync once these are reassigned: new ones are.
+    """Find the replicas (bool, r) of the lists that are usable and in sync once these are reassigned: new ones are.
 
     rows: int64 (k), the partition of each list; None = one list for each partition of the model, in its order.
     """
@@ -51,8 +50,8 @@ def find_in_sync_replicas(model: ClusterModel, lists: ReplicaLists, rows: Ints |
         return is_in_segment(lists.replicas, lists.offsets, *others)
 
     in_isr, is_old = is_among(*_in_sync_lists(model)), is_among(model.replicas, model.offsets)
-    in_sync: Flags = model.live[lists.replicas] & (in_isr | ~is_old)
-    return in_sync
+    of_lists = np.arange(model.partitions) if rows is None else rows
+    return find_usable(model, of_lists, lists.replicas, lists.offsets) & (in_isr | ~is_old)
 
 
 def elect_preferred_leaders(
@@ -69,7 +68,7 @@ def elect_preferred_leaders(
     reassigned = find_reassigned_partitions(model, proposal)
     planned = proposal.replicas[proposal.offsets[:-1]]
     preferred = np.where(reassigned, planned, model.source_order[model.offsets[:-1]]).astype(np.int64)
-    ready = model.live[preferred] & _is_in_sync(model, preferred)
+    ready = _can_lead(model, preferred)
 
     old_leader = find_current_leaders(model)
     keeps = is_in_segment(
@@ -102,17 +101,30 @@ def lead_lists(model: ClusterModel, leader: Ints) -> ClusterModel:
 
 
 def find_last_copies(model: ClusterModel, lists: ReplicaLists) -> Flags:
-    """Find the replicas (bool, r) of the lists on down brokers without which an acknowledged message may be lost.
+    """Find the replicas (bool, r) that lists keep offline, and without which an acknowledged message may be lost.
 
     These are the replicas of partitions without a live in-sync replica: those in the last known ISR, else those that
     may lead (find_last_in_sync), else all of them.
     """
     row = row_of(lists.offsets)
-    old = ~model.live[lists.replicas] & ~model.find_copied(lists)
+    usable = find_usable(model, np.arange(model.partitions), lists.replicas, lists.offsets)
+    old = ~usable & ~model.find_copied(lists)
     is_lost = ~any_true(find_in_sync_replicas(model, lists), lists.offsets)
     last = old & is_lost[row]
     in_last_isr = last & is_in_segment(lists.replicas, lists.offsets, *_in_sync_lists(model))
     return np.where(any_true(in_last_isr, lists.offsets)[row], in_last_isr, last)
+
+
+def find_usable(model: ClusterModel, rows: Ints, replicas: Int32s, offsets: Ints) -> Flags:
+    """Find the replicas (bool) of lists that are or can come in sync: on live brokers, and not in failed log dirs.
+
+    rows: int64 (k), the partition of each list. replicas, offsets: the k lists.
+    """
+    usable: Flags = model.live[replicas]
+    if model.failed is None:
+        return usable
+    failed = model.replicas[model.failed], offsets_of(count_true(model.failed, model.offsets))
+    return usable & ~is_in_segment(replicas, offsets, *take_segments(*failed, rows))
 
 
 def _in_sync_lists(model: ClusterModel) -> tuple[Int32s, Ints]:
@@ -122,9 +134,10 @@ def _in_sync_lists(model: ClusterModel) -> tuple[Int32s, Ints]:
     return model.replicas[model.in_sync], offsets_of(count_true(model.in_sync, model.offsets))
 
 
-def _is_in_sync(model: ClusterModel, broker: Ints) -> Flags:
-    """Return whether one broker (int64, p) of each partition is in sync, or will be, as it is a new replica."""
+def _can_lead(model: ClusterModel, broker: Ints) -> Flags:
+    """Return whether one broker (int64, p) of each partition is in sync and usable, or will be, as a new replica."""
     each = np.arange(model.partitions + 1)
     one = broker.astype(np.int32)
-    synced: Flags = is_in_segment(one, each, *_in_sync_lists(model))
-    return synced | ~is_in_segment(one, each, model.replicas, model.offsets)
+    synced = is_in_segment(one, each, *_in_sync_lists(model))
+    is_new = ~is_in_segment(one, each, model.replicas, model.offsets)
+    return find_usable(model, each[:-1], one, each) & (synced | is_new)

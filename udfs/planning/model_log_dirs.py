@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from udfs.arrow.columns import to_array, to_lists, to_numpy
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.failures.replica_logs import take_logs
+from udfs.failures.volumes import number_volumes
 from udfs.planning.broker_log_dirs import ANY, BrokerLogDirs
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment
 
@@ -41,6 +42,7 @@ def add_log_dirs(model: ClusterModel, log_dirs: pa.Table, partitions: pa.Table, 
         size,
         _find_moving(model, stray_logs),
         stray,
+        number_volumes(broker, *(known[name].to_pylist() for name in ("total_bytes", "usable_bytes"))),
     )
     total, usable = log_dirs_of_model.total, log_dirs_of_model.usable
     unused = total - log_dirs_of_model.sum_sizes(of_replica)  # of volumes whose bytes a file has

@@ -42,6 +42,7 @@ class PlanFault(StrEnum):
     REPEATED_REPLICA = "repeated_replica"
     LOG_DIRS_LENGTH = "log_dirs_length"
     UNKNOWN_BROKER = "unknown_broker"
+    UNUSABLE_LOG_DIR = "unusable_log_dir"
     DOWN_BROKER = "down_broker"
     UNDER_WAY = "under_way"
     LAST_COPY = "last_copy"
@@ -52,6 +53,7 @@ class PlanFault(StrEnum):
     FEWER_RACKS = "fewer_racks"
     UNSHOWN_PARTITION = "unshown_partition"
     DISK_FULL = "disk_full"
+    LOG_DIR_FULL = "log_dir_full"
     WAITS_FOR_LAGGING = "waits_for_lagging"
     BLOCKED_WHILE_COPYING = "blocked_while_copying"
     UNDER_MIN_ISR = "under_min_isr"
@@ -100,3 +102,4 @@ class FaultRows(NamedTuple):
     broker: Ints  # int64 (k), index of the broker that it is about; NO_BROKER = none
     before: Floats  # float64 (k), the measure now, see the sentence of the fault
     after: Floats  # float64 (k), the measure after the step, or at its peak
+    log_dir: Ints | None = None  # int64 (k), the log dir that it is about, as in BrokerLogDirs; None = none

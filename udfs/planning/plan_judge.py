@@ -10,11 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, row_of, take_segments
+from udfs.failures.disk_limits import FULL_RATIO
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.planning.bottleneck import MIN_RATIO, MIN_SECONDS
+from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints
 from udfs.planning.constraints import find_fewer_racks, list_emptied_brokers
-from udfs.planning.elections import find_last_copies
+from udfs.planning.disk_growth import sum_bytes_by_wave
+from udfs.planning.elections import find_last_copies, find_usable
 from udfs.planning.plan_faults import NO_BROKER, FaultRows, PlanFault, PlanLevel, find_worst
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_states import PlanStates, StepLists, find_plan_states
@@ -31,6 +34,7 @@ class JudgeOptions:
     waits_for_all: bool = True
     throttle_bytes_per_s: float = 50e6  # that a broker copies, each way
     disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = unknown
+    max_disk_ratio: float = FULL_RATIO  # share of the volume of a log dir that may be used
     emptied: tuple[int, ...] = ()  # ids of brokers that are to hold nothing, so that their racks may be left
 
     def find_staying(self, model: ClusterModel) -> Flags:
@@ -46,6 +50,7 @@ def build_judge_options(
         request.factor if request.goal == "rf" else None,
         throttle_bytes_per_s=throttle_bytes_per_s,
         disk_room=disk_room,
+        max_disk_ratio=request.max_disk_ratio,
         emptied=tuple(list_emptied_brokers(model, request)),
     )
 
@@ -75,6 +80,7 @@ def judge_steps(model: ClusterModel, steps: StepLists, options: JudgeOptions) ->
         *step.find_last_lists(),
         *step.find_waits(),
         *step.find_weaker_states(),
+        *_find_full_disks(model, states, facts, options),
         *_find_brokers(model, facts, options),
     ]
     return Judgement(tuple(sorted(rows, key=lambda one: one.fault.rank)), facts)
@@ -94,15 +100,7 @@ class _JudgedSteps:
         self._in_sync: Flags = states.in_sync[is_after]
         self._copied: Flags = states.copied[is_after]
         self._drops = ~is_in_segment(self._before, self._before_offsets, self.replicas, self.offsets)
-        self._usable = self._find_usable(self.replicas, self.offsets)
-
-    def _find_usable(self, replicas: Int32s, offsets: Ints) -> Flags:
-        """Find the replicas that are or can come in sync: on live brokers, and not in failed log dirs."""
-        model, usable = self._model, self._model.live[replicas]
-        if model.failed is None:
-            return usable
-        failed = model.replicas[model.failed], offsets_of(count_true(model.failed, model.offsets))
-        return usable & ~is_in_segment(replicas, offsets, *take_segments(*failed, self._row))
+        self._usable = find_usable(model, self._row, self.replicas, self.offsets)
 
     def _select(
         self, fault: PlanFault, is_faulty: Flags, broker: Ints | None = None, values: tuple[Ints, Ints] | None = None
@@ -236,33 +234,59 @@ def _count_most_in_rack(model: ClusterModel, states: PlanStates) -> Ints | None:
 
 
 def _find_brokers(model: ClusterModel, facts: WaveFacts, options: JudgeOptions) -> Iterator[FaultRows]:
-    """Find brokers whose disks fill up, that copy most of the bytes, or that lead far more partitions than now."""
-    waves = len(facts.partitions)
-    if not waves:
+    """Find brokers that copy most of the bytes, or that lead far more partitions than now."""
+    if not len(facts.partitions):
         return
-    if options.disk_room is not None:
-        before = facts.peak_bytes[0] - facts.received[0]
-        limit = before + options.disk_room
-        peak, wave = facts.peak_bytes.max(axis=0), facts.peak_bytes.argmax(axis=0)
-        full = np.flatnonzero((peak > limit) & (peak > before))
-        yield from _of_brokers(PlanFault.DISK_FULL, full, wave + 1, limit, peak)
     for load in (facts.received.sum(axis=0), facts.sent.sum(axis=0)):
         slowest, sharing = int(load.argmax()), int(model.live.sum())
         even = load.sum() / max(sharing, 1)
         if load[slowest] >= max(MIN_SECONDS * options.throttle_bytes_per_s, MIN_RATIO * even, 1.0):
             value = np.full(model.brokers, even)
-            yield from _of_brokers(PlanFault.SLOW_BROKER, np.array([slowest]), np.ones(model.brokers, int), value, load)
+            rows = _select_brokers(np.array([slowest]), np.ones(model.brokers, int), value, load)
+            yield FaultRows(PlanFault.SLOW_BROKER, *rows)
     stays = options.find_staying(model)
     mean = facts.leaders.sum(axis=1, keepdims=True) / max(int(stays.sum()), 1)
     ratio = np.where(facts.leaders > np.ceil(mean), facts.leaders / np.maximum(mean, 1e-9), 0.0)
     most, wave = ratio[1:].max(axis=0), ratio[1:].argmax(axis=0)
     uneven = np.flatnonzero(most > max(HOT_SURVIVOR_RATIO, float(ratio[0].max())))
-    yield from _of_brokers(PlanFault.UNEVEN_LEADERS, uneven, wave + 1, ratio[0], most)
+    if len(uneven):
+        yield FaultRows(PlanFault.UNEVEN_LEADERS, *_select_brokers(uneven, wave + 1, ratio[0], most))
 
 
-def _of_brokers(fault: PlanFault, brokers: Ints, wave: Ints, before: Floats, after: Floats) -> Iterator[FaultRows]:
-    """Yield a fault of brokers (int64, k), the worst first. The others are by broker (n)."""
-    if len(brokers):
-        brokers = brokers[np.argsort(-after[brokers], kind="stable")].astype(np.int64)
-        row = np.full(len(brokers), -1, dtype=np.int64)
-        yield FaultRows(fault, row, wave[brokers].astype(np.int64), brokers, before[brokers], after[brokers])
+def _find_full_disks(
+    model: ClusterModel, states: PlanStates, facts: WaveFacts, options: JudgeOptions
+) -> Iterator[FaultRows]:
+    """Find the brokers, and the volumes of those with several, that hold more than they may while waves copy."""
+    if not states.waves:
+        return
+    if options.disk_room is not None and (
+        full := _find_full(facts.bytes_now, facts.peak_bytes, facts.bytes_now + options.disk_room)
+    ):
+        yield FaultRows(PlanFault.DISK_FULL, *full)
+    dirs = model.log_dirs
+    if dirs is None:
+        return
+    at = np.flatnonzero(states.log_dir != ANY)
+    held, peak = sum_bytes_by_wave(states, at, dirs.volume[states.log_dir[at]], len(dirs.paths))
+    room = np.full(len(dirs.paths), np.inf)
+    np.minimum.at(room, dirs.volume, dirs.compute_room(options.max_disk_ratio))
+    room[dirs.only_dir[dirs.broker] != ANY] = np.inf  # the broker itself says it
+    if full := _find_full(held[0], peak, held[0] + room):
+        row, wave, log_dir, limit, most = full
+        yield FaultRows(PlanFault.LOG_DIR_FULL, row, wave, dirs.broker[log_dir], limit, most, log_dir)
+
+
+def _find_full(now: Floats, peak: Floats, limit: Floats) -> tuple[Ints, Ints, Ints, Floats, Floats] | None:
+    """Find the disks (d) that grow above a limit; None = none. peak: by wave and disk. Returns: as _select_brokers."""
+    most, wave = peak.max(axis=0), peak.argmax(axis=0)
+    full = np.flatnonzero((most > limit) & (most - now >= 1.0))  # of sums of floats, less than a byte is nothing
+    return _select_brokers(full, wave + 1, limit, most) if len(full) else None
+
+
+def _select_brokers(
+    brokers: Ints, wave: Ints, before: Floats, after: Floats
+) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+    """Return the members of FaultRows for some brokers (int64, k), the worst first. The others are by broker (n)."""
+    brokers = brokers[np.argsort(-after[brokers], kind="stable")].astype(np.int64)
+    row = np.full(len(brokers), -1, dtype=np.int64)
+    return row, wave[brokers].astype(np.int64), brokers, before[brokers], after[brokers]

@@ -2,7 +2,8 @@
 
 After each wave, a partition has the list that its last step so far set, as on the cluster: replicas that later steps
 add are not missing yet. A replica that a step adds is copied from the leader, and is in sync then; replicas that stay
-are in sync if they were. Without a leader nothing is copied.
+are in sync if they were. Without a leader nothing is copied, and a replica in a failed log dir never comes back on its
+broker. A replica that a step puts into another log dir of its broker is copied there, and then deleted in the old one.
 """
 
 from dataclasses import dataclass
@@ -14,14 +15,16 @@ from udfs.arrow.ragged import (
     any_true,
     count_true,
     expand_ranges,
+    find_in_segment,
     first_true,
     is_in_segment,
     offsets_of,
     row_of,
     take_segments,
 )
+from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
-from udfs.planning.elections import NO_LEADER, find_current_leaders
+from udfs.planning.elections import NO_LEADER, find_current_leaders, find_usable
 
 NOW = -1  # instead of a state before
 
@@ -46,6 +49,10 @@ class StepLists(Protocol):
         """Return the brokers of the lists: int32."""
 
     @property
+    def log_dirs(self) -> Int32s | None:
+        """Return the log dir that each of these is to have, as in BrokerLogDirs: int32; ANY, None = any."""
+
+    @property
     def waves(self) -> int:
         """Return the number of waves."""
 
@@ -62,6 +69,9 @@ class PlanStates:
     previous: Ints  # int64 (k), the state before, NOW = it is the first
     in_sync: Flags  # bool (r)
     copied: Flags  # bool (r), whether the step to the state copies the replica
+    size: Floats  # float64 (r), bytes of the replica's log
+    log_dir: Int32s  # int32 (r), where it is, as in BrokerLogDirs; ANY = unknown
+    written: Floats  # float64 (r), bytes that the step to the state writes on the disks of the broker
     leader: Ints  # int64 (k), NO_LEADER = none
     waves: int
 
@@ -100,7 +110,11 @@ def find_plan_states(model: ClusterModel, steps: StepLists) -> PlanStates:
     end[order[:-1][is_followed]] = begin[order[1:][is_followed]]
     previous[order[1:][is_followed]] = order[:-1][is_followed]
     replicas = np.concatenate([model.replicas, steps.replicas])
-    size = len(replicas)
+    size, r, log_dir = len(replicas), len(model.replicas), np.full(len(replicas), ANY, dtype=np.int32)
+    if model.log_dirs is not None:
+        log_dir[:r] = model.log_dirs.of_replica
+    if steps.log_dirs is not None:
+        log_dir[r:] = steps.log_dirs
     states = PlanStates(
         row,
         offsets,
@@ -110,10 +124,14 @@ def find_plan_states(model: ClusterModel, steps: StepLists) -> PlanStates:
         previous,
         in_sync=np.zeros(size, dtype=np.bool_),
         copied=np.zeros(size, dtype=np.bool_),
+        size=np.zeros(size),
+        log_dir=log_dir,
+        written=np.zeros(size),
         leader=np.full(k, NO_LEADER, dtype=np.int64),
         waves=steps.waves,
     )
-    states.in_sync[: len(model.replicas)] = model.is_in_sync
+    states.in_sync[:r] = model.is_in_sync
+    states.size[:r] = model.size[model.row] if model.replica_size is None else model.replica_size
     states.leader[:p] = find_current_leaders(model)
     number = np.zeros(k, dtype=np.int64)
     starts = np.flatnonzero(np.append(True, ~is_followed))
@@ -126,12 +144,12 @@ def find_plan_states(model: ClusterModel, steps: StepLists) -> PlanStates:
 def _carry_out(model: ClusterModel, states: PlanStates, after: Ints) -> None:
     """Fill in some states (int64), each of another partition, from the states before them."""
     lists, offsets = take_segments(states.replicas, states.offsets, after)
-    at = expand_ranges(states.offsets[:-1][after], np.diff(offsets))
+    at = expand_ranges(states.offsets[:-1][after], np.diff(offsets)).astype(np.int64)
     before, before_offsets, was_in_sync = states.take_previous(after)
     in_isr = before[was_in_sync], offsets_of(count_true(was_in_sync, before_offsets))
     has_source = any_true(was_in_sync, before_offsets)
-    is_old = is_in_segment(lists, offsets, before, before_offsets)
-    row = row_of(offsets)
+    place, row = find_in_segment(lists, offsets, before, before_offsets), row_of(offsets)
+    is_old = place >= 0
     if model.adding is not None:  # a replica that is being added is copied already
         adding, of_rows = take_segments(model.adding, model.offsets, states.row[after])
         being_added = take_segments(model.replicas, model.offsets, states.row[after])[0]
@@ -139,9 +157,26 @@ def _carry_out(model: ClusterModel, states: PlanStates, after: Ints) -> None:
         is_old &= ~(is_adding & (states.previous[after] < model.partitions)[row])
     stays_in_sync = is_in_segment(lists, offsets, *in_isr)
     states.copied[at] = ~is_old
-    states.in_sync[at] = model.live[lists] & (stays_in_sync | (~is_old & has_source[row]))
+    usable = find_usable(model, states.row[after], lists, offsets)
+    states.in_sync[at] = usable & (stays_in_sync | (~is_old & has_source[row]))
+    old_at = expand_ranges(states.offsets[:-1][states.previous[after]], np.diff(before_offsets))
+    old = np.where(place >= 0, np.append(old_at, NOW)[before_offsets[row] + place], NOW)
+    _write_logs(model, states, at, old.astype(np.int64))
     old_leader = states.leader[states.previous[after]]
     leads = states.in_sync[at] & (lists == old_leader[row])
     first = first_true(states.in_sync[at], offsets)
     successor = np.where(first >= 0, np.append(lists, NO_LEADER)[first], NO_LEADER)
     states.leader[after] = np.where(any_true(leads, offsets), old_leader, successor)
+
+
+def _write_logs(model: ClusterModel, states: PlanStates, at: Ints, old: Ints) -> None:
+    """Fill in the logs of replicas (int64, indices) after a step. old: int64, where they were before, NOW = nowhere."""
+    had = np.append(states.size, 0.0)[old]
+    is_copied, whole = states.copied[at] & states.in_sync[at], model.size[states.row[states.state[at]]]
+    written = np.where(is_copied, np.maximum(whole - had, 0.0), 0.0)
+    states.size[at] = had + written
+    chosen, before = states.log_dir[at], np.append(states.log_dir, np.int32(ANY))[old]
+    is_moved = ~states.copied[at] & (chosen != ANY) & (chosen != before)
+    states.written[at] = np.where(is_moved, had, written)
+    only = ANY if model.log_dirs is None else model.log_dirs.only_dir[states.replicas[at]]
+    states.log_dir[at] = np.where(chosen != ANY, chosen, np.where((before != ANY) | ~states.copied[at], before, only))

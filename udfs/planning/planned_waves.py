@@ -1,10 +1,11 @@
 """How a plan is executed: its waves, and the elections after them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from udfs.arrow.ragged import take_segments
+from udfs.arrow.ragged import find_in_segment, row_of, take_segments
+from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import PreferredElections, elect_preferred_leaders
 from udfs.planning.kernels.log_dir_search import assign_first_waves
@@ -47,7 +48,18 @@ def plan_waves(
         waves = split_into_waves(model, proposal, limits)
         reports = tuple(report_waves(model, waves))
     elections = elect_preferred_leaders(model, proposal, elects_all=elects_all)
-    return PlannedWaves(model, proposal, waves, reports, elections)
+    return PlannedWaves(model, proposal, _choose_log_dirs(proposal, waves), reports, elections)
+
+
+def _choose_log_dirs(proposal: ProposedAssignment, waves: Waves) -> Waves:
+    """Return waves whose steps put replicas into the log dirs that a proposal chooses for them."""
+    if proposal.log_dirs is None:
+        return waves
+    planned, offsets = take_segments(proposal.replicas, proposal.offsets, waves.row)
+    chosen = np.append(take_segments(proposal.log_dirs, proposal.offsets, waves.row)[0], np.int32(ANY))
+    place = find_in_segment(waves.replicas, waves.offsets, planned, offsets)
+    at = np.where(place >= 0, offsets[row_of(waves.offsets)] + place, ANY)
+    return replace(waves, log_dirs=chosen[at])
 
 
 def _split_dir_moves(model: ClusterModel, proposal: ProposedAssignment, limits: WaveLimits) -> Waves:

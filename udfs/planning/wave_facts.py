@@ -20,6 +20,7 @@ class WaveFacts:
     copies: Ints  # int64 (w), replicas
     received: Floats  # float64 (w, n), bytes
     sent: Floats  # float64 (w, n), bytes
+    bytes_now: Floats  # float64 (n), that a broker holds
     peak_bytes: Floats  # float64 (w, n), that a broker holds at most during the wave
     leaders: Ints  # int64 (w + 1, n)
     under_replicated: Ints  # int64 (w + 1), partitions
@@ -50,7 +51,7 @@ def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
     health = find_state_health(model, states)
     copies = np.flatnonzero(states.copied)
     source = states.leader[states.previous[state[copies]]]
-    size = model.size[states.row[state[copies]]]
+    size = states.written[copies]
     wave = states.begin[state[copies]] - 1
 
     def sum_bytes(broker: Ints) -> Floats:
@@ -59,7 +60,7 @@ def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
         return np.asarray(sums, dtype=np.float64).reshape(w, n)
 
     received, sent = sum_bytes(states.replicas[copies].astype(np.int64)), sum_bytes(source)
-    totals = sum_bytes_by_wave(model, states)
+    totals, peaks = sum_bytes_by_wave(states, np.arange(len(states.replicas)), states.replicas, n)
     led = np.flatnonzero(states.leader != NO_LEADER)
     needs = np.flatnonzero(health.is_critical[state] & states.in_sync)
     by_broker = states.sum_by_broker(state[needs], states.replicas[needs].astype(np.int64), n)
@@ -69,7 +70,8 @@ def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
         copies=np.bincount(wave, minlength=w).astype(np.int64),
         received=received,
         sent=sent,
-        peak_bytes=totals[:-1] + received,
+        bytes_now=totals[0],
+        peak_bytes=peaks,
         leaders=states.sum_by_broker(led, states.leader[led], n).astype(np.int64),
         under_replicated=states.count(health.under_replicated),
         under_min_isr=states.count(health.under_min_isr),

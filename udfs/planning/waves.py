@@ -68,6 +68,7 @@ class Waves:
     deferral: Int32s  # int32 (k), the limit that kept the step out of the wave before, as in StepWaves
     deferring_broker: Int32s  # int32 (k), the broker that had no room for it there, or NOTHING_ADDED
     oversized: Ints  # int64, partitions larger than the limit of bytes, whose brokers copy nothing else in their waves
+    log_dirs: Int32s | None = None  # int32, the log dir of each replica after the plan, as in ProposedAssignment
 
     @property
     def waves(self) -> int:

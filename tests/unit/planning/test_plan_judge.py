@@ -27,6 +27,7 @@ def steps(*lists: tuple[int, int, Sequence[int]]) -> Any:
         offsets=offsets_of(np.array([len(new) for _, _, new in lists], dtype=np.int64)),
         replicas=np.array([broker for _, _, new in lists for broker in new], dtype=np.int32),
         waves=1 + max((wave for wave, _, _ in lists), default=-1),
+        log_dirs=None,
     )
 
 

@@ -53,7 +53,8 @@ def plan_in_levels(model: ClusterModel, request: PlanRequest, plan: Plan) -> Pro
     """
     separator = request.rack_separator
     zone_names = tuple(sorted({name.partition(separator)[0] for name in model.rack_names}))
-    number = np.array([zone_names.index(name.partition(separator)[0]) for name in model.rack_names], dtype=np.int32)
+    zone_of_rack = [zone_names.index(name.partition(separator)[0]) for name in model.rack_names]
+    number = np.array([*zone_of_rack, len(zone_names)], dtype=np.int32)  # down brokers may be in no known rack
     own = replace(request, rack_separator="")
     if len(zone_names) in (0, len(model.rack_names)):  # no rack is known, or each is a zone
         return plan(model, own)
@@ -133,7 +134,7 @@ def _count_sharing(cluster: ClusterArrays, rack: Int32s, replicas: Int32s) -> In
 
 def _bound_sharing(zones: ClusterModel, rack: Int32s, usable: Flags, lists: ReplicaArrays) -> Ints:
     """Bound the pairs of replicas that share a rack, for so many replicas in each zone, from below: int64 (p)."""
-    count = len(zones.rack_names)
+    count = zones.racks
     racks = np.bincount(_list_zones(zones, rack, usable), minlength=count)
     replicas = np.zeros((zones.partitions, count), dtype=np.int64)
     np.add.at(replicas, (row_of(lists.offsets), zones.rack[lists.replicas]), 1)

@@ -58,7 +58,9 @@ def build_traffic(model: ClusterModel, request: PlanRequest) -> ZoneTraffic:
 
     def share(own: Mapping[str, float]) -> Floats:
         of_zone = dict(zip(zones, share_clients(racks, zones, own).tolist(), strict=False))
-        return np.array([of_zone.get(name, 0.0) for name in model.rack_names])
+        shares = np.zeros(model.racks)
+        shares[: len(model.rack_names)] = [of_zone.get(name, 0.0) for name in model.rack_names]
+        return shares
 
     fetches = np.zeros(model.brokers, dtype=np.bool_) if model.fetching is None else model.fetching.copy()
     if assumptions.follower_fetching is not None:
@@ -137,7 +139,7 @@ class _ZonePlanner:
     def _bound(self, now: Floats) -> float:
         """Return a lower bound of the bytes between zones, whatever plan is made within the limits."""
         model, cluster, limits = self.model, self.cluster, self.limits
-        zones, free, row = len(model.rack_names), cluster.can_change, model.row
+        zones, free, row = model.racks, cluster.can_change, model.row
         by_broker = (limits.max_leaders, limits.bytes_out, limits.max_replicas, limits.disk, limits.bytes_in)
         room = np.column_stack(
             [np.bincount(model.rack, np.where(model.live, limit, 0.0), zones) for limit in by_broker]
