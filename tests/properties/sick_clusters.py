@@ -55,10 +55,15 @@ class SickCluster:
     down: set[int]
     topics: list[Topic]
     failed: dict[Key, frozenset[int]] = field(default_factory=dict)  # live brokers whose log dir of a partition failed
+    caps_min_isr: bool = True  # as from Kafka 3.7 on, min.insync.replicas counts up to the number of replicas
 
     @property
     def live(self) -> list[int]:
         return [broker for broker in self.racks if broker not in self.down]
+
+    def find_min_isr(self, min_isr: int, replicas: int) -> int:
+        """Return min.insync.replicas as it counts for so many replicas."""
+        return min(min_isr, replicas) if self.caps_min_isr else min_isr
 
     @property
     def partitions(self) -> dict[Key, Partition]:

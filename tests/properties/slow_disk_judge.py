@@ -133,6 +133,7 @@ class _Execution:
         for broker, named in zip(replicas, paths or ["any"] * len(replicas), strict=True):
             log = self.logs.get((broker, key), Log(None, 0))
             only = {*self.volumes.get(broker, {}).values()}
+            named = named if broker in self.volumes else "any"  # nothing is known of its log dirs
             if broker in step.copied:
                 assert step.before.leader is not None or broker not in step.after.isr
                 if broker in step.after.isr:
@@ -140,7 +141,7 @@ class _Execution:
                     path = next(iter(only)) if path is None and len(only) == 1 else path
                     size = max(self.sizes[key] - log.size, 0)
                     yield _Write(broker, path, size, step.before.leader)
-            elif named != "any" and broker in self.volumes and named != log.path:
+            elif named not in ("any", log.path):
                 yield _Write(broker, named, log.size, None)
 
     def find_faults(self, rules: Rules) -> Iterator[tuple[tuple[str, object], int]]:

@@ -111,10 +111,11 @@ def _carry_out(cluster: SickCluster, planned: Planned, before: State, number: in
 def judge_slowly(
     cluster: SickCluster, waves: Waves, rules: Rules, places: Places | None = None
 ) -> dict[tuple[str, object], int]:
-    """Judge a plan: the first wave, from 1, by fault and partition."""
+    """Judge a plan: the first wave, from 1, by fault and partition; of what is rejected in any state, by fault."""
     first: dict[tuple[str, object], int] = {}
-    for fault, name, number, _ in list_rejected(cluster, waves, places or {}, rules):
-        first[fault, name] = min(number, first.get((fault, name), number))
+    rejected = list(list_rejected(cluster, waves, places or {}, rules))
+    for fault, name, _, _ in rejected:
+        first[fault, name] = min(number for other, _, number, _ in rejected if other == fault)
     for key, steps in list_steps(cluster, waves, places or {}, rules).items():
         for fault, number in _judge_partition(cluster, key, steps, rules):
             first.setdefault((fault, key), number)
@@ -137,7 +138,7 @@ def _judge_partition(cluster: SickCluster, key: Key, steps: Sequence[Step], rule
         if (dropped_in_sync and not after.isr) or (not state.isr and last_copies.intersection(dropped)):
             yield "last_copy", number
         if dropped_in_sync and after.isr:
-            needed = min(topic.min_isr, len(new))
+            needed = cluster.find_min_isr(topic.min_isr, len(new))
             left = len(after.isr)
             if left < min(len(state.isr), len(new)) or left < min(needed, len(state.isr)):
                 yield "drops_in_sync", number
@@ -159,7 +160,8 @@ def _find_weaknesses(
     cluster: SickCluster, min_isr: int, now: State, before: State, after: State, copied: Sequence[int]
 ) -> Iterator[str]:
     both = {*before.replicas, *copied}
-    if copied and before.isr and min(min_isr, len(before.replicas)) <= len(before.isr) < min(min_isr, len(both)):
+    least, most = (cluster.find_min_isr(min_isr, len(one)) for one in (before.replicas, both))
+    if copied and before.isr and least <= len(before.isr) < most:
         yield "blocked_while_copying"
     old, new = (_find_weaknesses_of(cluster, min_isr, state) for state in (now, after))
     if after.isr:
@@ -171,7 +173,7 @@ def _find_weaknesses(
 
 def _find_weaknesses_of(cluster: SickCluster, min_isr: int, state: State) -> dict[str, bool]:
     """Return what a partition does not bear, or has not, in a state."""
-    needed, isr = min(min_isr, len(state.replicas)), state.isr
+    needed, isr = cluster.find_min_isr(min_isr, len(state.replicas)), state.isr
     racks: set[str | None] = {cluster.racks[broker] for broker in isr}
     known = [cluster.racks[broker] for broker in cluster.live]
     has_racks = None not in known and len({*cluster.racks.values()} - {None}) > 1

@@ -200,16 +200,17 @@ def test_partitions_of_unknown_rates_stay() -> None:
     assert certificate.missed == [f"{unrated.sum()} partitions of unknown bytes per second stay as they are"]
 
 
-@pytest.mark.parametrize("fetching", [True, False])
-def test_down_brokers_carry_nothing(fetching: bool) -> None:
+@pytest.mark.parametrize(("fetching", "is_registered"), [(True, True), (False, True), (True, False)])
+def test_down_brokers_carry_nothing(fetching: bool, is_registered: bool) -> None:
     """The lists of partitions with a down replica stay; offline partitions carry nothing."""
     rng, places = np.random.default_rng(3), [b % 3 for b in range(9)]
     live = np.array([b not in (4, 8) for b in range(9)])
     drawn = _draw_lists(rng, places, 120, 2)
     before = [sorted(one, key=lambda b: not live[b]) for one in drawn]  # as the model has them: live ones first
     model = _make_model(before, places, 3, live=live)
+    shown = model.rack if is_registered else np.where(live, model.rack, len(model.rack_names)).astype(np.int32)
     assumptions = NetworkAssumptions(fetching, {"z0": 3, "z1": 1}, {"z0": 1})
-    after, certificate = _plan(model, PlanRequest("zones", network=assumptions))
+    after, certificate = _plan(replace(model, rack=shown), PlanRequest("zones", network=assumptions))
 
     def cross(lists: Lists) -> float:
         rated = [p for p, one in enumerate(lists) if live[one[0]]]

@@ -146,7 +146,7 @@ def measure_plan(
 ) -> PlanMetrics:
     """Compute what a proposal moves, and the cluster's state before and after it.
 
-    added_brokers: ids of brokers that join for the plan, so that the state before it is without them.
+    added_brokers: ids of brokers that join for the plan, so that the state before it is without those that are empty.
     """
     new = model.find_copied(proposal)
     after = model.with_lists(proposal.offsets, proposal.replicas)
@@ -155,7 +155,8 @@ def measure_plan(
     leaders = _count_leader_changes(model, elections, replacements)
     changes = (int(new.sum()), round(float(copied)) if model.known[0] else None, int(lists.sum()), *leaders)
     # Brokers to be emptied that hold nothing count as switched off.
-    added = np.isin(model.broker_ids, list(added_brokers))
+    is_empty = np.bincount(model.replicas, minlength=model.brokers) == 0
+    added = is_empty & np.isin(model.broker_ids, list(added_brokers))
     before = replace(model, draining=model.draining | added) if added.any() else model
     return PlanMetrics(*changes, measure_state(before, options), measure_state(after, options, elections.leader))
 

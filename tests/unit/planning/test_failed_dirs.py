@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.plan_files.kafka_json import find_irreversible
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, build_model
 from udfs.planning.constraints import InfeasibleRequest
+from udfs.planning.elections import NO_LEADER, find_current_leaders, find_last_copies
 from udfs.planning.failed_dirs import REASON
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_request import PlanRequest
@@ -103,6 +105,21 @@ def test_what_only_the_failed_disk_has_stays() -> None:
     model = model_of(3, [([1], [1]), ([1, 2], [1])])
     assert model.frozen.tolist() == [FreezeReason.OFFLINE, FreezeReason.FREE]
     assert lists_after(model) == [[1], [2, 3]]
+
+
+def test_a_partition_whose_last_replica_is_in_a_failed_log_dir_is_led_by_nobody_and_stays() -> None:
+    """Its list begins with a broker that is down, and has one that is live, but lost the log."""
+    model = model_of(5, [([5, 2], [2]), *[([1, 3], [])] * 6], down=[5])
+    assert find_current_leaders(model).tolist()[:2] == [NO_LEADER, 0]
+    for request in (PlanRequest("balance"), PlanRequest("rf", factor=1), PlanRequest("drain", brokers=(1,))):
+        assert lists_after(freeze_partitions(model, request), request)[0] == [5, 2]
+    # To drop it would lose the last copy, which may be on the disk still.
+    assert find_last_copies(model, model).tolist() == [False, True, *[False] * 12]
+
+
+def test_no_rollback_restores_what_was_in_a_failed_log_dir() -> None:
+    model = model_of(4, [([1, 2, 3], [1]), ([1, 2, 3], [])])
+    assert find_irreversible(model, make_plan(model, REPAIR)).tolist() == [0]
 
 
 def test_other_goals_leave_partitions_in_failed_log_dirs_alone() -> None:

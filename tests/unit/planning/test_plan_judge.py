@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.planning.small_clusters import cluster
 from udfs.arrow.ragged import offsets_of
+from udfs.planning.broker_log_dirs import ANY, BrokerLogDirs
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.plan_faults import FaultRows, PlanFault, PlanLevel
 from udfs.planning.plan_judge import JudgeOptions, judge_steps
@@ -61,6 +62,67 @@ def test_disks_hold_old_and_new_replicas_while_they_are_copied() -> None:
     assert facts.received.tolist() == [[0, 0, 10 * GB], [10 * GB, 0, 10 * GB]]
     assert facts.sent.tolist() == [[10 * GB, 0, 0], [0, 10 * GB, 10 * GB]]
     assert (facts.rollback_copies.tolist(), facts.rollback_bytes.tolist()) == ([0, 1, 3], [0, 10 * GB, 30 * GB])
+
+
+def test_what_a_broker_has_lost_does_not_come_back_to_it() -> None:
+    """Kafka puts the replica into no other log dir of its broker, also not once it was elsewhere."""
+    model = cluster([[0, 1, 2]], 4)
+    failed = np.array([False, True, False])
+    model = replace(model, failed=failed, in_sync=~failed)
+    stuck = find(model, steps((0, 0, [0, 3, 2]), (1, 0, [0, 1, 2])))[PlanFault.CANNOT_COMPLETE]
+    assert (stuck.broker.tolist(), stuck.wave.tolist()) == ([1], [2])
+
+
+def make_jbod(volume: Sequence[int]) -> ClusterModel:
+    """Two partitions of 10 GB on broker 0, and one on 1; both have two log dirs of 100 GB, with 55 GB free."""
+    model = cluster([[0], [0], [1]], 2)
+    log_dirs = BrokerLogDirs(
+        offsets=np.array([0, 2, 4]),
+        paths=("/a", "/b", "/a", "/b"),
+        online=np.ones(4, dtype=np.bool_),
+        total=np.full(4, 100 * GB),
+        usable=np.full(4, 55 * GB),
+        of_replica=np.array([0, 0, 2], dtype=np.int32),
+        size=np.full(3, 10 * GB),
+        moving=np.zeros(3, dtype=np.bool_),
+        unassigned=np.zeros(4),
+        volume=np.array(volume),
+    )
+    return replace(model, size=np.full(3, 10 * GB), known=(True, False, False), log_dirs=log_dirs)
+
+
+def with_log_dirs(plan: Any, *log_dirs: int) -> Any:
+    plan.log_dirs = np.array(log_dirs, dtype=np.int32)
+    return plan
+
+
+def test_volumes_hold_what_moves_between_log_dirs_twice() -> None:
+    """Of a volume of 100 GB that has 45 GB, a plan may fill half: 5 GB more."""
+    apart, shared = make_jbod([0, 1, 2, 3]), make_jbod([0, 0, 2, 2])
+    move = with_log_dirs(steps((0, 0, [0])), 1)
+    full = find(apart, move, max_disk_ratio=0.5)[PlanFault.LOG_DIR_FULL]
+    assert full.log_dir is not None
+    assert (full.broker.tolist(), full.log_dir.tolist(), full.after.tolist()) == ([0], [1], [10 * GB])
+    assert PlanFault.LOG_DIR_FULL not in find(apart, move, max_disk_ratio=0.55)
+    # One volume is what the broker has: both copies are on it for a while.
+    assert PlanFault.LOG_DIR_FULL not in find(shared, move, max_disk_ratio=0.5)
+    facts = judge_steps(shared, move, JudgeOptions()).waves
+    assert (facts.bytes_now.tolist(), facts.peak_bytes.tolist()) == ([20 * GB, 10 * GB], [[30 * GB, 10 * GB]])
+    assert (facts.received.sum(), facts.copies.tolist()) == (0, [0])  # nothing is copied to another broker
+    room = np.array([10 * GB, np.nan])
+    assert PlanFault.DISK_FULL not in find(shared, move, disk_room=room)
+    assert PlanFault.DISK_FULL in find(shared, move, disk_room=room - 1)
+
+
+def test_copies_fill_the_log_dir_that_a_plan_chooses() -> None:
+    model = make_jbod([0, 1, 2, 3])
+    copies = steps((0, 0, [1]), (0, 1, [1]))
+    full = find(model, with_log_dirs(copies, 3, 3), max_disk_ratio=0.6)[PlanFault.LOG_DIR_FULL]
+    assert full.log_dir is not None
+    assert (full.log_dir.tolist(), full.before.tolist(), full.after.tolist()) == ([3], [15 * GB], [20 * GB])
+    assert PlanFault.LOG_DIR_FULL not in find(model, with_log_dirs(copies, 2, 3), max_disk_ratio=0.6)
+    # Kafka chooses: no volume is certain, and the broker has room.
+    assert PlanFault.LOG_DIR_FULL not in find(model, with_log_dirs(copies, ANY, ANY), max_disk_ratio=0.6)
 
 
 @pytest.mark.parametrize(("size", "is_slow"), [(10 * GB, True), (0.1 * GB, False)])

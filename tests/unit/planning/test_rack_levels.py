@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,6 +68,16 @@ def test_replicas_share_no_rack_within_a_zone(goal: str) -> None:
 
 
 @pytest.mark.slow
+def test_brokers_that_are_down_may_be_in_no_known_rack() -> None:
+    model = _make_model(_draw(1))
+    live = np.arange(model.brokers) != 3
+    rack = np.where(live, model.rack, len(model.rack_names)).astype(np.int32)
+    proposal = make_plan(
+        replace(model, live=live, rack=rack), PlanRequest("balance", rack_separator="/", soft_racks=True)
+    )
+    assert proposal.certificate.rack_levels is not None
+
+
 def test_soft_racks_copy_nothing_more() -> None:
     model = _make_model(_draw(2, 12))
     plain = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator=""))

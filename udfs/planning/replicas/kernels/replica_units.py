@@ -254,7 +254,7 @@ def write_lists(
     """Write the lists (`out`, int32, by `out_offsets`) of the replicas that stay and of `new` ones (int64).
 
     Kept replicas keep their order. New ones take the places of those that left, and lead only if none is kept. A down
-    broker (live: bool, n) is not first where another one is live.
+    broker (live: bool, n) is not first in a list that changes where another one is live.
     """
     for row in range(len(placed.offsets) - 1):
         begin, end = placed.offsets[row], placed.offsets[row + 1]
@@ -272,7 +272,8 @@ def write_lists(
             out[to] = new[fresh]
             fresh += 1
             to += 1
-        if to > out_offsets[row] and not live[out[out_offsets[row]]]:
+        is_kept = to - out_offsets[row] == end - begin and new_offsets[row] == new_offsets[row + 1]
+        if to > out_offsets[row] and not is_kept and not live[out[out_offsets[row]]]:
             for k in range(out_offsets[row] + 1, to):
                 if live[out[k]]:
                     leader = out[k]
