@@ -205,7 +205,8 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
         lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
-        repair = _repair_isr(findings, lagging, _spread_over_racks(evidence))
+        spread = _spread_over_racks(evidence) if findings.crowded_partitions else statements.SPREAD_ALREADY.fill()
+        repair = _repair_isr(findings, lagging, spread)
         yield from _judge_rule(statements.RACK_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, racks, "rack", repair=repair)
     elif racks and len(brokers) > 1:
         named = _name_not_down([row["failed"] for row in brokers], findings)

@@ -68,7 +68,7 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
     is_placed = is_valid(partitions["replicas"])
     is_offline = is_valid(partitions["online"]) & ~to_flags(partitions["online"])
     live = get_live_brokers(snapshot.brokers)
-    racks = snapshot.brokers.filter(pc.is_in(snapshot.brokers["broker_id"], pa.array(live)))["rack"]
+    shown = snapshot.brokers.filter(pc.is_in(snapshot.brokers["broker_id"], pa.array(live)))
     down = get_down_brokers(snapshot.brokers)
     counted = partitions.filter(pa.array(~(is_deleted | of_ignored)))
     broker, offsets, _ = to_lists(counted["replicas"])
@@ -100,7 +100,8 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         live_brokers=len(live),
-        racks=len(pc.unique(racks.drop_null())),
+        racks=len(pc.unique(shown["rack"].drop_null())),
+        crowded_partitions=_count_crowded(counted, to_numpy(shown["broker_id"]), shown["rack"].to_pylist()),
         replication_factor=float(np.median(factors[factors > 1])) if (factors > 1).any() else None,
         down_brokers=tuple(down.tolist()),
         down_critical_brokers=tuple(np.unique(down_critical).tolist()),
@@ -129,6 +130,23 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         config_conflicts=_count_conflicts(snapshot, CONFIG_FIELDS),
         warnings=tuple(list_warnings(snapshot)),
     )
+
+
+def _count_crowded(partitions: pa.Table, live: Ids, racks: Sequence[str | None]) -> int:
+    """Count the partitions with more replicas in a rack than if they were spread evenly.
+
+    live, racks: ids and racks of the live brokers.
+    """
+    names = sorted({name for name in racks if name is not None})
+    if not names or None in racks:
+        return 0
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    rack, used = np.array([names.index(name or "") for name in racks]), np.flatnonzero(np.isin(broker, live))
+    row, count = row_of(offsets)[used], len(names)
+    order = np.argsort(live)
+    of_replica = rack[order[np.searchsorted(live, broker[used], sorter=order)]]
+    in_rack = np.bincount(row * count + of_replica, minlength=len(partitions) * count).reshape(-1, count)
+    return int((in_rack.max(axis=1, initial=0) > -(-np.diff(offsets) // count)).sum())
 
 
 def find_min_isr(topic: pa.ChunkedArray, topics: pa.Table, effective: Ids) -> Ids:

@@ -59,6 +59,11 @@ ADD_TO_RACKS = Step(
     "{racks}: add brokers there before spreading replicas over racks: {plan}",
     "expand",
 )
+SPREAD_ALREADY = Step(
+    "no rack holds more replicas of a partition than an even spread leaves",
+    "replicas are spread over racks already: only brokers in another rack, more replicas or a lower "
+    "min.insync.replicas help",
+)
 SPREAD_CONFINED = SPREAD_OVER_RACKS._replace(condition="some of them survive the failure of any single broker")
 ADD_FOR_CONFINED = ADD_TO_RACKS._replace(condition=f"{SPREAD_CONFINED.condition}, and {ADD_TO_RACKS.condition}")
 START_ORDER = " (kafka-placement what-if SOURCE shows in which order)"  # of several brokers that are down
@@ -183,7 +188,7 @@ RACK_UNDER_MIN_ISR = Statement(
     "Losing {racks} blocks acks=all producers ({n} [partition|partitions] below min.insync.replicas).",
     "{repair}",
     "Losing {racks} blocks acks=all producers ({worst}{n} [partition|partitions] below min.insync.replicas).",
-    (COMPLETE_ISRS, ADD_TO_RACKS, SPREAD_OVER_RACKS),
+    (COMPLETE_ISRS, SPREAD_ALREADY, ADD_TO_RACKS, SPREAD_OVER_RACKS),
 )
 ONE_RACK = Statement(
     Level.OK,

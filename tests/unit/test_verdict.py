@@ -270,10 +270,19 @@ def test_a_small_rack_needs_brokers_before_replicas_are_spread(
     sizes: dict[str, int], factor: float | None, step: str
 ) -> None:
     brokers = [failure(n) for n in range(1, sum(sizes.values()) + 1)]
-    findings = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 1}, replication_factor=factor)
+    findings = find(PartitionIssue.OFFLINE_IF_RACK_FAILS, {"a": 1}, replication_factor=factor, crowded_partitions=1)
     for values in ({"newly_offline_partitions": 1}, {"newly_under_min_isr_partitions": 1}):
         racks = [failure(rack, brokers=size, **(values if rack[0] == "a" else {})) for rack, size in sizes.items()]
         assert judge(brokers, findings, racks=racks).points[0].step == step
+
+
+def test_replicas_that_are_spread_already_are_not_spread_again() -> None:
+    racks = [failure("a", brokers=4, newly_under_min_isr_partitions=1), failure("b", brokers=4)]
+    step = judge([failure(n) for n in range(1, 9)], ClusterFindings(replication_factor=3.0), racks=racks).points[0].step
+    assert step == (
+        "replicas are spread over racks already: only brokers in another rack, more replicas or a lower "
+        "min.insync.replicas help"
+    )
 
 
 def test_a_rack_is_not_small_because_a_broker_is_down() -> None:

@@ -59,7 +59,8 @@ class ZoneBound:
         self.room = np.where(self.limited, room, 0.0)
         # Units in which prices are about as large as bytes between zones.
         total = max(float(traffic.rate_in.sum() + traffic.rate_out.sum()), 1e-300)
-        self.unit = total / np.maximum(np.where(self.limited, room, 1.0).sum(axis=0), 1e-300)
+        rooms = np.where(self.limited, room, 1.0).sum(axis=0)
+        self.unit = np.where(rooms > 0.0, total / np.where(rooms > 0.0, rooms, 1.0), 0.0)  # without any room, no price
         self.nearby = bool(traffic.fetches_nearby.any())
         self.groups = [
             (np.flatnonzero((factor == size) & (most == cap)), self._select(int(size), int(cap)))
