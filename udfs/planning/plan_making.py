@@ -29,9 +29,12 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
             return plan_in_sets(part, own, make_plan)
         return plan_in_levels(part, own, plan) if own.rack_separator else plan(part, own)
 
-    if request.goal == "repair":
-        return choose_log_dirs(model, plan_around_failed_dirs(frozen, request, plan_model))
-    proposal = plan_model(frozen, request)
+    if request.goal in ("repair", "rf"):  # they take replicas out of failed log dirs
+        proposal = plan_around_failed_dirs(frozen, request, plan_model)
+    else:
+        proposal = plan_model(frozen, request)
+    if request.goal == "repair":  # it restores the number of replicas first
+        return choose_log_dirs(model, proposal)
     # Sets of brokers are planned one by one, by this function.
     if not request.rack_separator and not request.broker_sets and model.find_copied(proposal).any():
         proposal = _keep_racks(frozen, request, plan_model, proposal)
@@ -63,7 +66,7 @@ def _copy_to_lost_racks(
     """Return the plan with copies of some partitions (int64) in the racks that they lost, instead of shared ones."""
     receives = model.live & ~model.draining & ~np.isin(model.broker_ids, [*emptied, *request.exclude_brokers])
     replica_counts, replicas = np.bincount(proposal.replicas, minlength=model.brokers), proposal.replicas.copy()
-    copied, in_sync = model.find_copied(proposal), model.is_in_sync
+    copied, in_sync, failed = model.find_copied(proposal), model.is_in_sync, model.in_failed_dir
     for row in rows.tolist():
         before = slice(*model.offsets[row : row + 2].tolist())
         racks = set(model.rack[model.replicas[before][in_sync[before]]].tolist())
@@ -72,6 +75,7 @@ def _copy_to_lost_racks(
             lost = list(racks - set(model.rack[own].tolist()))
             is_shared = (model.rack[own] == model.rack[replicas[at]]).sum() > 1
             places = np.flatnonzero(receives & np.isin(model.rack, lost))
+            places = np.setdiff1d(places, model.replicas[before][failed[before]])  # nothing comes back to these
             if copied[at] and is_shared and len(places):
                 replica_counts[replicas[at]] -= 1
                 replicas[at] = places[replica_counts[places].argmin()]

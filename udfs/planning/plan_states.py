@@ -179,4 +179,5 @@ def _write_logs(model: ClusterModel, states: PlanStates, at: Ints, old: Ints) ->
     is_moved = ~states.copied[at] & (chosen != ANY) & (chosen != before)
     states.written[at] = np.where(is_moved, had, written)
     only = ANY if model.log_dirs is None else model.log_dirs.only_dir[states.replicas[at]]
-    states.log_dir[at] = np.where(chosen != ANY, chosen, np.where((before != ANY) | ~states.copied[at], before, only))
+    place = np.where(chosen != ANY, chosen, np.where((before != ANY) | ~states.copied[at], before, only))
+    states.log_dir[at] = np.where(states.copied[at] & ~is_copied, before, place)  # nothing is there to copy

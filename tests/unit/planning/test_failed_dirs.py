@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -115,6 +116,14 @@ def test_a_partition_whose_last_replica_is_in_a_failed_log_dir_is_led_by_nobody_
         assert lists_after(freeze_partitions(model, request), request)[0] == [5, 2]
     # To drop it would lose the last copy, which may be on the disk still.
     assert find_last_copies(model, model).tolist() == [False, True, *[False] * 12]
+
+
+def test_fewer_replicas_are_not_those_in_failed_log_dirs() -> None:
+    """Broker 1 leads, 3 lags in its rack, and 2 has lost its log dir in the other one, where broker 4 gets a copy."""
+    model = model_of(4, [([1, 2, 3], [2]), *[([2, 4], [])] * 4], racks=2)
+    model = replace(model, in_sync=model.is_usable & ~((model.row == 0) & (model.replicas == 2)))
+    request = PlanRequest("rf", factor=2)
+    assert lists_after(freeze_partitions(model, request), request)[0] == [1, 4]
 
 
 def test_no_rollback_restores_what_was_in_a_failed_log_dir() -> None:
