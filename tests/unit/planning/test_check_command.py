@@ -112,6 +112,47 @@ def test_log_dirs_of_another_length(source: Path, tmp_path: Path, capsys: pytest
     assert judge(capsys, file, source)[0] == "SAFE"
 
 
+@pytest.fixture
+def jbod(source: Path) -> Path:
+    """Broker 4 has log dirs of 100 GB with 40 GB free, and one that failed; 20 GB of orders-1 are in the first."""
+    log = {"partition": "orders-1", "size": 20 * 10**9, "offsetLag": 0, "isFuture": False}
+    volume = {"error": None, "totalBytes": 100 * 10**9, "usableBytes": 40 * 10**9}
+    second = volume | {"logDir": "/d1", "partitions": [], "usableBytes": 15 * 10**9}
+    failed = {"logDir": "/d2", "error": "KAFKA_STORAGE_ERROR", "partitions": []}
+    dirs = [volume | {"logDir": "/d0", "partitions": [log]}, second, failed]
+    document = {"version": 1, "brokers": [{"broker": 4, "logDirs": dirs}]}
+    (source / "log-dirs.json").write_text(json.dumps(document))
+    return source
+
+
+@pytest.mark.parametrize("path", ["/d2", "/d3"])
+def test_a_log_dir_that_failed_or_does_not_exist(
+    path: str, jbod: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    level, findings = judge(capsys, write(tmp_path, ("orders", 1, [2, 3, 4]), log_dirs=["any", "any", path]), jbod)
+    assert level == "REJECTED BY KAFKA"
+    assert findings["unusable_log_dir"]["brokers"] == [4]
+    # Nothing is known of the log dirs of broker 2.
+    file = write(tmp_path, ("orders", 1, [2, 3, 4]), log_dirs=[path, "any", "any"])
+    assert judge(capsys, file, jbod) == ("SAFE", {})
+
+
+def test_a_move_between_log_dirs_fills_a_volume(jbod: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, ("orders", 1, [2, 3, 4]), log_dirs=["any", "any", "/d1"])
+    level, findings = judge(capsys, file, jbod)
+    assert (level, set(findings)) == ("RISKY", {"log_dir_full"})
+    assert findings["log_dir_full"]["text"] == (
+        "wave 1: while replicas are copied, the volume of /d1 of broker 4 would hold up to 20 GB, and may hold 10 GB"
+    )
+    # The file of capacities replaces what a broker says of its volumes.
+    capacities = tmp_path / "capacities.csv"
+    capacities.write_text("broker_id,log_dir,disk_bytes\n4,/d1,1000000000000\n")
+    assert judge(capsys, file, jbod, "--set", f"capacity.file={capacities}") == ("SAFE", {})
+    assert judge(capsys, file, jbod, "--set", "capacity.max_disk_ratio=1.0")[1].keys() == {"log_dir_full"}
+    stays = write(tmp_path, ("orders", 1, [2, 3, 4]), log_dirs=["any", "any", "/d0"])
+    assert judge(capsys, stays, jbod) == ("SAFE", {})
+
+
 def test_a_factor_that_is_asked_for(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, ("orders", 0, [1, 2, 3, 4]))
     assert judge(capsys, file, source, "--rf", "4")[0] == "SAFE"
