@@ -122,9 +122,6 @@ class ClusterFindings:
     partitions: int = _count("partitions with known replicas")
     counted_partitions: int = _count("of these, in topics that are neither ignored nor marked for deletion")
     racks: int = _count("racks of live brokers")
-    crowded_partitions: int = _count(
-        "partitions that count with more replicas in a rack than an even spread over the racks of live brokers leaves"
-    )
     replication_factor: float | None = _declare(DOUBLE, "median of partitions with several replicas; null = none has")
     live_brokers: int = _count("live brokers, and those of unknown state")
     down_brokers: Sequence[int] = _numbers("ids of brokers that are down")
@@ -159,6 +156,9 @@ class ClusterFindings:
     stuck_brokers: Sequence[int] = _numbers("these brokers")
     stuck_reassignments: Sequence[Mapping[str, Any]] = _declare(
         pa.list_(_STUCK), f"the first {MAX_CANCELLED} of stuck_partitions, with the replicas that they have already", ()
+    )
+    crowded_partitions: int = _count(
+        "partitions that count with more replicas in a rack than an even spread over the racks of live brokers leaves"
     )
     extra_replica_partitions: int = _count(
         "partitions that count with more replicas than the replication factor of their topic"
