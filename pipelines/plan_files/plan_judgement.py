@@ -173,7 +173,7 @@ class _StepReader:
         if (dirs := model.log_dirs) is not None:
             places = zip(dirs.broker.tolist(), dirs.paths, strict=True)
             self._log_dirs = {place: i for i, place in enumerate(places) if dirs.online[i]}
-        self._shown = {broker for broker, _ in self._log_dirs}
+        self._with_log_dirs = {broker for broker, _ in self._log_dirs}
         self._faults: dict[PlanFault, list[tuple[PlannedList, int, int | None]]] = {}
 
     def read(self, waves: Sequence[PlanWave]) -> _Steps:
@@ -229,7 +229,7 @@ class _StepReader:
     def _is_unusable(self, key: Key, id_: int, path: str) -> bool:
         """Return whether Kafka puts no replica of a partition into a log dir; unknown ones are usable."""
         broker = self._brokers[id_]
-        is_missing = broker in self._shown and (broker, path) not in self._log_dirs
+        is_missing = broker in self._with_log_dirs and (broker, path) not in self._log_dirs
         return is_missing or (self._rows[key], broker) in self._lost
 
     @property

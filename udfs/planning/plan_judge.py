@@ -267,11 +267,11 @@ def _find_full_disks(
     if dirs is None:
         return
     at = np.flatnonzero(states.log_dir != ANY)
-    held, peak = sum_bytes_by_wave(states, at, dirs.volume[states.log_dir[at]], len(dirs.paths))
+    totals, peak = sum_bytes_by_wave(states, at, dirs.volume[states.log_dir[at]], len(dirs.paths))
     room = np.full(len(dirs.paths), np.inf)
     np.minimum.at(room, dirs.volume, dirs.compute_room(options.max_disk_ratio))
     room[dirs.only_dir[dirs.broker] != ANY] = np.inf  # the broker itself says it
-    if full := _find_full(held[0], peak, held[0] + room):
+    if full := _find_full(totals[0], peak, totals[0] + room):
         row, wave, log_dir, limit, most = full
         yield FaultRows(PlanFault.LOG_DIR_FULL, row, wave, dirs.broker[log_dir], limit, most, log_dir)
 
