@@ -32,7 +32,7 @@ _SENTENCES = {
     PlanFault.UNSHOWN_PARTITION: "{partitions} that the source does not show, so that they are not judged",
     PlanFault.DISK_FULL: "while replicas are copied, {brokers} would hold up to {after_bytes}, and may hold "
     "{before_bytes}",
-    PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {log_dirs} would hold up to {after_bytes}, and "
+    PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, and "
     "may hold {before_bytes}",
     PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: up to Kafka 4.2, the "
     "reassignment ends only once it has caught up",
@@ -60,15 +60,14 @@ def describe_fault(
     before: float = 0.0,
     after: float = 0.0,
     throttle: float = 1.0,
-    log_dirs: Sequence[str] = (),
 ) -> str:
-    """Describe a fault of a plan. names: the first partitions that have it; count: how many have; wave: from 1."""
+    """Describe a fault of a plan. names: the first partitions or log dirs that have it; count: how many; wave: from 1."""
     number = len(names) if count is None else count
     partitions = f"{count_of(number, 'partition')} ({join_names(names, _LISTED, number)})"
     text = _SENTENCES[fault].format(
         partitions=partitions,
         brokers=name_with_noun(brokers),
-        log_dirs=join_names(log_dirs, _LISTED),
+        names=join_names(names, _LISTED),
         before=before,
         after=after,
         before_bytes=format_bytes(before),

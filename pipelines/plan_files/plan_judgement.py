@@ -252,10 +252,11 @@ def _describe_rows(model: ClusterModel, steps: StepLists, rows: FaultRows, optio
     brokers = model.ids(np.unique(rows.broker[rows.broker != NO_BROKER]))
     if rows.row[first] < 0:
         brokers = model.ids(rows.broker)
+        names = []
         if rows.log_dir is not None and model.log_dirs is not None:
             paths = (model.log_dirs.paths[i] for i in rows.log_dir.tolist())
-            values["log_dirs"] = [f"{path} of broker {id_}" for path, id_ in zip(paths, brokers, strict=True)]
-        text = describe_fault(rows.fault, (), int(rows.wave[0]), brokers, **values)
+            names = [f"{path} of broker {id_}" for path, id_ in zip(paths, brokers, strict=True)]
+        text = describe_fault(rows.fault, names, int(rows.wave[0]), brokers, **values)
         return PlanFinding(rows.fault.level, rows.fault, text, 0, (), int(rows.wave[0]), tuple(brokers), ())
     order = np.argsort(rows.wave, kind="stable")
     names = [model.name(row) for row in rows.row[order[:_LISTED]].tolist()]
