@@ -61,7 +61,7 @@ def describe_fault(
     after: float = 0.0,
     throttle: float = 1.0,
 ) -> str:
-    """Describe a fault of a plan. names: the first partitions or log dirs that have it; count: how many; wave: from 1."""
+    """Describe a fault of a plan. names: the first partitions or log dirs that have it; count: of all; wave: from 1."""
     number = len(names) if count is None else count
     partitions = f"{count_of(number, 'partition')} ({join_names(names, _LISTED, number)})"
     text = _SENTENCES[fault].format(
