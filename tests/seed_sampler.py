@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -21,6 +22,11 @@ def count_cases(cases: int) -> int:
 def sample_cases(cases: list[T], test: str) -> list[T]:
     """Return a sixth of some cases, others for each test and in every run; all of them in `make test-soak`."""
     return Random(f"{os.environ[SEED]} {test}").sample(cases, count_cases(len(cases)))
+
+
+def sample_some(cases: Sequence[T], count: int, test: str) -> list[T]:
+    """Return `count` expensive cases, others in every run; all of them in `make test-soak`."""
+    return list(cases) if os.environ.get(SOAK) else Random(f"{os.environ[SEED]} {test}").sample(cases, count)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,14 @@ _SENTENCES = {
     PlanFault.UNUSABLE_LOG_DIR: "{partitions} in a log dir of {brokers} that does not exist, or that failed",
     PlanFault.DOWN_BROKER: "{partitions} on {brokers}, down or fenced: kafka-reassign-partitions rejects such a file",
     PlanFault.UNDER_WAY: "{partitions} that are being reassigned already: wait for them, or cancel that with --cancel",
-    PlanFault.LAST_COPY: "{partitions} would lose the last complete copy, on {brokers}",
+    PlanFault.LAST_COPY: "{partitions} would drop the last complete copy, on {brokers}: Kafka keeps it, and does not "
+    "complete this before another replica has caught up with it",
     PlanFault.DROPS_IN_SYNC: "{partitions} would lose replicas in sync on {brokers}: {before:.0f} are in sync now, "
-    "{after:.0f} then",
-    PlanFault.NO_SOURCE: "{partitions} that are offline: there is nothing to copy from, so that this never completes",
-    PlanFault.CANNOT_COMPLETE: "{partitions} with a replica in a failed log dir of {brokers}, which Kafka waits for: "
-    "this never completes",
+    "{after:.0f} then. KRaft drops them at once up to Kafka 3.7; other versions wait until all that stay are in sync",
+    PlanFault.NO_SOURCE: "{partitions} that are offline: there is nothing to copy from, so that this does not complete "
+    "before a broker with a complete copy is back",
+    PlanFault.CANNOT_COMPLETE: "{partitions} with a replica in a failed log dir of {brokers}: with Kafka 3.8 to 4.2, "
+    "and with ZooKeeper, this never completes",
     PlanFault.REPLICATION_FACTOR: "{partitions} with another replication factor than their topic: {after:.0f} instead "
     "of {before:.0f}",
     PlanFault.FEWER_RACKS: "{partitions} in fewer racks: {after:.0f} instead of {before:.0f}",
@@ -34,8 +36,8 @@ _SENTENCES = {
     "{before_bytes}",
     PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, and "
     "may hold {before_bytes}",
-    PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: up to Kafka 4.2, the "
-    "reassignment ends only once it has caught up",
+    PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: with Kafka 3.8 to 4.2, "
+    "and with ZooKeeper, the reassignment ends only once it has caught up",
     PlanFault.BLOCKED_WHILE_COPYING: "{partitions} that accept no acks=all while they are copied: min.insync.replicas "
     "counts for the replicas that are added, too",
     PlanFault.UNDER_MIN_ISR: "{partitions} with fewer replicas in sync than min.insync.replicas",

@@ -22,7 +22,7 @@ class RunningReassignment:
     adding: list[int]
     removing: list[int]
     target: list[int]  # the list that it leads to
-    waits_for: list[int]  # brokers whose replicas have to join the ISR; up to Kafka 4.2 also of those that stay
+    waits_for: list[int]  # brokers whose replicas have to join the ISR; Kafka 3.8 to 4.2: also those that stay
     down: list[int]  # of these, those that are down, so that it does not end until they are back
     bytes_left: int | None  # that they have still to copy; None = no log dirs are shown
     # By which they became fewer each second between two looks at a running cluster; None = there was one look

@@ -23,7 +23,7 @@ from tests.live.kafka_cluster import NEWEST, KafkaCluster, find_class_path, wait
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
 _PARTITIONS = 8
-_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 Places = dict[tuple[str, int, int], str]  # log dir by topic, partition and broker
 
 
@@ -58,7 +58,7 @@ def find_places(cluster: KafkaCluster) -> tuple[Places, int]:
 
 def reassign(cluster: KafkaCluster, file: Path, *options: str) -> str:
     """Run kafka-reassign-partitions."""
-    command = [check_java().executable, "-Xmx128m", "-cp", find_class_path(NEWEST), _REASSIGN]
+    command = [check_java().executable, "-Xmx128m", "-cp", find_class_path(NEWEST), REASSIGN]
     arguments = ["--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(file), *options]
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -172,7 +172,8 @@ def test_a_running_cluster_shows_the_bytes_of_its_volumes(jbod: KafkaCluster, tm
 def fail_log_dir(cluster: KafkaCluster, broker: int, name: str) -> None:
     """Put a file in the place of a log dir, and wait until the broker has noticed: root can write to any folder."""
     log_dir = cluster.nodes[broker].folder / name
-    shutil.rmtree(log_dir)
+    while log_dir.exists():  # the broker may write to it meanwhile
+        shutil.rmtree(log_dir, ignore_errors=True)
     log_dir.write_text("failed")
     with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
 

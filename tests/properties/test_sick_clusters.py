@@ -38,7 +38,7 @@ from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
 
 CLUSTERS = 10_000
-_OF_BROKERS = {PlanFault.DISK_FULL, PlanFault.LOG_DIR_FULL, PlanFault.SLOW_BROKER, PlanFault.UNEVEN_LEADERS}
+OF_BROKERS = {PlanFault.DISK_FULL, PlanFault.LOG_DIR_FULL, PlanFault.SLOW_BROKER, PlanFault.UNEVEN_LEADERS}
 _LEAST = 20  # plans with each fault, of 500 clusters
 Faults = dict[tuple[str, object], int]  # the first wave, by fault and partition, broker or volume
 
@@ -99,7 +99,7 @@ def _list_faults(model: ClusterModel, faults: tuple[FaultRows, ...]) -> Faults:
     for rows in faults:
         for i, (row, wave) in enumerate(zip(rows.row.tolist(), rows.wave.tolist(), strict=True)):
             where: object = (model.topic_names[model.topic[row]], int(model.partition[row]))
-            if rows.fault in _OF_BROKERS:
+            if rows.fault in OF_BROKERS:
                 where = int(model.broker_ids[rows.broker[i]])
             if rows.log_dir is not None and model.log_dirs is not None:
                 where = (where, model.log_dirs.paths[rows.log_dir[i]])
@@ -203,7 +203,7 @@ def find_harmful_rollback(cluster: SickCluster, waves: Waves, execution: Planned
         for key in changed
         if not (cluster.down | cluster.failed[key]).intersection(cluster.partitions[key].replicas)
     ]
-    ignored = {str(fault) for fault in {*RESTORED, *_OF_BROKERS}}
+    ignored = {str(fault) for fault in {*RESTORED, *OF_BROKERS}}
     slow = {fault for fault, _ in judge_slowly(after, [back], Rules()) if fault not in ignored}
     quick = {str(one.fault) for one in judge_rollback(execution, JudgeOptions()).findings} - ignored
     differ = [f"rollback: {sorted(slow)}, not {sorted(quick)}"] if slow != quick else []

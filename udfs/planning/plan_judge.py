@@ -29,8 +29,8 @@ class JudgeOptions:
     """What the judge knows beside the cluster and the steps."""
 
     asked_factor: int | None = None  # replication factor that the plan is to give
-    # Kafka before 4.3: a reassignment completes once all replicas of the target are in the ISR; since 4.3, once those
-    # that it adds are, unless it removes more
+    # Kafka 3.8 to 4.2, and ZooKeeper: a reassignment completes once all replicas of the target are in the ISR; since
+    # 4.3, once those that it adds are, unless it removes more; KRaft up to 3.7: even then, if one replica stays in sync
     waits_for_all: bool = True
     throttle_bytes_per_s: float = 50e6  # that a broker copies, each way
     disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = unknown
