@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -25,7 +26,7 @@ from pipelines.execution.cluster_view import ClusterView, view_cluster
 from pipelines.execution.journal import JOURNAL, WAVE, WAVE_DONE, Journal
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.live.kafka_connection import Key
+from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.live.live_sources import read_snapshot
 from pipelines.plan_files.plan_check import count_steps_done
 from pipelines.plan_files.plan_creation import build_snapshot_model
@@ -154,7 +155,7 @@ class ServedCluster:
             if not self.cluster.nodes[broker].is_running:
                 self.cluster.restart(broker)
         self.wait_until_in_sync()
-        now = view_cluster(self.admin).partitions
+        now = self.look().partitions
         if wrong := {key: one for key, one in lists.items() if list(now[key].replicas) != one}:
             assert self.admin.alter_reassignments(wrong) == {}
         wait_until(lambda: not self.admin.list_reassignments(), "the cluster is not as the plan needs it")
@@ -166,16 +167,22 @@ class ServedCluster:
         down = {broker for broker in _BROKERS if not self.cluster.nodes[broker].is_running}
 
         def lags() -> bool:
-            view = view_cluster(self.admin)
+            view = self.look()
             return any({*one.replicas} - {*one.isr} - down for one in view.partitions.values())
 
         wait_until(lambda: not lags(), "replicas do not come in sync")
-        return view_cluster(self.admin)
+        return self.look()
+
+    def look(self) -> ClusterView:
+        """View the cluster once its brokers agree, which takes a while after failures."""
+        while True:
+            with suppress(KafkaFault):
+                return view_cluster(self.admin)
 
     def fail(self, broker: int) -> None:
         """Kill a broker, and wait until the controller has noticed."""
         self.cluster.nodes[broker].kill()
-        wait_until(lambda: broker not in view_cluster(self.admin).live_brokers, f"broker {broker} is still live")
+        wait_until(lambda: broker not in self.look().live_brokers, f"broker {broker} is still live")
 
 
 @pytest.fixture(scope="module")
