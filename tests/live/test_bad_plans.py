@@ -25,6 +25,7 @@ from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import LivePartition
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
+from pipelines.live.live_sources import read_snapshot
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS
 from pipelines.setup.java import check_java
 from tests.commands import call
@@ -37,6 +38,7 @@ from tests.live.kafka_cluster import (
     wait_until,
 )
 from tests.live.test_log_dirs import REASSIGN, fail_log_dir
+from tests.properties.disk_clusters import DiskCluster
 from tests.properties.sick_clusters import Partition, SickCluster, Topic
 from tests.properties.slow_judge import HARMFUL, REJECTED, Rules, judge_slowly
 from tests.properties.test_sick_clusters import OF_BROKERS, mutate
@@ -218,12 +220,15 @@ def draw_bad_list(run: SickRun, fault: PlanFault, folder: Path) -> list[int]:
     rng = Random(f"{os.environ[SEED]} {run.cluster.version} {fault}")
     worse = {str(one) for one in PlanFault if one.rank < fault.rank} & (HARMFUL | REJECTED)
     worse -= _BESIDE.get(fault, set())
-    for _ in range(1000):
-        (wave,) = mutate(sick, [], rng)
+    drawn = DiskCluster(sick, read_snapshot(run.admin, "sick")[1])
+    for _ in range(2000):
+        (wave,) = mutate(drawn, [], rng)
+        if [one.key for one in wave] != [key] or wave[0].log_dirs:
+            continue
         faults = {one for one, _ in judge_slowly(sick, [wave], Rules())}
         if {fault, *_WITH.get(fault, ())} <= faults and not faults & worse:
-            assert check(run, key, wave[key], folder, code=int(bool(faults & (HARMFUL | REJECTED)))) == faults
-            return wave[key]
+            assert check(run, key, wave[0].replicas, folder, code=int(bool(faults & (HARMFUL | REJECTED)))) == faults
+            return wave[0].replicas
     raise AssertionError(f"no mistake leads to {fault}: {sick}")
 
 
