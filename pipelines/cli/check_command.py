@@ -12,7 +12,7 @@ from pipelines.cli.cluster_options import ClusterOptions
 from pipelines.cli.option_values import option, parse_output, parse_path, take_groups, whole_number
 from pipelines.cli.plan_options import AddBrokersOption, ThrottleOption
 from pipelines.cli.source_arguments import SourceArgument
-from pipelines.cli.text_format import print_warning
+from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError
 from pipelines.ingest.sources import is_live
 
@@ -51,6 +51,7 @@ def check(
     from pipelines.cli.check_rendering import render_judgement, render_progress, render_running
     from pipelines.cli.plan_option_values import parse_new_brokers, parse_option, parse_throttle
     from pipelines.config.plan_parameters import build_wave_limits
+    from pipelines.ingest.merge.live_brokers import get_releases
     from pipelines.plan_files.foreign_plan import judge_lists
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
     from pipelines.plan_files.plan_check import check_plan, count_steps_done
@@ -58,6 +59,7 @@ def check(
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.reassignment_reader import list_remaining_waves, read_reassignments
     from pipelines.plan_files.running_reassignments import find_running_reassignments
+    from udfs.failures.kafka_releases import COMPLETES_WITH_ADDED, holds_since
     from udfs.json_answers import to_json
     from udfs.planning.plan_judge import JudgeOptions
 
@@ -71,12 +73,15 @@ def check(
     stored, waves = [] if files else [read_plan(path) for path in plans], read_reassignments(files)
     snapshot = cluster.apply(cluster.read(source, settings), defaults)
     common_options.print_findings(snapshot)
+    if holds_since(COMPLETES_WITH_ADDED, get_releases(snapshot.brokers)) is None:
+        version = settings.topics.kafka_version
+        print_message(f"no source shows when reassignments complete: as in Kafka {version} (topics.kafka_version)")
     if not plans:
-        running, looked = find_running_reassignments(snapshot, rate), time.monotonic()
+        running, looked = find_running_reassignments(snapshot, rate, defaults), time.monotonic()
         if is_live(source) and running.partitions:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             later = cluster.read_later(source, settings, source)
-            running = find_running_reassignments(later, rate, running, time.monotonic() - looked)
+            running = find_running_reassignments(later, rate, defaults, running, time.monotonic() - looked)
         common_options.write_answer(json_file, running, render_running(running))
         raise typer.Exit(EXIT_INPUT if running.stuck else 0)
     snapshot = add_new_brokers(snapshot, new_brokers)

@@ -22,6 +22,7 @@ from pipelines.config.setting_types import (
 )
 from pipelines.quoted_values import quote_value
 from pipelines.verdict.levels import Level
+from udfs.failures.kafka_releases import NEWEST, parse_release
 from udfs.placement.schemes import MANUAL, SCHEMES
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_request import LOG_DIRS, PRIORITIES
@@ -47,12 +48,18 @@ class RunSettings(SettingsSection):
     engine: Literal["auto", "spark"]
 
 
+def _check_release(text: str) -> str:
+    if (release := parse_release(text)) is None or release < 8:
+        raise ValueError("not a version of Kafka from 0.8 on, as in 3.9")
+    return text
+
+
 class TopicSettings(SettingsSection):
     """[topics]: configs of topics whose sources do not show them, and topics that do not count."""
 
     min_insync_replicas: Whole = Field(ge=1, lt=2**31)
     unclean_leader_election: bool
-    cap_min_insync_replicas: bool
+    kafka_version: Annotated[str, AfterValidator(_check_release)]
     ignored: tuple[Text, ...] = Field(max_length=MAX_ENTRIES)
 
     @property
@@ -60,7 +67,8 @@ class TopicSettings(SettingsSection):
         """The settings as the analyses take them."""
         from udfs.failures.topic_defaults import TopicDefaults
 
-        return TopicDefaults(**self.model_dump())
+        configs = TopicDefaults(self.min_insync_replicas, self.unclean_leader_election, ignored=self.ignored)
+        return configs.assume(parse_release(self.kafka_version) or NEWEST)
 
 
 class HotspotSettings(SettingsSection):

@@ -98,9 +98,10 @@ FACTS = pa.schema(
         ("fenced", pa.bool_()),
         ("shutting_down", pa.bool_()),  # true: in a controlled shutdown; null: not shown
         ("controller", pa.bool_()),
-        # Whether it runs Kafka 3.7 or later, see TopicDefaults; null: not shown. TOPIC, TOPIC_DEFAULTS: whether the
-        # cluster does, as the tool's output shows, which is weaker.
-        ("caps_min_isr", pa.bool_()),
+        # The releases that it may run, as 307 for Kafka 3.7: from one on, and before one; null: not shown. TOPIC,
+        # TOPIC_DEFAULTS: those of the cluster, as the tool's output shows, which is weaker.
+        ("release_from", pa.int32()),
+        ("release_before", pa.int32()),
         ("follower_fetching", pa.bool_()),  # whether consumers fetch from replicas in their rack; null: not shown
         ("draining", pa.bool_()),  # true: the broker is to be emptied (a model's `removed`)
         ("size_bytes", pa.int64()),

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.ingest.merge.live_brokers import get_down_brokers
+from pipelines.ingest.merge.live_brokers import get_down_brokers, get_releases
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import dump_reassignment
 from pipelines.plan_files.plan_reader import find_target, select_reassigned
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 _COLUMNS = ("topic", "partition", "leader", "replicas", "isr", "adding_replicas", "removing_replicas", "logs")
 
@@ -22,7 +23,7 @@ class RunningReassignment:
     adding: list[int]
     removing: list[int]
     target: list[int]  # the list that it leads to
-    waits_for: list[int]  # brokers whose replicas have to join the ISR; Kafka 3.8 to 4.2: also those that stay
+    waits_for: list[int]  # brokers whose replicas have to join the ISR, by the rule of the cluster's version
     down: list[int]  # of these, those that are down, so that it does not end until they are back
     bytes_left: int | None  # that they have still to copy; None = no log dirs are shown
     # By which they became fewer each second between two looks at a running cluster; None = there was one look
@@ -46,13 +47,18 @@ class RunningReassignments:
 
 
 def find_running_reassignments(
-    snapshot: Snapshot, throttle_bytes_per_s: float, earlier: RunningReassignments | None = None, seconds: float = 0.0
+    snapshot: Snapshot,
+    throttle_bytes_per_s: float,
+    defaults: TopicDefaults = KAFKA_DEFAULTS,
+    earlier: RunningReassignments | None = None,
+    seconds: float = 0.0,
 ) -> RunningReassignments:
     """Find the reassignments under way, and what each waits for. earlier: those of `seconds` before, if known."""
+    with_added = defaults.adapt_to(get_releases(snapshot.brokers)).completes_with_added
     rows = select_reassigned(snapshot.partitions).select(_COLUMNS)
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
     down = set(get_down_brokers(snapshot.brokers).tolist())
-    running = tuple(_describe(row, down, throttle_bytes_per_s) for row in rows.to_pylist())
+    running = tuple(_describe(row, down, throttle_bytes_per_s, with_added) for row in rows.to_pylist())
     if earlier is not None:
         before = {(one.topic, one.partition): one for one in earlier.partitions}
         running = tuple(_measure_rate(one, before.get((one.topic, one.partition)), seconds) for one in running)
@@ -60,15 +66,18 @@ def find_running_reassignments(
     return RunningReassignments(running, throttle_bytes_per_s, _dump_cancel(running), _dump_cancel(stuck))
 
 
-def _describe(row: Mapping[str, Any], down: set[int], throttle_bytes_per_s: float) -> RunningReassignment:
-    target, isr = find_target(row) or [], row["isr"] or []
-    waits_for = [broker for broker in target if broker not in isr]
+def _describe(
+    row: Mapping[str, Any], down: set[int], throttle_bytes_per_s: float, with_added: bool
+) -> RunningReassignment:
+    target, isr, adding = find_target(row) or [], row["isr"] or [], row["adding_replicas"] or []
+    awaited = adding if with_added and len(row["removing_replicas"] or ()) <= len(adding) else target
+    waits_for = [broker for broker in awaited if broker not in isr]
     left = _find_bytes_left(row, waits_for)
     return RunningReassignment(
         row["topic"],
         row["partition"],
         row["replicas"],
-        row["adding_replicas"] or [],
+        adding,
         row["removing_replicas"] or [],
         target,
         waits_for,

@@ -16,7 +16,9 @@ from udfs.failures.replica_logs import LOG_SUMS, sum_logs
 
 Shard = Mapping[str, Any]  # a row of internal.entities: the key, and some packed entities
 _BATCH_ROWS = 20_000  # of what Python hands to Spark
-_BROKER_STATES = pa.schema([BROKERS.field(name) for name in ("broker_id", "live", "rack", "caps_min_isr")])
+_BROKER_STATES = pa.schema(
+    [BROKERS.field(name) for name in ("broker_id", "live", "rack", "release_from", "release_before")]
+)
 
 
 def unpack(packed: Iterable[bytes | None], entity: str) -> pa.Table:
@@ -32,7 +34,7 @@ def add_brokers(shards: DataFrame, brokers: DataFrame) -> DataFrame:
 
 
 def read_brokers(shard: Shard) -> pa.Table:
-    """Return id, state, rack and caps_min_isr of the brokers of a shard's cluster."""
+    """Return id, state, rack and releases of the brokers of a shard's cluster."""
     return pa.Table.from_pylist(shard["brokers"] or [], _BROKER_STATES)
 
 

@@ -13,11 +13,12 @@ from pipelines.config.setting_sections import CustomFailure
 from pipelines.errors import SettingsError
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters
+from udfs.failures.kafka_releases import ReleaseRange
 from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
-_BROKER = ("broker_id", "rack", "live", "caps_min_isr", "follower_fetching")
+_BROKER = ("broker_id", "rack", "live", "release_from", "release_before", "follower_fetching")
 
 
 def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
@@ -51,7 +52,9 @@ def collect_clusters(
         live = [row for row in rows if row.live is not False]  # unknown counts as live
         ids, racks = tuple(row.broker_id for row in live), tuple(row.rack for row in live)
         unknown = tuple(row.broker_id for row in live if row.live is None)
-        caps = defaults.adapt_to(row.caps_min_isr for row in live).cap_min_insync_replicas
+        caps = defaults.adapt_to(
+            ReleaseRange(row.release_from, row.release_before) for row in live
+        ).cap_min_insync_replicas
         fetching = tuple(row.follower_fetching for row in live)
         return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown, caps, fetching)
 

@@ -38,6 +38,7 @@ METRICS = (
 )
 # Columns by table and earlier name; None = they are gone.
 COLUMNS: dict[str, dict[str, str | None]] = {
+    "silver.brokers": {"caps_min_isr": None},
     "gold.current_loads": {"leader_bytes_in_per_s": None},
     "gold.leader_hotspots": dict.fromkeys(
         ("leaders_min", "bytes_out_cv_ratio", "bytes_out_gini_ratio", "bytes_out_jain_ratio")

@@ -89,7 +89,7 @@ WATCH_REPLICAS = Step("", f"watch the replicas catch up: {_LIST}--under-min-isr-
 UNDER_MIN_ISR = Statement(
     Level.AT_RISK,
     "A partition is online, but has fewer live in-sync replicas than min.insync.replicas (from Kafka 3.7 on, at most "
-    "the number of its replicas; topics.cap_min_insync_replicas decides where no source shows the version).",
+    "the number of its replicas; topics.kafka_version decides where no source shows the version).",
     "{n} [partition is|partitions are] below min.insync.replicas now and [blocks|block] acks=all producers{topics}.",
     "{repair}",
     repairs=(ADD_FOR_MIN_ISR, LOWER_FOR_MIN_ISR, WATCH_REPLICAS),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.ingest.merge.live_brokers import get_caps, get_live_brokers, get_unknown_brokers
+from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases, get_unknown_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
 from pipelines.plan_files.hypothetical_cluster import Hypothesis
@@ -172,7 +172,7 @@ def model_snapshot(
         tuple(racks[broker] for broker in ids.tolist()),
         custom_failures=custom,
         unknown=unknown,
-        caps_min_isr=defaults.adapt_to(get_caps(snapshot.brokers)).cap_min_insync_replicas,
+        caps_min_isr=defaults.adapt_to(get_releases(snapshot.brokers)).cap_min_insync_replicas,
     )
     shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
     placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.columns import to_array, to_flags
+from udfs.failures.kafka_releases import CAPS_MIN_ISR, COMPLETES_WITH_ADDED, ReleaseRange, holds_since
 from udfs.failures.kernels.election import Bools, Ids, Ints
 
 
@@ -18,18 +19,24 @@ class TopicDefaults:
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
-    # Kafka 3.7 and later (kafka.cluster.Partition): the number of replicas counts, where min.insync.replicas exceeds
-    # it. Before, such a partition accepts nothing from producers with acks=all. Only where no source shows the version.
+    # The release of Kafka where no source shows it: two rules of udfs.failures.kafka_releases follow from it
     cap_min_insync_replicas: bool = True
+    completes_with_added: bool = True
     ignored: tuple[str, ...] = ()  # patterns with *, ? and [...] of topics whose problems do not count
 
-    def adapt_to(self, caps_min_isr: Iterable[bool | None]) -> "TopicDefaults":
-        """Return the defaults for a cluster. caps_min_isr: of each broker that may be live; None = not shown.
+    def assume(self, release: int) -> "TopicDefaults":
+        """Return the defaults with the rules of this release, where no source shows it."""
+        return self.adapt_to([ReleaseRange(release, release + 1)])
 
-        While brokers are upgraded, some cap it and some do not: then no capping is relied on.
-        """
-        known = [caps for caps in caps_min_isr if caps is not None]
-        return replace(self, cap_min_insync_replicas=all(known)) if known else self
+    def adapt_to(self, brokers: Iterable[ReleaseRange]) -> "TopicDefaults":
+        """Return the defaults for a cluster. brokers: the releases of those that may be live."""
+        releases = list(brokers)
+        caps, with_added = (holds_since(release, releases) for release in (CAPS_MIN_ISR, COMPLETES_WITH_ADDED))
+        return replace(
+            self,
+            cap_min_insync_replicas=self.cap_min_insync_replicas if caps is None else caps,
+            completes_with_added=self.completes_with_added if with_added is None else with_added,
+        )
 
     def fill_min_isr(self, values: pa.Array | pa.ChunkedArray, replicas: Ints) -> Ids:
         """Return the effective min.insync.replicas of p partitions (int32, p), from the values of their topics.

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from udfs.arrow.columns import to_flags, to_lists
 from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
+from udfs.failures.kafka_releases import ReleaseRange
 from udfs.failures.leader_recovery import find_last_in_sync
 from udfs.failures.replica_logs import list_known_sizes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
@@ -69,6 +70,7 @@ class ClusterModel:
     # int64 (p), the replication factor of the partition's topic; None = as many replicas as each partition has
     topic_factor: Ints | None = None
     caps_min_isr: bool = True  # Whether min.insync.replicas counts only up to the number of replicas
+    completes_with_added: bool = True  # Whether a reassignment waits only for the replicas that it adds
     adding: Flags | None = None  # bool (r), replicas that a running reassignment adds; None = none
     failed: Flags | None = None  # bool (r), replicas in failed log dirs of live brokers; None = none
     barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
@@ -350,8 +352,10 @@ def build_model(
     adding = is_in_segment(ids, offsets, *to_lists(placed["adding_replicas"])[:2])[order]
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
-    if "caps_min_isr" in brokers.column_names:
-        defaults = defaults.adapt_to(brokers.filter(pa.array(live))["caps_min_isr"].to_pylist())
+    if "release_from" in brokers.column_names:
+        up = brokers.filter(pa.array(live))
+        releases = map(ReleaseRange, up["release_from"].to_pylist(), up["release_before"].to_pylist())
+        defaults = defaults.adapt_to(releases)
     uncapped = replace(defaults, cap_min_insync_replicas=False)
     min_isr = uncapped.fill_min_isr(_combine(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
     declared = _array(_combine(topics["replication_factor"]).take(topic_rows), 0).astype(np.int64)
@@ -385,7 +389,8 @@ def build_model(
     own_sizes, unknown = None if replica_size is None else replica_size[order], np.asarray(pc.is_null(brokers["live"]))
     model = replace(model, failed=failed if failed.any() else None, adding=adding, replica_size=own_sizes)
     model = replace(model, unknown=unknown if unknown.any() else None)
-    return replace(model, topic_factor=topic_factor, caps_min_isr=defaults.cap_min_insync_replicas)
+    caps, with_added = defaults.cap_min_insync_replicas, defaults.completes_with_added
+    return replace(model, topic_factor=topic_factor, caps_min_isr=caps, completes_with_added=with_added)
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

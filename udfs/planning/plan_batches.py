@@ -25,8 +25,16 @@ from udfs.planning.waves import WaveLimits
 
 _INTS = pa.list_(pa.int32())
 # Columns that a planner reads, without keys. No list is null.
-_FLAGS = ("live", "draining", "caps_min_isr", "follower_fetching")
-BROKERS = pa.schema([("broker_id", pa.int32()), ("rack", pa.string()), *((name, pa.bool_()) for name in _FLAGS)])
+_FLAGS = ("live", "draining", "follower_fetching")
+_RELEASES = ("release_from", "release_before")
+BROKERS = pa.schema(
+    [
+        ("broker_id", pa.int32()),
+        ("rack", pa.string()),
+        *((name, pa.bool_()) for name in _FLAGS),
+        *((name, pa.int32()) for name in _RELEASES),
+    ]
+)
 TOPICS = pa.schema(
     [
         ("topic", pa.string()),

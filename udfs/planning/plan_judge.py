@@ -29,9 +29,6 @@ class JudgeOptions:
     """What the judge knows beside the cluster and the steps."""
 
     asked_factor: int | None = None  # replication factor that the plan is to give
-    # Kafka 3.8 to 4.2, and ZooKeeper: a reassignment completes once all replicas of the target are in the ISR; since
-    # 4.3, once those that it adds are, unless it removes more; KRaft up to 3.7: even then, if one replica stays in sync
-    waits_for_all: bool = True
     throttle_bytes_per_s: float = 50e6  # that a broker copies, each way
     disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = unknown
     max_disk_ratio: float = FULL_RATIO  # share of the volume of a log dir that may be used
@@ -162,7 +159,7 @@ class _JudgedSteps:
         """Find the replicas that must be in the ISR before a step completes: bool, by replica of the lists after."""
         added, removed = count_true(self._copied, self.offsets), count_true(self._drops, self._before_offsets)
         is_reassigned = (added > 0) | (removed > 0)
-        for_all = is_reassigned & (self._options.waits_for_all | (removed > added))
+        for_all = is_reassigned & ((removed > added) | np.bool_(not self._model.completes_with_added))
         awaited: Flags = self._copied | for_all[row_of(self.offsets)]
         return awaited & ~self._in_sync
 

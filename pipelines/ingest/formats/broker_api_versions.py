@@ -1,10 +1,12 @@
-"""`kafka-broker-api-versions`: brokers, their racks, whether they answered, and whether they run Kafka 3.7 or later."""
+"""`kafka-broker-api-versions`: brokers, their racks, whether they answered, and which releases they may run."""
 
 import re
 
 from pipelines.ingest.formats.checked_values import as_int, quote, unparsable
+from pipelines.ingest.formats.kafka_versions import combine, name_fields, read_api
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, ignore, read_lines
 from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise
+from udfs.failures.kafka_releases import UNKNOWN_RELEASE, ReleaseRange
 
 # Kafka 4 adds isFenced. `-> (` is followed by versions, `-> ERROR: ` by why the broker did not answer.
 _BROKER = re.compile(
@@ -17,8 +19,7 @@ _VERSION = re.compile(
 )
 _CLOSING = re.compile(r"[\s>|#`]*+\),?[\s`]*+")
 _NEARLY = re.compile(r"\(id: -?[0-9]++(?: rack:|\s*+$)")
-_PRODUCE = re.compile(r"[\s>|#]*+Produce\(0\): [0-9]++ to ([0-9]++)")
-_FIRST_CAPPING_PRODUCE = 10  # Kafka 3.7; 3.6 has up to 9
+_API = re.compile(r"[\s>|#]*+[A-Z]\w*+\(([0-9]++)\): [0-9]++ to ([0-9]++)")
 VERSION = "API version"
 
 
@@ -28,25 +29,31 @@ def _is_line(line: str) -> bool:
 
 
 def _read_records(text: str, path: str) -> Records:
-    """Return one record per line; the context of versions of Produce is the id of their broker."""
+    """Return one record per line; of a broker, the last one that shows its release has all lines' as context."""
     records = read_lines(text, path)
-    contexts: list[str | None] = []
+    contexts: list[str | None] = [None] * len(records.raw)
+    last: dict[str, tuple[int, ReleaseRange]] = {}  # by broker
     broker = None
-    for line in records.raw:
+    for index, line in enumerate(records.raw):
         match = _BROKER.search(line)
         if match is not None or _NEARLY.search(line):
             broker = match[2] if match is not None else None
-        contexts.append(broker if match is None and _PRODUCE.match(line) else None)
+        elif broker is not None and (api := _API.match(line)) and len(api[1]) < 4 and len(api[2]) < 4:
+            releases = read_api(int(api[1]), int(api[2]))
+            if releases != UNKNOWN_RELEASE:
+                last[broker] = index, combine(releases, last.get(broker, (0, UNKNOWN_RELEASE))[1])
+    for broker, (index, releases) in last.items():
+        contexts[index] = " ".join(map(str, (broker, releases.first or 0, releases.before or 0)))
     return Records(records.record_number, records.line_number, contexts, records.raw)
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     match = _BROKER.search(raw)
     if match is None:
-        produce = _PRODUCE.match(raw) if context is not None and _VERSION.fullmatch(raw) else None
-        if context is not None and produce is not None and not context.startswith("-"):
-            caps = as_int(produce[1], "version") >= _FIRST_CAPPING_PRODUCE
-            return [(FactKind.BROKER, {"broker_id": as_int(context, "id"), "caps_min_isr": caps})]
+        if context is not None and _VERSION.fullmatch(raw) and not context.startswith("-"):
+            broker, first, before = context.split()
+            releases = ReleaseRange(int(first) or None, int(before) or None)
+            return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), **name_fields(releases)})]
         if _VERSION.fullmatch(raw) or _CLOSING.fullmatch(raw):
             return ignore(VERSION)
         reason = classify_noise(raw)

@@ -29,7 +29,7 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
         return ignore("header" if _HEADER.fullmatch(raw) else classify_noise(raw))
     if row["type"] == "controller":
         return ignore("a controller")
-    values = {"caps_min_isr": True} if row["state"] is not None else {}  # only Kafka 4.0 and later tell the state
+    values = {"release_from": 400} if row["state"] is not None else {}  # only Kafka 4.0 and later tell the state
     return [
         (
             FactKind.BROKER,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipelines.ingest.formats.describe_labels import looks_like_data
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.formats.describe_records import PLAIN_RECORDS, looks_wrapped, read_records
-from pipelines.ingest.formats.kafka_versions import OLD_TOPIC_LINE
+from pipelines.ingest.formats.kafka_versions import FIRST_WITH_BLANKS, OLD_TOPIC_LINE
 from pipelines.ingest.plain_records import parse_plain
 from pipelines.ingest.source_format import FactKind, Format, PlainFacts, Signature, build_facts
 from udfs.arrow.columns import to_array
@@ -74,7 +74,7 @@ def _parse_partitions(lines: pa.Table) -> PlainFacts:
 
 def _parse_topics(records: pa.Table) -> PlainFacts:
     is_old = pc.match_substring_regex(to_array(records["raw"]), OLD_TOPIC_LINE)
-    columns = {"caps_min_isr": pc.if_else(is_old, pa.scalar(False), pa.scalar(None, pa.bool_()))}
+    columns = {"release_before": pc.if_else(is_old, pa.scalar(FIRST_WITH_BLANKS, pa.int32()), None)}
     return parse_plain(records, _TOPIC_LINE, FactKind.TOPIC, pc.is_null(to_array(records["context"])), columns)
 
 

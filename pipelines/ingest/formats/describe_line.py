@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, quote, unparsable
-from pipelines.ingest.formats.kafka_versions import is_old_topic_line
+from pipelines.ingest.formats.kafka_versions import FIRST_WITH_BLANKS, is_old_topic_line
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, ignore
 from pipelines.ingest.table_rows import explain_struct
@@ -99,7 +99,7 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
     facts = [fact for record in records for fact in _parse_record(record, "is_header" in around)]
     if is_old_topic_line(raw):
         for kind, values in facts:
-            values |= {"caps_min_isr": False} if kind == FactKind.TOPIC else {}
+            values |= {"release_before": FIRST_WITH_BLANKS} if kind == FactKind.TOPIC else {}
     return facts
 
 

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from pipelines.ingest.formats.checked_values import as_int, as_topic, unparsable
-from pipelines.ingest.formats.kafka_versions import date_cluster, is_capping
+from pipelines.ingest.formats.kafka_versions import date_cluster, read_feature
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
+from udfs.failures.kafka_releases import CAPS_MIN_ISR, UNKNOWN_RELEASE, ReleaseRange, parse_release
 
 _START = r"[\s>|#`]*+"
 # What the configs below a header, or behind it, are of.
@@ -123,17 +124,18 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
 
 def _parse_protocol(broker: str, value: str | None) -> list[Fact]:
     """Return what the protocol between brokers shows of their version: a lower one than 3.7 is weak evidence."""
-    caps = None if value is None else is_capping(value)
-    if caps and broker:
-        return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "caps_min_isr": True})]
-    return [] if caps is None else [date_cluster(caps)]
+    release = None if value is None else parse_release(value)
+    if release is None:
+        return []
+    if release < CAPS_MIN_ISR or not broker:
+        return [date_cluster(ReleaseRange(release, CAPS_MIN_ISR if release < CAPS_MIN_ISR else None))]
+    return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "release_from": release})]
 
 
 def _parse_feature(feature: re.Match[str]) -> list[Fact]:
     """Return what kafka-features shows: a level that all brokers have, or the version of the one that answers."""
-    if is_capping(feature["finalized"]):
-        return [date_cluster(True)]
-    return [date_cluster(False)] if is_capping(feature["supported"]) is False else ignore(_NOT_USED)
+    releases = ReleaseRange(read_feature(feature["finalized"]).first, read_feature(feature["supported"]).before)
+    return ignore(_NOT_USED) if releases == UNKNOWN_RELEASE else [date_cluster(releases)]
 
 
 def _parse_selector(broker: str, value: str | None) -> list[Fact]:

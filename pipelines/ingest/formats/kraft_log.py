@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
-from pipelines.ingest.formats.kafka_versions import FIRST_CAPPING_METADATA_VERSION, METADATA_VERSION
+from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, name_fields, read_level
 from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lines
@@ -308,7 +308,7 @@ def _read_feature(feature: check.JsonObject) -> dict[str, Any]:
     if feature.get("name") != METADATA_VERSION:
         return {}
     highest = feature.read("maxSupportedVersion", check.as_int)
-    return {"caps_min_isr": highest >= FIRST_CAPPING_METADATA_VERSION}
+    return name_fields(read_level(highest))
 
 
 _TITLE = "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it"

@@ -11,7 +11,7 @@ from posixpath import join, normpath
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import JsonEventKind, find_keys, walk_documents
 from pipelines.ingest.formats.kafka_configs import parse_defaults
-from pipelines.ingest.formats.kafka_versions import FIRST_CAPPING_METADATA_VERSION, METADATA_VERSION
+from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, name_fields, read_level
 from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, classify_noise
@@ -197,7 +197,7 @@ def _parse_broker(broker: str, text: str) -> Fact:
     if fenced in ("true", "false"):
         values["fenced"] = fenced == "true"
     if feature := _METADATA_VERSION.search(registration["fields"]):
-        values["caps_min_isr"] = int(feature[1]) >= FIRST_CAPPING_METADATA_VERSION
+        values |= name_fields(read_level(int(feature[1])))
     if host := _HOST.search(registration["fields"]):
         values |= {"host": host[1], "port": check.as_int(host[2], "port", 0, 65535)}
     return FactKind.BROKER, values

@@ -11,6 +11,7 @@ from pipelines.ingest.formats.kafka_versions import date_cluster
 from pipelines.ingest.plain_records import parse_plain
 from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Signature, ignore
 from pipelines.ingest.text import ELLIPSIS, classify_noise
+from udfs.failures.kafka_releases import ReleaseRange
 
 WITHOUT_PLACEMENT = "znode without placement"
 LISTING = "listing"
@@ -165,7 +166,10 @@ def _parse_broker(name: str, data: object, path: str) -> list[Fact]:
         host, port = _parse_first_endpoint(result.get("endpoints"))
     fact["host"] = None if host is None else check.as_text(host, "host")
     fact["port"] = None if port is None else check.as_int(port, "port", 0, 65535)
-    return [(FactKind.BROKER, fact), *([date_cluster(False)] if result.get("version") in _OLD_BROKERS else ())]
+    return [
+        (FactKind.BROKER, fact),
+        *([date_cluster(ReleaseRange(before=207))] if result.get("version") in _OLD_BROKERS else ()),
+    ]
 
 
 def _parse_first_endpoint(endpoints: object) -> tuple[str | None, str | None]:
@@ -186,7 +190,7 @@ def _parse_topic(topic: str, result: check.JsonObject) -> list[Fact]:
     moves = {key: result.find(key, check.as_object) or check.JsonObject() for key in columns}
     topic_id = result.find("topic_id", check.as_text)
     declared = {"topic": topic, "topic_id": topic_id, "partition_count": len(assigned)}
-    facts = [(FactKind.TOPIC, declared | ({"caps_min_isr": False} if is_old else {}))]
+    facts = [(FactKind.TOPIC, declared | ({"release_before": 208} if is_old else {}))]
     for key, replicas in assigned.items():
         values: dict[str, Any] = {
             "topic": topic,

@@ -38,8 +38,8 @@ def merge_facts(facts: pa.Table) -> Entities:
     declared, listed_topics = topic_merge.merge_topics(shard)
     partitions, disputed = _merge_partitions(shard, listed_brokers, declared)
     deleted = [topic for topic, fields in declared.items() if fields["marked_for_deletion"]]
-    versions = topic_merge.find_versions(shard, partitions, declared)
-    usage = count_usage(partitions, to_flags(partitions[_FULLY_SHOWN]), deleted, disputed, versions)
+    releases = topic_merge.find_releases(shard, partitions, declared)
+    usage = count_usage(partitions, to_flags(partitions[_FULLY_SHOWN]), deleted, disputed, releases)
     partitions = topic_merge.add_listed_partitions(partitions, declared, listed_topics)
     partitions = partitions.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     partitions, stray_logs = merge_logs(shard, partitions)

@@ -126,11 +126,11 @@ _BROKER_COLUMNS = (
 )
 _REGISTERED = column("registered", FLAG, "registered in ZooKeeper or KRaft; null = no source shows registrations")
 _FENCED = column("fenced", FLAG, "fenced in KRaft")
-_CAPS = column(
-    "caps_min_isr",
-    FLAG,
-    "runs Kafka 3.7 or later, where min.insync.replicas never counts as more than the number of replicas; null = no "
-    "source shows it, and topics.cap_min_insync_replicas decides",
+_RELEASES = (
+    column(
+        "release_from", INT, "a release of Kafka, as 307 for 3.7: it runs this one or a later one; null = not shown"
+    ),
+    column("release_before", INT, "it runs an earlier release than this one; null = not shown"),
 )
 _FOLLOWER_FETCHING = column(
     "follower_fetching",
@@ -157,7 +157,7 @@ REGISTRATIONS = pa.schema(
         column("shown_fenced", FLAG, "fenced in a list of the brokers as they are now; null = no such list shows it"),
         column("controller", FLAG, "the active controller; null = not shown"),
         column("draining", FLAG, "to be drained; null = not shown"),
-        _CAPS,
+        *_RELEASES,
         _FOLLOWER_FETCHING,
     ]
 )
@@ -183,8 +183,8 @@ USAGE = pa.schema(
         column("unknown_replicas", LONG, "replicas of partitions of which no source shows leader and ISR"),
         column("filtered_replicas", LONG, "replicas of topics of which the sources may not show every partition"),
         column("disputed_replicas", LONG, "replicas in partitions that are quarantined because two sources differ"),
-        column("old_replicas", LONG, "replicas of partitions that show that the cluster is older than Kafka 3.7"),
-        column("new_replicas", LONG, "replicas of partitions that show that the cluster is not"),
+        column("shown_from", INT, "the highest release that its partitions show as the least; null = none does"),
+        column("shown_before", INT, "the lowest one that its partitions show as too late; null = none does"),
     ]
 )
 BROKERS = pa.schema(
@@ -202,7 +202,7 @@ BROKERS = pa.schema(
         column("draining", FLAG, "to be emptied", required=True),
         column("replicas", LONG, "replicas assigned to it", required=True),
         column("leaders", LONG, "partitions it leads", required=True),
-        _CAPS,
+        *_RELEASES,
         _FOLLOWER_FETCHING,
     ]
 )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.entities import INFERRED_PARTITIONS, STATE_INFERRED
-from pipelines.ingest.merge.live_brokers import get_caps, get_down_brokers, get_live_brokers, get_unknown_brokers
+from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_releases, get_unknown_brokers
 from udfs.arrow.columns import is_valid, replace_columns, to_array, to_flags, to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, count_true, first_true, is_in_segment, offsets_of, row_of
 from udfs.failures.partition_health import HEALTH_COLUMNS, LiveBrokerRacks, TopicRules, find_health, number_racks
@@ -59,7 +59,7 @@ def infer_state(partitions: pa.Table, brokers: pa.Table) -> pa.Table:
 def add_health(partitions: pa.Table, topics: pa.Table, brokers: pa.Table, defaults: TopicDefaults) -> pa.Table:
     """Append HEALTH_COLUMNS to partitions (schema INFERRED_PARTITIONS).
 
-    topics: those of the partitions, at least; brokers: id, state, rack and caps_min_isr of all brokers of
+    topics: those of the partitions, at least; brokers: id, state, rack and releases of all brokers of
     the cluster.
     """
     at_topic = pc.index_in(to_array(partitions["topic"]), value_set=to_array(topics["topic"]))
@@ -67,7 +67,7 @@ def add_health(partitions: pa.Table, topics: pa.Table, brokers: pa.Table, defaul
         to_array(topics[name]).take(at_topic) for name in ("min_insync_replicas", "unclean_leader_election")
     )
     replicas = to_lists(partitions["replicas"]).lengths
-    defaults = defaults.adapt_to(get_caps(brokers))
+    defaults = defaults.adapt_to(get_releases(brokers))
     rules = TopicRules(defaults.fill_min_isr(min_isr, replicas), np.array(to_flags(defaults.fill_unclean(unclean))))
     health = find_health(partitions, _select_live(brokers), rules)
     for field in HEALTH_COLUMNS:

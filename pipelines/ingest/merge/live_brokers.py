@@ -5,7 +5,7 @@ shows that it is down.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from pipelines.ingest.merge.broker_evidence import find_evidence
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, USAGE
 from udfs.arrow.columns import is_valid, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
+from udfs.failures.kafka_releases import CAPS_MIN_ISR, UNKNOWN_RELEASE, ReleaseRange, holds_since
 from udfs.plurals import count_of
 
 # The condition in SQL: a broker of unknown state counts as live.
@@ -24,20 +25,29 @@ COUNTS_AS_LIVE = "live IS NOT FALSE"
 _UNFIT_HOST_REGEX = "^$|^[._-]|[^A-Za-z0-9._-]"
 
 
+NO_END = 10_000  # later than any release
+
+
+class ShownReleases(NamedTuple):
+    """What each of n partitions shows of the release of its cluster: int64 (n) each."""
+
+    first: npt.NDArray[np.int64]  # it is at least this one; 0 = not shown
+    before: npt.NDArray[np.int64]  # it is earlier than this one; NO_END = not shown
+
+
 def count_usage(
     partitions: pa.Table,
     fully_shown: npt.NDArray[np.bool_],
     deleted_topics: Collection[str],
     disputed: pa.Table,
-    versions: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
+    releases: ShownReleases,
 ) -> pa.Table:
     """Count what each broker does in n partitions (schema PARTITIONS); returns schema USAGE.
 
     fully_shown: bool (n), whether the sources surely show every partition of the topic, and so no selection of them;
     deleted_topics: those marked for deletion; disputed: the different statements on partitions that are quarantined
-    because of them (replicas, ISR and leader); versions: see `find_versions`.
+    because of them (replicas, ISR and leader); releases: see `find_releases`.
     """
-    is_old, is_new = versions
     replicas, isr, elr, last_elr = (to_lists(partitions[name]) for name in ("replicas", "isr", "elr", "last_known_elr"))
     leader = to_numpy(partitions["leader"], -1).astype(np.int64)
     knows_leader = is_valid(partitions["leader"])
@@ -80,8 +90,6 @@ def count_usage(
         "unknown_replicas": replicas.values[is_voter & ~is_known],
         "filtered_replicas": replicas.values[is_voter & is_known & ~fully_shown[row]],
         "disputed_replicas": _list_brokers(disputed),
-        "old_replicas": replicas.values[is_old[row]],
-        "new_replicas": replicas.values[is_new[row]],
     }
     # Each part has few distinct ids; sorting all replicas at once costs more than all the rest.
     distinct = {name: np.unique(part, return_counts=True) for name, part in parts.items()}
@@ -92,6 +100,17 @@ def count_usage(
         counts = np.zeros(len(ids), dtype=np.int64)
         counts[np.searchsorted(ids, part_ids)] = count
         columns[name] = pa.array(counts)
+
+    def find_most(releases: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Find the highest release of each broker's partitions."""
+        most = np.full(len(ids), releases.min(initial=0))
+        for release in np.unique(releases):
+            most[np.searchsorted(ids, np.unique(replicas.values[(releases == release)[row]]))] = release
+        return most
+
+    first, before = find_most(releases.first), -find_most(-releases.before)
+    columns["shown_from"] = pa.array(first, mask=first <= 0)
+    columns["shown_before"] = pa.array(before, mask=(before <= 0) | (before >= NO_END))
     return pa.table(columns).select(USAGE.names).cast(USAGE)
 
 
@@ -108,48 +127,52 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
     Broker ids are unique in registrations (schema REGISTRATIONS). usage: of every shard (schema USAGE).
     """
     declared = {row["broker_id"]: row for row in registrations.to_pylist()}
-    counts = [name for name in USAGE.names if name != "broker_id"]
-    summed = usage.group_by("broker_id").aggregate([(name, "sum") for name in counts])
-    used = {row["broker_id"]: row for row in summed.rename_columns(["broker_id", *counts]).to_pylist()}
+    ways = {name: "sum" for name in USAGE.names if name != "broker_id"} | {"shown_from": "max", "shown_before": "min"}
+    summed = usage.group_by("broker_id").aggregate(list(ways.items()))
+    used = {row["broker_id"]: row for row in summed.rename_columns(["broker_id", *ways]).to_pylist()}
     has_full_listing = any(row["from_full_listing"] for row in declared.values())
     # Its output is long: of one broker alone, people have cut off the others.
     has_api_versions = sum(bool(row["has_api_versions"]) for row in declared.values()) > 1
     defaults = {**dict.fromkeys(registrations.schema.names), **dict.fromkeys(USAGE.names, 0)}
-    caps = _find_version(declared.values(), used.values())
+    others = _find_releases(declared.values(), used.values())
     rows = []
     for broker_id in sorted(declared.keys() | used.keys()):
         row = {**defaults, **declared.get(broker_id, {}), **used.get(broker_id, {}), "broker_id": broker_id}
         row.update(others_are_registered=has_full_listing, others_have_api_versions=has_api_versions)
         row["live"], row["live_reason"] = find_evidence(row)
         row.update(draining=bool(row["draining"]), controller=bool(row["controller"]))
-        row["caps_min_isr"] = caps if row["caps_min_isr"] is None else row["caps_min_isr"]
+        if row["release_from"] is None and row["release_before"] is None:
+            row.update(release_from=others.first, release_before=others.before)
         rows.append({name: row[name] for name in BROKERS.names})
     brokers = pa.Table.from_pylist(rows, BROKERS)
     return brokers, find_leading_down_brokers(brokers)
 
 
-def _find_version(declared: Iterable[Mapping[str, Any]], used: Iterable[Mapping[str, Any]]) -> bool | None:
-    """Return whether all brokers whose version no source shows run Kafka 3.7 or later; None = not known.
+def _find_releases(declared: Iterable[Mapping[str, Any]], used: Iterable[Mapping[str, Any]]) -> ReleaseRange:
+    """Return the releases of brokers of which no source shows it.
 
     What the output of tools shows is weaker than what brokers say of themselves: an old tool may ask new brokers.
     """
-    if any(broker["caps_min_isr"] is not None for broker in declared):
-        return None
+    if any(broker[name] is not None for broker in declared for name in ("release_from", "release_before")):
+        return UNKNOWN_RELEASE
     used = list(used)
-    if any(broker["new_replicas"] for broker in used):
-        return True
-    return False if any(broker["old_replicas"] for broker in used) else None
+    firsts, ends = (
+        [broker[name] for broker in used if broker[name] is not None] for name in ("shown_from", "shown_before")
+    )
+    first, before = max(firsts, default=None), min(ends, default=None)
+    differ = first is not None and before is not None and first >= before
+    return ReleaseRange(first, None if differ else before)
 
 
-def get_caps(brokers: pa.Table) -> list[bool | None]:
-    """Return whether each broker that may be live runs Kafka 3.7 or later (see TopicDefaults.adapt_to)."""
-    caps: list[bool | None] = brokers.filter(pa.array(~_is_down(brokers)))["caps_min_isr"].to_pylist()
-    return caps
+def get_releases(brokers: pa.Table) -> list[ReleaseRange]:
+    """Return the releases that each broker that may be live may run."""
+    up = brokers.filter(pa.array(~_is_down(brokers)))
+    return list(map(ReleaseRange, up["release_from"].to_pylist(), up["release_before"].to_pylist()))
 
 
 def is_version_known(brokers: pa.Table) -> bool:
     """Return whether a broker that may be live shows its version, as far as min.insync.replicas depends on it."""
-    return any(caps is not None for caps in get_caps(brokers))
+    return holds_since(CAPS_MIN_ISR, get_releases(brokers)) is not None
 
 
 def find_leading_down_brokers(brokers: pa.Table) -> pa.Table:

@@ -15,17 +15,18 @@ from pipelines.ingest.formats.checked_values import MAX_PARTITIONS, explain_bad_
 from pipelines.ingest.formats.partition_filters import UNDER_MIN_ISR
 from pipelines.ingest.merge.entities import LOADS, TOPICS
 from pipelines.ingest.merge.fact_merge import Conflict, merge_by_key
+from pipelines.ingest.merge.live_brokers import NO_END, ShownReleases
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import is_valid, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import row_of
-from udfs.failures.kernels.election import Bools
+from udfs.failures.kafka_releases import FIRST_WITH_ELR
 from udfs.plurals import count_of, is_or_are, join_names
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
-_VERSION = "caps_min_isr"
+_RELEASES = ("release_from", "release_before")
 _TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
-_FIELDS = (*_TOPIC_LINE, "configs", "marked_for_deletion", _VERSION, *LOAD_FIELDS)
+_FIELDS = (*_TOPIC_LINE, "configs", "marked_for_deletion", *_RELEASES, *LOAD_FIELDS)
 DESCRIBE = describe.FORMAT.name
 _NAMED_PARTITIONS = 20  # of those that are missing
 _WITHOUT_LINE = (
@@ -75,16 +76,21 @@ def merge_defaults(shard: ShardFacts) -> dict[str, str]:
     return _merge_configs(shard, facts, [(0, row) for row in range(facts.num_rows)]).get(0, {})
 
 
-def find_versions(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> tuple[Bools, Bools]:
-    """Return which of n partitions show that the cluster is older than Kafka 3.7, and which that it is not: bool (n).
+def find_releases(shard: ShardFacts, partitions: pa.Table, declared: Declared) -> ShownReleases:
+    """Return the releases that n partitions show the cluster to run.
 
-    What the output of a tool shows of the cluster as a whole holds for all of them. Only Kafka 3.8 and later have ELRs.
+    What the output of a tool shows of the cluster as a whole holds for all of them.
     """
-    of_cluster = set(shard.select(FactKind.TOPIC_DEFAULTS)[_VERSION].to_pylist())
-    old = [topic for topic, fields in declared.items() if fields.get(_VERSION) is False]
-    is_old = to_flags(pc.is_in(partitions["topic"], pa.array(old, pa.string())))
-    is_new = is_valid(partitions["elr"]) | is_valid(partitions["last_known_elr"])
-    return is_old | (False in of_cluster), is_new | (True in of_cluster)
+    facts = shard.select(FactKind.TOPIC_DEFAULTS)
+    firsts, ends = ([one for one in facts[name].to_pylist() if one is not None] for name in _RELEASES)
+    has_elr = is_valid(partitions["elr"]) | is_valid(partitions["last_known_elr"])
+    first, before = np.where(has_elr, FIRST_WITH_ELR, 0), np.full(partitions.num_rows, NO_END)
+    of_topics = {topic: fields["release_before"] for topic, fields in declared.items()}
+    for end in {end for end in of_topics.values() if end is not None}:
+        topics = pa.array([topic for topic, one in of_topics.items() if one == end], pa.string())
+        is_older = to_flags(pc.is_in(partitions["topic"], topics))
+        before[is_older] = np.minimum(before[is_older], end)
+    return ShownReleases(np.maximum(first, max(firsts, default=0)), np.minimum(before, min(ends, default=NO_END)))
 
 
 def _merge_configs(shard: ShardFacts, facts: pa.Table, rows: Iterable[tuple[int, int]]) -> dict[int, dict[str, str]]:

@@ -48,14 +48,14 @@ def test_0_8_0_has_lower_case_labels_and_no_header() -> None:
 
 def test_0_8_1_to_2_1_have_a_header_without_spaces() -> None:
     assert drop_kind(facts("describe-0.8.1.txt", FactKind.TOPIC)) == [
-        {"topic": "orders", "partition_count": 3, "replication_factor": 2, "configs": [], "caps_min_isr": False},
+        {"topic": "orders", "partition_count": 3, "replication_factor": 2, "configs": [], "release_before": 202},
         {
             "topic": "audit",
             "partition_count": 1,
             "replication_factor": 2,
             "configs": [("cleanup.policy", "compact"), ("retention.ms", "86400000")],
             "marked_for_deletion": True,
-            "caps_min_isr": False,
+            "release_before": 202,
         },
     ]
     assert drop_kind(facts("describe-0.8.1.txt", FactKind.PARTITION))[2] == partition("orders", 2, -1, [2, 0], [])
@@ -158,7 +158,7 @@ def test_other_lines_around_the_table_are_ignored_by_reason() -> None:
         partition("orders", 0, 0, [0, 1], [0, 1]),
         partition("orders", 1, 1, [1, 2], [1, 2]),
         partition("orders", 2, 2, [2, 0], [2, 0]),
-        {"topic": "audit", "partition_count": 1, "replication_factor": 2, "configs": [], "caps_min_isr": False},
+        {"topic": "audit", "partition_count": 1, "replication_factor": 2, "configs": [], "release_before": 202},
         partition("audit", 0, 2, [2, 0], [2, 0]),
     ]
     assert reasons("describe-as-kept.txt") == {"prose": 2, "blank line": 2, "prompt": 3, "log line": 3, "ellipsis": 1}

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.ingest.formats.kafka_versions import read_level
+from pipelines.ingest.merge.live_brokers import get_releases
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.verdict.verdict_points import VerdictPoint
 from pipelines.what_if.what_if_answers import evaluate_brokers
+from udfs.failures.kafka_releases import parse_release
 from udfs.failures.topic_defaults import TopicDefaults
 
 # One replica, min.insync.replicas=2: Kafka 3.6 accepts nothing with acks=all, Kafka 3.7 does.
@@ -156,3 +160,49 @@ def test_more_replicas_than_min_insync_replicas_are_named_also_where_it_is_cappe
     )
     points = evaluate_brokers(load(tmp_path, lines, write_api_versions(10, 10, 10, 10)), TopicDefaults()).verdict.points
     assert any("--goal rf --rf 4 --topics t" in point.step for point in points)
+
+
+def list_apis(**versions: int) -> str:
+    """Write what kafka-broker-api-versions prints of broker 1. versions: by name of a request."""
+    keys = {"Produce": 0, "ListOffsets": 2, "ApiVersions": 18, "DescribeLogDirs": 35}
+    lines = [f"\t{name}({keys[name]}): 0 to {highest} [usable: {highest}]" for name, highest in versions.items()]
+    return "b1:9092 (id: 1 rack: null isFenced: false) -> (\n" + ",\n".join(lines) + "\n)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "releases"),
+    [
+        (list_apis(Produce=11, ListOffsets=10, ApiVersions=4, DescribeLogDirs=4), (307, 402)),
+        (list_apis(Produce=13, ListOffsets=11, ApiVersions=4, DescribeLogDirs=4), (402, 403)),
+        (list_apis(Produce=13, ListOffsets=11, ApiVersions=4, DescribeLogDirs=5), (403, 404)),
+        (list_apis(Produce=13, ListOffsets=11, ApiVersions=5, DescribeLogDirs=5), (404, None)),
+        (list_apis(Produce=13), (307, None)),  # the rest was cut off
+        (write_log(27), (401, 402)),
+        (write_log(29), (402, 403)),
+        (write_log(30), (403, 404)),
+        (write_shell(33), (404, None)),
+        (write_shell(99), (404, None)),
+        (write_features("4.3-IV0", "4.1-IV1"), (401, 404)),
+        (write_features("33", "30"), (403, None)),
+        (write_configs("3.8-IV0"), (308, None)),
+        ("", (None, None)),
+    ],
+)
+def test_releases_that_a_source_shows(tmp_path: Path, text: str, releases: tuple[int | None, int | None]) -> None:
+    snapshot = load(tmp_path, DESCRIBE, text)
+    assert get_releases(snapshot.brokers) == [releases]
+    model = build_snapshot_model(snapshot, TopicDefaults())
+    first, before = releases
+    known = None if first is None else first >= 403 or (None if before is None or before > 403 else False)
+    for assumed in (402, 403):
+        model = build_snapshot_model(snapshot, TopicDefaults().assume(assumed))
+        assert model.completes_with_added is (assumed == 403 if known is None else known)
+
+
+def test_levels_of_metadata_version_are_those_of_kafka() -> None:
+    """The first level of each release, from org.apache.kafka.server.common.MetadataVersion of Kafka 3.9 and 4.4."""
+    names = "1=3.0 2=3.1 3=3.2 4=3.3 7=3.3 8=3.4 9=3.5 11=3.5 12=3.6 14=3.6 15=3.7 19=3.7 20=3.8 21=3.9 22=4.0 25=4.0"
+    for pair in f"{names} 26=4.1 27=4.1 28=4.2 29=4.2 30=4.3 31=4.4 33=4.4".split():
+        level, name = pair.split("=")
+        assert read_level(int(level)).first == parse_release(name)
+    assert read_level(0) == (None, 300)

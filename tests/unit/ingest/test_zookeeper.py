@@ -34,10 +34,10 @@ def test_topics_of_all_versions() -> None:
     topic_id = "5gfb0WaGRD-gbXnSt6fEKQ"
     rows = drop_kind(facts("zookeeper-versions.jsonl", FactKind.TOPIC, FactKind.PARTITION))
     assert rows[:7] == [
-        {"topic": "v1", "partition_count": 2, "caps_min_isr": False},
+        {"topic": "v1", "partition_count": 2, "release_before": 208},
         {"topic": "v1", "partition": 0, "replicas": [1, 2]},
         {"topic": "v1", "partition": 1, "replicas": [2, 3]},
-        {"topic": "v2", "partition_count": 2, "caps_min_isr": False},
+        {"topic": "v2", "partition_count": 2, "release_before": 208},
         {"topic": "v2", "partition": 0, "replicas": [3, 1, 2], "adding_replicas": [3], "removing_replicas": [2]},
         {"topic": "v2", "partition": 1, "replicas": [2, 3]},
         {"topic": "v3", "topic_id": topic_id, "partition_count": 1},
@@ -76,7 +76,7 @@ def test_a_session_gives_the_znodes_that_it_shows() -> None:
         {"topic": "audit"},
         {"topic": "orders"},
         {"topic": "orders", "partition_count": 2},
-        {"topic": "orders", "partition_count": 2, "caps_min_isr": False},
+        {"topic": "orders", "partition_count": 2, "release_before": 208},
         {"topic": "orders", "partition": 0, "replicas": [1, 2]},
         {"topic": "orders", "partition": 1, "replicas": [2, 3]},
         {"topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 8, "controller_epoch": 21, "isr": [1, 2]},
@@ -98,7 +98,7 @@ def test_a_session_gives_the_znodes_that_it_shows() -> None:
 def test_one_shot_commands_and_bare_paths_name_the_znode() -> None:
     rows = drop_kind(facts("zookeeper-cli-one-shot.txt", FactKind.BROKER, FactKind.TOPIC, FactKind.PARTITION))
     assert rows == [
-        {"topic": "orders", "partition_count": 1, "caps_min_isr": False},
+        {"topic": "orders", "partition_count": 1, "release_before": 208},
         {"topic": "orders", "partition": 0, "replicas": [1, 2]},
         {"topic": "orders", "partition": 0, "leader": 2, "leader_epoch": 4, "controller_epoch": 21, "isr": [2, 1]},
         {"broker_id": 2, "registered": True, "host": "b2", "port": 9092},
@@ -193,7 +193,7 @@ def test_the_lines_of_a_recursive_listing_name_topics_and_partitions() -> None:
         *one,
         *count,
         *other,
-        {"topic": "t", "partition_count": 1, "caps_min_isr": False},
+        {"topic": "t", "partition_count": 1, "release_before": 208},
     ]
     records = zookeeper_cli.FORMAT.read_records(text, "x")
     rows = shorten(check_facts(records, zookeeper_cli.FORMAT.parse_facts(records)), FactKind.IGNORED)

@@ -18,6 +18,7 @@ from pipelines.plan_files.running_reassignments import find_running_reassignment
 from tests.commands import call
 from tests.unit.planning.plan_commands import CommandResult
 from tests.unit.planning.test_sick_plans import describe
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.plan_faults import PlanFault
 
 LINES = [
@@ -52,7 +53,7 @@ def write(folder: Path, *lists: tuple[str, int, Sequence[int]], name: str = "pla
 
 def judge(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[str, dict[str, dict[str, Any]]]:
     """Return the level of a plan, and its findings by fault."""
-    result = CommandResult(capsys, "check", *arguments, "--json", "-")
+    result = CommandResult(capsys, "check", *arguments, "--set", "topics.kafka_version=4.2", "--json", "-")
     answer = json.loads(result.out)
     levels = [LEVELS.index(finding["level"]) for finding in answer["findings"]]
     assert levels == sorted(levels, reverse=True)
@@ -166,6 +167,9 @@ def test_files_are_waves_in_their_order(source: Path, tmp_path: Path, capsys: py
     assert judge(capsys, first, second, source)[0] == "SAFE"
     level, findings = judge(capsys, second, source)
     assert (level, findings["waits_for_lagging"]["brokers"]) == ("RISKY", [1])
+    result = CommandResult(capsys, "check", second, source, "--set", "topics.kafka_version=4.3")
+    assert result.out.startswith("SAFE: ")
+    assert "no source shows when reassignments complete: as in Kafka 4.3 (topics.kafka_version)" in result.err
     third = write(tmp_path, ("keys", 0, [9]), name="third.json")
     assert judge(capsys, first, second, third, source)[1]["unknown_broker"]["wave"] == 3
 
@@ -349,9 +353,9 @@ def test_rate_of_a_reassignment_is_that_between_two_looks(
         _write_log_dirs(tmp_path, sizes)
         looks.append(load_snapshot(Source("prod", tuple(sorted(tmp_path.iterdir())))))
     first = find_running_reassignments(looks[0], 50e6)
-    later = find_running_reassignments(looks[1], 50e6, first, 10.0)
+    later = find_running_reassignments(looks[1], 50e6, KAFKA_DEFAULTS, first, 10.0)
     assert later.partitions[0].rate_bytes_per_s == rate
     assert left in "\n".join(render_running(later))
     # One that has begun only in between has no rate.
-    begun = find_running_reassignments(looks[1], 50e6, replace(first, partitions=()), 10.0)
+    begun = find_running_reassignments(looks[1], 50e6, KAFKA_DEFAULTS, replace(first, partitions=()), 10.0)
     assert begun.partitions[0].rate_bytes_per_s is None

@@ -39,12 +39,13 @@ def find(model: ClusterModel, plan: Any, **options: Any) -> dict[PlanFault, Faul
 def test_a_replica_in_a_failed_log_dir_is_waited_for() -> None:
     model = cluster([[0, 1, 2]], 4)
     failed = np.array([False, True, False])
-    model = replace(model, failed=failed, in_sync=~failed)
+    model = replace(model, failed=failed, in_sync=~failed, completes_with_added=False)
     plan = steps((0, 0, [0, 1, 3]))
     assert find(model, plan)[PlanFault.CANNOT_COMPLETE].broker.tolist() == [1]
     # Since Kafka 4.3 it completes once the added replica is in sync, if no more are removed.
-    assert PlanFault.CANNOT_COMPLETE not in find(model, plan, waits_for_all=False)
-    assert find(model, steps((0, 0, [1, 3])), waits_for_all=False)[PlanFault.CANNOT_COMPLETE].broker.tolist() == [1]
+    assert PlanFault.CANNOT_COMPLETE not in find(replace(model, completes_with_added=True), plan)
+    since_4_3 = replace(model, completes_with_added=True)
+    assert find(since_4_3, steps((0, 0, [1, 3])))[PlanFault.CANNOT_COMPLETE].broker.tolist() == [1]
     assert PlanFault.CANNOT_COMPLETE not in find(model, steps((0, 0, [0, 3, 2])))
 
 

@@ -187,7 +187,7 @@ def test_fewer_replicas_than_min_insync_replicas(capsys: pytest.CaptureFixture[s
     source = write_describe(tmp_path, *describe("t", 2, "1,2 1,2", "2,1 2,1", min_isr=2))
     rf = ("--goal", "rf", "--rf", "1")
     assert "producers before Kafka 3.7: t-0, t-1" in plan(capsys, source, *rf)[1]
-    warnings = plan(capsys, source, *rf, "--set", "topics.cap_min_insync_replicas=false")[1]
+    warnings = plan(capsys, source, *rf, "--set", "topics.kafka_version=3.6")[1]
     assert "2 partitions have fewer replicas than min.insync.replicas" in warnings
     of_kafka_4 = Path("data_samples/kafka-4.1.1-kraft")
     assert "min.insync.replicas" not in plan(capsys, of_kafka_4, *rf)[1]

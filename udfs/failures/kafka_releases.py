@@ -1,0 +1,51 @@
+"""Which rules of Kafka hold from which release on: the one place that knows. A release is a number, as 307 for 3.7."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+# Where min.insync.replicas exceeds the number of replicas, that number counts (kafka.cluster.Partition, KAFKA-15583).
+CAPS_MIN_ISR = 307
+# A reassignment is complete once the replicas that it adds are in the ISR, unless it removes more than it adds; before,
+# once all of the target are (PartitionReassignmentReplicas.maybeCompleteReassignment, KAFKA-19975). KRaft up to 3.7
+# waits for the added ones only, whatever it removes: that is not told apart from ZooKeeper here, which waits for all.
+COMPLETES_WITH_ADDED = 403
+FIRST_WITH_ELR = 307  # the first one whose tools show eligible leader replicas
+NEWEST = 404  # the newest one that the rules were compared with
+
+
+class ReleaseRange(NamedTuple):
+    """What a source shows of the release of a broker: None = nothing."""
+
+    first: int | None = None  # it is at least this one
+    before: int | None = None  # it is earlier than this one
+
+    def reaches(self, release: int) -> bool | None:
+        """Return whether the broker runs this release or a later one; None = not shown."""
+        if self.first is not None and self.first >= release:
+            return True
+        return False if self.before is not None and self.before <= release else None
+
+
+UNKNOWN_RELEASE = ReleaseRange()
+
+
+def holds_since(release: int, brokers: Iterable[ReleaseRange]) -> bool | None:
+    """Return whether a rule since this release holds in a cluster: for all brokers that show it; None = none does.
+
+    While brokers are upgraded, some have the rule and some do not: then it is not relied on.
+    """
+    known = [reaches for reaches in (broker.reaches(release) for broker in brokers) if reaches is not None]
+    return all(known) if known else None
+
+
+def parse_release(text: str) -> int | None:
+    """Return the release of a text like 3.7, 3.7.1 or 3.7-IV4; None for another text."""
+    major, dot, rest = text.strip().partition(".")
+    minor = rest.partition("-")[0].partition(".")[0]
+    is_release = dot and major.isdecimal() and minor.isdecimal() and len(major) < 3 and len(minor) < 3
+    return int(major) * 100 + int(minor) if is_release else None
+
+
+def format_release(release: int) -> str:
+    """Return a release as Kafka writes it."""
+    return f"{release // 100}.{release % 100}"
