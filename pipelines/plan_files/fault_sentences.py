@@ -36,8 +36,8 @@ _SENTENCES = {
     "{before_bytes}",
     PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, and "
     "may hold {before_bytes}",
-    PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: with Kafka 3.8 to 4.2, "
-    "and with ZooKeeper, the reassignment ends only once it has caught up",
+    PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: the reassignment "
+    "ends only once it has caught up",
     PlanFault.BLOCKED_WHILE_COPYING: "{partitions} that accept no acks=all while they are copied: min.insync.replicas "
     "counts for the replicas that are added, too",
     PlanFault.UNDER_MIN_ISR: "{partitions} with fewer replicas in sync than min.insync.replicas",

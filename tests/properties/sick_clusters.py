@@ -56,6 +56,7 @@ class SickCluster:
     topics: list[Topic]
     failed: dict[Key, frozenset[int]] = field(default_factory=dict)  # live brokers whose log dir of a partition failed
     caps_min_isr: bool = True  # as from Kafka 3.7 on, min.insync.replicas counts up to the number of replicas
+    waits_for_all: bool = True  # as up to Kafka 4.2, a reassignment waits for all replicas of its target
 
     @property
     def live(self) -> list[int]:

@@ -166,11 +166,12 @@ class Judges:
         self.incomplete |= {f"{name}x" for name in self.incomplete}
 
     def compare(
-        self, model: ClusterModel, waves: Waves, request: PlanRequest, waits_for_all: bool
+        self, model: ClusterModel, waves: Waves, request: PlanRequest
     ) -> tuple[Faults, list[str], JudgeOptions]:
         """Return what the slow judge finds in a plan, and where the judges differ."""
         options = build_judge_options(model, request, self.disks.throttle_bytes_per_s, self.room)
-        options = replace(options, waits_for_all=waits_for_all, max_disk_ratio=self.disks.max_disk_ratio)
+        options = replace(options, max_disk_ratio=self.disks.max_disk_ratio)
+        waits_for_all = self.drawn.cluster.waits_for_all
         rules = Rules(options.asked_factor, waits_for_all, frozenset(options.emptied), self.incomplete)
         slow = judge_slowly(self.drawn.cluster, waves, rules, get_places(self.drawn))
         slow |= judge_brokers(self.drawn, waves, rules, self.disks)
@@ -204,7 +205,9 @@ def find_harmful_rollback(cluster: SickCluster, waves: Waves, execution: Planned
         if not (cluster.down | cluster.failed[key]).intersection(cluster.partitions[key].replicas)
     ]
     ignored = {str(fault) for fault in {*RESTORED, *OF_BROKERS}}
-    slow = {fault for fault, _ in judge_slowly(after, [back], Rules()) if fault not in ignored}
+    slow = {
+        fault for fault, _ in judge_slowly(after, [back], Rules(None, cluster.waits_for_all)) if fault not in ignored
+    }
     quick = {str(one.fault) for one in judge_rollback(execution, JudgeOptions()).findings} - ignored
     differ = [f"rollback: {sorted(slow)}, not {sorted(quick)}"] if slow != quick else []
     return [*differ, *(f"rollback: {fault}" for fault in slow & (HARMFUL | REJECTED))]
@@ -222,6 +225,7 @@ def draw(rng: Random) -> DiskCluster:
     for broker in sorted(drawn.cluster.down & holders):
         drawn = drawn.unregister(broker) if rng.random() < 0.3 else drawn
     drawn.cluster.caps_min_isr = rng.random() < 0.8
+    drawn.cluster.waits_for_all = rng.random() < 0.5
     return drawn
 
 
@@ -237,7 +241,8 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
         drawn.write(tmp_path / str(seed))
         snapshot = load_snapshot(find_source(f"c={tmp_path / str(seed)}"))
         model = build_snapshot_model(snapshot, KAFKA_DEFAULTS)
-        model = replace(model, caps_min_isr=cluster.caps_min_isr)  # files that show log dirs are of later versions
+        # Files that show log dirs are of later versions.
+        model = replace(model, caps_min_isr=cluster.caps_min_isr, completes_with_added=not cluster.waits_for_all)
         if taken_to_be_down := set(cluster.live) - set(model.ids(np.flatnonzero(model.live))):
             online = {b for key, one in cluster.partitions.items() for b in set(one.replicas) - cluster.failed[key]}
             assert not online & taken_to_be_down, seed  # all that they have is in failed log dirs
@@ -259,7 +264,7 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
             if request == PlanRequest("repair"):
                 found += find_unrepaired(cluster, {one.key: one.replicas for wave in waves for one in wave})
             for plan in (waves, mutate(drawn, waves, rng)):
-                faults, differences, options = judges.compare(rated, plan, request, rng.random() < 0.5)
+                faults, differences, options = judges.compare(rated, plan, request)
                 found += [f"judges differ: {one}" for one in differences]
                 bad = [
                     one for one in faults if one[0] in HARMFUL | REJECTED and not is_asked_for(cluster, request, one)
