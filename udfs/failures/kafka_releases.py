@@ -3,11 +3,13 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import pyarrow as pa
+
 # Where min.insync.replicas exceeds the number of replicas, that number counts (kafka.cluster.Partition, KAFKA-15583).
 CAPS_MIN_ISR = 307
 # A reassignment is complete once the replicas that it adds are in the ISR, unless it removes more than it adds; before,
 # once all of the target are (PartitionReassignmentReplicas.maybeCompleteReassignment, KAFKA-19975). KRaft up to 3.7
-# waits for the added ones only, whatever it removes: that is not told apart from ZooKeeper here, which waits for all.
+# waits for the added ones only, whatever it removes: here it counts as ZooKeeper, which waits for all.
 COMPLETES_WITH_ADDED = 403
 FIRST_WITH_ELR = 307  # the first one whose tools show eligible leader replicas
 NEWEST = 404  # the newest one that the rules were compared with
@@ -27,6 +29,11 @@ class ReleaseRange(NamedTuple):
 
 
 UNKNOWN_RELEASE = ReleaseRange()
+
+
+def read_releases(brokers: pa.Table) -> list[ReleaseRange]:
+    """Return the releases that brokers may run, of their columns release_from and release_before."""
+    return list(map(ReleaseRange, brokers["release_from"].to_pylist(), brokers["release_before"].to_pylist()))
 
 
 def holds_since(release: int, brokers: Iterable[ReleaseRange]) -> bool | None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from udfs.arrow.columns import to_flags, to_lists
 from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
-from udfs.failures.kafka_releases import ReleaseRange
+from udfs.failures.kafka_releases import read_releases
 from udfs.failures.leader_recovery import find_last_in_sync
 from udfs.failures.replica_logs import list_known_sizes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
@@ -353,9 +353,7 @@ def build_model(
 
     topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
     if "release_from" in brokers.column_names:
-        up = brokers.filter(pa.array(live))
-        releases = map(ReleaseRange, up["release_from"].to_pylist(), up["release_before"].to_pylist())
-        defaults = defaults.adapt_to(releases)
+        defaults = defaults.adapt_to(read_releases(brokers.filter(pa.array(live))))
     uncapped = replace(defaults, cap_min_insync_replicas=False)
     min_isr = uncapped.fill_min_isr(_combine(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
     declared = _array(_combine(topics["replication_factor"]).take(topic_rows), 0).astype(np.int64)

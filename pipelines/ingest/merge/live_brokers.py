@@ -16,7 +16,7 @@ from pipelines.ingest.merge.broker_evidence import find_evidence
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, USAGE
 from udfs.arrow.columns import is_valid, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
-from udfs.failures.kafka_releases import CAPS_MIN_ISR, UNKNOWN_RELEASE, ReleaseRange, holds_since
+from udfs.failures.kafka_releases import CAPS_MIN_ISR, UNKNOWN_RELEASE, ReleaseRange, holds_since, read_releases
 from udfs.plurals import count_of
 
 # The condition in SQL: a broker of unknown state counts as live.
@@ -166,8 +166,7 @@ def _find_releases(declared: Iterable[Mapping[str, Any]], used: Iterable[Mapping
 
 def get_releases(brokers: pa.Table) -> list[ReleaseRange]:
     """Return the releases that each broker that may be live may run."""
-    up = brokers.filter(pa.array(~_is_down(brokers)))
-    return list(map(ReleaseRange, up["release_from"].to_pylist(), up["release_before"].to_pylist()))
+    return read_releases(brokers.filter(pa.array(~_is_down(brokers))))
 
 
 def is_version_known(brokers: pa.Table) -> bool:
