@@ -34,15 +34,18 @@ _TYPE = re.compile(r'\{\s*"type"\s*:\s*"(\w+)"')
 _TOPIC_ID = re.compile(r'"topicId"\s*:\s*"([^"\\]+)"')
 _RECORD = re.compile(r'"type"\s*+:\s*+"[A-Z_]*_RECORD"')
 _WITH_TOPIC_ID = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "REMOVE_TOPIC_RECORD")
-# Types of Kafka 4.1 (MetadataRecordType) that say nothing about placement.
+# Types up to Kafka 4.4 (MetadataRecordType) that say nothing about placement.
 _IGNORED_TYPES = frozenset(
     f"{name}_RECORD"
     for name in (
         *("DELEGATION_TOKEN", "REMOVE_DELEGATION_TOKEN", "USER_SCRAM_CREDENTIAL", "REMOVE_USER_SCRAM_CREDENTIAL"),
         *("ACCESS_CONTROL_ENTRY", "REMOVE_ACCESS_CONTROL_ENTRY", "CLIENT_QUOTA", "PRODUCER_IDS", "FEATURE_LEVEL"),
         *("BEGIN_TRANSACTION", "END_TRANSACTION", "ABORT_TRANSACTION", "REGISTER_CONTROLLER", "ZK_MIGRATION_STATE"),
+        "UNREGISTER_CONTROLLER",
     )
 )
+# Keys in the data of records that may concern partitions or brokers, in lower case.
+_CONCERNED = re.compile(r"topic|partition|broker|replica|isr|elr|leader|assignment|director|logdir|^id$|nodeid")
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _NO_LEADER_CHANGE = -2
 _LISTS = {**PARTITION_LISTS, "eligibleLeaderReplicas": "elr"}  # the record's key -> our column
@@ -196,9 +199,12 @@ def _parse_payload(payload: check.JsonObject, topic: str | None) -> list[Fact]:
         return ignore("NO_OP record")
     if kind in _IGNORED_TYPES:
         return ignore(f"{kind} carries no placement")
-    if kind not in _KINDS:
-        raise check.unparsable(f"record type {check.quote(kind)} is unknown: Kafka 4.1 does not write it")
     data = payload.read("data", check.as_object)
+    if kind not in _KINDS:
+        if concerned := [key for key in data if _CONCERNED.search(key.lower())]:
+            keys = ", ".join(map(check.quote, concerned[:3]))
+            raise check.unparsable(f"record type {check.quote(kind)} is unknown up to Kafka 4.4, and names {keys}")
+        return ignore(f"{kind[:60]} of a later version names no partition or broker")
     if kind in _WITH_TOPIC_ID and topic is None:
         topic_id = check.quote(data.read("topicId", check.as_text))
         raise check.unparsable(f"topicId {topic_id} belongs to no topic that the log has created: {_SNAPSHOT}")

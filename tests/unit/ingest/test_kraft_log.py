@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -84,7 +85,22 @@ def test_records_of_an_unknown_type_are_quarantined() -> None:
     """They might say something about placement."""
     records = FORMAT.read_records(_record("PARTITION_MOVED_RECORD", topicId=T1), "x")
     (fault,) = shorten(check_facts(records, FORMAT.parse_facts(records)), FactKind.REJECTED)
-    assert 'record type "PARTITION_MOVED_RECORD" is unknown: Kafka 4.1 does not write it' in fault["reasons"][0]
+    text = 'record type "PARTITION_MOVED_RECORD" is unknown up to Kafka 4.4, and names "topicId"'
+    assert text in fault["reasons"][0]
+
+
+@pytest.mark.parametrize("data", [{}, {"controllerId": 1}, {"quotaName": "q", "value": 3}])
+def test_records_of_a_later_version_are_counted_if_they_cannot_concern_partitions(data: dict[str, Any]) -> None:
+    records = FORMAT.read_records(_record("QUOTA_WINDOW_RECORD", **data), "x")
+    (fact,) = shorten(check_facts(records, FORMAT.parse_facts(records)))
+    assert fact["kind"] == FactKind.IGNORED
+    assert "QUOTA_WINDOW_RECORD of a later version names no partition or broker" in str(fact)
+
+
+def test_a_controller_may_be_unregistered() -> None:
+    records = FORMAT.read_records(_record("UNREGISTER_CONTROLLER_RECORD", controllerId=3), "x")
+    (fact,) = shorten(check_facts(records, FORMAT.parse_facts(records)))
+    assert fact["kind"] == FactKind.IGNORED
 
 
 def test_a_topic_of_an_aborted_transaction_stays_unknown() -> None:
@@ -123,7 +139,6 @@ def test_reasons_of_bad_records_name_key_and_value() -> None:
         8: "brokerId is -1, expected 0 to 2147483647",
         9: "value is missing",
         10: "the payload is not JSON (Unterminated string at character 9)",
-        11: 'record type "FUTURE_RECORD" is unknown: Kafka 4.1 does not write it',
         12: "an entry without a decoded payload (dump with --cluster-metadata-decoder)",
     }
 
