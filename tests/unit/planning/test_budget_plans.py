@@ -16,7 +16,7 @@ from udfs.planning.bounds.relief_bounds import Budget, bound_fullest_broker
 from udfs.planning.certificates import BalanceCertificate, Relief
 from udfs.planning.cluster_model import ClusterModel, Floats, ReplicaLists
 from udfs.planning.plan_making import make_plan
-from udfs.planning.plan_request import BYTES_IN, DISK, PlanRequest, Targets
+from udfs.planning.plan_request import BYTES_IN, DISK, PRIORITIES, PlanRequest, Targets
 
 
 def measure_loads(model: ClusterModel, lists: ReplicaLists) -> dict[str, Floats]:
@@ -117,6 +117,12 @@ def test_no_load_gets_worse_than_now_and_no_budget_is_exceeded(seed: int, budget
         assert load.max() <= max(before[name].max(), getattr(targets, name) + rounding) + 3e-4, name
     for relief in proposal.certificate.relief:
         assert relief.lower_bound <= relief.value <= relief.before + 1e-4
+
+
+def test_a_budget_is_spent_where_fewer_copysets_are_preferred_too() -> None:
+    model = make_model(12, 3, 60, 2)
+    proposal = make_plan(model, PlanRequest("balance", max_moves=9, priorities=PRIORITIES))
+    assert 0 < len(measure_copies(model, proposal)[0]) <= 9
 
 
 def test_priorities_decide_what_a_budget_is_spent_on() -> None:

@@ -130,7 +130,11 @@ class _BalancePlanner:
         before = create_state(task.cluster, task.limits, self.slots)
         over = search_task.measure_excess(task.limits, before)
         planner = BudgetPlanner(self.model, self.rules, self.units, task, planned.slots)
-        exceeded = [name for name in self.request.priorities if over[name].max() > TOLERANCE.get(name, TOLERANCE[""])]
+        exceeded = [
+            name
+            for name in self.request.priorities
+            if name in over and over[name].max() > TOLERANCE.get(name, TOLERANCE[""])
+        ]
 
         def choose(candidates: Iterable[SearchResult]) -> SearchResult:
             affordable = (one for one in candidates if self._is_affordable(one.slots))
