@@ -414,7 +414,7 @@ def test_foreign_reassignment_is_noticed(
     text = _apply(filled, plan, "--execute", code=1)
     assert "hot-0" in text
     shown = call("check", f"prod=kafka://{filled.bootstrap}", code=0).stdout
-    assert re.search(r"hot-0: adds .*, waits for broker.* B left, (nothing is copied|.* at .* B/s as now)", shown)
+    assert re.search(r"hot-0: adds .*, waits for broker.*B left, (nothing is copied|.* at .*B/s as now)", shown)
     assert _get_lists(view_cluster(admin))["clicks", 4] == original["clicks", 4]
 
 
