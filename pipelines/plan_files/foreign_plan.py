@@ -59,8 +59,13 @@ def judge_lists(
     waves: Sequence[PlanWave], snapshot: Snapshot, model: ClusterModel, options: JudgeOptions, settings: Settings
 ) -> PlanJudgement:
     """Judge waves on a snapshot, with what is known of its disks."""
-    incomplete = snapshot.topics.filter(pc.field("incomplete"))["topic"].to_pylist()
-    return judge_waves(waves, *_add_disks(model, options, snapshot, settings), incomplete)
+    return judge_waves(waves, *_add_disks(model, options, snapshot, settings), _list_incomplete(snapshot))
+
+
+def _list_incomplete(snapshot: Snapshot) -> list[str]:
+    """List the topics of which sources may not show every partition."""
+    names: list[str] = snapshot.topics.filter(pc.field("incomplete"))["topic"].to_pylist()
+    return names
 
 
 def _add_disks(
@@ -105,8 +110,8 @@ def write_foreign_plan(
     if throttle_bytes_per_s is not None:
         limits = replace(limits, throttle_bytes_per_s=float(throttle_bytes_per_s))
     options = JudgeOptions(factor, throttle_bytes_per_s=limits.throttle_bytes_per_s)
-    in_files = judge_lists(waves, snapshot, model, options, settings)
     model, options = _add_disks(model, options, snapshot, settings)
+    in_files = judge_waves(waves, model, options, _list_incomplete(snapshot))
     execution = plan_waves(model, _propose_lists(model, waves), limits)
     judgement = judge_planned_waves(execution, options)  # of what is executed
     for one in (in_files, judgement):

@@ -51,8 +51,3 @@ def parse_release(text: str) -> int | None:
     minor = rest.partition("-")[0].partition(".")[0]
     is_release = dot and major.isdecimal() and minor.isdecimal() and len(major) < 3 and len(minor) < 3
     return int(major) * 100 + int(minor) if is_release else None
-
-
-def format_release(release: int) -> str:
-    """Return a release as Kafka writes it."""
-    return f"{release // 100}.{release % 100}"

@@ -12,7 +12,7 @@ METADATA_VERSION = "metadata.version"
 _LEVELS = (1, 2, 3, 4, 8, 9, 12, 15, 20, 21, 22, 26, 28, 30, 31)
 _RELEASES = (300, 301, 302, 303, 304, 305, 306, 307, 308, 309, 400, 401, 402, 403, 404)
 # Highest versions of requests, by API key, with the first release that has them (ApiKeys of kafka-clients).
-API_RELEASES = {0: ((10, 307),), 2: ((11, 402),), 18: ((5, 404),), 35: ((5, 403),)}
+_API_RELEASES = {0: ((10, 307),), 2: ((11, 402),), 18: ((5, 404),), 35: ((5, 403),)}
 # Up to Kafka 2.1, kafka-topics prints no blank behind the labels of a topic.
 OLD_TOPIC_LINE = r"^[ \t>|]*Topic:[a-zA-Z0-9._-]+[ \t]+PartitionCount:[0-9]+[ \t]+ReplicationFactor:[0-9]"
 _OLD_TOPIC_LINE = re.compile(OLD_TOPIC_LINE)
@@ -42,7 +42,7 @@ def combine(*ranges: ReleaseRange) -> ReleaseRange:
 
 def read_api(key: int, version: int) -> ReleaseRange:
     """Return the releases that have this highest version of a request."""
-    steps = API_RELEASES.get(key, ())
+    steps = _API_RELEASES.get(key, ())
     firsts, ends = [release for step, release in steps if version >= step], [r for step, r in steps if version < step]
     return ReleaseRange(max(firsts, default=None), min(ends, default=None))
 

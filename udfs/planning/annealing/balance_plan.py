@@ -130,18 +130,18 @@ class _BalancePlanner:
         before = create_state(task.cluster, task.limits, self.slots)
         over = search_task.measure_excess(task.limits, before)
         planner = BudgetPlanner(self.model, self.rules, self.units, task, planned.slots)
-        exceeded = [
+        exceeded = (
             name
             for name in self.request.priorities
             if name in over and over[name].max() > TOLERANCE.get(name, TOLERANCE[""])
-        ]
+        )
 
         def choose(candidates: Iterable[SearchResult]) -> SearchResult:
             affordable = (one for one in candidates if self._is_affordable(one.slots))
             harmless = [one for one in affordable if not find_harm(task, before, one)]
             return min(harmless, key=lambda one: self._rank(task, one, np.max))
 
-        searched = [] if exceeded and exceeded[0] in COPIED_LOADS else [search_assignment(task)]
+        searched = [] if next(exceeded, "") in COPIED_LOADS else [search_assignment(task)]
         part = choose(planner.find_candidates(self.request.priorities, planned_only=True))
         best = choose([*planner.find_candidates(self.request.priorities, planned_only=False), *searched])
         relief = [measure_relief(task, before, one, self.request.priorities[0]) for one in (part, best)]

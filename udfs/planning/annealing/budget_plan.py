@@ -65,7 +65,7 @@ class BudgetPlanner:
         slots, limits = self.task.slots.copy(), self.task.limits
         state = self._state(slots)
         over = _measure_worst(limits, state)
-        most = self._loosen_limits(state, "", limits.disk)._replace(
+        most = self._loosen_limits(state, {})._replace(
             max_leaders=limits.max_leaders + over["most leaders"], bytes_out=limits.bytes_out + over["bytes_out"]
         )
         broker_disk = self.rules.broker_budget / self.units.disk
@@ -132,7 +132,7 @@ class BudgetPlanner:
     def _try_level(self, name: str, last: _Try, level: Floats, first_place: int, planned_only: bool) -> _Try:
         """Move replicas of the last lists until no broker has more of this load than its level."""
         state, limits = self._state(last.slots), self.task.limits
-        caps = self._loosen_limits(state, name, level)
+        caps = self._loosen_limits(state, {name: level})
         task = ReliefTask(
             self.loads[name][0],
             self.cost,
@@ -150,16 +150,15 @@ class BudgetPlanner:
         outcome = relieve_brokers(self.task.cluster, state, task, self._measure(name, state), level)
         return _Try(int(outcome), state.slots, task.received, task.sent)
 
-    def _loosen_limits(self, state: SearchState, name: str, level: Floats) -> BrokerLimits:
-        """Return limits that no load exceeds by more than now; capacity stays a limit, and `level` is one."""
+    def _loosen_limits(self, state: SearchState, levels: dict[str, Floats]) -> BrokerLimits:
+        """Return limits that no load exceeds by more than now; capacity stays a limit, and so are levels of loads."""
         limits = self.task.limits
         loads = {
             load: limit + (self._measure(load, state) - limit).max(initial=0.0)
             for load, (_, limit) in self.loads.items()
         }
+        loads |= levels
         few = (limits.min_replicas - state.replicas).max(initial=0.0)
-        if name:
-            loads[name] = level
         return limits._replace(
             min_replicas=limits.min_replicas - few,
             max_replicas=np.minimum(loads[REPLICAS], self.rules.broker_replicas),
