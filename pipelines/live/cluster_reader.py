@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipelines.ingest.formats.live_requests import print_requests
 from pipelines.live import tool_output
-from pipelines.live.cluster_records import ClusterDescription, LivePartition, LiveTopic
+from pipelines.live.cluster_records import ClusterDescription, Features, LivePartition, LiveTopic
 from pipelines.live.kafka_connection import (
     FAILURE_CONFIGS,
     Assignments,
@@ -101,6 +101,7 @@ class ClusterReading:
     elrs: dict[Key, LivePartition] | None  # None = this version of Kafka has none
     reassignments: Reassignments
     log_dirs: dict[int, list[dict[str, Any]]]  # by broker
+    features: Features
     offsets: dict[Key, int]  # log end offsets, if requested
     problems: tuple[str, ...]  # sentences on what could not be read
     is_empty: bool = False  # whether there is no topic, and the user would see it
@@ -114,6 +115,8 @@ class ClusterReading:
             )
         if self.broker_configs:
             texts[tool_output.BROKER_CONFIGS] = tool_output.print_broker_configs(self.broker_configs)
+        if self.features:
+            texts[tool_output.FEATURES] = tool_output.print_features(self.features)
         if self.log_dirs:
             texts[tool_output.LOG_DIRS] = tool_output.print_log_dirs(self.log_dirs)
         if self.offsets:
@@ -150,7 +153,10 @@ def read_cluster(
         problems.add(
             f"configs of {_name_topics(missing)} are not known: the user needs the ACL DescribeConfigs on them"
         )
-    elrs: dict[Key, LivePartition] | None = problems.catch("ELRs", lambda: connection.describe_elrs(names), None)
+    features: Features = problems.catch("features", connection.describe_features, {})
+    elrs: dict[Key, LivePartition] | None = problems.catch(
+        "ELRs", lambda: connection.describe_elrs(names, features), None
+    )
     brokers = [broker.id for broker in layout.state.brokers if not broker.is_fenced]
     log_dirs = _read_brokers(problems, "log dirs", connection.describe_log_dirs, brokers)
     broker_configs = _read_brokers(problems, "configs", connection.describe_broker, brokers)
@@ -178,6 +184,7 @@ def read_cluster(
         elrs,
         layout.reassignments or {},
         log_dirs,
+        features,
         end_offsets,
         tuple(problems.list_sentences()),
         is_empty,

@@ -47,6 +47,17 @@ class ClusterDescription(NamedTuple):
     silent_brokers: tuple[int, ...] = ()  # that are registered and not fenced, but do not answer
 
 
+class Feature(NamedTuple):
+    """Levels of a feature, as metadata.version. finalized: of the cluster (0 = not); others: of one broker."""
+
+    lowest: int
+    highest: int
+    finalized: int
+
+
+Features = dict[str, Feature]
+
+
 class OngoingReassignment(NamedTuple):
     """An ongoing reassignment."""
 

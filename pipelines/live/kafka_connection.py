@@ -25,6 +25,8 @@ from pipelines.live.answering_client import AnsweringClient, NoAnswerError, NoSe
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import (
     ClusterDescription,
+    Feature,
+    Features,
     LiveBroker,
     LivePartition,
     LiveTopic,
@@ -137,10 +139,18 @@ class KafkaConnection:
         described = sorted(read_topic(topic) for topic in answer if topic["partitions"])
         return tuple(described), tuple(sorted(topic["name"] for topic in answer if not topic["partitions"]))
 
-    def describe_elrs(self, topics: Sequence[str]) -> dict[Key, LivePartition] | None:
+    def describe_features(self) -> Features:
+        """Describe the features: of the broker that answers, and of the cluster."""
+        answer = self.ask("the features", methodcaller("describe_features"))
+        return {
+            name: Feature(*levels["supported"], levels.get("finalized", (0, 0))[1])
+            for name, levels in sorted(answer.items())
+            if "supported" in levels
+        }
+
+    def describe_elrs(self, topics: Sequence[str], features: Features) -> dict[Key, LivePartition] | None:
         """Describe the partitions of topics with their ELRs; None if the cluster has none (before Kafka 4)."""
-        features = self.ask("the features", methodcaller("describe_features"))
-        if features.get(_ELR_FEATURE, {}).get("finalized", (0, 0))[1] < 1:
+        if _ELR_FEATURE not in features or features[_ELR_FEATURE].finalized < 1:
             return None
         partitions: dict[Key, LivePartition] = {}
         for chunk in split_chunks(topics):

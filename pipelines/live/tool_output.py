@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.ingest.sources import ANSWER, RUNNING_CLUSTER
-from pipelines.live.cluster_records import ClusterDescription, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.live.cluster_records import ClusterDescription, Features, LivePartition, LiveTopic, OngoingReassignment
 
 TOPICS, LOG_DIRS, OFFSETS = "topics-describe.txt", "log-dirs.txt", "end-offsets.txt"
 BROKERS, BROKER_CONFIGS, NOT_READ = "brokers.txt", "broker-configs.txt", "not-read.txt"
+FEATURES = "features.txt"
 # What the files are called where they are not saved: as the request that they answer.
 REQUESTS = {
     TOPICS: f"{ANSWER}DescribeTopics",
@@ -22,6 +23,7 @@ REQUESTS = {
     OFFSETS: f"{ANSWER}ListOffsets",
     BROKERS: f"{ANSWER}DescribeCluster",
     BROKER_CONFIGS: f"{ANSWER}DescribeConfigs",
+    FEATURES: f"{ANSWER}ApiVersions",
     NOT_READ: RUNNING_CLUSTER,
 }
 _NULL = "null"  # instead of a rack
@@ -87,6 +89,13 @@ def print_broker_configs(configs: Mapping[int, Mapping[str, str]]) -> Iterator[s
     for broker, entries in sorted(configs.items()):
         yield f"All configs for broker {broker} are:"
         yield from (f"  {key}={value} sensitive=false synonyms={{}}" for key, value in sorted(entries.items()))
+
+
+def print_features(features: Features) -> Iterator[str]:
+    """Yield the lines of `kafka-features describe`, with levels as numbers."""
+    for name, feature in features.items():
+        levels = f"SupportedMinVersion: {feature.lowest}\tSupportedMaxVersion: {feature.highest}"
+        yield f"Feature: {name}\t{levels}\tFinalizedVersionLevel: {feature.finalized}"
 
 
 def print_offsets(offsets: Mapping[tuple[str, int], int]) -> Iterator[str]:

@@ -110,6 +110,10 @@ class _Limits(PlanDocument):
     throttle_bytes_per_s: float | int | None = None
 
 
+class _Omitted(PlanDocument):
+    partitions: int
+
+
 class _Plan(PlanDocument):
     kind: Literal["kafka-placement plan"]
     version: Literal[1]
@@ -122,6 +126,7 @@ class _Plan(PlanDocument):
     waves: list[PlannedWave]
     assignment_before: _Before
     changes: list[_Change]
+    not_in_rollback: _Omitted
 
 
 _Document = TypeVar("_Document", bound=PlanDocument)
@@ -242,11 +247,11 @@ def read_plan(directory: Path) -> StoredPlan:
         for wave, replicas in planned.steps:
             by_wave[wave - 1][key] = replicas
     before = plan.assignment_before
-    live = frozenset(before.live_brokers)
     log_dirs = {key: change.log_dirs for key, change in changes.items() if change.log_dirs}
     _check_lists(directory / REASSIGNMENT, {key: change.after for key, change in changes.items()}, log_dirs)
-    rollback = {key: change.before for key, change in changes.items() if live.issuperset(change.before)}
-    _check_lists(directory / ROLLBACK, rollback, {key: changes[key].log_dirs_before for key in log_dirs})
+    rollback = {key: change.before for key, change in changes.items()}
+    dirs_before = {key: changes[key].log_dirs_before for key in log_dirs}
+    _check_lists(directory / ROLLBACK, rollback, dirs_before, plan.not_in_rollback.partitions)
     for entry, lists in zip(plan.waves, by_wave, strict=True):
         _check_lists(directory / entry.file, lists, log_dirs)
     election_path = directory / ELECTION
@@ -264,7 +269,7 @@ def read_plan(directory: Path) -> StoredPlan:
         before.sha256,
         hashlib.sha256(text.encode()).hexdigest(),
         before.cluster,
-        live,
+        frozenset(before.live_brokers),
         frozenset(before.draining_brokers),
         tuple(NewBroker(broker.broker_id, broker.rack) for broker in plan.added_brokers),
         {id_: rack for rack, ids in before.racks.items() for id_ in ids},
@@ -356,8 +361,8 @@ def _by_key(path: Path, text: str, entries: Sequence[_Entry]) -> dict[Key, _Entr
     return out
 
 
-def _check_lists(path: Path, planned: Lists, log_dirs: LogDirPaths) -> None:
-    """Check that a reassignment file has the lists and the log dirs of plan.json."""
+def _check_lists(path: Path, planned: Lists, log_dirs: LogDirPaths, omitted: int = 0) -> None:
+    """Check that a reassignment file has the lists and the log dirs of plan.json, all but `omitted` partitions."""
     text, document = _read(path, _Reassignment)
     entries = _by_key(path, text, document.partitions)
     for key, entry in entries.items():
@@ -368,6 +373,12 @@ def _check_lists(path: Path, planned: Lists, log_dirs: LogDirPaths) -> None:
             if now != then:
                 values = f"{quote_value(now)}, but {PLAN} has {quote_value(then)}"
                 raise _error(path, text, key, f"its {name} are {values}")
-    for topic, partition in planned:
-        if (topic, partition) not in entries:
-            raise SourceError(str(path), f"partition {topic}-{partition} of {PLAN} is missing", REMEDY)
+    missing = planned.keys() - entries.keys()
+    if len(missing) != omitted:
+        topic, partition = min(missing, default=("", 0))
+        problem = (
+            f"partition {topic}-{partition} of {PLAN} is missing"
+            if missing
+            else f"{PLAN} leaves out {omitted} of its partitions"
+        )
+        raise SourceError(str(path), problem, REMEDY)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.formats.kafka_versions import combine
 from pipelines.ingest.merge.broker_evidence import find_evidence
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, USAGE
 from udfs.arrow.columns import is_valid, to_flags, to_lists, to_numpy
@@ -25,6 +26,7 @@ COUNTS_AS_LIVE = "live IS NOT FALSE"
 _UNFIT_HOST_REGEX = "^$|^[._-]|[^A-Za-z0-9._-]"
 
 
+_RELEASES = ("release_from", "release_before")
 NO_END = 10_000  # later than any release
 
 
@@ -134,27 +136,34 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
     # Its output is long: of one broker alone, people have cut off the others.
     has_api_versions = sum(bool(row["has_api_versions"]) for row in declared.values()) > 1
     defaults = {**dict.fromkeys(registrations.schema.names), **dict.fromkeys(USAGE.names, 0)}
-    others = _find_releases(declared.values(), used.values())
+    shown = _find_releases(used.values())
+    is_any_declared = any(broker[name] is not None for broker in declared.values() for name in _RELEASES)
     rows = []
     for broker_id in sorted(declared.keys() | used.keys()):
         row = {**defaults, **declared.get(broker_id, {}), **used.get(broker_id, {}), "broker_id": broker_id}
         row.update(others_are_registered=has_full_listing, others_have_api_versions=has_api_versions)
         row["live"], row["live_reason"] = find_evidence(row)
         row.update(draining=bool(row["draining"]), controller=bool(row["controller"]))
-        if row["release_from"] is None and row["release_before"] is None:
-            row.update(release_from=others.first, release_before=others.before)
+        own = ReleaseRange(row["release_from"], row["release_before"])
+        row.update(zip(_RELEASES, _add_shown(own, shown, is_any_declared), strict=True))
         rows.append({name: row[name] for name in BROKERS.names})
     brokers = pa.Table.from_pylist(rows, BROKERS)
     return brokers, find_leading_down_brokers(brokers)
 
 
-def _find_releases(declared: Iterable[Mapping[str, Any]], used: Iterable[Mapping[str, Any]]) -> ReleaseRange:
-    """Return the releases of brokers of which no source shows it.
+def _add_shown(own: ReleaseRange, shown: ReleaseRange, is_any_declared: bool) -> ReleaseRange:
+    """Return the releases of a broker, of what it says of itself and of what is shown of the cluster as a whole.
 
-    What the output of tools shows is weaker than what brokers say of themselves: an old tool may ask new brokers.
+    What brokers say is stronger, as an old tool may ask new brokers: a broker of a cluster in which others say
+    something, or one that contradicts what is shown, has what it says.
     """
-    if any(broker[name] is not None for broker in declared for name in ("release_from", "release_before")):
-        return UNKNOWN_RELEASE
+    both = combine(own, shown)
+    is_empty = both.first is not None and both.before is not None and both.first >= both.before
+    return own if is_empty or (is_any_declared and own == UNKNOWN_RELEASE) else both
+
+
+def _find_releases(used: Iterable[Mapping[str, Any]]) -> ReleaseRange:
+    """Return the releases that the sources show of the cluster as a whole."""
     used = list(used)
     firsts, ends = (
         [broker[name] for broker in used if broker[name] is not None] for name in ("shown_from", "shown_before")

@@ -60,7 +60,10 @@ class _Connection:
     def describe_topic_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
         return {name: {"min.insync.replicas": "1"} for name in names}
 
-    def describe_elrs(self, _names: list[str]) -> dict[str, Any]:
+    def describe_features(self) -> dict[str, Any]:
+        return {}
+
+    def describe_elrs(self, _names: list[str], _features: dict[str, Any]) -> dict[str, Any]:
         return {}
 
     def describe_broker(self, broker: int) -> dict[str, str]:
