@@ -46,8 +46,8 @@ _SENTENCES = {
     PlanFault.BROKER_BLOCKS: "{partitions} that the failure of a broker would block for acks=all, as of {brokers}",
     PlanFault.RACK_TAKES_OFFLINE: "{partitions} that the failure of one rack would take offline",
     PlanFault.RACK_BLOCKS: "{partitions} that the failure of one rack would block for acks=all",
-    PlanFault.SLOW_BROKER: "{brokers} copies {after_bytes}, {ratio:.1f} times as much as if all brokers shared it: "
-    "{seconds} at the throttle",
+    PlanFault.SLOW_BROKER: "in all waves, {brokers} copies {after_bytes}, {ratio:.1f} times the mean of the brokers "
+    "that could share it: {seconds} at {rate}/s",
     PlanFault.UNEVEN_LEADERS: "{brokers} would lead up to {after:.2f} times the mean",
 }
 
@@ -63,7 +63,7 @@ def describe_fault(
     after: float = 0.0,
     throttle: float = 1.0,
 ) -> str:
-    """Describe a fault of a plan. names: the first partitions or log dirs that have it; count: of all; wave: from 1."""
+    """Describe a fault of a plan. names: the first partitions or log dirs that have it; count: of all; wave 0: all."""
     number = len(names) if count is None else count
     partitions = f"{count_of(number, 'partition')} ({join_names(names, _LISTED, number)})"
     text = _SENTENCES[fault].format(
@@ -76,5 +76,6 @@ def describe_fault(
         after_bytes=format_bytes(after),
         ratio=after / before if before else 0.0,
         seconds=format_duration(after / throttle),
+        rate=format_bytes(throttle),
     )
-    return f"wave {wave}: {text}"
+    return f"wave {wave}: {text}" if wave else text

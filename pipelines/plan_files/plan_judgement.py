@@ -35,7 +35,7 @@ class PlanFinding:
     text: str
     partitions: int  # that have it; 0 = it is about brokers
     first_partitions: tuple[str, ...]
-    wave: int  # the first in which it is, from 1
+    wave: int  # the first in which it is, from 1; 0 = all together
     brokers: tuple[int, ...]  # that it is about
     scenario: tuple[str, ...]  # lines of a scenario for `replay SOURCE SCENARIO` that shows it; empty = none does
 

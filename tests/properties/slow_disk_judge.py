@@ -155,11 +155,33 @@ class _Execution:
                 if is_full(self.volume_now[broker, path], peaks, room):
                     yield ("log_dir_full", (broker, path)), 1 + peaks.index(max(peaks))
         live = self.cluster.live
-        for load in (self.received, self.sent):
-            total, most = sum(load.values()), max(load.values(), default=0)
-            if most >= max(_SLOW_S * self.disks.throttle_bytes_per_s, _SLOW * total / max(len(live), 1), 1):
-                yield ("slow_broker", next(b for b in sorted(self.cluster.racks) if load[b] == most)), 1
-        yield from self._find_uneven_leaders(len(set(live) - rules.emptied))
+        held = {b for one in self.cluster.partitions.values() for b in one.replicas}
+        emptied = held - {broker for broker, _ in self.logs}
+        staying = set(live) - emptied
+        yield from self._find_slow({b: self._list_sharing(b, held, staying) for b in self.received}, self.received)
+        yield from self._find_slow({b: staying for b in self.sent if b in staying}, self.sent)
+        yield from self._find_uneven_leaders(len(staying - rules.emptied))
+
+    def _list_sharing(self, broker: int, held: set[int], staying: set[int]) -> set[int]:
+        """List the brokers that could receive what a broker receives: those of its rack, or that are filled with it."""
+        racks = self.cluster.racks
+        ignored = any(racks[b] is None for b in self.cluster.live)
+        mates = {b for b in staying if ignored or racks[b] == racks[broker]}
+        if broker in held or not self.received[broker]:
+            return {b for b in mates if b in held or not self.received[b]}
+        return {b for b in mates if b not in held and self.received[b]}
+
+    def _find_slow(
+        self, sharing: Mapping[int, set[int]], load: Counter[int]
+    ) -> Iterator[tuple[tuple[str, object], int]]:
+        limit = max(_SLOW_S * self.disks.throttle_bytes_per_s, 1)
+        slow = [
+            (-load[broker], broker)
+            for broker, mates in sharing.items()
+            if load[broker] >= max(limit, _SLOW * sum(load[one] for one in mates) / max(len(mates), 1))
+        ]
+        if slow:
+            yield ("slow_broker", min(slow)[1]), 0
 
     def _find_uneven_leaders(self, staying: int) -> Iterator[tuple[tuple[str, object], int]]:
         ratios: list[Mapping[int, float]] = []

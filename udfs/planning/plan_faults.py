@@ -98,7 +98,7 @@ class FaultRows(NamedTuple):
 
     fault: PlanFault
     row: Ints  # int64 (k), the partition, -1 = none
-    wave: Ints  # int64 (k), from 1
+    wave: Ints  # int64 (k), from 1; 0 = all waves together
     broker: Ints  # int64 (k), index of the broker that it is about; NO_BROKER = none
     before: Floats  # float64 (k), the measure now, see the sentence of the fault
     after: Floats  # float64 (k), the measure after the step, or at its peak

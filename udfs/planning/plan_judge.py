@@ -71,6 +71,7 @@ def judge_steps(model: ClusterModel, steps: StepLists, options: JudgeOptions) ->
     changed = np.flatnonzero(states.previous >= 0)
     facts = measure_wave_facts(model, states)
     step = _JudgedSteps(model, states, changed, options)
+    emptied = find_emptied(model, states)
     rows = [
         *step.find_rejections(),
         *step.find_harm(),
@@ -78,7 +79,8 @@ def judge_steps(model: ClusterModel, steps: StepLists, options: JudgeOptions) ->
         *step.find_waits(),
         *step.find_weaker_states(),
         *_find_full_disks(model, states, facts, options),
-        *_find_brokers(model, facts, options),
+        *_find_slow_brokers(model, facts, options, emptied),
+        *_find_uneven_leaders(model, facts, options.find_staying(model) & ~emptied),
     ]
     return Judgement(tuple(sorted(rows, key=lambda one: one.fault.rank)), facts)
 
@@ -230,18 +232,39 @@ def _count_most_in_rack(model: ClusterModel, states: PlanStates) -> Ints | None:
     return most
 
 
-def _find_brokers(model: ClusterModel, facts: WaveFacts, options: JudgeOptions) -> Iterator[FaultRows]:
-    """Find brokers that copy most of the bytes, or that lead far more partitions than now."""
+def find_emptied(model: ClusterModel, states: PlanStates) -> Flags:
+    """Find the brokers (bool, n) that hold replicas now, and none after the last wave."""
+    lasts = states.replicas[states.end[states.state] > states.waves]
+    now, after = (np.bincount(one, minlength=model.brokers) > 0 for one in (model.replicas, lasts))
+    emptied: Flags = now & ~after
+    return emptied
+
+
+def _find_slow_brokers(
+    model: ClusterModel, facts: WaveFacts, options: JudgeOptions, emptied: Flags
+) -> Iterator[FaultRows]:
+    """Find the broker that receives, and the one that sends, far more in all waves than those that could share it.
+
+    Those that can share what a broker receives are the live ones of its rack, and for one that is empty now the others
+    that are filled; a broker that is emptied has to send what it has.
+    """
+    received, sent = facts.received.sum(axis=0), facts.sent.sum(axis=0)
+    is_filled = (received > 0) & (np.bincount(model.replicas, minlength=model.brokers) == 0)
+    group = model.rack.astype(np.int64) * 2 + is_filled
+    shares = model.live & ~emptied
+    for load, groups, is_judged in ((received, group, received > 0), (sent, np.zeros_like(group), shares)):
+        load = load * is_judged
+        even = (np.bincount(groups, load * shares) / np.maximum(np.bincount(groups, shares), 1))[groups]
+        load *= load >= np.maximum(MIN_RATIO * even, max(MIN_SECONDS * options.throttle_bytes_per_s, 1.0))
+        if load.any():
+            whole_plan = np.zeros(model.brokers, dtype=np.int64)
+            yield FaultRows(PlanFault.SLOW_BROKER, *_select_brokers(np.array([load.argmax()]), whole_plan, even, load))
+
+
+def _find_uneven_leaders(model: ClusterModel, facts: WaveFacts, stays: Flags) -> Iterator[FaultRows]:
+    """Find the brokers that lead far more partitions than now. stays: bool (n), those of which the mean is."""
     if not len(facts.partitions):
         return
-    for load in (facts.received.sum(axis=0), facts.sent.sum(axis=0)):
-        slowest, sharing = int(load.argmax()), int(model.live.sum())
-        even = load.sum() / max(sharing, 1)
-        if load[slowest] >= max(MIN_SECONDS * options.throttle_bytes_per_s, MIN_RATIO * even, 1.0):
-            value = np.full(model.brokers, even)
-            rows = _select_brokers(np.array([slowest]), np.ones(model.brokers, int), value, load)
-            yield FaultRows(PlanFault.SLOW_BROKER, *rows)
-    stays = options.find_staying(model)
     mean = facts.leaders.sum(axis=1, keepdims=True) / max(int(stays.sum()), 1)
     ratio = np.where(facts.leaders > np.ceil(mean), facts.leaders / np.maximum(mean, 1e-9), 0.0)
     most, wave = ratio[1:].max(axis=0), ratio[1:].argmax(axis=0)

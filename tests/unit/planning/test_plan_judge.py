@@ -128,13 +128,32 @@ def test_copies_fill_the_log_dir_that_a_plan_chooses() -> None:
 
 @pytest.mark.parametrize(("size", "is_slow"), [(10 * GB, True), (0.1 * GB, False)])
 def test_a_broker_that_copies_most_is_named(size: float, is_slow: bool) -> None:
-    model = cluster([[broker] for broker in range(6)], 7)
-    model = replace(model, size=np.full(6, size), known=(True, False, False))
+    model = cluster([[broker] for broker in range(7)], 7)
+    model = replace(model, size=np.full(7, size), known=(True, False, False))
     faults = find(model, steps(*((0, row, [row, 6]) for row in range(6))), asked_factor=2)
     assert (PlanFault.SLOW_BROKER in faults) == is_slow
     if is_slow:
-        assert faults[PlanFault.SLOW_BROKER].broker.tolist() == [6]
-        assert faults[PlanFault.SLOW_BROKER].after.tolist() == [6 * size]
+        slow = faults[PlanFault.SLOW_BROKER]
+        assert (slow.wave.tolist(), slow.broker.tolist(), slow.after.tolist()) == ([0], [6], [6 * size])
+
+
+@pytest.mark.parametrize(
+    ("lists", "racks", "moves"),
+    [
+        ([[i % 6] for i in range(12)], "aaaaaaaa", [(i, [6 + i % 2]) for i in range(8)]),  # onto two empty brokers
+        ([[i % 6] for i in range(12)], "aaaaaaa", [(i, [6]) for i in range(8)]),  # onto an empty broker
+        ([[i % 9] for i in range(18)], "abcabcabc", [(i, [3 + i // 3 % 6 // 3 * 3]) for i in (0, 9)]),  # within a rack
+        ([[0]] * 12, "aaaaaa", [(i, [1 + i % 5]) for i in range(12)]),  # from a broker that is emptied
+    ],
+)
+def test_a_broker_that_must_copy_most_is_not_slow(
+    lists: list[list[int]], racks: str, moves: list[tuple[int, list[int]]]
+) -> None:
+    names = sorted(set(racks))
+    rack = np.array([names.index(one) for one in racks], dtype=np.int32)
+    model = replace(cluster(lists, len(racks)), rack=rack, rack_names=tuple(names))
+    model = replace(model, size=np.full(len(lists), 10.0 * GB), known=(True, False, False))
+    assert PlanFault.SLOW_BROKER not in find(model, steps(*((0, *move) for move in moves)))
 
 
 def test_leaders_are_compared_with_the_brokers_that_stay() -> None:
