@@ -66,16 +66,18 @@ def check(
     settings = cluster.read_settings()
     defaults = settings.topics.defaults
     new_brokers = parse_option("--add-brokers", add_brokers, parse_new_brokers) if add_brokers else ()
-    rate = build_wave_limits(settings).throttle_bytes_per_s
-    rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
     plans = plans or []
     files = common_options.select_files(plans)
     stored, waves = [] if files else [read_plan(path) for path in plans], read_reassignments(files)
+    own_rate = stored[0].throttle_bytes_per_s if stored else None
+    rate = float(own_rate or build_wave_limits(settings).throttle_bytes_per_s)
+    rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
     snapshot = cluster.apply(cluster.read(source, settings), defaults)
     common_options.print_findings(snapshot)
     if holds_since(COMPLETES_WITH_ADDED, get_releases(snapshot.brokers)) is None:
         version = settings.topics.kafka_version
-        print_message(f"no source shows when reassignments complete: as in Kafka {version} (topics.kafka_version)")
+        problem = "no source shows the version of Kafka, which decides what reassignments wait for"
+        print_message(f"{problem}: as in Kafka {version} (topics.kafka_version)")
     if not plans:
         running, looked = find_running_reassignments(snapshot, rate, defaults), time.monotonic()
         if is_live(source) and running.partitions:

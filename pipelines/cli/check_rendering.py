@@ -53,7 +53,8 @@ def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
         "blocked if a broker fails": "blocked_if_a_broker_fails",
     }
     headings = ["wave", "partitions", "replicas"]
-    headings += ["copied", "in total", "time", "slowest broker"] * has_sizes
+    headings += ["copied", "in total", f"time at {format_bytes(judgement.throttle_bytes_per_s)}/s"] * has_sizes
+    headings += ["slowest broker"] * has_sizes
     headings += [f"{title} (now {now[name]:,})" for title, name in counts.items()]
     rows, total = [[*headings, "rollback copies"]], 0
     for wave in judgement.waves:

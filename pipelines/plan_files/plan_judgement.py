@@ -72,6 +72,7 @@ class PlanJudgement:
     findings: tuple[PlanFinding, ...]  # the worst first
     waves: tuple[JudgedWave, ...]
     now: Mapping[str, int]  # counts of partitions before the plan, by their name in JudgedWave
+    throttle_bytes_per_s: float  # of times
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ def _describe_judgement(
     now = {f"{name}_partitions": int(getattr(judged.waves, name)[0]) for name in counts}
     now["blocked_if_a_broker_fails"] = int(judged.waves.blocked_by_broker[0])
     listed = tuple(_list_waves(names, model, judged, options))
-    return PlanJudgement(level, tuple(findings), listed, now)
+    return PlanJudgement(level, tuple(findings), listed, now, options.throttle_bytes_per_s)
 
 
 def measure_disk_room(snapshot: Snapshot, model: ClusterModel, max_disk_ratio: float, broker_bytes: float) -> Floats:

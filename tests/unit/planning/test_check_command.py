@@ -169,7 +169,7 @@ def test_files_are_waves_in_their_order(source: Path, tmp_path: Path, capsys: py
     assert (level, findings["waits_for_lagging"]["brokers"]) == ("RISKY", [1])
     result = CommandResult(capsys, "check", second, source, "--set", "topics.kafka_version=4.3")
     assert result.out.startswith("SAFE: ")
-    assert "no source shows when reassignments complete: as in Kafka 4.3 (topics.kafka_version)" in result.err
+    assert "which decides what reassignments wait for: as in Kafka 4.3 (topics.kafka_version)" in result.err
     third = write(tmp_path, ("keys", 0, [9]), name="third.json")
     assert judge(capsys, first, second, third, source)[1]["unknown_broker"]["wave"] == 3
 
@@ -241,10 +241,14 @@ def test_what_is_left_of_a_plan_is_judged(tmp_path: Path, capsys: pytest.Capture
     source, out = tmp_path / "topics.txt", tmp_path / "plan"
     before = describe("t", 2, "1,2 1,2", "1,3 1,3", "2,3 2,3", "4,3 4,3")
     source.write_text("\n".join(before) + "\n")
-    assert CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "1", "--out", out).code == 0
+    drain = ("plan", source, "--goal", "drain", "--brokers", "1", "--throttle", "7MB", "--out", out)
+    assert CommandResult(capsys, *drain).code == 0
     result = CommandResult(capsys, "check", out, source)
     assert result.out.startswith("fits")
     assert "SAFE" in result.out
+    for rate, options in ((7e6, ()), (9e6, ("--throttle", "9MB"))):  # that of the plan, or another one
+        answer = json.loads(CommandResult(capsys, "check", out, source, *options, "--json", "-").out)
+        assert answer["throttle_bytes_per_s"] == rate
     plan = json.loads((out / "plan.json").read_text())
     assert plan["judgement"]["level"] == "SAFE"
     done = before.copy()
