@@ -59,10 +59,9 @@ class PlanExecutor(ClusterExecution):
             if direction is Direction.ROLLBACK:
                 self._leave_out_irreversible(view)
             self._restore_order()  # if a cancellation was interrupted
-            if not self._under_way | (view.reassignments.keys() & self.steps.partitions.keys()):
-                self._throttle.restore(view.live_brokers)  # else copies that are under way would run without one
+            self._remove_throttles(view)
             left = self._execute_waves(direction)
-            self._throttle.restore(self._look().live_brokers)
+            self._remove_throttles(self._look())
             if not left and (self._has_changed or direction is Direction.APPLY):
                 self._elect(direction)
         if left:
@@ -145,7 +144,7 @@ class PlanExecutor(ClusterExecution):
                     self._stop(f"nothing was copied for {self._copies.limit_s:.0f} s: {name_partitions(moving)}")
             self.pause(pause_s)
         progress.describe()
-        self._throttle.restore(view.live_brokers)
+        self._remove_throttles(view)
         self.journal.write(log.WAVE_DONE, wave=wave, direction=direction, copied_bytes=progress.copied_bytes)
         return True
 
@@ -179,6 +178,12 @@ class PlanExecutor(ClusterExecution):
                 raise
             return f"the throttle is not set: {error.problem}"
         return ""
+
+    def _remove_throttles(self, view: ClusterView) -> None:
+        """Remove the throttles, unless copies of the plan are under way, which would run without the rate of now."""
+        is_under_way = self._under_way | (view.reassignments.keys() & self.steps.partitions.keys())
+        if self.options.throttle_bytes_per_s is None or not is_under_way:
+            self._throttle.restore(view.live_brokers)
 
     def _check_brokers(self, wave: int, pending: Mapping[Key, WaveTarget], view: ClusterView) -> None:
         """Check that the brokers that a wave moves to are live. Raises: ExecutionStopped."""

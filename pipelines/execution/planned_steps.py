@@ -122,7 +122,8 @@ class PlannedSteps:
     ) -> Place:
         """Return where a partition is. move: its ongoing reassignment, or None; logs: of a plan that moves log dirs.
 
-        A partition that is further than the wave takes it, because an execution was repeated, is done.
+        A partition that is further than the wave takes it, or on its way there, because an execution was repeated, is
+        done: a later wave waits for it.
         """
         if partition is None:
             return Place.GONE
@@ -135,7 +136,7 @@ class PlannedSteps:
             return Place.DONE if move is None else Place.MOVING
         is_forward = target.after > target.before
         is_beyond = index > target.after if is_forward else index < target.after
-        return Place.DONE if is_beyond and move is None else Place.MOVING if is_beyond else Place.PENDING
+        return Place.DONE if is_beyond else Place.PENDING
 
     def _find_dir_place(self, key: Key, target: WaveTarget, logs: ReplicaLogs) -> Place:
         """Return where the replicas of a partition are that move between log dirs: where the last of them is."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -295,6 +296,38 @@ def test_throttle_is_changed_while_it_runs(tmp_path: Path, looks: int) -> None:
     assert cluster.rates[1] == {LEADER_RATE: "77", FOLLOWER_RATE: None}
     changes = [entry for entry in Journal.open(tmp_path).entries if entry["event"] == RATE]
     assert [entry["throttle_bytes_per_s"] for entry in changes] == [5_000]
+
+
+@pytest.mark.parametrize("rate", [None, 5_000])
+@pytest.mark.parametrize(("now", "target"), [((1, 2), (1, 3)), ((1, 3), (4, 3))])  # of the first and the last wave
+def test_rate_of_a_resume_holds_for_what_is_under_way(
+    tmp_path: Path, rate: int | None, now: tuple[int, int], target: tuple[int, int]
+) -> None:
+    cluster = _Cluster(steps=1_000)
+    cluster.rates[1] = {LEADER_RATE: "77"}
+    cluster.lists[_KEY] = now
+    executor = _make_executor(cluster, tmp_path)
+    executor._throttle.apply(1, _RATE, {_KEY: now}, {_KEY: target}, {1, 2, 3, 4})  # and then it was killed
+    cluster.alter_reassignments({_KEY: target})
+    looks: list[tuple[dict[int, str | None], str | None]] = []
+    look, copied = cluster.list_reassignments, (set(target) - set(now)).pop()
+
+    def watch() -> dict[Key, OngoingReassignment]:
+        rates = {id_: configs.get(FOLLOWER_RATE) for id_, configs in cluster.rates.items()}
+        looks.append((rates, cluster.topic_configs["t"]["follower.replication.throttled.replicas"]))
+        if len(looks) == 30:
+            cluster.moves[_KEY], cluster.steps = (target, 0), 2
+        return look()
+
+    cluster.list_reassignments = watch  # type: ignore[method-assign]
+    executor = _make_executor(cluster, tmp_path)
+    executor.options = replace(executor.options, throttle_bytes_per_s=rate)
+    executor.execute(Direction.APPLY)
+    for rates, replicas in looks[10:30]:
+        assert (rates[copied], replicas) == ((None, None) if rate is None else ("5000", f"0:{copied}"))
+    assert cluster.lists[_KEY] == (4, 3)
+    assert cluster.rates[1] == {LEADER_RATE: "77", FOLLOWER_RATE: None}
+    assert cluster.throttled_brokers == {1}
 
 
 def test_earlier_rate_is_back_after_a_crash_and_a_resume(tmp_path: Path) -> None:

@@ -53,6 +53,10 @@ def test_target_of_an_ongoing_reassignment_counts() -> None:
     move = OngoingReassignment((1, 3, 2), (3,), (2,))
     assert _place(1, Direction.APPLY, _partition(1, 3, 2), move) is Place.MOVING
     assert _place(1, Direction.ROLLBACK, _partition(1, 3, 2), move) is Place.PENDING
+    assert _place(3, Direction.ROLLBACK, _partition(1, 2, 3), OngoingReassignment((1, 2, 3), (2,), (3,))) is Place.DONE
+    later = OngoingReassignment((4, 3, 1), (4,), (1,))
+    assert _place(1, Direction.APPLY, _partition(4, 3, 1), later) is Place.DONE  # the third wave waits for it
+    assert _place(3, Direction.APPLY, _partition(4, 3, 1), later) is Place.MOVING
     foreign = OngoingReassignment((5, 1, 2), (5,), (1, 2))
     assert _place(1, Direction.APPLY, _partition(5, 1, 2), foreign) is Place.CHANGED
 
