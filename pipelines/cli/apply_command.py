@@ -254,6 +254,8 @@ def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, s
         return 0
     if mode is _Mode.VERIFY:
         verification = application.verify()
+        if journal := application.describe_journal():
+            print_line(f"journal: {journal}")
         _print(render_verification(verification, application, options))
         return _get_exit_code(verification.state)
     if mode is _Mode.PREVIEW:

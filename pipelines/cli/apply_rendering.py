@@ -68,6 +68,7 @@ def render_verification(
         yield f"{verification.done} of {partitions} as planned, {verification.not_begun} as before"
     lists = {
         "being reassigned": verification.moving,
+        "going back, by a rollback that is under way or was interrupted": verification.returning,
         "with replicas that the plan does not know": verification.differing,
         "deleted, or deleted and created again": verification.gone,
         "under-replicated": verification.under_replicated,

@@ -1,6 +1,7 @@
 """The command `check`."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,11 +55,12 @@ def check(
     from pipelines.ingest.merge.live_brokers import get_releases
     from pipelines.plan_files.foreign_plan import judge_lists
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
-    from pipelines.plan_files.plan_check import check_plan, count_steps_done
+    from pipelines.plan_files.plan_check import check_plan, count_steps_done, set_rollback_lists
     from pipelines.plan_files.plan_creation import build_snapshot_model
     from pipelines.plan_files.plan_reader import read_plan
     from pipelines.plan_files.reassignment_reader import list_remaining_waves, read_reassignments
     from pipelines.plan_files.running_reassignments import find_running_reassignments
+    from pipelines.plan_files.state_after_plan import undo_planned_moves
     from udfs.failures.kafka_releases import COMPLETES_WITH_ADDED, holds_since
     from udfs.json_answers import to_json
     from udfs.planning.plan_judge import JudgeOptions
@@ -97,15 +99,26 @@ def check(
     for plan in stored:
         progress = check_plan(plan, model, snapshot.partitions, defaults)
         waves = list_remaining_waves(plan, count_steps_done(plan, model, snapshot.partitions))
+        snapshot = undo_planned_moves(snapshot, plan, progress.in_flight)  # which is what is left to be judged
+        model = set_rollback_lists(plan, build_snapshot_model(snapshot, defaults))
         options = JudgeOptions(plan.asked_factor, throttle_bytes_per_s=rate, emptied=plan.emptied_brokers)
     judgement = judge_lists(waves, snapshot, model, options, settings)
     if scenario is not None:
         _write_scenario(scenario, judgement)
     answer = {"progress": progress, **to_json(judgement)}
-    lines = [*(render_progress(progress) if progress else ()), *render_judgement(judgement)]
+    lines = [*render_progress(progress), *_describe_journal(plans[0])] if progress else []
+    lines += render_judgement(judgement)
     common_options.write_answer(json_file, answer, lines)
     may_execute = not judgement.level.is_harmful and (progress is None or progress.may_execute)
     raise typer.Exit(0 if may_execute else EXIT_INPUT)
+
+
+def _describe_journal(folder: Path) -> Iterator[str]:
+    """Describe an execution of a plan that has not ended."""
+    from pipelines.execution.journal import Journal
+
+    if text := Journal.open(folder).describe_open():
+        yield f"  journal: {text}"
 
 
 def _write_scenario(path: Path, judgement: "PlanJudgement") -> None:

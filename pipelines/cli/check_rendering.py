@@ -3,14 +3,15 @@
 from collections.abc import Iterable, Iterator
 
 from pipelines.cli.text_format import align_rows
+from pipelines.execution.wave_window import describe_waves
 from pipelines.plan_files import plan_writer
-from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus
+from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus, Reassignment
 from pipelines.plan_files.plan_judgement import JudgedWave, PlanJudgement
 from pipelines.plan_files.running_reassignments import RunningReassignment, RunningReassignments
 from pipelines.quantities import format_bytes, format_duration
 from pipelines.verdict.naming import name_with_noun
 from udfs.planning.plan_faults import PlanLevel
-from udfs.plurals import count_of, join_names
+from udfs.plurals import count_of, is_or_are, join_names
 
 _CANCEL_KEYS = {"the stuck ones": "cancel_stuck", "all": "cancel"}
 _LISTED_ITEMS = 10  # of each kind
@@ -19,6 +20,8 @@ _EXPLANATIONS = {
     PlanStatus.FITS: "the plan fits: the assignment is unchanged since then, and no partition is being reassigned",
     PlanStatus.CHANGED: "the plan does not fit: the cluster has changed where the plan needs it. Make a new plan",
     PlanStatus.IN_FLIGHT: "wait: partitions are being reassigned",
+    PlanStatus.EXECUTING: "the partitions being reassigned are the plan's own step",
+    PlanStatus.ROLLING_BACK: "its rollback is under way, or was interrupted. End it with apply --rollback or --cancel",
     PlanStatus.PARTLY_DONE: "the plan is partly done",
     PlanStatus.DONE: "the plan is done: all partitions are as planned",
 }
@@ -114,12 +117,14 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     explanation = _EXPLANATIONS[status]
     if progress.changes_beside_plan and status == PlanStatus.FITS:
         explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
+    if status == PlanStatus.EXECUTING:
+        waves = describe_waves(sorted({move.wave for move in progress.in_flight if move.wave}))
+        explanation = f"{waves}, with {count_of(len(progress.in_flight), 'partition')} being reassigned as planned"
     pending = len(progress.pending_elections)
     if pending and status == PlanStatus.DONE:
         explanation = f"all replicas are as planned, but {count_of(pending, 'preferred leader')} must still be elected"
     yield f"{status}: {explanation}"
     yield f"  partitions as planned: {progress.done} of {progress.planned}"
-    origin = ("not in this plan", "as planned")
     racks = (f"{r.broker} is in {r.now}, was in {r.before or 'an unknown rack'}" for r in progress.changed_racks)
     yield from _list("missing topics", progress.missing_topics)
     yield from _list("new topics", progress.new_topics)
@@ -136,11 +141,13 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     yield from _list("log dirs", progress.log_dir_problems)
     yield from _list("changed partitions", map(_describe_change, progress.changed_partitions))
     moves = (
-        f"{move.topic}-{move.partition} (adding {move.adding}, removing {move.removing}, {origin[move.planned]})"
+        f"{move.topic}-{move.partition} (adding {move.adding}, removing {move.removing}, {_describe_aim(move)})"
         for move in progress.in_flight
     )
     yield from _list("partitions being reassigned", moves)
-    if progress.done or status == PlanStatus.PARTLY_DONE:
+    if status in (PlanStatus.EXECUTING, PlanStatus.ROLLING_BACK):
+        yield from _explain_apply(progress)
+    if progress.done or status in (PlanStatus.PARTLY_DONE, PlanStatus.EXECUTING):
         for wave in progress.waves:
             yield f"  {wave.file}: {wave.done} of {wave.done + wave.missing} done"
     first = next((wave for wave in progress.waves if wave.missing), None)
@@ -161,6 +168,23 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
             yield "  note: no source shows leaders, so elections cannot be checked"
     if not progress.racks_known and status != PlanStatus.DONE:
         yield "  note: no source shows racks now, so changes of racks cannot be checked"
+
+
+def _explain_apply(progress: PlanProgress) -> Iterator[str]:
+    """Say what apply does with a plan that is being executed or rolled back."""
+    needed = {broker for one in progress.pending for broker in (*one.now, *one.after)}
+    if down := sorted(needed.intersection((*progress.down_brokers, *progress.missing_brokers))):
+        are = "it is" if len(down) == 1 else "they are"
+        yield f"  apply pauses while {name_with_noun(down)} {is_or_are(len(down))} down, and continues once {are} back."
+        yield "    Start what is down; or end it with apply --cancel or --rollback"
+    elif progress.status is PlanStatus.EXECUTING:
+        yield "  next: wait for it; if it was interrupted, continue with apply --execute, --cancel or --rollback"
+
+
+def _describe_aim(move: Reassignment) -> str:
+    if move.rolls_back:
+        return f"which rolls back wave {move.wave}"
+    return "as planned" if move.planned else "not in this plan"
 
 
 def _describe_change(change: ChangedPartition) -> str:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import SourceError
+from pipelines.execution.planned_steps import Direction
+from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_connection import Key
 
 JOURNAL = "execution.jsonl"
@@ -108,6 +110,22 @@ class Journal:
     def last_end(self) -> dict[str, Any] | None:
         """The last entry, if an execution ended with it."""
         return self.entries[-1] if self.entries and self.entries[-1]["event"] == END else None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an execution has not ended, or waves of the plan are left for another night."""
+        begun, end = self.last_begin, self.last_end
+        if begun is None or end is None:
+            return begun is not None
+        return "waves_left" in end and begun["direction"] == Direction.APPLY
+
+    def describe_open(self) -> str | None:
+        """Describe what has not ended, or has left waves for another night; None without any."""
+        begun, end = self.last_begin, self.last_end or {}
+        if begun is None or (end and "waves_left" not in end):
+            return None
+        left = f"left {describe_waves(end['waves_left'])} for another night" if end else "has not ended"
+        return f"{begun['direction']} began at {begun['at']} and {left}"
 
     def find_cancelled_lists(self) -> dict[tuple[str, int], tuple[int, ...]]:
         """Find the lists that cancelled reassignments began with, of cancellations after the last end."""

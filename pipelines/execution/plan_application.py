@@ -6,11 +6,11 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pipelines import __version__
 from pipelines.config.setting_sections import Settings
@@ -36,7 +36,6 @@ from pipelines.execution.preflight import (
 )
 from pipelines.execution.set_throttles import SetThrottles, find_left_throttles, name_throttled, read_throttles
 from pipelines.execution.throttle_change import leave_throttle, take_throttle
-from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.live.live_sources import read_snapshot
@@ -109,9 +108,9 @@ class PlanApplication:
         work = list_work(self.steps, view, disks.sizes, options.throttle_bytes_per_s)
         problems = find_problems(self.steps, view, disks, missing, options.window.waves)
         begun = self.journal.last_begin
-        if begun is not None and self._is_open and begun["direction"] == Direction.ROLLBACK:
+        if begun is not None and self.journal.is_open and begun["direction"] == Direction.ROLLBACK:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
-        if not self._is_open and progress.status is PlanStatus.CHANGED:
+        if not self.journal.is_open and progress.status is PlanStatus.CHANGED:
             problems.append("the cluster has changed since the plan was made")
         elif foreign := self._find_foreign(progress):
             count = count_of(len(foreign), "partition")
@@ -126,7 +125,7 @@ class PlanApplication:
         others = tuple(sorted(set(throttled) - known.brokers.keys() - left.brokers.keys()))
         left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
         unchecked = find_unchecked_disks(self.steps.end_with(options.window.waves.last), view, disks)
-        return PlanPreview(progress, work, problems, others, left, self._is_open, unchecked)
+        return PlanPreview(progress, work, problems, others, left, self.journal.is_open, unchecked)
 
     def _list_missing_permissions(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
@@ -143,14 +142,6 @@ class PlanApplication:
         cancelled = self.journal.find_cancelled_lists()
         keys = [(one.topic, one.partition) for one in progress.changed_partitions if one.now is not None]
         return [key for key in keys if key in self.steps.partitions and key not in cancelled]
-
-    @property
-    def _is_open(self) -> bool:
-        """Whether an execution has not ended, or waves of it are left for another night."""
-        begun, end = self.journal.last_begin, self.journal.last_end
-        if begun is None or end is None:
-            return begun is not None
-        return "waves_left" in end and begun["direction"] == Direction.APPLY
 
     def execute(self, options: ExecutionOptions, settings: Settings) -> list[int] | None:
         """Carry out the plan, or the rest of it. Returns: the waves that are left; None if there was nothing to do.
@@ -174,14 +165,17 @@ class PlanApplication:
     def describe_journal(self) -> str | None:
         """Describe an execution that has not ended, and throttles that are left; None without either."""
         begun, outstanding = self.journal.last_begin, self.journal.find_earlier_configs()
-        parts = []
-        if begun is not None and self._is_open:
-            left = (self.journal.last_end or {}).get("waves_left")
-            state = f"left {describe_waves(left)} for another night" if left else "has not ended"
-            parts.append(f"{begun['direction']} began at {begun['at']} and {state}")
-        if outstanding:
-            parts.append(f"throttles are set on {name_throttled(outstanding)}")
-        return "; ".join(parts) or None
+        is_running = begun is not None and self._is_running(begun)
+        parts = [
+            self.journal.describe_open(),
+            f"process {begun['process']} of this machine carries it on" if begun and is_running else None,
+            f"throttles are set on {name_throttled(outstanding)}" if outstanding else None,
+        ]
+        return "; ".join(filter(None, parts)) or None
+
+    def _is_running(self, begun: Mapping[str, Any]) -> bool:
+        """Return whether the execution that began so runs on this machine."""
+        return _has_lock(begun["kafka_cluster_id"] or self.plan.cluster, begun.get("process"))
 
     def roll_back(self, options: ExecutionOptions) -> list[int]:
         """Return to the assignment before the plan. Returns: the waves that are left to roll back.
@@ -210,7 +204,7 @@ class PlanApplication:
         Raises: SettingsError if none runs.
         """
         begun = self.journal.last_begin
-        if begun is None or not _is_running(begun["kafka_cluster_id"] or self.plan.cluster, begun.get("process")):
+        if begun is None or not self._is_running(begun):
             raise SettingsError(f"{self.folder}: no execution of it runs on this machine. Start one with --execute")
         leave_throttle(self.folder, rate)
         return int(begun["process"])
@@ -308,7 +302,7 @@ def _find_lock(cluster_id: str) -> Path:
     return folder / f"{cluster_id}.lock"
 
 
-def _is_running(cluster_id: str, process: int | None) -> bool:
+def _has_lock(cluster_id: str, process: int | None) -> bool:
     """Return whether a process of this machine holds the lock of a cluster."""
     with suppress(FileNotFoundError), _find_lock(cluster_id).open() as file:
         try:

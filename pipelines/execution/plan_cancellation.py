@@ -100,6 +100,6 @@ class PlanCancellation(ClusterExecution):
     def _find_origin(self, key: Key, view: ClusterView) -> tuple[int, ...]:
         """Return the list of a partition from before its reassignment: if possible, a neighbour of its target."""
         move, steps = view.reassignments[key], self.steps.partitions[key]
-        origin, index = set(move.replicas) - set(move.adding), steps.find(move.target) or 0
-        neighbours = [*steps.lists[max(index - 1, 0) : index], *steps.lists[index + 1 : index + 2], *steps.lists]
-        return next((one for one in neighbours if set(one) == origin), tuple(r for r in move.replicas if r in origin))
+        origin = set(move.replicas) - set(move.adding)
+        index = steps.find_origin(origin, move.target)
+        return tuple(r for r in move.replicas if r in origin) if index is None else steps.lists[index]

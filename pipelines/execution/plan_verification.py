@@ -37,6 +37,7 @@ class Verification:
     differing: tuple[Key, ...]  # as neither, nor after one of its steps
     gone: tuple[Key, ...]
     moving: tuple[Key, ...]
+    returning: tuple[Key, ...]  # those of them that a rollback reassigns
     not_preferred: tuple[Key, ...]  # led by another replica than the first
     not_elected: tuple[Key, ...]  # those of them whose leader the plan elects
     under_replicated: tuple[Key, ...]
@@ -107,6 +108,7 @@ def verify_plan(
         tuple(key for key, done in steps_done.items() if done is None),
         tuple(sorted(steps.partitions.keys() - view.partitions.keys())),
         tuple(sorted((steps.partitions.keys() & view.reassignments.keys()) | moving_dirs)),
+        tuple(steps.list_returning(view.reassignments)),
         tuple(not_preferred),
         tuple(key for key in not_preferred if key in set(elections)),
         tuple(sorted(under & steps.partitions.keys())),

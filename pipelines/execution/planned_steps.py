@@ -178,6 +178,15 @@ class PlannedSteps:
             if broker in replicas and key in now and broker not in now[key].replicas
         }
 
+    def list_returning(self, reassignments: Reassignments) -> list[Key]:
+        """List the partitions of the plan with an ongoing reassignment to an earlier list: of a rollback."""
+        return sorted(
+            key
+            for key, move in reassignments.items()
+            if (change := self.partitions.get(key)) is not None
+            and change.leads_back(set(move.replicas) - set(move.adding), move.target)
+        )
+
     def list_foreign(self, reassignments: Reassignments) -> list[Key]:
         """List the partitions with an ongoing reassignment to where this plan does not take them."""
         return sorted(

@@ -1,7 +1,7 @@
 """Check whether a plan still fits its cluster and, once it runs, what is done and what is missing."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -13,6 +13,7 @@ from pipelines.plan_files.kafka_json import Key, get_current_log_dirs, get_sourc
 from pipelines.plan_files.new_brokers import NewBroker
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, find_target, select_reassigned
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
+from udfs.arrow.ragged import offsets_of, take_segments
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel
@@ -20,11 +21,13 @@ from udfs.planning.elections import find_in_sync_replicas
 
 
 class PlanStatus(StrEnum):
-    """Status of a plan: unchanged cluster, changed cluster, being reassigned, partly done, done."""
+    """Status of a plan: unchanged cluster, changed cluster, being reassigned (also by the plan), partly done, done."""
 
     FITS = "fits"
     CHANGED = "changed"
     IN_FLIGHT = "in flight"
+    EXECUTING = "being executed"
+    ROLLING_BACK = "being rolled back"
     PARTLY_DONE = "partly done"
     DONE = "done"
 
@@ -50,7 +53,9 @@ class Reassignment:
     adding: list[int]
     removing: list[int]
     target: list[int]  # The list that it leads to
-    planned: bool  # Whether the plan has that list
+    planned: bool  # Whether the plan leads there
+    rolls_back: bool  # Whether its rollback does: to an earlier list of the plan
+    wave: int | None  # The wave whose step it does, or undoes
 
 
 @dataclass(frozen=True)
@@ -190,10 +195,14 @@ def check_plan(
     unmoved = {(one.topic, one.partition) for one in pending}
     log_dir_problems = tuple(_find_log_dir_problems(plan, model, {key: rows[key] for key in rows if key in unmoved}))
     touched = len(changed) > len(beside) or len(missing_topics) > len(unused_topics)
-    if touched or lost & needed or returned or racks or drained or log_dir_problems:
+    own = [move for move in in_flight if move.planned or move.rolls_back]
+    is_lacking = lost & needed and not own  # apply waits for brokers that fail
+    if touched or is_lacking or returned or racks or drained or log_dir_problems:
         status = PlanStatus.CHANGED
     elif in_flight:
-        status = PlanStatus.IN_FLIGHT
+        is_back = any(move.rolls_back for move in own)
+        status = PlanStatus.ROLLING_BACK if is_back else PlanStatus.EXECUTING
+        status = PlanStatus.IN_FLIGHT if len(own) < len(in_flight) else status
     elif pending:
         status = PlanStatus.PARTLY_DONE if started else PlanStatus.FITS
     else:
@@ -224,6 +233,17 @@ def count_steps_done(plan: StoredPlan, model: ClusterModel, partitions: pa.Table
         if change.moves_log_dirs and done[key] is not None:
             done[key] = len(change.steps) if _is_in_planned_log_dirs(change, paths.get(key, {})) else 0
     return done
+
+
+def set_rollback_lists(plan: StoredPlan, model: ClusterModel) -> ClusterModel:
+    """Return the model with the lists before a plan as those that its rollback leads to."""
+    rows, indices = _find_rows(model, plan.changes), {id_: i for i, id_ in enumerate(model.broker_ids.tolist())}
+    before = [[indices[id_] for id_ in plan.changes[key].before if id_ in indices] for key in rows]
+    chosen = np.arange(model.partitions)
+    chosen[list(rows.values())] = model.partitions + np.arange(len(rows))
+    lists = np.concatenate([model.replicas, np.array([id_ for one in before for id_ in one], dtype=np.int32)])
+    offsets = np.concatenate([np.diff(model.offsets), np.array([len(one) for one in before], dtype=np.int64)])
+    return replace(model, rollback_lists=take_segments(lists, offsets_of(offsets), chosen))
 
 
 def _find_ignored(topics: Iterable[str], defaults: TopicDefaults) -> set[str]:
@@ -267,8 +287,13 @@ def _list_reassignments(plan: StoredPlan, partitions: pa.Table) -> list[Reassign
         adding, removing = row["adding_replicas"] or [], row["removing_replicas"] or []
         target = find_target(row) or []
         key = (row["topic"], row["partition"])
-        planned = key in plan.changes and tuple(target) in plan.changes[key].lists[1:]
-        reassignments.append(Reassignment(*key, adding, removing, target, planned))
+        change = plan.changes.get(key)
+        index = None if change is None else change.find(target)
+        planned, rolls_back, wave = False, False, None
+        if change is not None and index is not None:
+            rolls_back = change.leads_back(set(row["replicas"]) - set(adding), target)
+            planned, wave = not rolls_back, change.waves[index if rolls_back else index - 1]
+        reassignments.append(Reassignment(*key, adding, removing, target, planned, rolls_back, wave))
     return sorted(reassignments, key=lambda move: (move.topic, move.partition))
 
 

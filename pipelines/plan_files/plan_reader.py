@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -164,6 +164,20 @@ class PlannedChange:
         """
         index = self.find(replicas if target is None else target)
         return index if index is None or target is None else max(index - 1, 0)
+
+    def find_origin(self, replicas: Set[int], target: Sequence[int]) -> int | None:
+        """Return the index of the list with these replicas from which a reassignment leads to its target; None = none.
+
+        Of several, a neighbour of the target counts.
+        """
+        index = self.find(target) or 0
+        order = (index - 1, index + 1, *range(len(self.lists)))
+        return next((i for i in order if 0 <= i < len(self.lists) and set(self.lists[i]) == replicas), None)
+
+    def leads_back(self, replicas: Set[int], target: Sequence[int]) -> bool:
+        """Return whether a reassignment of these replicas undoes a step: its target is an earlier list."""
+        index, origin = self.find(target), self.find_origin(replicas, target)
+        return index == 0 or (index is not None and origin is not None and origin > index)
 
     def list_moves(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """List what a reassignment may do to the partition: the lists before and after it, of a step or of all."""

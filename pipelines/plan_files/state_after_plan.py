@@ -1,7 +1,7 @@
 """A cluster as it will be once a plan is executed."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import Key
 from pipelines.plan_files.new_brokers import add_new_brokers
+from pipelines.plan_files.plan_check import Reassignment
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, find_target
 from udfs.arrow.columns import replace_columns
 from udfs.failures.kernels.election import NO_BROKER
@@ -45,6 +46,19 @@ def assume_applied(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapsh
             problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
             raise SourceError(str(folder), problem, "See all differences with check, or make a new plan")
     return make_changes(snapshot, plan.changes, plan.election)
+
+
+def undo_planned_moves(snapshot: Snapshot, plan: StoredPlan, moves: Iterable[Reassignment]) -> Snapshot:
+    """Return the snapshot before those of the moves that the plan leads to, with nothing of them copied."""
+    changes = {}
+    for move in moves:
+        if move.planned:
+            key = (move.topic, move.partition)
+            origin = {*move.target, *move.removing}.difference(move.adding)
+            index = plan.changes[key].find_origin(origin, move.target)
+            before = sorted(origin) if index is None else [*plan.changes[key].lists[index]]
+            changes[key] = PlannedChange(before, ((1, before),))
+    return make_changes(snapshot, changes, ())
 
 
 def make_changes(snapshot: Snapshot, changes: Mapping[Key, PlannedChange], election: Sequence[Key]) -> Snapshot:

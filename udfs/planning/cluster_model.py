@@ -76,6 +76,8 @@ class ClusterModel:
     barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
     replica_size: Floats | None = None  # float64 (r), bytes of each replica, see measure_replicas; None = as `size`
     unknown: Flags | None = None  # bool (n), brokers of unknown state, which count as live; None = none
+    # Lists that a rollback leads to: int32 brokers, and int64 (p + 1), the range of each partition; None = those of now
+    rollback_lists: tuple[Int32s, Ints] | None = None
 
     @property
     def brokers(self) -> int:

@@ -83,13 +83,12 @@ def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
 
 
 def _measure_rollback(model: ClusterModel, states: PlanStates) -> tuple[Ints, Floats]:
-    """Measure what is to be copied if partitions get their lists of now back: replicas and bytes after each wave."""
-    of_now = take_segments(model.replicas, model.offsets, states.row)
-    missing = model.factor[states.row] - count_true(
-        is_in_segment(states.replicas, states.offsets, *of_now), states.offsets
-    )
+    """Measure what a rollback copies, to the lists before the plan: replicas and bytes after each wave."""
+    replicas, offsets = model.rollback_lists or (model.replicas, model.offsets)
+    earlier = take_segments(replicas, offsets, states.row)
+    missing = np.diff(earlier[1]) - count_true(is_in_segment(states.replicas, states.offsets, *earlier), states.offsets)
     weights = missing.astype(np.float64), missing * model.size[states.row]
     zero = np.zeros(len(states.row), dtype=np.int64)
     every = np.arange(len(states.row))
-    replicas, bytes_ = (states.sum_by_broker(every, zero, 1, weight)[:, 0] for weight in weights)
-    return replicas.astype(np.int64), bytes_
+    copies, bytes_ = (states.sum_by_broker(every, zero, 1, weight)[:, 0] for weight in weights)
+    return copies.astype(np.int64), bytes_

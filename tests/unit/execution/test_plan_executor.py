@@ -567,6 +567,7 @@ def test_states_of_a_plan(tmp_path: Path) -> None:
     assert get_state() is PlanState.APPLIED
     cluster.moves[_KEY] = ((1, 2), 100)
     assert get_state() is PlanState.PARTLY_APPLIED
+    assert _verify(cluster, executor._look()).returning == (_KEY,)
     cluster.moves.clear()
     cluster.leaders[_KEY] = 3
     assert get_state() is PlanState.PARTLY_APPLIED  # its planned election is missing
