@@ -143,9 +143,10 @@ class KafkaConnection:
         """Describe the features: of the broker that answers, and of the cluster."""
         answer = self.ask("the features", methodcaller("describe_features"))
         return {
-            name: Feature(*levels["supported"], levels.get("finalized", (0, 0))[1])
+            name: Feature(lowest, highest, levels.get("finalized", (0, 0))[1])
             for name, levels in sorted(answer.items())
             if "supported" in levels
+            for lowest, highest in (levels["supported"],)
         }
 
     def describe_elrs(self, topics: Sequence[str], features: Features) -> dict[Key, LivePartition] | None:
