@@ -136,7 +136,7 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
     # Its output is long: of one broker alone, people have cut off the others.
     has_api_versions = sum(bool(row["has_api_versions"]) for row in declared.values()) > 1
     defaults = {**dict.fromkeys(registrations.schema.names), **dict.fromkeys(USAGE.names, 0)}
-    shown = _find_releases(used.values())
+    of_cluster = _find_releases(used.values())
     is_any_declared = any(broker[name] is not None for broker in declared.values() for name in _RELEASES)
     rows = []
     for broker_id in sorted(declared.keys() | used.keys()):
@@ -145,19 +145,19 @@ def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, p
         row["live"], row["live_reason"] = find_evidence(row)
         row.update(draining=bool(row["draining"]), controller=bool(row["controller"]))
         own = ReleaseRange(row["release_from"], row["release_before"])
-        row.update(zip(_RELEASES, _add_shown(own, shown, is_any_declared), strict=True))
+        row.update(zip(_RELEASES, _add_releases(own, of_cluster, is_any_declared), strict=True))
         rows.append({name: row[name] for name in BROKERS.names})
     brokers = pa.Table.from_pylist(rows, BROKERS)
     return brokers, find_leading_down_brokers(brokers)
 
 
-def _add_shown(own: ReleaseRange, shown: ReleaseRange, is_any_declared: bool) -> ReleaseRange:
+def _add_releases(own: ReleaseRange, of_cluster: ReleaseRange, is_any_declared: bool) -> ReleaseRange:
     """Return the releases of a broker, of what it says of itself and of what is shown of the cluster as a whole.
 
     What brokers say is stronger, as an old tool may ask new brokers: a broker of a cluster in which others say
-    something, or one that contradicts what is shown, has what it says.
+    something, or one in conflict with what is shown, has what it says.
     """
-    both = combine(own, shown)
+    both = combine(own, of_cluster)
     is_empty = both.first is not None and both.before is not None and both.first >= both.before
     return own if is_empty or (is_any_declared and own == UNKNOWN_RELEASE) else both
 
