@@ -67,8 +67,7 @@ class ClusterModel:
     unrated: Flags | None = None  # bool (p), partitions whose rates, which count as 0, are not all known; None = none
     fetching: Flags | None = None  # bool (n), consumers of what it leads fetch from their rack; None = not known
     log_dirs: BrokerLogDirs | None = None  # None = no source shows log dirs
-    # int64 (p), the replication factor of the partition's topic; None = as many replicas as each partition has
-    topic_factor: Ints | None = None
+    topic_factor: Ints | None = None  # int64 (p), of the partition's topic; None = as many replicas as it has
     caps_min_isr: bool = True  # Whether min.insync.replicas counts only up to the number of replicas
     completes_with_added: bool = True  # Whether a reassignment waits only for the replicas that it adds
     adding: Flags | None = None  # bool (r), replicas that a running reassignment adds; None = none
@@ -76,8 +75,7 @@ class ClusterModel:
     barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
     replica_size: Floats | None = None  # float64 (r), bytes of each replica, see measure_replicas; None = as `size`
     unknown: Flags | None = None  # bool (n), brokers of unknown state, which count as live; None = none
-    # Lists that a rollback leads to: int32 brokers, and int64 (p + 1), the range of each partition; None = those of now
-    rollback_lists: tuple[Int32s, Ints] | None = None
+    rollback_lists: tuple[Int32s, Ints] | None = None  # p lists, and their offsets; None = those of now
 
     @property
     def brokers(self) -> int:
