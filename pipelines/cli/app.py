@@ -63,7 +63,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement apply plan --bootstrap-server b1:9092 --execute --waves 1-2 --until 06:00",
         "kafka-placement apply reassignment.json --bootstrap-server b1:9092",
         "kafka-placement apply plan --bootstrap-server b1:9092 --throttle 80MB --change-throttle",
-        "kafka-placement apply plan --bootstrap-server b1:9092 --rollback",
+        "kafka-placement apply plan --bootstrap-server b1:9092 --rollback --execute",
     ),
     "replay": (
         "kafka-placement replay prod-describe.txt --fail 2,5",

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -59,6 +59,7 @@ class _Mode(StrEnum):
     PREVIEW = "preview"
     EXECUTE = "execute"
     ROLLBACK = "rollback"
+    PREVIEW_ROLLBACK = "preview-rollback"
     CANCEL = "cancel"
     VERIFY = "verify"
     CHANGE_THROTTLE = "change-throttle"
@@ -80,7 +81,7 @@ def apply(
     ],
     command_config: CommandConfigOption = None,
     execute: Annotated[bool, flag("execute", "Carry out the plan, or the rest of it.")] = False,
-    rollback: Annotated[bool, flag("rollback", "Return to the assignment before the plan.")] = False,
+    rollback: Annotated[bool, flag("rollback", "With --execute: return to the assignment before the plan.")] = False,
     cancel: Annotated[bool, flag("cancel", "Cancel the reassignments that are under way.")] = False,
     verify: Annotated[bool, flag("verify", "Check that the cluster is as planned, without throttles.")] = False,
     change_throttle: Annotated[
@@ -132,9 +133,9 @@ def apply(
     conf: common.ConfOption = None,
     changes: common.SetOption = None,
 ) -> None:
-    """Carry out a plan on its running cluster; without one of --execute, --rollback, --cancel and --verify, preview it.
+    """Carry out a plan on its running cluster, or with --rollback undo it; without --execute, preview that.
 
-    Repeat --execute or --rollback to continue one that was interrupted. PLAN/execution.jsonl is its journal;
+    Repeat the command to continue one that was interrupted. PLAN/execution.jsonl is its journal;
     --warehouse writes it to gold.plan_executions, with Spark.
     """
     from pipelines.cli.foreign_plans import choose_folder
@@ -144,12 +145,19 @@ def apply(
     from pipelines.live.kafka_changes import KafkaAdmin
     from pipelines.live.live_sources import select_properties
 
-    flags = {_Mode.EXECUTE: execute, _Mode.ROLLBACK: rollback, _Mode.CANCEL: cancel, _Mode.VERIFY: verify}
+    flags = {
+        _Mode.EXECUTE: execute and not rollback,
+        _Mode.ROLLBACK: rollback,
+        _Mode.CANCEL: cancel,
+        _Mode.VERIFY: verify,
+    }
     flags[_Mode.CHANGE_THROTTLE] = change_throttle
     chosen = [mode for mode, flag in flags.items() if flag]
     if len(chosen) > 1:
         raise typer.BadParameter(f"--{chosen[0]} and --{chosen[1]} exclude each other")
     mode = chosen[0] if chosen else _Mode.PREVIEW
+    if mode is _Mode.ROLLBACK and not execute:
+        mode = _Mode.PREVIEW_ROLLBACK
     _check_window(mode, waves, until)
     rate = None
     if throttle is not None and throttle != _NO_THROTTLE:
@@ -199,7 +207,7 @@ def _check_window(mode: _Mode, waves: WaveRange | None, until: datetime | None) 
         raise typer.BadParameter(
             f"{name} chooses the waves of --execute: --{mode} is about the whole plan. Leave it out"
         )
-    if mode is _Mode.ROLLBACK and until is not None:
+    if mode in (_Mode.ROLLBACK, _Mode.PREVIEW_ROLLBACK) and until is not None:
         problem = "--until is not for --rollback, as plans have no estimate of what is copied back"
         raise typer.BadParameter(f"{problem}. Choose waves with --waves")
 
@@ -245,7 +253,7 @@ def _write_history(application: PlanApplication, settings: Settings) -> None:
 
 def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, settings: Settings, folder: Path) -> int:
     """Do what the options ask for, and return the exit code."""
-    from pipelines.cli.apply_rendering import render_preview, render_verification
+    from pipelines.cli.apply_rendering import render_preview, render_rollback, render_verification
 
     if mode is _Mode.CHANGE_THROTTLE:
         rate = options.throttle_bytes_per_s or 0
@@ -264,6 +272,12 @@ def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, s
             print_line(f"journal: {journal}")
         _print(render_preview(preview, options))
         return EXIT_INPUT if preview.problems else 0
+    if mode is _Mode.PREVIEW_ROLLBACK:
+        back = application.preview_rollback(options, settings)
+        if journal := application.describe_journal():
+            print_line(f"journal: {journal}")
+        _print(render_rollback(back, options))
+        return EXIT_INPUT if back.problems else 0
     left: list[int] | None = None
     if mode is _Mode.EXECUTE:
         left = application.execute(options, settings)
@@ -279,7 +293,10 @@ def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, s
     print_line(f"journal: {folder / JOURNAL}")
     if left:
         verb, rest = is_or_are(len(left)), WaveRange(min(left), max(left))
-        print_line(f"{describe_waves(left)} of {application.steps.waves} {verb} left. To continue another night:")
+        until = options.window.until
+        is_over = until is not None and until <= datetime.now(UTC)
+        end = ", with the --until of that night" if is_over else ""
+        print_line(f"{describe_waves(left)} of {application.steps.waves} {verb} left. To continue another night{end}:")
         print_line(f"  {_write_command(application, mode, folder, rest, options)}")
         if verification.is_cancelled and not verification.differing:
             return EXIT_WAVES_LEFT
@@ -296,11 +313,13 @@ def _write_command(
     rate = options.throttle_bytes_per_s
     words = ["kafka-placement", "apply", str(folder), "--bootstrap-server", application.connection.servers]
     words += ["--command-config", str(options.command_config)] if options.command_config else []
-    words += [f"--{mode}", "--waves", str(waves)]
+    words += ["--rollback"] if mode is _Mode.ROLLBACK else []
+    words += ["--execute", "--waves", str(waves)]
     if rate != application.plan.throttle_bytes_per_s:
         words += ["--throttle", _NO_THROTTLE if rate is None else str(rate)]
-    if options.window.until is not None:
-        words += ["--until", f"{options.window.until:%H:%M}"]
+    until = options.window.until
+    if until is not None and until > datetime.now(UTC):
+        words += ["--until", f"{until.astimezone():%H:%M:%S}".removesuffix(":00")]
     return shlex.join(words)
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 from pipelines.cli.check_rendering import render_progress
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.cluster_view import name_partitions
-from pipelines.execution.plan_application import PlanApplication, PlanPreview
+from pipelines.execution.plan_application import PlanApplication, PlanPreview, RollbackPreview
 from pipelines.execution.plan_verification import PlanState, Verification
+from pipelines.execution.preflight import WaveWork
 from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import name_throttled
+from pipelines.execution.wave_window import WaveWindow, describe_waves, format_local
 from pipelines.quantities import format_bytes, format_duration
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of
@@ -23,17 +26,8 @@ def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[
         next(lines)
         yield f"{preview.progress.status}: the cluster has changed; what is left of the plan can be carried out"
     yield from lines
-    rate = options.throttle_bytes_per_s
-    throttle = "without a throttle" if rate is None else f"throttled to {format_bytes(rate)}/s per broker, each way"
-    yield f"with --execute, {throttle}:"
-    for work in preview.work:
-        if work.partitions and work.wave in options.window.waves:
-            size = "" if work.copied_bytes is None else f", {format_bytes(work.copied_bytes)}"
-            copies = f", {count_of(work.copies, 'replica')} to copy{size}" if work.copies else ", no copies"
-            duration = f", about {format_duration(work.seconds)}" if work.seconds else ""
-            yield f"  wave {work.wave}: {count_of(work.partitions, 'partition')}{copies}{duration}"
-    if not any(work.partitions for work in preview.work):
-        yield "  no partition has to be reassigned"
+    yield f"with --execute, {_describe_throttle(options)}:"
+    yield from _render_work(preview.work, options.window)
     if preview.left:
         end = "--cancel removes them" if preview.problems else "they are removed"
         yield f"  throttles of this plan are left on {name_throttled(preview.left)}: {end}"
@@ -51,6 +45,56 @@ def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[
         rest = "carry out the rest" if preview.is_open or preview.progress.done else "carry it out"
         rest = "wait for what is under way, and to carry out the rest" if preview.is_under_way else rest
         yield f"Nothing was changed. Add --execute to {rest}."
+
+
+def render_rollback(preview: RollbackPreview, options: ExecutionOptions) -> Iterator[str]:
+    """Render what would go back, and what forbids it, line by line."""
+    yield f"with --rollback --execute, {_describe_throttle(options)}:"
+    yield from _render_work(preview.work, options.window)
+    if preview.irreversible:
+        count, names = count_of(len(preview.irreversible), "partition"), name_partitions(preview.irreversible)
+        yield f"  warning: {count} cannot be rolled back, as brokers are down: {names}"
+    for problem in preview.problems:
+        yield f"  problem: {problem}"
+    if not preview.problems:
+        has_work = any(work.partitions for work in preview.work)
+        end = "Add --execute to roll it back." if has_work else "Nothing is left to roll back."
+        yield f"Nothing was changed. {end}"
+
+
+def _describe_throttle(options: ExecutionOptions) -> str:
+    rate = options.throttle_bytes_per_s
+    return "without a throttle" if rate is None else f"throttled to {format_bytes(rate)}/s per broker, each way"
+
+
+def _render_work(work: Sequence[WaveWork], window: WaveWindow) -> Iterator[str]:
+    """Render what the waves of a window have to do, and which of them would end in time."""
+    chosen = [one for one in work if one.partitions and one.wave in window.waves]
+    end, fitting = datetime.now(UTC), list[int]()
+    for number, one in enumerate(chosen):
+        end += timedelta(seconds=one.seconds or 0)
+        text = f"  wave {one.wave}: {_describe_work(one.partitions, one.copies, one.copied_bytes, one.seconds)}"
+        if window.until is not None:
+            is_late = end > window.until or len(fitting) < number
+            fitting += [] if is_late else [one.wave]
+            text += f", would end at {format_local(end)}: not begun" if is_late else f", ends at {format_local(end)}"
+        yield text
+    if not chosen:
+        yield "  no partition has to be reassigned"
+    elif len(chosen) > 1:
+        sizes, times = [one.copied_bytes for one in chosen], [one.seconds for one in chosen]
+        size, seconds = (None if None in values else sum(filter(None, values)) for values in (sizes, times))
+        sums = (sum(one.partitions for one in chosen), sum(one.copies for one in chosen))
+        yield f"  in all: {_describe_work(*sums, None if size is None else int(size), seconds)}"
+    if chosen and window.until is not None:
+        fit = f"{describe_waves(fitting)} {'fits' if len(fitting) == 1 else 'fit'}" if fitting else "no wave fits"
+        yield f"  until {format_local(window.until)}: {fit}"
+
+
+def _describe_work(partitions: int, copies: int, copied_bytes: int | None, seconds: float | None) -> str:
+    size = "" if copied_bytes is None else f", {format_bytes(copied_bytes)}"
+    text = f", {count_of(copies, 'replica')} to copy{size}" if copies else ", no copies"
+    return f"{count_of(partitions, 'partition')}{text}" + (f", about {format_duration(seconds)}" if seconds else "")
 
 
 def render_verification(

@@ -104,8 +104,9 @@ def parse_deadline(text: str) -> datetime:
     """Parse a future time: of a day, the next one, or a date and a time; both local, unless it has an offset."""
     now = datetime.now().astimezone()
     try:
-        if re.fullmatch(r"\d{1,2}:\d{2}", text, re.ASCII):
-            when = datetime.combine(now.date(), time.fromisoformat(text.zfill(5))).astimezone()
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text, re.ASCII):
+            of_day = time.fromisoformat(f"0{text}" if text[1] == ":" else text)
+            when = datetime.combine(now.date(), of_day).astimezone()
             if when <= now:
                 when = datetime.combine(now.date() + timedelta(days=1), when.time()).astimezone()
         else:

@@ -31,6 +31,7 @@ from pipelines.execution.preflight import (
     find_problems,
     find_unchecked_disks,
     find_window_problem,
+    list_irreversible,
     list_work,
     measure_disks,
 )
@@ -75,6 +76,14 @@ class PlanPreview(NamedTuple):
     def fits_no_longer(self) -> bool:
         """Whether the cluster has changed, but so that what is left of the plan can be carried out."""
         return self.progress.status is PlanStatus.CHANGED and self.is_open and not self.problems
+
+
+class RollbackPreview(NamedTuple):
+    """What `--rollback --execute` would do now. problems: what forbids it."""
+
+    work: list[WaveWork]
+    irreversible: list[Key]  # partitions that stay, as brokers of their earlier replicas are down
+    problems: list[str]
 
 
 @dataclass
@@ -182,15 +191,29 @@ class PlanApplication:
 
         Raises: ExecutionStopped if that cannot be finished.
         """
-        view = self._view()
-        self._read_throttles(view)
-        window = find_window_problem(self.steps, view, Direction.ROLLBACK, options.window, options.throttle_bytes_per_s)
-        if problem := window or find_lost_places(self.steps, view, self.connection):
-            raise SettingsError(f"{self.connection.servers}: {problem}")
-        if missing := self._list_missing_permissions(view, options):
-            raise SettingsError(f"{self.connection.servers}: the user lacks permissions: {', '.join(missing[:5])}")
+        if problems := self._find_rollback_problems(self._view(), options):
+            raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in problems))
         with self._locked():
             return self._begin(PlanExecutor, Direction.ROLLBACK, options).execute(Direction.ROLLBACK)
+
+    def preview_rollback(self, options: ExecutionOptions, settings: Settings) -> RollbackPreview:
+        """Check everything that `roll_back` would check, and change nothing."""
+        view = self._view()
+        problems = self._find_rollback_problems(view, options)
+        snapshot, reading = read_snapshot(self.connection, self.plan.cluster, self.pause)
+        sizes, rate = measure_disks(snapshot, reading.log_dirs, settings).sizes, options.throttle_bytes_per_s
+        work = list_work(self.steps, view, sizes, rate, Direction.ROLLBACK)
+        return RollbackPreview(work, sorted(list_irreversible(self.steps, view)), problems)
+
+    def _find_rollback_problems(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
+        self._read_throttles(view)
+        missing, rate = self._list_missing_permissions(view, options), options.throttle_bytes_per_s
+        problems = (
+            find_window_problem(self.steps, view, Direction.ROLLBACK, options.window, rate),
+            find_lost_places(self.steps, view, self.connection),
+            f"the user lacks permissions: {', '.join(missing[:5])}" if missing else None,
+        )
+        return [problem for problem in problems if problem]
 
     def cancel(self, options: ExecutionOptions) -> None:
         """Cancel the plan's reassignments that are under way. Raises: ExecutionStopped if Kafka cannot cancel one."""

@@ -176,32 +176,45 @@ def find_lost_places(steps: PlannedSteps, view: ClusterView, connection: KafkaCo
 
 
 def list_work(
-    steps: PlannedSteps, view: ClusterView, sizes: Mapping[Key, int], rate: int | None = None
+    steps: PlannedSteps,
+    view: ClusterView,
+    sizes: Mapping[Key, int],
+    rate: int | None = None,
+    direction: Direction = Direction.APPLY,
 ) -> list[WaveWork]:
     """List what each wave has still to do. sizes: of partitions, as far as known; rate: None = no throttle."""
-    work = []
-    for wave in range(1, steps.waves + 1):
-        partitions = copies = copied = 0
-        for key, lists in _list_rest(steps, view, wave).items():
-            partitions += 1
-            before, after = lists
-            added = len(set(after) - set(before))
-            copies += added
-            copied += added * sizes.get(key, 0)
-        for key, target in steps.find_targets(wave, Direction.APPLY).items() if steps.moves_log_dirs else ():
-            moves = _list_dir_moves(steps, view, key, target)
-            partitions += bool(moves)
-            copies += len(moves)
-            copied += sum(moves)
-        work.append(WaveWork(wave, partitions, copies, copied if sizes else None, steps.estimate_seconds(wave, rate)))
+    work, ignored = [], list_irreversible(steps, view) if direction is Direction.ROLLBACK else set()
+    for wave in steps.list_waves(direction):
+        targets = {key: one for key, one in steps.find_targets(wave, direction).items() if key not in ignored}
+        places = {
+            key: steps.find_place(key, one, view.partitions.get(key), view.reassignments.get(key), view.logs)
+            for key, one in targets.items()
+        }
+        rest = [key for key, place in places.items() if place in (Place.PENDING, Place.MOVING)]
+        copies = [copy for key in rest for copy in _list_wave_copies(steps, view, key, targets[key], sizes)]
+        seconds = steps.estimate_seconds(wave, rate)
+        if direction is Direction.ROLLBACK:
+            ways = Counter[tuple[bool, int]]()
+            for source, broker, size in copies:
+                ways.update({(False, source): size, (True, broker): size})
+            seconds = max(ways.values(), default=0) / rate if rate and sizes else None
+        copied = sum(size for *_, size in copies) if sizes else None
+        work.append(WaveWork(wave, len(rest), len(copies), copied, seconds))
     return work
 
 
-def _list_dir_moves(steps: PlannedSteps, view: ClusterView, key: Key, target: WaveTarget) -> list[int]:
-    """List the bytes of the replicas of a partition that a wave has still to move to other log dirs."""
-    paths = steps.list_dirs(key, target.after).items()
-    logs = ((view.logs.get(broker, {}).get(key), path) for (*_, broker), path in paths)
-    return [log.size for log, path in logs if log is not None and log.path != path]
+def _list_wave_copies(
+    steps: PlannedSteps, view: ClusterView, key: Key, target: WaveTarget, sizes: Mapping[Key, int]
+) -> list[tuple[int, int, int]]:
+    """List what a wave has still to copy of a partition: from which broker to which one, and how many bytes."""
+    if steps.moves_log_dirs:
+        paths = steps.list_dirs(key, target.after).items()
+        logs = [(broker, view.logs.get(broker, {}).get(key), path) for (*_, broker), path in paths]
+        return [(broker, broker, log.size) for broker, log, path in logs if log is not None and log.path != path]
+    before, after = (steps.partitions[key].lists[index] for index in target)
+    leader = view.partitions[key].leader
+    source = leader if leader in before else before[0]
+    return [(source, broker, sizes.get(key, 0)) for broker in after if broker not in before]
 
 
 def _list_steps_done(steps: PlannedSteps, view: ClusterView) -> Iterator[tuple[Key, PlannedChange, int]]:
@@ -214,17 +227,13 @@ def _list_steps_done(steps: PlannedSteps, view: ClusterView) -> Iterator[tuple[K
                 yield key, one, done
 
 
-def _list_rest(
-    steps: PlannedSteps, view: ClusterView, wave: int | None = None
-) -> dict[Key, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return the lists now and at the end, or before and after a wave, of the partitions that are not there yet."""
-    rest = {}
-    for key, one, done in _list_steps_done(steps, view):
-        if wave is None and done < len(one.waves):
-            rest[key] = (one.lists[done], one.lists[-1])
-        elif wave in one.waves and (number := one.waves.index(wave)) >= done:
-            rest[key] = (one.lists[number], one.lists[number + 1])
-    return rest
+def _list_rest(steps: PlannedSteps, view: ClusterView) -> dict[Key, tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return the lists now and at the end of the partitions that are not there yet."""
+    return {
+        key: (one.lists[done], one.lists[-1])
+        for key, one, done in _list_steps_done(steps, view)
+        if done < len(one.waves)
+    }
 
 
 def find_unchecked_disks(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks) -> list[str]:

@@ -51,7 +51,7 @@ class WaveWindow:
         speed = "" if rate is None else f" at {format_bytes(rate)}/s"
         return (
             f"wave {wave} is not begun: it takes about {format_duration(seconds)}{speed}, and would end at "
-            f"{_format_local(end)}, after {_format_local(self.until)}"
+            f"{format_local(end)}, after {format_local(self.until)}"
         )
 
 
@@ -60,5 +60,6 @@ def describe_waves(waves: Sequence[int]) -> str:
     return f"wave{'' if len(waves) == 1 else 's'} {WaveRange(min(waves), max(waves))}"
 
 
-def _format_local(moment: datetime) -> str:
+def format_local(moment: datetime) -> str:
+    """Write a moment as the time of this machine."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"

@@ -118,7 +118,7 @@ def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path:
     assert after == before | planned
     assert call("check", str(plan), source).stdout.startswith("done: ")
     assert "as planned: " in _apply(jbod, plan, "--verify")
-    _apply(jbod, plan, "--rollback")
+    _apply(jbod, plan, "--rollback", "--execute")
     assert find_places(jbod) == (before, 0)
     assert read_dir_rates(jbod) == set()
     assert "as before the plan, which is not applied" in _apply(jbod, plan, "--verify", code=EXIT_NOT_APPLIED)
@@ -134,7 +134,7 @@ def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path:
     assert find_places(jbod) == (before | planned, 0)
     assert read_dir_rates(jbod) == set()
     assert "nothing to do" in _apply(jbod, plan, "--execute")
-    _apply(jbod, plan, "--rollback")
+    _apply(jbod, plan, "--rollback", "--execute")
     assert find_places(jbod) == (before, 0)
 
 
@@ -215,7 +215,9 @@ def test_a_repair_moves_what_a_failed_log_dir_has_lost(tmp_path: Path) -> None:
         after = call("what-if", source).stdout
         assert f"log dir {last['log_dir']} of broker 1 failed." in after.lower()
         assert "are offline" not in after
-        back = call("apply", str(plan), "--bootstrap-server", cluster.bootstrap, "--rollback", code=1).stderr
+        back = call(
+            "apply", str(plan), "--bootstrap-server", cluster.bootstrap, "--rollback", "--execute", code=1
+        ).stderr
         assert f"log dir {last['log_dir']} of broker 1 failed, and the rollback would copy {count} back to that" in back
         with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
             assert admin.list_reassignments() == {}

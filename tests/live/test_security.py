@@ -163,8 +163,8 @@ def test_topic_that_the_user_may_not_describe_is_not_taken_as_deleted(secure: Ka
     plan, properties = str(tmp_path / "plan"), str(_write_properties(tmp_path, secure, "bob"))
     call("plan", f"prod=kafka://{secure.bootstrap}", "--goal", "leaders", "--ignore-topics", "t", "--out", plan)
     arguments = ("apply", plan, "--bootstrap-server", secure.secure_bootstrap, "--command-config", properties)
-    for mode in ("--verify", "--rollback", "--cancel", "--execute"):
-        text = call(*arguments, mode, code=1).stderr
+    for mode in (("--verify",), ("--rollback", "--execute"), ("--cancel",), ("--execute",)):
+        text = call(*arguments, *mode, code=1).stderr
         assert "may not describe topics of the plan, which look deleted: hidden" in text
 
 

@@ -96,7 +96,7 @@ def test_closed_listener_is_named_before_anything_changes(
     gated: KafkaCluster, gates: dict[int, BrokerGate], servers: str, plan: Path
 ) -> None:
     gates[_SILENT].close()
-    for mode in ((), ("--execute",), ("--rollback",)):
+    for mode in ((), ("--execute",), ("--rollback",), ("--rollback", "--execute")):
         text = _apply(plan, servers, *mode, code=1)
         address = f"127.0.0.1:{gates[_SILENT].port}"
         assert "broker 3 is live, but does not answer (broker 3 at " in text

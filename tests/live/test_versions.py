@@ -56,4 +56,4 @@ def test_plan_is_applied_to_an_older_version(old_cluster: KafkaCluster, tmp_path
     with KafkaAdmin(old_cluster.bootstrap, ClientProperties()) as admin:
         partitions = view_cluster(admin).partitions
         assert {key: list(partitions[key].replicas) for key in changes} == {k: one.after for k, one in changes.items()}
-    assert "as before the plan" in call(*arguments, "--rollback").stdout
+    assert "as before the plan" in call(*arguments, "--rollback", "--execute").stdout

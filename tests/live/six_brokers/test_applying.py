@@ -130,9 +130,9 @@ def _wait_until_moving(admin: KafkaAdmin) -> None:
     wait_until(lambda: bool(admin.list_reassignments()), "nothing is being reassigned")
 
 
-def _kill_while_moving(cluster: KafkaCluster, admin: KafkaAdmin, plan: Path, direction: str) -> None:
+def _kill_while_moving(cluster: KafkaCluster, admin: KafkaAdmin, plan: Path, *direction: str) -> None:
     """Apply a plan slowly, and kill the process as soon as partitions move."""
-    process = _start(cluster, plan, direction, "--throttle", _SLOWER)
+    process = _start(cluster, plan, *direction, "--throttle", _SLOWER)
     _wait_until_moving(admin)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -160,7 +160,7 @@ def test_plan_is_applied_and_rolled_back(
     assert "nothing to do" in _apply(filled, plan, "--execute")
     assert (plan / JOURNAL).read_bytes() == journal
     assert "as planned" in _apply(filled, plan, "--verify")
-    assert "as before the plan" in _apply(filled, plan, "--rollback", "--throttle", "none")
+    assert "as before the plan" in _apply(filled, plan, "--rollback", "--execute", "--throttle", "none")
     assert "as before the plan" in _apply(filled, plan, "--verify", code=EXIT_NOT_APPLIED)
     assert sum(entry["event"] == "throttle" for entry in Journal.open(plan).entries) == journal.count(b'"throttle",')
     view = view_cluster(admin)
@@ -210,11 +210,11 @@ def test_plan_is_applied_in_two_nights(
     assert "is not known, so --until cannot end before it. Name a rate with --throttle" in error
     assert "as planned" in _apply(filled, plan, "--execute", "--waves", "2-")
     assert _get_lists(view_cluster(admin)) == _get_planned(plan, original)
-    assert "are left" in _apply(filled, plan, "--rollback", "--waves", f"{waves}", code=EXIT_WAVES_LEFT)
+    assert "are left" in _apply(filled, plan, "--rollback", "--execute", "--waves", f"{waves}", code=EXIT_WAVES_LEFT)
     assert "as planned" in _apply(filled, plan, "--execute", "--waves", f"{waves}")
-    _apply(filled, plan, "--rollback", "--waves", f"2-{waves}", code=EXIT_WAVES_LEFT)
+    _apply(filled, plan, "--rollback", "--execute", "--waves", f"2-{waves}", code=EXIT_WAVES_LEFT)
     assert _get_lists(view_cluster(admin)) == original | steps
-    _apply(filled, plan, "--rollback")
+    _apply(filled, plan, "--rollback", "--execute")
     assert _get_lists(view_cluster(admin)) == original
     _check_no_throttle(admin)
 
@@ -237,7 +237,7 @@ def test_file_of_another_tool_is_carried_out(
     assert f"{file}.plan: the plan that stands for {file} from now on" in text
     assert "  wave 3: 4 partitions, 4 replicas to copy" in text
     assert _get_lists(view_cluster(admin)) == original
-    assert "nothing of it was begun" in _apply(filled, file, "--rollback", code=1)
+    assert "nothing of it was begun" in _apply(filled, file, "--rollback", "--execute", code=1)
     process = _start(filled, file, "--execute", "--throttle", _SLOWER, *few)
     _wait_until_moving(admin)
     process.send_signal(signal.SIGKILL)
@@ -247,7 +247,7 @@ def test_file_of_another_tool_is_carried_out(
     _check_no_throttle(admin)
     assert "as planned: 12 partitions" in _apply(filled, file, "--verify")
     assert "as planned: 12 partitions" in _apply(filled, Path(f"{file}.plan"), "--verify")
-    _apply(filled, file, "--rollback")
+    _apply(filled, file, "--rollback", "--execute")
     assert _get_lists(view_cluster(admin)) == original
     process = _start(filled, file, "--execute", "--throttle", _SLOWER)
     _wait_until_moving(admin)
@@ -269,36 +269,46 @@ def test_harmful_file_of_another_tool_is_not_carried_out(
     assert _get_lists(view_cluster(admin)) == original
     _apply(filled, harmful, "--execute", "--accept-harm")
     assert _get_lists(view_cluster(admin)) == original | {("hot", 0): (1,)}
-    _apply(filled, harmful, "--rollback")
+    _apply(filled, harmful, "--rollback", "--execute")
     assert _get_lists(view_cluster(admin)) == original
 
 
-@pytest.mark.parametrize("direction", ["--execute", "--rollback"])
+@pytest.mark.parametrize("direction", [("--execute",), ("--rollback", "--execute")])
 def test_killed_executor_continues(
-    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path, direction: str
+    filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path, direction: tuple[str, ...]
 ) -> None:
-    plan = _make_plan(filled, tmp_path)
-    if direction == "--rollback":
+    plan, source = _make_plan(filled, tmp_path), f"prod=kafka://{filled.bootstrap}"
+    is_back = "--rollback" in direction
+    if is_back:
         _apply(filled, plan, "--execute")
-    _kill_while_moving(filled, admin, plan, direction)
+    _kill_while_moving(filled, admin, plan, *direction)
     with (plan / JOURNAL).open("ab") as file:
         file.write(b'{"at":"2026-')  # as if it was killed while it wrote
-    if direction == "--execute":
+    way = "rollback" if is_back else "apply"
+    assert f"journal: {way} began at" in _apply(filled, plan, "--verify", code=EXIT_PARTLY_APPLIED)
+    if not is_back:
+        assert "being executed: wave " in call("check", str(plan), source).stdout
         text = _apply(filled, plan)
         assert "journal: apply began at" in text
         assert "Add --execute to wait for what is under way, and to carry out the rest." in text
     else:
+        assert "being rolled back: " in call("check", str(plan), source, code=1).stdout
+        assert "Nothing was changed. Add --execute to roll it back." in _apply(filled, plan, "--rollback")
         text = _apply(filled, plan, code=1)
         assert "journal: rollback began at" in text
         assert "problem: a rollback of this plan has not ended. End it first, with --rollback or --cancel" in text
     assert admin.list_reassignments()
-    _apply(filled, plan, direction, "--throttle", "50MB")
-    expected = _get_planned(plan, original) if direction == "--execute" else original
+    began = time.monotonic()
+    _apply(filled, plan, *direction, "--throttle", "none")
+    assert time.monotonic() - began < 60  # at the rate of before, it would take several minutes
+    expected = original if is_back else _get_planned(plan, original)
     assert _get_lists(view_cluster(admin)) == expected
     _check_no_throttle(admin)
 
 
-@pytest.mark.parametrize(("mode", "is_over"), [("--execute", False), ("--execute", True), ("--rollback", False)])
+@pytest.mark.parametrize(
+    ("mode", "is_over"), [("--execute", False), ("--execute", True), ("--rollback --execute", False)]
+)
 def test_killed_executor_continues_without_its_journal(
     filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path, mode: str, is_over: bool
 ) -> None:
@@ -318,7 +328,7 @@ def test_killed_executor_continues_without_its_journal(
     assert "throttles are set on brokers " in text
     assert "--alter --entity-type topics --entity-name=hot --delete-config " in text
     assert "throttles of this plan are left on brokers " in _apply(filled, copy)
-    _apply(filled, copy, mode, "--throttle", "50MB")
+    _apply(filled, copy, *mode.split(), "--throttle", "50MB")
     expected = _get_planned(plan, original) if mode == "--execute" else original
     assert _get_lists(view_cluster(admin)) == expected
     foreign = admin.describe_own_broker_configs(6, (LEADER_RATE, FOLLOWER_RATE))
@@ -399,7 +409,7 @@ def test_cancel_restores_the_order(filled: KafkaCluster, admin: KafkaAdmin, orig
     assert admin.describe_own_broker_configs(3, (LEADER_RATE, FOLLOWER_RATE)) == {LEADER_RATE: "77000000"}
     admin.alter_broker_configs(3, {LEADER_RATE: None})
     _check_no_throttle(admin)
-    _apply(filled, plan, "--rollback")
+    _apply(filled, plan, "--rollback", "--execute")
     assert _get_lists(view_cluster(admin)) == original
 
 
@@ -429,7 +439,7 @@ def test_foreign_reassignment_pauses_the_plan(
     _wait_until_moving(admin)
     admin.alter_broker_configs(2, {LEADER_RATE: "1000"})
     admin.alter_reassignments({("other", 0): [3]})
-    assert "is applying a plan to cluster" in _apply(filled, plan, "--rollback", code=1)
+    assert "is applying a plan to cluster" in _apply(filled, plan, "--rollback", "--execute", code=1)
     reason = "another tool reassigns other-0"
     wait_until(lambda: any(e.get("reason") == reason for e in Journal.open(plan).entries), "the plan was not paused")
     assert process.poll() is None

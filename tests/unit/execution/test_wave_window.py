@@ -6,16 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pipelines.cli.apply_command import _Mode, _write_command
+from pipelines.cli.apply_rendering import render_rollback
 from pipelines.cli.option_values import parse_deadline, parse_waves
 from pipelines.errors import EXIT_USAGE
+from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.journal import Journal
+from pipelines.execution.plan_application import RollbackPreview
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.planned_steps import Direction, PlannedSteps
-from pipelines.execution.preflight import find_window_problem
-from pipelines.execution.wave_window import WaveRange, WaveWindow, describe_waves
+from pipelines.execution.preflight import WaveWork, find_window_problem, list_work
+from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow, describe_waves, format_local
 from tests.commands import call
 from tests.unit.execution.test_apply_command import _make_plan
 from tests.unit.execution.test_plan_executor import _KEY, _RATE, _Cluster, _make_executor
@@ -143,6 +149,70 @@ def test_deadline_is_the_next_such_time() -> None:
     for text in ("25:00", "now", "", "2020-01-01"):
         with pytest.raises(ValueError, match=r"is not a time|is over"):
             parse_deadline(text)
+
+
+def test_deadline_may_have_seconds() -> None:
+    when = datetime.now().astimezone().replace(microsecond=0) + timedelta(hours=1)
+    assert parse_deadline(f"{when:%H:%M:%S}") == when
+    assert parse_deadline("6:05:30").second == 30
+    with pytest.raises(ValueError, match="is not a time"):
+        parse_deadline("6:05:61")
+
+
+def _preview(until: datetime | None, window: WaveRange = ALL_WAVES) -> list[str]:
+    work = [WaveWork(1, 2, 2, 10**9, 3600.0), WaveWork(2, 1, 0, 0, 0.0), WaveWork(3, 1, 1, 10**9, 7200.0)]
+    options = ExecutionOptions(1_000, window=WaveWindow(window, until))
+    return list(render_rollback(RollbackPreview(work, [], []), options))
+
+
+def test_preview_shows_which_waves_fit() -> None:
+    until = _in(2)
+    lines = _preview(until)
+    assert lines[1].startswith("  wave 1: 2 partitions, 2 replicas to copy, 1 GB, about 60 min, ends at ")
+    assert lines[2].startswith("  wave 2: 1 partition, no copies, ends at ")
+    assert lines[3].startswith("  wave 3: 1 partition, 1 replica to copy, 1 GB, about 2 h 0 min, would end at ")
+    assert lines[3].endswith(": not begun")
+    assert lines[4] == "  in all: 4 partitions, 3 replicas to copy, 2 GB, about 3 h 0 min"
+    assert lines[5] == f"  until {format_local(until)}: waves 1-2 fit"
+    assert _preview(_in(0.5))[5].endswith(": no wave fits")
+    assert _preview(_in(9), WaveRange(1, 1))[2].endswith(": wave 1 fits")
+    assert not any("until" in line for line in _preview(None))
+
+
+def test_rollback_is_previewed(tmp_path: Path) -> None:
+    """Broker 2, which the first wave leaves, gets the partition back from its leader."""
+    cluster = _Cluster()
+    cluster.lists[_KEY] = (4, 3)
+    view = _make_executor(cluster, tmp_path)._look()
+    work = list_work(_STEPS, view, {_KEY: 7 * _RATE}, _RATE, Direction.ROLLBACK)
+    assert work == [WaveWork(3, 1, 1, 7_000, 7.0), WaveWork(2, 0, 0, 0, 0.0), WaveWork(1, 1, 1, 7_000, 7.0)]
+    assert list_work(_STEPS, view, {}, _RATE, Direction.ROLLBACK)[0] == WaveWork(3, 1, 1, None)
+    lines = list(render_rollback(RollbackPreview(work, [], []), ExecutionOptions(_RATE)))
+    assert lines == [
+        "with --rollback --execute, throttled to 1 kB/s per broker, each way:",
+        "  wave 3: 1 partition, 1 replica to copy, 7 kB, about 7 s",
+        "  wave 1: 1 partition, 1 replica to copy, 7 kB, about 7 s",
+        "  in all: 2 partitions, 2 replicas to copy, 14 kB, about 14 s",
+        "Nothing was changed. Add --execute to roll it back.",
+    ]
+    cluster.lists[_KEY] = (1, 2)
+    view = _make_executor(cluster, tmp_path)._look()
+    work = list_work(_STEPS, view, {}, None, Direction.ROLLBACK)
+    lines = list(render_rollback(RollbackPreview(work, [], []), ExecutionOptions()))
+    assert lines[1:] == ["  no partition has to be reassigned", "Nothing was changed. Nothing is left to roll back."]
+
+
+@pytest.mark.parametrize(("hours", "end"), [(1, True), (-1, False), (None, False)])
+def test_command_for_another_night_repeats_no_time_that_is_over(hours: float | None, end: bool) -> None:
+    until = None if hours is None else _in(hours)
+    application: Any = SimpleNamespace(
+        connection=SimpleNamespace(servers="b1:9092"), plan=SimpleNamespace(throttle_bytes_per_s=5)
+    )
+    options = ExecutionOptions(None, window=WaveWindow(until=until))
+    text = _write_command(application, _Mode.ROLLBACK, Path("plan"), WaveRange(2, 2), options)
+    begin = "kafka-placement apply plan --bootstrap-server b1:9092 --rollback --execute --waves 2 --throttle none"
+    assert text.startswith(begin)
+    assert ("--until" in text) is end
 
 
 def test_waves_are_named_as_the_option_takes_them() -> None:
