@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from pipelines.cli.check_rendering import render_progress
@@ -14,6 +15,7 @@ from pipelines.execution.preflight import WaveWork
 from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import name_throttled
 from pipelines.execution.wave_window import WaveWindow, describe_waves, format_local
+from pipelines.live.kafka_connection import Key
 from pipelines.quantities import format_bytes, format_duration
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of
@@ -110,6 +112,11 @@ def render_verification(
         yield f"as before the plan, which is not applied: {partitions}; no throttle of the plan is left"
     else:
         yield f"{verification.done} of {partitions} as planned, {verification.not_begun} as before"
+    if verification.waves_left and verification.state is not PlanState.NOT_APPLIED:
+        waves = application.plan.waves
+        sizes = [waves[wave - 1].bytes_to_copy for wave in verification.waves_left]
+        size = "" if None in sizes else f", planned to copy {format_bytes(sum(filter(None, sizes)))}"
+        yield f"  {count_of(len(verification.waves_left), 'wave')} of {len(waves)} left{size}"
     lists = {
         "being reassigned": verification.moving,
         "going back, by a rollback that is under way or was interrupted": verification.returning,
@@ -121,6 +128,8 @@ def render_verification(
     for what, keys in lists.items():
         if keys:
             yield f"  {count_of(len(keys), 'partition')} {what}: {name_partitions(keys)}"
+    if verification.state is PlanState.APPLIED:
+        yield from _render_drained(application.find_drained(), application.connection.servers)
     if verification.restored:
         where = name_throttled(verification.restored)
         yield f"  throttles that were set before this plan are set again on {where}"
@@ -134,3 +143,13 @@ def render_verification(
         servers = application.connection.servers
         for command in list_restore_commands(verification.throttled, servers, options.command_config):
             yield f"    {command}"
+
+
+def _render_drained(drained: Mapping[int, Sequence[Key]], servers: str) -> Iterator[str]:
+    """Render what the brokers that a plan empties still have, and how to unregister those that are empty."""
+    for broker, keys in drained.items():
+        if keys:
+            yield f"  broker {broker} still has {count_of(len(keys), 'replica')}: {name_partitions(keys)}"
+            continue
+        yield f"  broker {broker} is empty: it has no replica. To remove it, stop it, and then unregister it (KRaft):"
+        yield f"    kafka-cluster unregister --bootstrap-server {shlex.quote(servers)} --id {broker}"

@@ -12,7 +12,7 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
 from pipelines.cli.option_values import option, parse_output, parse_path, take_groups, whole_number
 from pipelines.cli.plan_options import AddBrokersOption, ThrottleOption
-from pipelines.cli.source_arguments import SourceArgument
+from pipelines.cli.source_arguments import SourceArgument, get_servers
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT, SettingsError
 from pipelines.ingest.sources import is_live
@@ -49,7 +49,7 @@ def check(
 
     Without a plan: what the reassignments that are under way wait for, and how to cancel them.
     """
-    from pipelines.cli.check_rendering import render_judgement, render_progress, render_running
+    from pipelines.cli.check_rendering import render_judgement, render_progress, render_rest, render_running
     from pipelines.cli.plan_option_values import parse_new_brokers, parse_option, parse_throttle
     from pipelines.config.plan_parameters import build_wave_limits
     from pipelines.ingest.merge.live_brokers import get_releases
@@ -81,12 +81,13 @@ def check(
         problem = "no source shows the version of Kafka, which decides what reassignments wait for"
         print_message(f"{problem}: as in Kafka {version} (topics.kafka_version)")
     if not plans:
+        servers = get_servers(source) or "HOST:PORT"
         running, looked = find_running_reassignments(snapshot, rate, defaults), time.monotonic()
         if is_live(source) and running.partitions:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             later = cluster.read_later(source, settings, source)
             running = find_running_reassignments(later, rate, defaults, running, time.monotonic() - looked)
-        common_options.write_answer(json_file, running, render_running(running))
+        common_options.write_answer(json_file, running, render_running(running, servers))
         raise typer.Exit(EXIT_INPUT if running.stuck else 0)
     snapshot = add_new_brokers(snapshot, new_brokers)
     for plan in stored:
@@ -106,7 +107,7 @@ def check(
     if scenario is not None:
         _write_scenario(scenario, judgement)
     answer = {"progress": progress, **to_json(judgement)}
-    lines = [*render_progress(progress), *_describe_journal(plans[0])] if progress else []
+    lines = [*render_progress(progress), *render_rest(judgement), *_describe_journal(plans[0])] if progress else []
     lines += render_judgement(judgement)
     common_options.write_answer(json_file, answer, lines)
     may_execute = not judgement.level.is_harmful and (progress is None or progress.may_execute)

@@ -1,5 +1,6 @@
 """Text of `check`: the verdict on a plan, what its waves do, and how much of it is done."""
 
+import shlex
 from collections.abc import Iterable, Iterator
 
 from pipelines.cli.text_format import align_rows
@@ -47,6 +48,15 @@ def render_judgement(judgement: PlanJudgement) -> Iterator[str]:
         yield from _render_waves(judgement)
 
 
+def render_rest(judgement: PlanJudgement) -> Iterator[str]:
+    """Render how much of a stored plan is left."""
+    left = [wave for wave in judgement.waves if wave.partitions]
+    sizes = [wave.bytes_to_copy for wave in left]
+    size = "" if None in sizes else f", {format_bytes(sum(filter(None, sizes)))} to copy"
+    if left:
+        yield f"  {count_of(len(left), 'wave')} of {len(judgement.waves)} left{size}"
+
+
 def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
     now, has_sizes = judgement.now, judgement.waves[0].bytes_to_copy is not None
     counts = {
@@ -74,12 +84,24 @@ def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
     yield from lines
 
 
-def render_running(running: RunningReassignments) -> Iterator[str]:
-    """Render the reassignments that are under way, those that wait for a broker that is down first."""
+def render_running(running: RunningReassignments, servers: str = "HOST:PORT") -> Iterator[str]:
+    """Render the reassignments that are under way, those that wait for a broker that is down first.
+
+    servers: of the cluster, for commands.
+    """
     if not running.partitions:
         yield "no partition is being reassigned"
         return
     yield f"{count_of(len(running.partitions), 'partition')} being reassigned, {len(running.stuck):,} of them stuck"
+    if running.bytes_left is not None:
+        rates = [
+            one.rate_bytes_per_s for one in running.partitions if one.rate_bytes_per_s is not None and not one.down
+        ]
+        rest = " beside the stuck ones" if running.stuck else ""
+        if any(one.bytes_left is None and one.waits_for and not one.down for one in running.partitions):
+            rest += " and those of unknown size" if rest else " beside those of unknown size"
+        left = _describe_left(running.bytes_left, running.seconds_left, sum(rates) if rates else None)
+        yield f"  in all{rest}: {left}"
     for one in sorted(running.partitions, key=lambda one: not one.down)[:_LISTED_ITEMS]:
         yield f"  {one.topic}-{one.partition}: {_describe_running(one)}"
     if (more := len(running.partitions) - _LISTED_ITEMS) > 0:
@@ -90,6 +112,8 @@ def render_running(running: RunningReassignments) -> Iterator[str]:
             yield f"  to cancel {name}: kafka-reassign-partitions --cancel --reassignment-json-file FILE, and in FILE:"
             is_short = len(partitions) <= _LISTED_ITEMS
             yield f"    {''.join(text.split())}" if is_short else f"    what --json has as {_CANCEL_KEYS[name]}"
+    yield "  to cancel those of a plan that apply carries out, and to remove its throttles:"
+    yield f"    kafka-placement apply PLAN --bootstrap-server {shlex.quote(servers)} --cancel"
 
 
 def _describe_running(one: RunningReassignment) -> str:
@@ -100,10 +124,14 @@ def _describe_running(one: RunningReassignment) -> str:
     elif one.waits_for:
         parts.append(f"waits for {name_with_noun(one.waits_for)}")
     if one.bytes_left is not None and not one.down:
-        rate = "the throttle" if one.rate_bytes_per_s is None else f"{format_bytes(one.rate_bytes_per_s)}/s as now"
-        time = "nothing is copied" if one.seconds_left is None else f"{format_duration(one.seconds_left)} at {rate}"
-        parts.append(f"{format_bytes(one.bytes_left)} left, {time}")
+        parts.append(_describe_left(one.bytes_left, one.seconds_left, one.rate_bytes_per_s))
     return ", ".join(parts)
+
+
+def _describe_left(bytes_left: int, seconds_left: float | None, rate_bytes_per_s: float | None) -> str:
+    rate = "the throttle" if rate_bytes_per_s is None else f"{format_bytes(rate_bytes_per_s)}/s as now"
+    time = "nothing is copied" if seconds_left is None else f"{format_duration(seconds_left)} at {rate}"
+    return f"{format_bytes(bytes_left)} left, {time}"
 
 
 def _describe_rollback(wave: JudgedWave) -> str:

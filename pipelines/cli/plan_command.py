@@ -14,12 +14,14 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
 from pipelines.cli.option_values import option, parse_output, parse_path, take_groups
 from pipelines.cli.plan_options import PlanOptions
-from pipelines.cli.source_arguments import SourceArgument
+from pipelines.cli.source_arguments import SourceArgument, get_servers
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.sources import is_live
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.plan_files.plan_creation import CreatedPlan
     from udfs.failures.topic_defaults import TopicDefaults
@@ -90,20 +92,29 @@ def plan(
             raise Infeasible(*error.args, *list_remedies(model, request, command)) from error
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
         if ticket is not None:
-            _write_tickets([ticket, *([folder / TICKET] if folder == out else [])], created, snapshot, folder, defaults)
+            name = out if out is not None and not printed else Path("DIR")
+            commands = _list_commands(created, name, get_servers(source) or named, cluster.command_config)
+            paths = [ticket, *([folder / TICKET] if folder == out else [])]
+            _write_tickets(paths, created, snapshot, folder, defaults, commands)
     for warning in list_warnings(created, snapshot, source, named):
         print_warning(warning)
     if printed and created.facts.judgement.findings:
         for line in render_findings(created.facts.judgement):
             print_warning(line.strip())
-    lines = reassignment.splitlines() if printed else render_plan(created, out, named, command)
+    lines = reassignment.splitlines() if printed else render_plan(created, out, named, command, ticket is not None)
     if is_live(source) and out is not None and not printed:
-        lines = chain(lines, [f"  or: {_name_apply_command(source, cluster.command_config, out)}"])
+        apply = _name_apply_command(get_servers(source) or named, cluster.command_config, out)
+        lines = chain(lines, [f"  or: {apply}    # shows what it would do; --execute does it"])
     common_options.write_answer(json_file, build_answer(created), lines)
 
 
 def _write_tickets(
-    paths: "list[Path]", created: "CreatedPlan", snapshot: "Snapshot", folder: Path, defaults: "TopicDefaults"
+    paths: "list[Path]",
+    created: "CreatedPlan",
+    snapshot: "Snapshot",
+    folder: Path,
+    defaults: "TopicDefaults",
+    commands: "Iterable[str]",
 ) -> None:
     """Write the ticket of a plan to files. folder: of the plan. Raises: SettingsError if a file cannot be written."""
     from pipelines.cli.plan_rendering import describe_goal
@@ -113,16 +124,26 @@ def _write_tickets(
     from pipelines.what_if.what_if_answers import evaluate_brokers
 
     after = assume_applied(snapshot, read_plan(folder), folder)
-    verdicts = [evaluate_brokers(state, defaults).verdict.headline for state in (snapshot, after)]
-    text = build_ticket(created, describe_goal(created.summary.model, created.facts.request), *verdicts)
+    before, then = (evaluate_brokers(state, defaults).verdict.headline for state in (snapshot, after))
+    title = describe_goal(created.summary.model, created.facts.request)
+    text = build_ticket(created, title, before, then, commands)
     for path in paths:
         common_options.write_text(path, text, "--ticket")
 
 
-def _name_apply_command(source: str, command_config: str | None, out: Path) -> str:
-    """Return the command that carries out a plan for a running cluster."""
-    from pipelines.live.live_sources import parse_address
+def _list_commands(created: "CreatedPlan", out: Path, server: str, command_config: str | None) -> "list[str]":
+    """List the commands that execute a plan, with this program and with Kafka's tools, and those that roll it back."""
+    from pipelines.cli.plan_rendering import render_commands
 
-    words = ["kafka-placement", "apply", str(out), "--bootstrap-server", parse_address(source).servers]
+    apply = _name_apply_command(server, command_config, out)
+    options = {"": "shows what it would do", " --execute": "executes it", " --verify": "compares the cluster with it"}
+    options |= {" --cancel": "cancels what is under way", " --rollback --execute": "rolls it back"}
+    lines = [f"{apply}{option}    # {what}" for option, what in options.items()]
+    return [*lines, "With Kafka's tools:", *render_commands(created.summary, created.facts.rollback, out, server)]
+
+
+def _name_apply_command(server: str, command_config: str | None, out: Path) -> str:
+    """Return the command that shows what a plan would do on a running cluster."""
+    words = ["kafka-placement", "apply", str(out), "--bootstrap-server", server]
     words += ["--command-config", command_config] if command_config else []
-    return f"{shlex.join(words)}    # shows what it would do; --execute does it"
+    return shlex.join(words)

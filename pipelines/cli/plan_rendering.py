@@ -50,7 +50,9 @@ _LOADS = (
 )
 
 
-def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine) -> Iterator[str]:
+def render_plan(
+    plan: CreatedPlan, out: Path | None, server: str, command: PlanCommandLine, has_ticket: bool = False
+) -> Iterator[str]:
     """Render a plan written to the folder `out` (None = to none). server: for Kafka's commands."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     model, metrics = summary.model, summary.metrics
@@ -108,8 +110,8 @@ def render_plan(plan: CreatedPlan, out: Path | None, server: str, command: PlanC
     if len(waves) > 2:
         at = names.index(waves[0])
         names[at : at + len(waves)] = [f"{waves[0]} to {waves[-1]}"]
-    yield f"    {', '.join(names)}"
-    yield from _render_commands(summary, plan.facts.rollback, out, server)
+    yield f"    {', '.join([*names, *[plan_writer.TICKET] * has_ticket])}"
+    yield from render_commands(summary, plan.facts.rollback, out, server)
 
 
 def _render_broker_sets(certificate: certificates.Certificate) -> Iterator[str]:
@@ -294,7 +296,7 @@ def _render_other_elections(summary: PlanSummary) -> Iterator[str]:
         yield f"  optional, {plan_writer.OTHER_ELECTIONS}: {partitions} the preferred leader now"
 
 
-def _render_commands(summary: PlanSummary, rollback: PlanJudgement, out: Path, server: str) -> Iterator[str]:
+def render_commands(summary: PlanSummary, rollback: PlanJudgement, out: Path, server: str) -> Iterator[str]:
     """Render the commands that execute a plan, and those that roll it back. rollback: how that is judged."""
     model, proposal, waves = summary.model, summary.proposal, summary.waves
     changed = find_reassigned_partitions(model, proposal)

@@ -280,3 +280,12 @@ def _check_use(
         raise typer.BadParameter("--command-config is for running clusters: none of the sources is kafka://HOST:PORT")
     if format_name is not None and live and all(map(is_live, beside)):
         raise typer.BadParameter(f"--format is for files: leave it out for {live[0]}, or save it with snapshot first")
+
+
+def get_servers(source: str) -> str | None:
+    """Return the servers of a running cluster that an argument names; None for files."""
+    if not is_live(source):
+        return None
+    from pipelines.live.live_sources import parse_address
+
+    return parse_address(source).servers

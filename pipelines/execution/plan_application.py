@@ -17,6 +17,7 @@ from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
+from pipelines.execution.copy_progress import get_replica_sizes
 from pipelines.execution.journal import BEGIN, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
@@ -243,6 +244,16 @@ class PlanApplication:
                 break
             self.pause(pause_s)
         return verification
+
+    def find_drained(self) -> dict[int, list[Key]]:
+        """Find the replicas that the registered brokers which the plan empties still have, of any topic."""
+        drained, view = {}, self._view()
+        for broker in sorted({one.id for one in view.state.brokers} & set(self.plan.emptied_brokers)):
+            keys = {key for key, partition in view.partitions.items() if broker in partition.replicas}
+            with suppress(KafkaFault):  # its logs also show topics that the user may not describe
+                keys |= {key for _, key in get_replica_sizes({broker: self.connection.describe_log_dirs(broker)})}
+            drained[broker] = sorted(keys)
+        return drained
 
     def describe_rest(self) -> list[str]:
         """Say what a command that is interrupted now leaves behind: lines."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import EarlierConfigs
-from pipelines.execution.planned_steps import Place, PlannedSteps, WaveTarget
+from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, WaveTarget
 from pipelines.execution.set_throttles import Configs, is_left, read_throttles
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import Key
@@ -44,6 +44,7 @@ class Verification:
     throttled: EarlierConfigs  # what is left of throttles, with what was there before them
     unanswered_brokers: tuple[int, ...]  # whose throttles are not known
     restored: EarlierConfigs  # throttles that were there before the plan's, and are back
+    waves_left: tuple[int, ...]
 
     @property
     def state(self) -> PlanState:
@@ -115,6 +116,16 @@ def verify_plan(
         EarlierConfigs(silent | brokers_left, topics_left),
         tuple(throttles.unanswered),
         EarlierConfigs(brokers_back, topics_back),
+        tuple(wave for wave in steps.list_waves(Direction.APPLY) if _is_left(steps, wave, view)),
+    )
+
+
+def _is_left(steps: PlannedSteps, wave: int, view: ClusterView) -> bool:
+    """Return whether a wave has still to reassign partitions, or to wait for them."""
+    return any(
+        steps.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs)
+        in (Place.PENDING, Place.MOVING)
+        for key, target in steps.find_targets(wave, Direction.APPLY).items()
     )
 
 

@@ -19,17 +19,22 @@ _TOPICS = 30  # listed, those with most bytes to copy first
 _UNKNOWN = "unknown"
 
 
-def build_ticket(plan: CreatedPlan, title: str, before: str, after: str) -> str:
-    """Build the ticket of a plan. title: what it is for. before, after: the verdicts on the cluster."""
-    return "\n".join(_list_lines(plan, title, before, after)) + "\n"
+def build_ticket(plan: CreatedPlan, title: str, before: str, after: str, commands: Iterable[str]) -> str:
+    """Build the ticket of a plan. title: what it is for. before, after: the verdicts on the cluster.
+
+    commands: lines with those that execute the plan, and that roll it back.
+    """
+    return "\n".join(_list_lines(plan, title, before, after, commands)) + "\n"
 
 
-def _list_lines(plan: CreatedPlan, title: str, before: str, after: str) -> Iterator[str]:
+def _list_lines(plan: CreatedPlan, title: str, before: str, after: str, commands: Iterable[str]) -> Iterator[str]:
     facts, summary = plan.facts, plan.summary
     metrics, judgement, waves = facts.metrics, facts.judgement, facts.judgement.waves
     has_sizes = summary.model.known[0]
     yield f"# Change of Kafka cluster {facts.cluster}: {title}"
     yield ""
+    if facts.kafka_cluster_id is not None:
+        yield from (f"Cluster id: `{facts.kafka_cluster_id}`", "")
     copied = _UNKNOWN if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
     duration = format_duration(summary.seconds) if has_sizes else _UNKNOWN
     rate = f"{format_bytes(summary.waves.limits.throttle_bytes_per_s)}/s per broker"
@@ -45,6 +50,7 @@ def _list_lines(plan: CreatedPlan, title: str, before: str, after: str) -> Itera
     yield "## Waves"
     yield ""
     yield from _table(_WAVE_HEADINGS, map(_describe_wave, waves))
+    yield from ("## Commands", "", "```text", *commands, "```", "")
     yield "## When to stop"
     yield ""
     worst = max((wave.under_replicated_partitions for wave in waves), default=0)

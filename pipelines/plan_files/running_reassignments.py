@@ -1,6 +1,7 @@
 """The reassignments that are under way: what they wait for, how long that takes, and how to cancel them."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,6 +40,9 @@ class RunningReassignments:
     throttle_bytes_per_s: float  # of the estimates
     cancel: str  # the JSON that kafka-reassign-partitions --cancel takes, for all of them
     cancel_stuck: str  # for those that wait for a broker that is down
+    bytes_left: int | None  # of all that are not stuck and show them; None = none does
+    # At the rate of all; at the throttle, of the broker that has most to copy; None = not known, or nothing is copied
+    seconds_left: float | None
 
     @property
     def stuck(self) -> list[RunningReassignment]:
@@ -63,7 +67,8 @@ def find_running_reassignments(
         before = {(one.topic, one.partition): one for one in earlier.partitions}
         running = tuple(_measure_rate(one, before.get((one.topic, one.partition)), seconds) for one in running)
     stuck = [one for one in running if one.down]
-    return RunningReassignments(running, throttle_bytes_per_s, _dump_cancel(running), _dump_cancel(stuck))
+    totals = _sum_left([one for one in running if one.waits_for and not one.down], throttle_bytes_per_s)
+    return RunningReassignments(running, throttle_bytes_per_s, _dump_cancel(running), _dump_cancel(stuck), *totals)
 
 
 def _describe(
@@ -95,6 +100,22 @@ def _measure_rate(now: RunningReassignment, before: RunningReassignment | None, 
     rate = max(before.bytes_left - now.bytes_left, 0) / seconds
     left = round(now.bytes_left / rate, 1) if rate else (None if now.bytes_left else 0.0)
     return replace(now, rate_bytes_per_s=round(rate, 1), seconds_left=left)
+
+
+def _sum_left(running: Sequence[RunningReassignment], throttle_bytes_per_s: float) -> tuple[int | None, float | None]:
+    """Sum the bytes that reassignments have still to copy, and estimate the seconds that this takes."""
+    left = [one.bytes_left for one in running if one.bytes_left is not None]
+    if not left:
+        return None, None
+    rates = [one.rate_bytes_per_s for one in running if one.rate_bytes_per_s is not None]
+    if rates:
+        seconds = sum(left) / sum(rates) if sum(rates) else None if sum(left) else 0.0
+    else:
+        by_broker = Counter[int]()
+        for one in running:
+            by_broker.update(dict.fromkeys(one.waits_for, one.bytes_left or 0))
+        seconds = max(by_broker.values(), default=0) / throttle_bytes_per_s
+    return sum(left), None if seconds is None else round(seconds, 1)
 
 
 def _find_bytes_left(row: Mapping[str, Any], waits_for: list[int]) -> int | None:

@@ -159,7 +159,9 @@ def test_plan_is_applied_and_rolled_back(
     journal = (plan / JOURNAL).read_bytes()
     assert "nothing to do" in _apply(filled, plan, "--execute")
     assert (plan / JOURNAL).read_bytes() == journal
-    assert "as planned" in _apply(filled, plan, "--verify")
+    text = _apply(filled, plan, "--verify")
+    assert "as planned" in text
+    assert f"kafka-cluster unregister --bootstrap-server {filled.bootstrap} --id 1" in text
     assert "as before the plan" in _apply(filled, plan, "--rollback", "--execute", "--throttle", "none")
     assert "as before the plan" in _apply(filled, plan, "--verify", code=EXIT_NOT_APPLIED)
     assert sum(entry["event"] == "throttle" for entry in Journal.open(plan).entries) == journal.count(b'"throttle",')

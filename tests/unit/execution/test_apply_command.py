@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli.apply_rendering import render_preview
+from pipelines.cli.apply_rendering import _render_drained, render_preview
 from pipelines.errors import EXIT_USAGE
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.journal import EarlierConfigs, Journal
@@ -159,3 +159,11 @@ def test_throttle_of_what_does_not_run_is_not_changed(tmp_path: Path) -> None:
     assert take_throttle(tmp_path / "plan") == 80_000_000
     assert take_throttle(tmp_path / "plan") is None
     assert "no execution of it runs" in call(*arguments, *change, code=1, folder=tmp_path).stderr
+
+
+def test_emptied_broker_may_be_unregistered_once_it_has_no_replica() -> None:
+    assert list(_render_drained({3: [("t", 0)], 4: []}, "b1:9092")) == [
+        "  broker 3 still has 1 replica: t-0",
+        "  broker 4 is empty: it has no replica. To remove it, stop it, and then unregister it (KRaft):",
+        "    kafka-cluster unregister --bootstrap-server b1:9092 --id 4",
+    ]

@@ -559,6 +559,7 @@ def test_states_of_a_plan(tmp_path: Path) -> None:
     assert get_state() is PlanState.THROTTLED
     cluster.lists[_KEY] = (1, 3)
     assert get_state() is PlanState.PARTLY_APPLIED
+    assert _verify(cluster, executor._look()).waves_left == (3,)
     cluster.lists[_KEY] = (7, 8)
     assert get_state() is PlanState.PARTLY_APPLIED
     cluster.lists[_KEY] = (4, 3)

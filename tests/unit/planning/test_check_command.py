@@ -277,8 +277,14 @@ def test_a_change_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     source, out, ticket = tmp_path / "topics.txt", tmp_path / "plan", tmp_path / "ticket.md"
     source.write_text("\n".join(describe("t", 2, "1,2 1,2", "1,3 1,3", "2,3 2,3", "4,3 4,3")) + "\n")
     goal = ("--goal", "drain", "--brokers", "1", "--out", out)
-    assert CommandResult(capsys, "plan", source, *goal, "--ticket", ticket).code == 0
+    result = CommandResult(capsys, "plan", source, *goal, "--bootstrap-server", "b1:9092", "--ticket", ticket)
+    assert (result.code, ", plan.json, ticket.md\n" in result.out) == (0, True), result.out
     text = ticket.read_text()
+    apply = f"kafka-placement apply {out} --bootstrap-server b1:9092"
+    for option in ("--execute", "--rollback --execute"):
+        assert f"\n{apply} {option}    # " in text
+    assert f"kafka-reassign-partitions --bootstrap-server b1:9092 --reassignment-json-file {out}/rollback.json" in text
+    assert "Cluster id" not in text
     assert text == (out / "ticket.md").read_text()
     assert text.startswith("# Change of Kafka cluster topics: drain 1\n\n**SAFE.** ")
     for path in out.iterdir():
@@ -327,6 +333,10 @@ def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert result.code == 1
     assert "3 partitions being reassigned, 1 of them stuck" in result.out
     assert "tolls-0: adds 25, removes 23, waits for broker 25, down: it does not end until it is back" in result.out
+    assert (
+        "  in all beside the stuck ones and those of unknown size: 40 GB left, 17 min at the throttle\n" in result.out
+    )
+    assert "    kafka-placement apply PLAN --bootstrap-server HOST:PORT --cancel\n" in result.out
     assert "tolls-1: adds 3, removes 2, waits for broker 3, 40 GB left, 17 min at the throttle" in result.out
     cancel = '{"version":1,"partitions":[{"topic":"tolls","partition":0,"replicas":[22,23]}]}'
     assert f"    {cancel}\n" in result.out
@@ -359,7 +369,9 @@ def test_rate_of_a_reassignment_is_that_between_two_looks(
     first = find_running_reassignments(looks[0], 50e6)
     later = find_running_reassignments(looks[1], 50e6, KAFKA_DEFAULTS, first, 10.0)
     assert later.partitions[0].rate_bytes_per_s == rate
-    assert left in "\n".join(render_running(later))
+    lines = list(render_running(later))
+    assert f"  in all: {left}" in lines
+    assert any(line.startswith("  tolls-1:") and line.endswith(left) for line in lines)
     # One that has begun only in between has no rate.
     begun = find_running_reassignments(looks[1], 50e6, KAFKA_DEFAULTS, replace(first, partitions=()), 10.0)
     assert begun.partitions[0].rate_bytes_per_s is None

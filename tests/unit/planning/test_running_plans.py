@@ -69,6 +69,7 @@ def test_running_plan_is_no_fault(running: Callable[..., Any]) -> None:
     lines = text.splitlines()
     assert lines[0] == "being executed: wave 1, with 1 partition being reassigned as planned"
     assert "  next: wait for it; if it was interrupted, continue with apply --execute, --cancel or --rollback" in lines
+    assert "  4 waves of 4 left" in lines
     assert [wave["replicas_added"] for wave in answer["waves"]] == [1, 1, 1, 1]  # with what is being copied
     assert [wave["rollback_replicas"] for wave in answer["waves"]] == [1, 2, 3, 4]
     Journal.open(folder).write(BEGIN, direction="apply", kafka_cluster_id=None, throttle_bytes_per_s=1)
@@ -102,7 +103,8 @@ def test_rollback_counts_from_the_lists_before_the_plan(running: Callable[..., A
     def go_to(step: int) -> Callable[[int, PlannedChange], dict[int, Any]]:
         return lambda partition, change: {partition: (change.lists[step], change.lists[step])}
 
-    answer, _, folder = running(go_to(-1))
+    answer, text, folder = running(go_to(-1))
+    assert "  3 waves of 4 left\n" in text
     assert [wave["rollback_replicas"] for wave in answer["waves"]] == [1, 2, 3, 4]
     every = {key[1]: (change.after, change.after) for key, change in read_plan(folder).changes.items()}
     answer, _, _ = running(lambda *_: every)

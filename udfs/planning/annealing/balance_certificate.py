@@ -214,11 +214,11 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int) -> Itera
     """Explain that a budget limits the plan: its rest may not pay for the next partition."""
     request, largest = outcome.request, float(outcome.model.size.max(initial=0.0))
     if request.max_bytes is not None and copied + largest > request.max_bytes:
-        yield f"the plan copies {copied:.0f} of at most {request.max_bytes} bytes; missed targets may need more"
+        yield f"the plan copies {copied:,.0f} of at most {request.max_bytes:,} bytes; missed targets may need more"
     if request.max_broker_bytes is not None:
-        yield f"no broker receives or sends more than {request.max_broker_bytes} bytes; missed targets may need more"
+        yield f"no broker receives or sends more than {request.max_broker_bytes:,} bytes; missed targets may need more"
     if request.max_moves is not None and moves >= request.max_moves - 1:
-        yield f"the plan copies {moves} of at most {request.max_moves} replicas; missed targets may need more"
+        yield f"the plan copies {moves:,} of at most {request.max_moves:,} replicas; missed targets may need more"
 
 
 def _measure_survivor_out(outcome: BalanceOutcome) -> float:
