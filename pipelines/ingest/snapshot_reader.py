@@ -33,6 +33,7 @@ class ClusterTables:
     topics: pa.Table  # TOPICS
     partitions: pa.Table  # INFERRED_PARTITIONS; no verdict needs `logs`
     log_dirs: pa.Table  # LOG_DIRS
+    quorum: pa.Table  # QUORUM
     quarantined: list[dict[str, Any]]  # rows with source, line_number and reasons
     conflicts: pa.Table  # CONFLICTS
     warnings: pa.Table  # WARNINGS
@@ -121,6 +122,7 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
         partitions=infer_state(entities.partitions, brokers),
         stray_logs=entities.stray_logs,
         log_dirs=entities.log_dirs,
+        quorum=entities.quorum,
         quarantined=quarantined,
         conflicts=pa.concat_tables([entities.conflicts, conflicts]),
         conflicting_listings=describe_conflicting_listings(facts, entities.conflicts),

@@ -39,6 +39,7 @@ class FactKind(StrEnum):
     BROKER = "broker"  # a broker: registration, rack, endpoint
     BROKER_CHANGE = "broker_change"  # KRaft log: fenced or unfenced
     BROKER_REMOVED = "broker_removed"  # KRaft log: unregistered
+    QUORUM = "quorum"  # a node of the controller quorum: broker_id is its id
     REPLICA = "replica"  # one replica's log on one broker: size, lag, offsets
     VOLUME = "volume"  # a volume of a broker, as metrics show it: log_dir is where it is mounted
     LOG_DIR = "log_dir"  # a log directory of a broker: its bytes, or its error
@@ -97,7 +98,12 @@ FACTS = pa.schema(
         ("reported_live", pa.bool_()),  # what a tool says of the broker itself; null: nothing
         ("fenced", pa.bool_()),
         ("shutting_down", pa.bool_()),  # true: in a controlled shutdown; null: not shown
-        ("controller", pa.bool_()),
+        ("controller", pa.bool_()),  # true: the active controller; QUORUM: the leader of the quorum
+        ("voter", pa.bool_()),  # QUORUM: false = an observer
+        ("directory_id", pa.string()),  # QUORUM: of its metadata log dir
+        # QUORUM: when it last fetched, and last had all records: ms since 1970; negative: before now; null = never
+        ("last_fetch_ms", pa.int64()),
+        ("caught_up_ms", pa.int64()),
         # The releases that it may run, as 307 for Kafka 3.7: from one on, and before one; null: not shown. TOPIC,
         # TOPIC_DEFAULTS: those of the cluster, as the tool's output shows, which is weaker.
         ("release_from", pa.int32()),

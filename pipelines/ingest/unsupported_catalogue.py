@@ -70,13 +70,6 @@ TOOLS = (
         r"|Adding partitions succeeded|Updated config for topic )",
     ),
     make_input(
-        "output of kafka-metadata-quorum",
-        _START + r"(?:(?:ClusterId|LeaderId|LeaderEpoch|HighWatermark|CurrentVoters|CurrentObservers):\s|MaxFollowerLag"
-        r"|NodeId\s++(?:DirectoryId\s++)?LogEndOffset\s++Lag\b)",
-        "which shows the controllers and not the partitions",
-        "Run kafka-topics --describe, or kafka-dump-log --cluster-metadata-decoder on a __cluster_metadata log.",
-    ),
-    make_input(
         "output of kafka-storage or kafka-features",
         _START + r"(?:Formatting (?:\S++ )?(?:metadata |data )?director(?:y|ies)|Found log director(?:y|ies):"
         r"|Found metadata:|Bootstrap metadata: |Feature: \S++\s++SupportedMinVersion:|metadata\.version=)",

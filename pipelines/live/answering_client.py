@@ -21,12 +21,17 @@ from kafka.net.selector import NetworkSelector
 # Requests that a broker passes on to the controller (KIP-590): it may wait for that, and be well itself.
 _PASSED_ON = frozenset(
     (
-        *("ListPartitionReassignmentsRequest", "AlterPartitionReassignmentsRequest", "ElectLeadersRequest"),
+        *(
+            "ListPartitionReassignmentsRequest",
+            "DescribeQuorumRequest",
+            "AlterPartitionReassignmentsRequest",
+            "ElectLeadersRequest",
+        ),
         *("IncrementalAlterConfigsRequest", "AlterConfigsRequest"),
     )
 )
 # Requests that change something. One that is given up may have had its effect, so they get more time.
-_CHANGES = _PASSED_ON - {"ListPartitionReassignmentsRequest"} | {"AlterReplicaLogDirsRequest"}
+_CHANGES = _PASSED_ON - {"ListPartitionReassignmentsRequest", "DescribeQuorumRequest"} | {"AlterReplicaLogDirsRequest"}
 _CHANGE_S = 15.0
 _SILENT_S = 60.0  # for so long, a silent broker is not asked again; a command that only reads takes less
 _GRACE_S = 0.1  # to read what arrived while the client was busy with another answer

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pipelines.ingest.formats.live_requests import print_requests
 from pipelines.live import tool_output
-from pipelines.live.cluster_records import ClusterDescription, Features, LivePartition, LiveTopic
+from pipelines.live.cluster_records import ClusterDescription, Features, LivePartition, LiveTopic, Quorum
 from pipelines.live.kafka_connection import (
     FAILURE_CONFIGS,
     Assignments,
@@ -102,6 +102,7 @@ class ClusterReading:
     reassignments: Reassignments
     log_dirs: dict[int, list[dict[str, Any]]]  # by broker
     features: Features
+    quorum: Quorum | None  # None = it has none, or is not known
     offsets: dict[Key, int]  # log end offsets, if requested
     problems: tuple[str, ...]  # sentences on what could not be read
     is_empty: bool = False  # whether there is no topic, and the user would see it
@@ -117,6 +118,8 @@ class ClusterReading:
             texts[tool_output.BROKER_CONFIGS] = tool_output.print_broker_configs(self.broker_configs)
         if self.features:
             texts[tool_output.FEATURES] = tool_output.print_features(self.features)
+        if self.quorum is not None:
+            texts[tool_output.QUORUM] = tool_output.print_quorum(self.quorum)
         if self.log_dirs:
             texts[tool_output.LOG_DIRS] = tool_output.print_log_dirs(self.log_dirs)
         if self.offsets:
@@ -147,6 +150,7 @@ def read_cluster(
     is_empty = shows_none and _ADMIN in layout.state.operations
     if shows_none and not is_empty:
         problems.add("no topic is shown: there is none, or the user needs the ACL Describe on topics")
+    quorum: Quorum | None = problems.catch("the controller quorum", connection.describe_quorum, None)
     names = [topic.name for topic in layout.topics]
     configs: TopicConfigs = problems.catch("configs of topics", lambda: connection.describe_topic_configs(names), {})
     if configs and (missing := [one for one in names if not configs.get(one, {}).keys() & set(FAILURE_CONFIGS)]):
@@ -185,6 +189,7 @@ def read_cluster(
         layout.reassignments or {},
         log_dirs,
         features,
+        quorum,
         end_offsets,
         tuple(problems.list_sentences()),
         is_empty,

@@ -58,6 +58,25 @@ class Feature(NamedTuple):
 Features = dict[str, Feature]
 
 
+class QuorumNode(NamedTuple):
+    """A node of the controller quorum. Times are ms since 1970, -1 = never."""
+
+    id: int
+    directory_id: str | None
+    is_voter: bool
+    log_end_offset: int
+    last_fetch_ms: int
+    caught_up_ms: int
+    endpoints: tuple[str, ...]  # as CONTROLLER://host:port
+
+
+class Quorum(NamedTuple):
+    """The controller quorum. leader: -1 = none."""
+
+    leader: int
+    nodes: tuple[QuorumNode, ...]
+
+
 class OngoingReassignment(NamedTuple):
     """An ongoing reassignment."""
 
@@ -73,9 +92,8 @@ class OngoingReassignment(NamedTuple):
 
 def read_topic(topic: Mapping[str, Any]) -> LiveTopic:
     """Read a topic as the client describes it."""
-    topic_id = uuid.UUID(str(topic["topic_id"])) if topic.get("topic_id") else None
     partitions = sorted(map(read_partition, topic["partitions"]))
-    return LiveTopic(topic["name"], _format_uuid(topic_id) if topic_id else None, tuple(partitions))
+    return LiveTopic(topic["name"], format_uuid(topic.get("topic_id")), tuple(partitions))
 
 
 def read_partition(partition: Mapping[str, Any]) -> LivePartition:
@@ -97,8 +115,7 @@ def read_partition(partition: Mapping[str, Any]) -> LivePartition:
     )
 
 
-def _format_uuid(topic_id: uuid.UUID) -> str | None:
-    """Format an id as Kafka does: base64 without padding; None for the id of topics without one."""
-    if topic_id.int == 0:
-        return None
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+def format_uuid(value: uuid.UUID | str | None) -> str | None:
+    """Format an id as Kafka does: base64 without padding; None without one, and for that of topics without one."""
+    one = uuid.UUID(str(value)) if value else None
+    return base64.urlsafe_b64encode(one.bytes).decode().rstrip("=") if one is not None and one.int else None

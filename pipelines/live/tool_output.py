@@ -11,11 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.ingest.sources import ANSWER, RUNNING_CLUSTER
-from pipelines.live.cluster_records import ClusterDescription, Features, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.live.cluster_records import (
+    ClusterDescription,
+    Features,
+    LivePartition,
+    LiveTopic,
+    OngoingReassignment,
+    Quorum,
+)
 
 TOPICS, LOG_DIRS, OFFSETS = "topics-describe.txt", "log-dirs.txt", "end-offsets.txt"
 BROKERS, BROKER_CONFIGS, NOT_READ = "brokers.txt", "broker-configs.txt", "not-read.txt"
-FEATURES = "features.txt"
+FEATURES, QUORUM = "features.txt", "metadata-quorum.txt"
 # What the files are called where they are not saved: as the request that they answer.
 REQUESTS = {
     TOPICS: f"{ANSWER}DescribeTopics",
@@ -24,6 +31,7 @@ REQUESTS = {
     BROKERS: f"{ANSWER}DescribeCluster",
     BROKER_CONFIGS: f"{ANSWER}DescribeConfigs",
     FEATURES: f"{ANSWER}ApiVersions",
+    QUORUM: f"{ANSWER}DescribeQuorum",
     NOT_READ: RUNNING_CLUSTER,
 }
 _NULL = "null"  # instead of a rack
@@ -96,6 +104,25 @@ def print_features(features: Features) -> Iterator[str]:
     for name, feature in features.items():
         levels = f"SupportedMinVersion: {feature.lowest}\tSupportedMaxVersion: {feature.highest}"
         yield f"Feature: {name}\t{levels}\tFinalizedVersionLevel: {feature.finalized}"
+
+
+def print_quorum(quorum: Quorum) -> Iterator[str]:
+    """Yield the lines of `kafka-metadata-quorum describe`, with --status and with --replication."""
+    yield f"LeaderId: {quorum.leader}"
+    for name, is_voter in (("CurrentVoters", True), ("CurrentObservers", False)):
+        nodes = [
+            {"id": node.id, "directoryId": node.directory_id, "endpoints": list(node.endpoints)}
+            for node in quorum.nodes
+            if node.is_voter == is_voter
+        ]
+        yield f"{name}: {json.dumps(nodes)}"
+    end = max((node.log_end_offset for node in quorum.nodes if node.id == quorum.leader), default=-1)
+    yield "NodeId\tDirectoryId\tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus"
+    for node in quorum.nodes:
+        status = "Observer" if not node.is_voter else "Leader" if node.id == quorum.leader else "Follower"
+        lag = max(end - node.log_end_offset, 0)
+        row = (node.id, node.directory_id or "", node.log_end_offset, lag, node.last_fetch_ms, node.caught_up_ms)
+        yield "\t".join(map(str, (*row, status)))
 
 
 def print_offsets(offsets: Mapping[tuple[str, int], int]) -> Iterator[str]:

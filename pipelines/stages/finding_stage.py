@@ -23,7 +23,7 @@ from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.placement.schemes import OBSERVED
 
-_WHOLE = ("registrations", "usage", "topics", "log_dirs", "quarantine", "conflicts", "warnings")
+_WHOLE = ("registrations", "usage", "topics", "log_dirs", "quorum", "quarantine", "conflicts", "warnings")
 
 
 def _merge_shards(shards: pa.Table, sources: pa.Table) -> ClusterTables:
@@ -40,6 +40,7 @@ def _merge_shards(shards: pa.Table, sources: pa.Table) -> ClusterTables:
         topics=whole["topics"],
         partitions=pa.concat_tables(partitions),
         log_dirs=whole["log_dirs"],
+        quorum=whole["quorum"],
         quarantined=whole["quarantine"].to_pylist(),
         conflicts=pa.concat_tables([whole["conflicts"], conflicts]),
         warnings=whole["warnings"],

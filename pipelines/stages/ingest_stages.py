@@ -107,7 +107,7 @@ def _merge_shard(key: tuple[pa.Scalar, ...], batches: pa.Table) -> pa.Table:
     for name in ENTITY_SCHEMAS:
         rows: pa.Table = getattr(entities, name)
         # Every shard has the facts of every broker and failed log dir; one shard is enough.
-        if rows.num_rows and not (name in ("registrations", "log_dirs") and row["shard"] != 0):
+        if rows.num_rows and not (name in ("registrations", "log_dirs", "quorum") and row["shard"] != 0):
             row[name] = pack_table(rows)
     return pa.Table.from_pylist([row], pa.schema(ENTITIES.columns))
 

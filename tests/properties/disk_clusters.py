@@ -193,4 +193,4 @@ def _read(
         for topic in cluster.topics
     }
     state = ClusterDescription("sickclustersickclusterA", brokers)
-    return ClusterReading("server:9092", state, topics, configs, {}, None, moves, dirs, {}, {}, ())
+    return ClusterReading("server:9092", state, topics, configs, {}, None, moves, dirs, {}, None, {}, ())

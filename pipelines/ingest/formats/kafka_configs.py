@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from pipelines.ingest.formats.checked_values import as_int, as_topic, unparsable
 from pipelines.ingest.formats.kafka_versions import date_cluster, read_feature
+from pipelines.ingest.formats.metadata_quorum import make_node
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
@@ -37,6 +38,8 @@ _FEATURE = re.compile(
     _START + r"Feature: metadata\.version\s++SupportedMinVersion: \S++\s++SupportedMaxVersion: (?P<supported>\S++)"
     r"\s++FinalizedVersionLevel: (?P<finalized>\S++)"
 )
+_VOTERS = "controller.quorum.voters"  # of a quorum whose voters never change
+_VOTER = re.compile(r"\s*+([0-9]++)@([^@\s]++):([0-9]{1,5})\s*+")
 _NOT_USED = "output of kafka-configs: not used"
 _SELECTOR = "replica.selector.class"
 _LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
@@ -119,6 +122,7 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
     selector = _parse_selector(broker, dict(configs).get(_SELECTOR)) + _parse_protocol(
         broker, dict(configs).get(_PROTOCOL)
     )
+    selector += parse_voters(dict(configs).get(_VOTERS))
     return [*selector, *(fact for fact in parse_defaults(configs) if not selector or fact[0] != FactKind.IGNORED)]
 
 
@@ -130,6 +134,16 @@ def _parse_protocol(broker: str, value: str | None) -> list[Fact]:
     if release < CAPS_MIN_ISR or not broker:
         return [date_cluster(ReleaseRange(release, CAPS_MIN_ISR if release < CAPS_MIN_ISR else None))]
     return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "release_from": release})]
+
+
+def parse_voters(value: str | None) -> list[Fact]:
+    """Return the voters that a node's settings name, as 1@host:9093,2@host:9093."""
+    voters = [_VOTER.fullmatch(one) for one in (value or "").split(",")]
+    return [
+        make_node(as_int(one[1], "id"), voter=True, host=one[2], port=as_int(one[3], "port", 0, 65535))
+        for one in voters
+        if one is not None
+    ]
 
 
 def _parse_feature(feature: re.Match[str]) -> list[Fact]:

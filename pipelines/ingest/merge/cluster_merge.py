@@ -14,6 +14,7 @@ from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.load_merge import list_topic_loads, share_loads
 from pipelines.ingest.merge.log_merge import add_offline_replicas, find_unlisted_partitions, merge_log_dirs, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
+from pipelines.ingest.merge.quorum_merge import merge_quorum
 from pipelines.ingest.merge.registration_listings import find_disputed, find_missing
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
@@ -53,7 +54,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     log_dirs = merge_log_dirs(shard)
     quarantine, outcomes = shard.count_outcomes()
     others = (quarantine, shard.build_conflicts(), outcomes, usage, build_warnings(shard))
-    return Entities(partitions, topics, registrations, stray_logs, *others, topic_loads, log_dirs)
+    return Entities(partitions, topics, registrations, stray_logs, *others, topic_loads, log_dirs, merge_quorum(shard))
 
 
 def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] | None]:

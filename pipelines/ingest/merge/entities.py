@@ -242,6 +242,27 @@ LOG_DIR_USAGE = pa.schema(
     ]
 )
 
+QUORUM = pa.schema(
+    [
+        column("node_id", INT, "node id: of a controller, or of a broker", required=True),
+        column("voter", FLAG, "whether it is a voter; false = an observer", required=True),
+        column("leader", FLAG, "whether it leads the quorum, and so is the active controller", required=True),
+        column("directory_id", TEXT, "id of its metadata log dir; null = not shown"),
+        column("host", TEXT, "host of its first endpoint; null = not shown"),
+        column("port", INT, "port of its first endpoint; null = not shown"),
+        column(
+            "log_end_offset", LONG, "end of its metadata log; -1 = the leader has not heard of it; null = not shown"
+        ),
+        column("lag", LONG, "records that it is behind the leader; null = not shown"),
+        column("lag_ms", LONG, "ms since it last had all records of the leader; null = never, or not shown"),
+        column(
+            "caught_up",
+            FLAG,
+            "whether it follows the leader within 10 s, so that it counts for a majority; null = not shown",
+        ),
+    ]
+)
+
 REASONS = column("reasons", TEXTS, "every reason, in words", required=True)
 QUARANTINE = pa.schema([SOURCE, RECORD_NUMBER, LINE_NUMBER, REASONS])
 
@@ -288,6 +309,7 @@ class Entities:
     warnings: Annotated[pa.Table, WARNINGS]
     topic_loads: Annotated[pa.Table, TOPIC_LOADS]
     log_dirs: Annotated[pa.Table, LOG_DIRS]
+    quorum: Annotated[pa.Table, QUORUM]
 
 
 ENTITY_SCHEMAS: dict[str, pa.Schema] = {name: hint.__metadata__[0] for name, hint in Entities.__annotations__.items()}

@@ -63,6 +63,9 @@ class _Connection:
     def describe_features(self) -> dict[str, Any]:
         return {}
 
+    def describe_quorum(self) -> None:
+        return None
+
     def describe_elrs(self, _names: list[str], _features: dict[str, Any]) -> dict[str, Any]:
         return {}
 

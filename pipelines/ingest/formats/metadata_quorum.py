@@ -1,0 +1,99 @@
+"""`kafka-metadata-quorum describe`: the nodes of the controller quorum, as --status and --replication print them.
+
+Columns are those of MetadataQuorumCommand in Kafka 3.3 to 4.3: voters are ids, or from 3.9 on JSON.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.ingest.formats.checked_values import INT64, as_int, unparsable
+from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
+from pipelines.ingest.text import classify_noise
+
+_START = r"[\s>|#`]*+"
+_STATUS = re.compile(
+    _START + r"(?P<key>LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs|CurrentVoters"
+    r"|CurrentObservers):\s++(?P<value>\S.*)"
+)
+_HEADER = re.compile(_START + r"NodeId\s++(?:DirectoryId\s++)?LogEndOffset\s++Lag\s++LastFetchTimestamp\s.*")
+_TIME = r"(?:-?[0-9]++(?: ms ago)?|N/A)"
+_ROW = re.compile(
+    _START + r"(?P<id>[0-9]++)\s++(?:(?P<directory>[A-Za-z0-9_-]{22})\s++)?(?P<end>-?[0-9]++)\s++(?P<lag>-?[0-9]++)\s++"
+    rf"(?P<fetch>{_TIME})\s++(?P<caught_up>{_TIME})\s++(?P<status>Leader|Follower|Observer)[\s`]*+"
+)
+_IDS = re.compile(r"\[[0-9,\s]*+\]")
+_ENDPOINT = re.compile(r"[A-Z0-9_]++://(?P<host>.*):(?P<port>[0-9]{1,5})")
+_NO_DIRECTORY = "A" * 22  # a voter whose log dir has no id, as with controller.quorum.voters
+
+
+def _is_line(line: str) -> bool:
+    return any(pattern.fullmatch(line) for pattern in (_STATUS, _HEADER, _ROW))
+
+
+def make_node(node: int, **values: Any) -> Fact:
+    """Return the fact about a node of the quorum."""
+    return FactKind.QUORUM, {"broker_id": node, **values}
+
+
+def _parse_record(_context: str | None, raw: str) -> list[Fact]:
+    if (row := _ROW.fullmatch(raw)) is not None:
+        return [_parse_row(row)]
+    status = _STATUS.fullmatch(raw)
+    if status is None or status["key"] not in ("LeaderId", "CurrentVoters", "CurrentObservers"):
+        return ignore("metadata quorum: not used" if status or _HEADER.fullmatch(raw) else classify_noise(raw))
+    value = status["value"].strip()
+    if status["key"] == "LeaderId":
+        leader = as_int(value, "LeaderId", -1)
+        return ignore("no leader of the metadata quorum") if leader < 0 else [make_node(leader, controller=True)]
+    return list(_parse_nodes(value, voter=status["key"] == "CurrentVoters")) or ignore("no node")
+
+
+def _parse_row(row: re.Match[str]) -> Fact:
+    times = {name: read_time(row[name]) for name in ("fetch", "caught_up")}
+    return make_node(
+        as_int(row["id"], "NodeId"),
+        voter=row["status"] != "Observer",
+        controller=True if row["status"] == "Leader" else None,
+        directory_id=None if row["directory"] == _NO_DIRECTORY else row["directory"],
+        log_end_offset=as_int(row["end"], "LogEndOffset", -1, INT64),
+        offset_lag=as_int(row["lag"], "Lag", -1, INT64),
+        last_fetch_ms=times["fetch"],
+        caught_up_ms=times["caught_up"],
+    )
+
+
+def read_time(text: str) -> int | None:
+    """Return a time in ms since 1970, or with `ms ago` one before now as a negative number; None = never."""
+    number, ago, _ = text.partition(" ms ago")
+    value = int(number) if number.lstrip("-").isdecimal() else -1
+    return -abs(value) if ago else None if value < 0 else value
+
+
+def _parse_nodes(text: str, *, voter: bool) -> Iterator[Fact]:
+    """Yield a fact of each node in a list: ids, or objects."""
+    nodes: list[Any]
+    try:
+        nodes = [{"id": int(id_)} for id_ in text.strip("[]").split(",") if id_.strip()] if _IDS.fullmatch(text) else []
+        nodes = nodes or json.loads(text)
+    except ValueError as error:
+        raise unparsable("voters are neither ids as in [1,2,3] nor whole JSON") from error
+    for node in nodes:
+        if not isinstance(node, Mapping) or not isinstance(node.get("id"), int):
+            raise unparsable("a voter has no id")
+        directory, endpoints = node.get("directoryId"), node.get("endpoints") or [""]
+        endpoint = _ENDPOINT.fullmatch(str(endpoints[0]))
+        yield make_node(
+            as_int(str(node["id"]), "id"),
+            voter=voter,
+            directory_id=directory if isinstance(directory, str) and directory != _NO_DIRECTORY else None,
+            **({"host": endpoint["host"], "port": int(endpoint["port"])} if endpoint else {}),
+        )
+
+
+FORMAT = Format(
+    "metadata-quorum",
+    "kafka-metadata-quorum describe: the voters of the controller quorum, and how far they lag",
+    *(Signature(line=_is_line), _parse_record),
+)

@@ -1,0 +1,48 @@
+"""Merges what sources show of the controller quorum: its voters, its leader, and which of them lag."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipelines.ingest.merge.entities import QUORUM
+from pipelines.ingest.merge.fact_merge import merge_by_key
+from pipelines.ingest.merge.shard_facts import ShardFacts
+from pipelines.ingest.source_format import FactKind
+from udfs.arrow.columns import to_flags, to_numpy
+
+_FIELDS = (
+    *("voter", "controller", "directory_id", "host", "port", "log_end_offset", "offset_lag"),
+    *("last_fetch_ms", "caught_up_ms"),
+)
+MAX_LAG_MS = 10_000  # five times controller.quorum.fetch.timeout.ms: a voter that follows fetches far more often
+
+
+def merge_quorum(shard: ShardFacts) -> pa.Table:
+    """Merge the facts about nodes of the quorum (schema QUORUM); without voters, nothing is known of it.
+
+    Listings of two moments differ in offsets and times: those of the first one are used.
+    """
+    facts = shard.select(FactKind.QUORUM)
+    merged = merge_by_key(facts, to_numpy(facts["broker_id"]).astype(np.int64), _FIELDS)
+    shard.ignore_duplicates(facts, merged)
+    home = to_flags(facts["home"])
+    for conflict in (one for one in merged.conflicts if one.field == "voter" and home[one.row]):
+        shard.add_conflict(f"node {facts['broker_id'][conflict.row].as_py()} of the quorum", facts, conflict)
+    table = merged.table
+    if not to_flags(table["voter"]).any():
+        return QUORUM.empty_table()
+    leads, end = to_flags(table["controller"]), table["log_end_offset"]
+    caught_up_ms = table["caught_up_ms"]
+    newest = pc.max(caught_up_ms.filter(pa.array(leads))).as_py()
+    lag_ms = pc.max_element_wise(pc.subtract(newest, caught_up_ms), 0, skip_nulls=False)
+    is_behind = pc.or_kleene(pc.equal(end, -1), pc.greater(lag_ms, MAX_LAG_MS))
+    columns = {
+        "node_id": pa.array(merged.keys.astype(np.int32)),
+        "voter": pc.fill_null(table["voter"], False),
+        "leader": pa.array(leads),
+        **{name: table[name] for name in ("directory_id", "host", "port", "log_end_offset")},
+        "lag": table["offset_lag"],
+        "lag_ms": lag_ms,
+        "caught_up": pc.invert(is_behind),
+    }
+    return pa.table(columns).select(QUORUM.names).cast(QUORUM)
