@@ -85,4 +85,14 @@ FROM gold.disk_after_failure d JOIN insights.snapshots s
 WHERE s.newest
 """
 
-LOAD_VIEWS = _CROSS_ZONE_TRAFFIC + _GROWTH + _DISKS
+_QUORUM = """
+-- insights.quorum: The nodes of the controller quorum of each cluster: which of them lag, and which may fail.
+SELECT q.cluster_id, q.node_id, q.voter, q.leader, q.broker, q.rack,
+       CASE WHEN NOT q.voter THEN 'Yes: it is an observer' WHEN q.can_fail THEN 'Yes'
+            ELSE 'No: no majority of voters is left, so that no partition gets another leader' END AS answer,
+       q.caught_up, q.lag, q.lag_ms
+FROM gold.quorum q JOIN insights.snapshots s ON q.cluster_id = s.cluster_id AND q.snapshot_id = s.snapshot_id
+WHERE s.newest
+"""
+
+LOAD_VIEWS = _CROSS_ZONE_TRAFFIC + _GROWTH + _DISKS + _QUORUM

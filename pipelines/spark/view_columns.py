@@ -66,6 +66,12 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         *_copy("gold.disk_after_failure", "bytes_to_copy", "free_bytes", "fullest_broker", "fullest_disk_ratio"),
         *_copy("gold.disk_after_failure", "replicas", "leaders", "only_in_sync_partitions"),
     ),
+    "quorum": (
+        *_CLUSTER,
+        *_copy("gold.quorum", "node_id", "voter", "leader", "broker", "rack"),
+        column("answer", TEXT, "whether it can fail: Yes, or the reason why not"),
+        *_copy("gold.quorum", "caught_up", "lag", "lag_ms"),
+    ),
     "partition_issues": (
         *_PARTITION,
         column(

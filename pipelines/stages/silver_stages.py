@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
-from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, IGNORED, LOG, REPLICAS
+from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, IGNORED, LOG, QUORUM_NODES, REPLICAS
 from pipelines.ingest.merge.inferred_state import add_health
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, infer_brokers
+from pipelines.ingest.merge.quorum_merge import describe_nodes
 from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.spark.entity_shards import (
     Shard,
@@ -130,6 +131,15 @@ def log_dirs(entities: DataFrame, brokers: DataFrame) -> DataFrame:
         "replicas": F.coalesce("replicas", F.lit(0).cast("long")),
     }
     return rows.select(*(columns.get(name, F.col(name)).alias(name) for name in silver_tables.LOG_DIRS.column_names))
+
+
+def quorum(entities: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Build gold.quorum: the nodes of the controller quorum."""
+    shards = add_brokers(entities.where("quorum IS NOT NULL").select(*SNAPSHOT_KEY, "quorum"), brokers)
+    schema = pa.schema([*_KEY_FIELDS, *QUORUM_NODES])
+    return map_shards(
+        shards, lambda shard: describe_nodes(unpack([shard["quorum"]], "quorum"), read_brokers(shard)), schema
+    )
 
 
 def quarantine(entities: DataFrame, raw_metadata: DataFrame) -> DataFrame:

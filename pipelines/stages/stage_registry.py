@@ -224,6 +224,7 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
     _plain_stage(_SOURCE_SUMMARY, (_ENTITIES, RAW), silver_stages.source_summary),
     Stage(SUMS, (_ENTITIES, BROKERS, _TOPICS), _scheme_aggregates),
+    _plain_stage("gold.quorum", (_ENTITIES, BROKERS), silver_stages.quorum),
     Stage("gold.cluster_findings", (_ENTITIES, _SOURCE_SUMMARY), _cluster_findings),
     _failure_stage(gold_tables.FAILURE_SUMMARY, lambda c: arrow_functions.table_function(summary_rows)),
     _failure_stage(gold_tables.LOADS_AFTER_FAILURE, lambda c: arrow_functions.table_function(load_after_failure_rows)),

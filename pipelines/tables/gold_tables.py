@@ -1,6 +1,6 @@
 """The gold tables that `run` writes. udfs/ declares the columns that it computes."""
 
-from pipelines.ingest.merge.entities import LOADS
+from pipelines.ingest.merge.entities import LOADS, QUORUM_NODES
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, NoRowWhere, OneOf, Table, columns
 from pipelines.verdict.cluster_evidence import ClusterFindings, list_columns
 from pipelines.verdict.finding_rows import FINDING_COLUMNS
@@ -29,7 +29,15 @@ _ORIGINS = tuple(ORIGIN_NAMES.values())
 _METHODS = OneOf("method", (EXACT, MONTE_CARLO))
 _KINDS = OneOf("scenario_kind", tuple(ScenarioKind))
 
-CLUSTER_FINDINGS = Table(
+CLUSTER_QUORUM = Table(
+    "gold.quorum",
+    "One row per node of the controller quorum that sources show (KRaft): voters and observers, and which of them lag.",
+    columns(*QUORUM_NODES),
+    keys=(*SNAPSHOT_KEY, "node_id"),
+    expectations=(Between("lag", 0), Between("lag_ms", 0)),
+)
+
+FINDINGS = Table(
     "gold.cluster_findings",
     "One row per snapshot: what is wrong with the cluster already, and what its sources lack. `run` and "
     "`report` judge the cluster by it. Partitions of topics that are ignored or marked for deletion do not count.",

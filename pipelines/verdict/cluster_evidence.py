@@ -11,6 +11,7 @@ import pyarrow as pa
 from pipelines.ingest.formats.live_requests import NO_TOPICS
 from pipelines.ingest.merge.entities import PARTITION, TOPIC, to_struct
 from udfs.arrow.column_declarations import DOUBLE, INTS, LONG, TEXT, TEXTS, column, get_comment
+from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.scenarios import ScenarioKind
 
 
@@ -146,6 +147,9 @@ class ClusterFindings:
     elected_ratio: float | None = _declare(
         DOUBLE, "leaders of the hottest broker over the mean, after an election of these; null = there are none"
     )
+    quorum_voters: Sequence[int] = _numbers("voters of the controller quorum; empty = not shown")
+    lagging_voters: Sequence[int] = _numbers("of these, those that are down or do not follow the leader")
+    voter_rack: str | None = _declare(TEXT, "rack whose failure leaves no majority of voters; null = none is known")
     deleted_topics_offline_partitions: int = _count("offline partitions of topics that are marked for deletion")
     ignored_topics: int = _count("topics that topics.ignored names, and that are not marked for deletion")
     ignored_offline_partitions: int = _count("offline partitions of these")
@@ -191,6 +195,11 @@ class ClusterFindings:
     warnings: Sequence[str] = _names(
         "sentences without full stop on what the sources lack: a failed command, a listing of selected partitions"
     )
+
+    @property
+    def quorum(self) -> QuorumVoters:
+        """The voters of the controller quorum."""
+        return QuorumVoters(tuple(self.quorum_voters), tuple(self.lagging_voters))
 
     @property
     def is_empty(self) -> bool:

@@ -18,6 +18,7 @@ from pipelines.verdict.cluster_evidence import (
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
 from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some
+from pipelines.verdict.quorum_findings import judge_quorum
 from pipelines.verdict.replica_findings import (
     LostBrokers,
     add_missing_replicas,
@@ -73,7 +74,7 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     """Judge a cluster: what is worst comes first; OK only if the sources show everything."""
     findings = evidence.findings
     ratio = evidence.now["max_over_mean_ratio"] if evidence.now else None
-    points = [*judge_present(findings), *describe_election(findings, ratio)]
+    points = [*judge_quorum(findings), *judge_present(findings), *describe_election(findings, ratio)]
     if not findings.partitions:
         points.append((statements.NO_TOPICS if findings.is_empty else statements.NO_PARTITIONS).fill())
     elif not findings.counted_partitions:

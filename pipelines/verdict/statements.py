@@ -68,6 +68,39 @@ SPREAD_CONFINED = SPREAD_OVER_RACKS._replace(condition="some of them survive the
 ADD_FOR_CONFINED = ADD_TO_RACKS._replace(condition=f"{SPREAD_CONFINED.condition}, and {ADD_TO_RACKS.condition}")
 START_ORDER = " (kafka-placement what-if SOURCE shows in which order)"  # of several brokers that are down
 # The state now.
+_QUORUM = f"kafka-metadata-quorum {_SERVER} describe --replication"
+QUORUM_LOST = Statement(
+    Level.AT_RISK,
+    "So many voters of the controller quorum are down, or do not follow its leader within 10 s, that there is no "
+    "majority.",
+    "The controller quorum has no majority: {n} of {voters} [is down or lags|are down or lag] ({nodes}), so that no "
+    "partition can get another leader.",
+    f"restart these nodes, and see whether they follow: {_QUORUM}",
+)
+VOTERS_LAG = Statement(
+    Level.WARNING,
+    "A voter of the controller quorum is down, or does not follow its leader within 10 s, and there is a majority.",
+    "{n} of {voters} of the controller quorum [is down or lags|are down or lag] ({nodes}): {more}.",
+    f"restart [this node|these nodes], and see whether [it follows|they follow]: {_QUORUM}",
+)
+NO_SPARE_VOTER = Statement(
+    Level.WARNING,
+    "The controller quorum has one voter, or two.",
+    "The controller quorum has {n} [voter: without it|voters: without either of them], no partition can get another "
+    "leader.",
+    "run three controllers, or five",
+)
+VOTERS_IN_ONE_RACK = Statement(
+    Level.WARNING,
+    "The failure of one rack takes the majority of the voters of the controller quorum, and no voter lags.",
+    "Rack {rack} has so many of the {voters} of the controller quorum that its failure leaves no majority.",
+    "spread the controllers over three racks",
+)
+EVEN_VOTERS = Statement(
+    Level.OK,
+    "The number of voters of the controller quorum is even.",
+    "The controller quorum has {n} voters: one fewer would bear as many failures.",
+)
 OFFLINE = Statement(
     Level.AT_RISK,
     "A partition with known replicas is not led by a live broker. Topics that are ignored or marked for "

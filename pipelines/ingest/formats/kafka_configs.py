@@ -39,7 +39,7 @@ _FEATURE = re.compile(
     r"\s++FinalizedVersionLevel: (?P<finalized>\S++)"
 )
 _VOTERS = "controller.quorum.voters"  # of a quorum whose voters never change
-_VOTER = re.compile(r"\s*+([0-9]++)@([^@\s]++):([0-9]{1,5})\s*+")
+_VOTER = re.compile(r"\s*+([0-9]++)@([^@\s]+):([0-9]{1,5})\s*+")
 _NOT_USED = "output of kafka-configs: not used"
 _SELECTOR = "replica.selector.class"
 _LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"

@@ -263,6 +263,20 @@ QUORUM = pa.schema(
     ]
 )
 
+QUORUM_NODES = pa.schema(
+    [
+        *QUORUM,
+        column("broker", FLAG, "whether it is a broker as well", required=True),
+        column("rack", TEXT, "its rack, if it is a broker; null = not known"),
+        column(
+            "can_fail",
+            FLAG,
+            "whether enough voters that follow are left without it for a majority, which elects all leaders",
+            required=True,
+        ),
+    ]
+)
+
 REASONS = column("reasons", TEXTS, "every reason, in words", required=True)
 QUARANTINE = pa.schema([SOURCE, RECORD_NUMBER, LINE_NUMBER, REASONS])
 

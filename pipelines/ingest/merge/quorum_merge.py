@@ -1,20 +1,46 @@
 """Merges what sources show of the controller quorum: its voters, its leader, and which of them lag."""
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.merge.entities import QUORUM
+from pipelines.ingest.merge.entities import QUORUM, QUORUM_NODES
 from pipelines.ingest.merge.fact_merge import merge_by_key
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
+from udfs.arrow.column_declarations import FLAG, TEXT
 from udfs.arrow.columns import to_flags, to_numpy
+from udfs.failures.controller_quorum import QuorumVoters
 
 _FIELDS = (
     *("voter", "controller", "directory_id", "host", "port", "log_end_offset", "offset_lag"),
     *("last_fetch_ms", "caught_up_ms"),
 )
-MAX_LAG_MS = 10_000  # five times controller.quorum.fetch.timeout.ms: a voter that follows fetches far more often
+_MAX_LAG_MS = 10_000  # five times controller.quorum.fetch.timeout.ms: a voter that follows fetches far more often
+
+
+def get_voters(quorum: pa.Table, down: Collection[int]) -> QuorumVoters:
+    """Return the voters of a quorum (schema QUORUM). down: ids of brokers that are down."""
+    rows = [row for row in quorum.to_pylist() if row["voter"]]
+    lagging = (row["node_id"] for row in rows if row["caught_up"] is False or row["node_id"] in down)
+    return QuorumVoters(tuple(row["node_id"] for row in rows), tuple(lagging))
+
+
+def describe_nodes(quorum: pa.Table, brokers: pa.Table) -> pa.Table:
+    """Add to the nodes of a quorum (schema QUORUM) what its brokers show, with id, rack and live (QUORUM_NODES)."""
+    racks = dict(zip(*(brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
+    down = brokers.filter(pc.invert(pc.fill_null(brokers["live"], True)))["broker_id"].to_pylist()
+    voters, nodes = get_voters(quorum, down), quorum["node_id"].to_pylist()
+    columns = {
+        "broker": pa.array([node in racks for node in nodes], FLAG),
+        "rack": pa.array([racks.get(node) for node in nodes], TEXT),
+        "can_fail": pa.array([voters.elects_without({node}) for node in nodes], FLAG),
+    }
+    for name, values in columns.items():
+        quorum = quorum.append_column(name, values)
+    return quorum.cast(QUORUM_NODES)
 
 
 def merge_quorum(shard: ShardFacts) -> pa.Table:
@@ -35,7 +61,7 @@ def merge_quorum(shard: ShardFacts) -> pa.Table:
     caught_up_ms = table["caught_up_ms"]
     newest = pc.max(caught_up_ms.filter(pa.array(leads))).as_py()
     lag_ms = pc.max_element_wise(pc.subtract(newest, caught_up_ms), 0, skip_nulls=False)
-    is_behind = pc.or_kleene(pc.equal(end, -1), pc.greater(lag_ms, MAX_LAG_MS))
+    is_behind = pc.or_kleene(pc.equal(end, -1), pc.greater(lag_ms, _MAX_LAG_MS))
     columns = {
         "node_id": pa.array(merged.keys.astype(np.int32)),
         "voter": pc.fill_null(table["voter"], False),

@@ -1,0 +1,28 @@
+"""What a verdict says of the controller quorum."""
+
+from collections.abc import Iterator
+
+from pipelines.verdict import statements
+from pipelines.verdict.cluster_evidence import ClusterFindings
+from pipelines.verdict.verdict_points import VerdictPoint
+from udfs.plurals import count_of, join_names
+
+
+def judge_quorum(findings: ClusterFindings) -> Iterator[VerdictPoint]:
+    """Say whether the quorum has a majority, and what would take it away."""
+    quorum = findings.quorum
+    if not quorum.voters:
+        return
+    names = join_names(quorum.lagging)
+    voters = count_of(len(quorum.voters), "voter")
+    if quorum.spare < 0:
+        yield statements.QUORUM_LOST.fill(len(quorum.lagging), nodes=names, voters=voters)
+    elif quorum.lagging:
+        more = f"only {count_of(quorum.spare, 'other voter')} may fail" if quorum.spare else "no other voter may fail"
+        yield statements.VOTERS_LAG.fill(len(quorum.lagging), nodes=names, voters=voters, more=more)
+    elif quorum.spare == 0:
+        yield statements.NO_SPARE_VOTER.fill(len(quorum.voters))
+    if findings.voter_rack is not None and quorum.spare > 0:
+        yield statements.VOTERS_IN_ONE_RACK.fill(rack=findings.voter_rack, voters=voters)
+    if len(quorum.voters) % 2 == 0:
+        yield statements.EVEN_VOTERS.fill(len(quorum.voters))

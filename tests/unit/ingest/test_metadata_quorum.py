@@ -1,0 +1,141 @@
+"""The controller quorum, as kafka-metadata-quorum prints it, as settings name it, and what follows for a verdict."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
+from pipelines.ingest.sources import find_source
+from pipelines.live.cluster_records import Quorum, QuorumNode
+from pipelines.live.tool_output import print_quorum
+from pipelines.what_if.what_if_answers import evaluate_brokers
+from udfs.failures.controller_quorum import QuorumVoters
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
+
+# Of Kafka 4.3.1, after voter 1 of three combined nodes was killed.
+_STATUS = """ClusterId:              qMFP-zF0TjG6nZjU14nSRg
+LeaderId:               3
+LeaderEpoch:            3
+HighWatermark:          81
+MaxFollowerLag:         82
+MaxFollowerLagTimeMs:   -1
+CurrentVoters:          [{"id": 1, "endpoints": ["CONTROLLER://127.0.0.1:56007"]}, {"id": 2, "endpoints": \
+["CONTROLLER://127.0.0.1:38101"]}, {"id": 3, "endpoints": ["CONTROLLER://127.0.0.1:46341"]}]
+CurrentObservers:       []
+"""
+_REPLICATION = """NodeId	DirectoryId	LogEndOffset	Lag	LastFetchTimestamp	LastCaughtUpTimestamp	Status
+3     	AAAAAAAAAAAAAAAAAAAAAA	84          	0  	1795925748844     	1795925748844        	Leader
+1     	AAAAAAAAAAAAAAAAAAAAAA	-1          	85 	-1                	-1                   	Follower
+2     	AAAAAAAAAAAAAAAAAAAAAA	84          	0  	1795925748395     	1795925748395        	Follower
+"""
+_TOPICS = """Topic: a	PartitionCount: 2	ReplicationFactor: 3	Configs: min.insync.replicas=2
+	Topic: a	Partition: 0	Leader: 1	Replicas: 1,2,3	Isr: 1,2,3
+	Topic: a	Partition: 1	Leader: 2	Replicas: 2,3,1	Isr: 2,3,1
+"""
+_BROKERS = "ID  HOST  PORT  RACK  STATE  ENDPOINT_TYPE\n"
+
+
+def read(folder: Path, **texts: str) -> Snapshot:
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text)
+    return load_snapshot(find_source(f"c={folder}"))
+
+
+def test_status_and_replication(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, status=_STATUS, replication=_REPLICATION)
+    nodes = {row.pop("node_id"): row for row in snapshot.quorum.to_pylist()}
+    assert not snapshot.quarantined
+    assert {node: row["caught_up"] for node, row in nodes.items()} == {1: False, 2: True, 3: True}
+    assert {node: row["lag_ms"] for node, row in nodes.items()} == {1: None, 2: 449, 3: 0}
+    assert [node for node, row in nodes.items() if row["leader"]] == [3]
+    assert nodes[1] | {"caught_up": None} == {
+        **{"voter": True, "leader": False, "directory_id": None, "host": "127.0.0.1", "port": 56007},
+        **{"log_end_offset": -1, "lag": 85, "lag_ms": None, "caught_up": None},
+    }
+
+
+def test_ids_of_earlier_versions_and_times_before_now(tmp_path: Path) -> None:
+    rows = _REPLICATION.splitlines()
+    human = [
+        rows[0],
+        *(
+            f"{i} 10 0 {ms} ms ago {ms} ms ago {role}"
+            for i, ms, role in (
+                (3000, 24, "Leader"),
+                (3001, 338, "Follower"),
+                (3002, 60_000, "Follower"),
+                (7, 50, "Observer"),
+            )
+        ),
+    ]
+    status = "LeaderId: 3000\nCurrentVoters: [3000,3001,3002]\nCurrentObservers: [7]\n"
+    snapshot = read(tmp_path, status=status, human="\n".join(human))
+    assert [(row["node_id"], row["voter"], row["lag_ms"], row["caught_up"]) for row in snapshot.quorum.to_pylist()] == [
+        *((7, False, 26, True), (3000, True, 0, True), (3001, True, 314, True), (3002, True, 59_976, False))
+    ]
+
+
+def test_voters_that_settings_name(tmp_path: Path) -> None:
+    config = "All configs for broker 1 are:\n  controller.quorum.voters=1@a:9093,2@b:9093 sensitive=false synonyms={}\n"
+    rows = read(tmp_path, configs=config).quorum.to_pylist()
+    assert [(row["node_id"], row["host"], row["port"], row["caught_up"]) for row in rows] == [
+        *((1, "a", 9093, None), (2, "b", 9093, None))
+    ]
+
+
+def test_a_running_cluster_is_written_as_the_tool_prints_it(tmp_path: Path) -> None:
+    nodes = [
+        QuorumNode(1, None, True, 90, 1_795_925_748_844, 1_795_925_748_844, ("CONTROLLER://a:1",)),
+        QuorumNode(2, "GiJBUzOEQqSzBDpMkOkqwA", True, -1, -1, -1, ()),
+        QuorumNode(5, None, False, 88, 1_795_925_748_000, 1_795_925_748_000, ()),
+    ]
+    out = io.StringIO()
+    out.writelines(f"{line}\n" for line in print_quorum(Quorum(1, tuple(nodes))))
+    rows = {row["node_id"]: row for row in read(tmp_path, quorum=out.getvalue()).quorum.to_pylist()}
+    assert {node: (row["voter"], row["caught_up"], row["lag"]) for node, row in rows.items()} == {
+        **{1: (True, True, 0), 2: (True, False, 91), 5: (False, True, 2)}
+    }
+    assert rows[2]["directory_id"] == "GiJBUzOEQqSzBDpMkOkqwA"
+
+
+@pytest.mark.parametrize("text", ["CurrentVoters: [{]", 'CurrentVoters: [{"name": 1}]'])
+def test_damaged_voters_are_quarantined(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, status=text, topics=_TOPICS).quarantined
+
+
+def test_majorities() -> None:
+    healthy = QuorumVoters((1, 2, 3))
+    assert [healthy.elects_without(failed) for failed in ((), (1,), (1, 2), (1, 9), (1, 2, 3))] == [
+        *(True, True, False, True, False)
+    ]
+    lagging = QuorumVoters((1, 2, 3), (3,))
+    assert [lagging.elects_without(failed) for failed in ((), (3,), (1,), (9,))] == [True, True, False, True]
+    assert not QuorumVoters((1, 2, 3), (2, 3)).elects_without(())
+    assert QuorumVoters().elects_without((1, 2, 3))  # not known, or ZooKeeper
+    assert healthy.find_fatal_rack({1: "a", 2: "a", 3: "b"}) == "a"
+    assert healthy.find_fatal_rack({1: "a", 2: "b", 3: "c"}) is None
+    assert healthy.find_fatal_rack({1: "a"}) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kinds"),
+    [
+        ("CurrentVoters: [1,2,3]", {"voters_in_one_rack"}),
+        ("CurrentVoters: [1,3,101]", set()),
+        ("CurrentVoters: [101]", {"no_spare_voter"}),
+        ("CurrentVoters: [101,102]", {"no_spare_voter", "even_voters"}),
+        ("CurrentVoters: [101,102,103,104]", {"even_voters"}),
+        (_STATUS + _REPLICATION, {"voters_lag"}),
+        (
+            _STATUS
+            + _REPLICATION.replace("84          	0  	1795925748395     	1795925748395 ", "-1 1 -1 -1 "),
+            {"quorum_lost"},
+        ),
+    ],
+)
+def test_the_verdict_names_what_the_quorum_lacks(tmp_path: Path, status: str, kinds: set[str]) -> None:
+    brokers = _BROKERS + "".join(f"{i}  h{i}  9092  {'aab'[i - 1]}  unfenced  broker\n" for i in (1, 2, 3))
+    verdict = evaluate_brokers(read(tmp_path, status=status, topics=_TOPICS, brokers=brokers), KAFKA_DEFAULTS).verdict
+    named = {point.kind for point in verdict.points}
+    assert {kind for kind in named if "quorum" in kind or "voter" in kind} == kinds

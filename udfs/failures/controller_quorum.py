@@ -1,0 +1,36 @@
+"""The controller quorum: a majority of its voters elects leaders, completes reassignments and registers brokers.
+
+Voters are those of KRaft. One that is down, or does not follow the leader, does not count for a majority in time.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+
+class QuorumVoters(NamedTuple):
+    """The voters of a quorum, by node id; a node may be a broker as well. None at all: not known, or ZooKeeper."""
+
+    voters: tuple[int, ...] = ()
+    lagging: tuple[int, ...] = ()  # of these, those that are down or do not follow the leader
+
+    @property
+    def majority(self) -> int:
+        """The voters that it takes to elect a leader."""
+        return len(self.voters) // 2 + 1
+
+    @property
+    def spare(self) -> int:
+        """How many of the voters that follow may fail; negative = there is no majority now."""
+        return len(self.voters) - len(self.lagging) - self.majority
+
+    def elects_without(self, failed: Collection[int]) -> bool:
+        """Return whether there is a majority once nodes failed. Of an unknown quorum, it is assumed."""
+        lost = {voter for voter in self.voters if voter in failed} - {*self.lagging}
+        return not self.voters or len(lost) <= self.spare
+
+    def find_fatal_rack(self, racks: Mapping[int, str | None]) -> str | None:
+        """Find the rack whose failure leaves no majority, though there is one now. racks: of nodes; None = unknown."""
+        counts = Counter(rack for voter in self.voters if (rack := racks.get(voter)) and voter not in self.lagging)
+        rack, count = max(counts.items(), key=lambda item: item[1], default=(None, 0))
+        return rack if count > self.spare >= 0 else None
