@@ -98,12 +98,9 @@ FACTS = pa.schema(
         ("reported_live", pa.bool_()),  # what a tool says of the broker itself; null: nothing
         ("fenced", pa.bool_()),
         ("shutting_down", pa.bool_()),  # true: in a controlled shutdown; null: not shown
-        ("controller", pa.bool_()),  # true: the active controller; QUORUM: the leader of the quorum
-        ("voter", pa.bool_()),  # QUORUM: false = an observer
-        ("directory_id", pa.string()),  # QUORUM: of its metadata log dir
-        # QUORUM: when it last fetched, and last had all records: ms since 1970; negative: before now; null = never
-        ("last_fetch_ms", pa.int64()),
-        ("caught_up_ms", pa.int64()),
+        ("controller", pa.bool_()),  # true: the active controller
+        *(("voter", pa.bool_()), ("directory_id", pa.string())),  # QUORUM; voter: false = an observer
+        ("caught_up_ms", pa.int64()),  # QUORUM: when it last had all records, since 1970; negative: before now
         # The releases that it may run, as 307 for Kafka 3.7: from one on, and before one; null: not shown. TOPIC,
         # TOPIC_DEFAULTS: those of the cluster, as the tool's output shows, which is weaker.
         ("release_from", pa.int32()),

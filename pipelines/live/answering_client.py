@@ -17,6 +17,7 @@ from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.admin import DescribeQuorumRequest
 
 # Requests that a broker passes on to the controller (KIP-590): it may wait for that, and be well itself.
 _PASSED_ON = frozenset(
@@ -288,6 +289,21 @@ class AnsweringClient(KafkaAdminClient):  # type: ignore[misc]
         """Describe the log dirs of a broker, with all logs: the library leaves out topics that are not described."""
         answers: list[dict[str, Any]] = self._manager.run(self._async_describe_log_dirs, None, [broker])
         return answers
+
+    def describe_quorum(self) -> dict[str, Any]:
+        """Describe the controller quorum: the library fails on answers before Kafka 3.8, which lack a field."""
+        partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+        topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+
+        async def ask() -> dict[str, Any]:
+            answer = await self._manager.send(DescribeQuorumRequest(topics=[topic]))
+            if answer.error_code:
+                raise errors.for_code(answer.error_code)(answer.error_message or "")
+            values: dict[str, Any] = answer.to_dict()
+            return values
+
+        quorum: dict[str, Any] = self._manager.run(ask)
+        return quorum
 
     async def _refresh_controller_id(self, timeout_ms: float = 5000) -> int:
         """Return the controller, or another broker if that is silent: with KRaft, each passes requests on."""

@@ -115,6 +115,29 @@ def read_partition(partition: Mapping[str, Any]) -> LivePartition:
     )
 
 
+def read_quorum(answer: Mapping[str, Any]) -> Quorum:
+    """Read the quorum as the client describes it."""
+    (partition,) = answer["topics"][0]["partitions"]
+    places = {
+        node["node_id"]: tuple(f"{one['name']}://{one['host']}:{one['port']}" for one in node["listeners"])
+        for node in answer.get("nodes") or ()
+    }
+    nodes = (
+        QuorumNode(
+            one["replica_id"],
+            format_uuid(one.get("replica_directory_id")),
+            name == "current_voters",
+            one["log_end_offset"],
+            one.get("last_fetch_timestamp", -1),
+            one.get("last_caught_up_timestamp", -1),
+            places.get(one["replica_id"], ()),
+        )
+        for name in ("current_voters", "observers")
+        for one in partition[name] or ()
+    )
+    return Quorum(partition["leader_id"], tuple(nodes))
+
+
 def format_uuid(value: uuid.UUID | str | None) -> str | None:
     """Format an id as Kafka does: base64 without padding; None without one, and for that of topics without one."""
     one = uuid.UUID(str(value)) if value else None

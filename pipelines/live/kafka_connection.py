@@ -18,7 +18,6 @@ from typing import Any, Self, TypeVar
 
 from kafka import errors
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, OffsetSpec
-from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.structs import TopicPartition
 
 from pipelines.errors import SourceError
@@ -33,9 +32,8 @@ from pipelines.live.cluster_records import (
     LiveTopic,
     OngoingReassignment,
     Quorum,
-    QuorumNode,
-    format_uuid,
     read_partition,
+    read_quorum,
     read_topic,
 )
 from pipelines.live.connection_errors import describe_error, explain_servers
@@ -156,34 +154,13 @@ class KafkaConnection:
     def describe_quorum(self) -> Quorum | None:
         """Describe the controller quorum; None if the cluster has none (ZooKeeper, or before Kafka 3.3)."""
         try:
-            answer = self.ask("the controller quorum", _describe_quorum)
+            answer = self.ask("the controller quorum", methodcaller("describe_quorum"))
         except UnsupportedCall:
             return None
-        (partition,) = answer["topics"][0]["partitions"]
-        if partition["error_code"]:
-            raise _make_denied(
-                self.servers, "the controller quorum", describe_error(errors.for_code(partition["error_code"])())
-            )
-        places = {
-            node["node_id"]: tuple(f"{one['name']}://{one['host']}:{one['port']}" for one in node["listeners"])
-            for node in answer.get("nodes") or ()
-        }
-        return Quorum(
-            partition["leader_id"],
-            tuple(
-                QuorumNode(
-                    one["replica_id"],
-                    format_uuid(one.get("replica_directory_id")),
-                    name == "current_voters",
-                    one["log_end_offset"],
-                    one.get("last_fetch_timestamp", -1),
-                    one.get("last_caught_up_timestamp", -1),
-                    places.get(one["replica_id"], ()),
-                )
-                for name in ("current_voters", "observers")
-                for one in partition[name] or ()
-            ),
-        )
+        if code := answer["topics"][0]["partitions"][0]["error_code"]:
+            what = "the controller quorum"
+            raise _make_denied(self.servers, what, describe_error(errors.for_code(code)()))
+        return read_quorum(answer)
 
     def describe_elrs(self, topics: Sequence[str], features: Features) -> dict[Key, LivePartition] | None:
         """Describe the partitions of topics with their ELRs; None if the cluster has none (before Kafka 4)."""
@@ -381,20 +358,6 @@ def _make_denied(servers: str, what: str, error: str, changes: bool = False, acl
     remedy = f"Grant the user {acl or f'{permissions} on the cluster and its topics'}"
     problem = f"the user may not {'change' if changes else 'read'} {what} ({error})"
     return KafkaFault(servers, problem, remedy, is_denied=True, acl=acl)
-
-
-def _describe_quorum(client: KafkaAdminClient) -> Any:
-    """Describe the quorum. The library's own call fails on answers before Kafka 3.8, which lack a field."""
-    partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
-    topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
-
-    async def ask() -> Any:
-        answer = await client._manager.send(DescribeQuorumRequest(topics=[topic]))
-        if answer.error_code:
-            raise errors.for_code(answer.error_code)(answer.error_message or "")
-        return answer.to_dict()
-
-    return client._manager.run(ask)
 
 
 def _describe_cluster(client: KafkaAdminClient) -> Any:

@@ -29,7 +29,7 @@ _ORIGINS = tuple(ORIGIN_NAMES.values())
 _METHODS = OneOf("method", (EXACT, MONTE_CARLO))
 _KINDS = OneOf("scenario_kind", tuple(ScenarioKind))
 
-CLUSTER_QUORUM = Table(
+QUORUM = Table(
     "gold.quorum",
     "One row per node of the controller quorum that sources show (KRaft): voters and observers, and which of them lag.",
     columns(*QUORUM_NODES),
@@ -37,7 +37,7 @@ CLUSTER_QUORUM = Table(
     expectations=(Between("lag", 0), Between("lag_ms", 0)),
 )
 
-FINDINGS = Table(
+CLUSTER_FINDINGS = Table(
     "gold.cluster_findings",
     "One row per snapshot: what is wrong with the cluster already, and what its sources lack. `run` and "
     "`report` judge the cluster by it. Partitions of topics that are ignored or marked for deletion do not count.",

@@ -21,7 +21,7 @@ _HEADER = re.compile(_START + r"NodeId\s++(?:DirectoryId\s++)?LogEndOffset\s++La
 _TIME = r"(?:-?[0-9]++(?: ms ago)?|N/A)"
 _ROW = re.compile(
     _START + r"(?P<id>[0-9]++)\s++(?:(?P<directory>[A-Za-z0-9_-]{22})\s++)?(?P<end>-?[0-9]++)\s++(?P<lag>-?[0-9]++)\s++"
-    rf"(?P<fetch>{_TIME})\s++(?P<caught_up>{_TIME})\s++(?P<status>Leader|Follower|Observer)[\s`]*+"
+    rf"{_TIME}\s++(?P<caught_up>{_TIME})\s++(?P<status>Leader|Follower|Observer)[\s`]*+"
 )
 _IDS = re.compile(r"\[[0-9,\s]*+\]")
 _ENDPOINT = re.compile(r"[A-Z0-9_]++://(?P<host>.*):(?P<port>[0-9]{1,5})")
@@ -51,7 +51,6 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
 
 
 def _parse_row(row: re.Match[str]) -> Fact:
-    times = {name: read_time(row[name]) for name in ("fetch", "caught_up")}
     return make_node(
         as_int(row["id"], "NodeId"),
         voter=row["status"] != "Observer",
@@ -59,12 +58,11 @@ def _parse_row(row: re.Match[str]) -> Fact:
         directory_id=None if row["directory"] == _NO_DIRECTORY else row["directory"],
         log_end_offset=as_int(row["end"], "LogEndOffset", -1, INT64),
         offset_lag=as_int(row["lag"], "Lag", -1, INT64),
-        last_fetch_ms=times["fetch"],
-        caught_up_ms=times["caught_up"],
+        caught_up_ms=_read_time(row["caught_up"]),
     )
 
 
-def read_time(text: str) -> int | None:
+def _read_time(text: str) -> int | None:
     """Return a time in ms since 1970, or with `ms ago` one before now as a negative number; None = never."""
     number, ago, _ = text.partition(" ms ago")
     value = int(number) if number.lstrip("-").isdecimal() else -1

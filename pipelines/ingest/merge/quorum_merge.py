@@ -14,10 +14,7 @@ from udfs.arrow.column_declarations import FLAG, TEXT
 from udfs.arrow.columns import to_flags, to_numpy
 from udfs.failures.controller_quorum import QuorumVoters
 
-_FIELDS = (
-    *("voter", "controller", "directory_id", "host", "port", "log_end_offset", "offset_lag"),
-    *("last_fetch_ms", "caught_up_ms"),
-)
+_FIELDS = (*("voter", "controller", "directory_id", "host", "port", "log_end_offset", "offset_lag"), "caught_up_ms")
 _MAX_LAG_MS = 10_000  # five times controller.quorum.fetch.timeout.ms: a voter that follows fetches far more often
 
 

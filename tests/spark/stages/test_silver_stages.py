@@ -50,6 +50,7 @@ REASONS = [
 ]
 HEADER = '{"delimiter": ",", "columns": ["broker_id", "rack", "host", "port", "state"]}'
 BROKERS_CSV = ["1,a,h1,9092,", "2,b,h2,9093,", "3,b,,,", "4,,,,down", "1,c,h1,9092,"]  # after the header in line 1
+QUORUM = ["LeaderId: 7", "CurrentVoters: [1,4,7]"]
 REASSIGNMENT = '{"topic": "new", "partition": 0, "replicas": [4, 1]}'  # no source shows its leader
 LOGS = {
     1: ['{"partition":"orders-0","size":100,"offsetLag":0,"isFuture":false}'],
@@ -67,6 +68,7 @@ def list_records() -> Rows:
     ]
     rows += [("after.txt", "describe", i, i + 1, None, line) for i, line in enumerate(AFTER)]
     rows += [("brokers.csv", "broker-list", i, i + 2, HEADER, line) for i, line in enumerate(BROKERS_CSV)]
+    rows += [("quorum.txt", "metadata-quorum", i, i + 1, None, line) for i, line in enumerate(QUORUM)]
     rows += [("plan.json", "reassignment", 0, 1, "current", REASSIGNMENT)]
     for broker, replicas in LOGS.items():
         place = f'{{"broker": {broker}, "logDir": "/d", "error": null}}'
@@ -107,11 +109,12 @@ def test_entities_of_each_kind(spark: SparkSession, silver: Frames) -> None:
         "quarantine": 3,  # both of clicks-0, and orders-3
         "conflicts": 2,  # leader of clicks-0, rack of broker 1
         # Of after.txt: quarantined. Of describe.txt: accepted, quarantined, ignored for two reasons. Others: accepted.
-        "outcomes": 1 + 4 + 3,
+        "outcomes": 1 + 4 + 4,
         "usage": 4,  # of each broker
         "warnings": 0,
         "topic_loads": 0,
         "log_dirs": 4,  # two on each of two brokers
+        "quorum": 3,
     }
     assert expected.keys() == ENTITY_SCHEMAS.keys()
     actual = {entity: unpack(spark, silver, entity).count() for entity in expected}
@@ -289,6 +292,22 @@ def test_log_dirs(spark: SparkSession, silver: Frames) -> None:
     )
 
 
+@pytest.mark.stage("gold.quorum")
+def test_quorum(spark: SparkSession, silver: Frames) -> None:
+    """Broker 4 is down, so that no other voter may fail."""
+    columns = "node_id voter leader broker rack can_fail"
+    expected = [
+        (1, True, False, True, "a", False),
+        (4, True, False, True, None, True),
+        (7, True, True, False, None, False),
+    ]
+    assert_df_equality(
+        select_columns(run_stage("gold.quorum", silver), columns),
+        expected_frame(spark, "gold.quorum", columns, expected),
+        **SAME_ROWS,
+    )
+
+
 @pytest.mark.stage("silver.quarantine")
 def test_quarantine(spark: SparkSession, silver: Frames) -> None:
     columns = "source record_number line_number raw reasons"
@@ -362,6 +381,7 @@ def test_source_summary(spark: SparkSession, silver: Frames) -> None:
         ("describe.txt", "describe", 9, 5, 2, 2),
         ("log-dirs.json", "log-dirs", 5, 5, 0, 0),
         ("plan.json", "reassignment", 1, 1, 0, 0),
+        ("quorum.txt", "metadata-quorum", 2, 2, 0, 0),
     ]
     actual = run_stage("silver.source_summary", silver)
     assert_df_equality(
