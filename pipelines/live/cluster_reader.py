@@ -150,7 +150,7 @@ def read_cluster(
     is_empty = shows_none and _ADMIN in layout.state.operations
     if shows_none and not is_empty:
         problems.add("no topic is shown: there is none, or the user needs the ACL Describe on topics")
-    quorum: Quorum | None = problems.catch("the controller quorum", connection.describe_quorum, None)
+    quorum: Quorum | None = problems.catch("voters", connection.describe_quorum, None)
     names = [topic.name for topic in layout.topics]
     configs: TopicConfigs = problems.catch("configs of topics", lambda: connection.describe_topic_configs(names), {})
     if configs and (missing := [one for one in names if not configs.get(one, {}).keys() & set(FAILURE_CONFIGS)]):
