@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -227,10 +227,15 @@ class _Problems:
     def list_sentences(self) -> list[str]:
         """List the sentences."""
         causes = (
-            f"{cause}, so {_AND.join(f'{_AND.join(one)}{owner}' for owner, one in things.items())} are not known"
-            for cause, things in self._unknown.items()
+            f"{cause}, so {join_names(_name_things(things))} are not known" for cause, things in self._unknown.items()
         )
         return [*causes, *self._sentences]
+
+
+def _name_things(things: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Name what is not known, by what has it: things of one owner together."""
+    for owner, names in things.items():
+        yield from [f"{_AND.join(names)}{owner}"] if owner else names
 
 
 def _read_brokers(problems: _Problems, things: str, read: Callable[[int], _T], brokers: Sequence[int]) -> dict[int, _T]:

@@ -215,7 +215,7 @@ def test_port_of_a_controller(secure: KafkaCluster) -> None:
 def test_empty_cluster_is_said_as_such(secure: KafkaCluster) -> None:
     what_if, inspected = secure.empty_answers
     assert "0 topics, 0 partitions" in what_if.stderr
-    assert "OK: the cluster has 0 topics." in what_if.stdout
+    assert "The cluster has 0 topics." in what_if.stdout
     assert "topics: 0, partitions: 0" in inspected.stdout
     for out in secure.empty_answers:
         assert not any(word in out.stdout + out.stderr for word in ("warning", "empty", "--describe", ".txt"))
@@ -228,7 +228,7 @@ def test_missing_acls_are_named(secure: KafkaCluster, tmp_path: Path) -> None:
     out = call(*source, str(_write_properties(tmp_path, secure, "eve")), code=1)
     assert "no topic is shown: there is none, or the user needs the ACL Describe on topics" in out.stderr
     assert (
-        "the user needs the ACL Describe on the cluster, so ongoing reassignments and log dirs of all brokers are not"
+        "the user needs the ACL Describe on the cluster, so ongoing reassignments, voters and log dirs of all brokers are not"
         in out.stderr
     )
     assert (
@@ -283,7 +283,7 @@ def test_controller_that_hangs(secure: KafkaCluster) -> None:
         out = call("what-if", f"prod=kafka://{secure.bootstrap}", "--json", "-")
     controller = f"the controller ({CONTROLLER_ID}@127.0.0.1:{secure.nodes[CONTROLLER_ID].port}) does not answer"
     _check_answer(out, controller)
-    assert "so ongoing reassignments are not known" in out.stdout
+    assert "so ongoing reassignments and voters are not known" in out.stdout
     assert "log dirs" not in json.dumps(json.loads(out.stdout)["verdict"])
 
 
