@@ -227,10 +227,10 @@ def test_missing_acls_are_named(secure: KafkaCluster, tmp_path: Path) -> None:
     assert "running cluster: 1 topic (hidden) is hidden: the user needs the ACL Describe on it." in text
     out = call(*source, str(_write_properties(tmp_path, secure, "eve")), code=1)
     assert "no topic is shown: there is none, or the user needs the ACL Describe on topics" in out.stderr
-    assert (
-        "the user needs the ACL Describe on the cluster, so ongoing reassignments, voters and log dirs of all brokers are not"
-        in out.stderr
+    problem = (
+        "the user needs the ACL Describe on the cluster, so ongoing reassignments, voters and log dirs of all brokers"
     )
+    assert problem in out.stderr
     assert (
         "the user needs the ACL DescribeConfigs on the cluster, so configs of all brokers are not known" in out.stderr
     )
