@@ -43,6 +43,7 @@ NEWLY_UNDER_MIN_ISR = FailureRule(
     "newly_under_min_isr_partitions",
     "Risky: {count} {partitions} would fall below min.insync.replicas (acks=all blocked)",
 )
+NO_MAJORITY = "No: no majority of voters would be left, so that no leader could be elected"
 # The first rule that applies gives the answer.
 FAILURE_RULES = (NEWLY_OFFLINE, UNCLEAN, NEWLY_UNDER_MIN_ISR)
 _SAFE, _HOT = "Yes", "Yes, but broker {} would be hot"
@@ -54,7 +55,9 @@ LEVEL_SQL = f"CASE {_LEVELS_SQL} WHEN hot_survivor IS NOT NULL THEN '{Level.WARN
 
 
 def assess_failure(row: Mapping[str, Any]) -> FailureRisk:
-    """Answer "can this broker fail?". row: of gold.failure_summary."""
+    """Answer "can this broker fail?". row: of gold.failure_summary; `elects`, if there: whether a majority is left."""
+    if not row.get("elects", True):
+        return FailureRisk(Level.AT_RISK, NO_MAJORITY)
     for rule in FAILURE_RULES:
         if (count := rule.count(row)) > 0:
             noun = "partition" if count == 1 else "partitions"

@@ -1,11 +1,20 @@
 """What a verdict says of the controller quorum."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.verdict_points import VerdictPoint
+from udfs.failures.controller_quorum import QuorumVoters
 from udfs.plurals import count_of, join_names
+
+
+def explain_lost_majority(quorum: QuorumVoters, failed: Collection[int]) -> tuple[VerdictPoint, ...]:
+    """Say that no majority of voters is left once nodes failed."""
+    voters = count_of(len(quorum.voters), "voter")
+    lost, others = (sorted({*ids}) for ids in ({*quorum.voters} & {*failed}, {*quorum.lagging} - {*failed}))
+    lagging = f" (down or lagging already: {join_names(others)})" if others else ""
+    return (statements.MAJORITY_FAILS.fill(len(lost), voters=voters, lagging=lagging),)
 
 
 def judge_quorum(findings: ClusterFindings) -> Iterator[VerdictPoint]:

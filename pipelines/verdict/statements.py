@@ -77,6 +77,12 @@ QUORUM_LOST = Statement(
     "partition can get another leader.",
     f"restart these nodes, and see whether they follow: {_QUORUM}",
 )
+MAJORITY_FAILS = Statement(
+    Level.AT_RISK,
+    "`what-if` only: the failure leaves no majority of the voters of the controller quorum.",
+    "No leader can be elected: {n} of {voters} of the controller quorum [fails|fail]{lagging}.",
+    "run controllers on nodes of their own, or never take down so many of these nodes together",
+)
 VOTERS_LAG = Statement(
     Level.WARNING,
     "A voter of the controller quorum is down, or does not follow its leader within 10 s, and there is a majority.",

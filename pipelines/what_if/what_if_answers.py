@@ -18,6 +18,7 @@ from pipelines.verdict.cluster_evidence import ClusterFindings, make_evidence
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
+from pipelines.verdict.quorum_findings import explain_lost_majority
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
 from pipelines.verdict.verdict_points import VerdictPoint
@@ -26,6 +27,7 @@ from pipelines.what_if.failure_effects import count_in_sync, find_effects
 from pipelines.what_if.outage import Outage, find_outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps, find_gaps
+from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -38,6 +40,7 @@ from udfs.failures.partition_arrays import (
     fill_topics,
     group_observed,
     select_partitions,
+    stop_elections,
 )
 from udfs.failures.partition_sums import aggregate_failures
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
@@ -141,10 +144,11 @@ class ClusterAnswer:
 
 
 def model_snapshot(
-    snapshot: Snapshot, defaults: TopicDefaults, failed: Sequence[int] = ()
+    snapshot: Snapshot, defaults: TopicDefaults, failed: Sequence[int] = (), *, elects: bool = True
 ) -> tuple[pa.Table, Placement, SchemeAggregates]:
     """Return (partitions with known replicas; the same as arrays; failures of brokers, racks and `failed`, aggregated).
 
+    elects: whether a controller is left to elect leaders once `failed` fail; if not, only their failure is right.
     Raises: SourceError if the sources show no replicas.
     """
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
@@ -176,6 +180,9 @@ def model_snapshot(
     )
     shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
     placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())
+    if not elects:
+        fails = np.append(np.isin(ids, failed), False)  # NO_BROKER does not fail
+        placement = placement._replace(group=stop_elections(placement.group, fails[placement.group.broker]))
     sums = aggregate_failures(placement, len(ids), scenarios, pairs=False)
     return partitions, placement, SchemeAggregates(ids, scenarios, sums)
 
@@ -192,10 +199,13 @@ def evaluate_failure(
         if broker not in known:
             names = ", ".join(map(str, sorted(known))) or "none"
             raise SourceError(snapshot.cluster_id, f"has no broker {broker}", f"Its brokers: {names}.")
-    partitions, placement, aggregates = model_snapshot(snapshot, defaults, failed)
+    findings = find_findings(snapshot, defaults)
+    elects = findings.quorum.elects_without(failed)
+    partitions, placement, aggregates = model_snapshot(snapshot, defaults, failed, elects=elects)
     group, ids = placement.group, aggregates.ids.tolist()
     loads = next(loads for loads in scenario_failures(aggregates) if loads.outcomes.kind is ScenarioKind.CUSTOM)
     (row,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
+    row["elects"] = elects
     fails = np.append(~loads.survives[0], False)  # NO_BROKER does not fail
     replica_fails = fails[group.broker]
     leader, elected_from = elect_after(group, replica_fails)
@@ -207,7 +217,6 @@ def evaluate_failure(
     takeovers = {broker: count for broker, count in takeovers.items() if count}
     topics = snapshot.topics
     size = group.size[(leader == NO_BROKER) & group.counted]
-    findings = find_findings(snapshot, defaults)
     racks = _count_brokers_of_racks(snapshot, findings)
     min_isr = find_min_isr(partitions["topic"], topics, group.min_isr)
     live = np.setdiff1d(aggregates.ids, get_unknown_brokers(snapshot.brokers))
@@ -245,7 +254,9 @@ def _list_causes(
     effects: FailureEffects, failed: Sequence[int], findings: ClusterFindings, racks: RackSizes
 ) -> tuple[VerdictPoint, ...]:
     """List why the failure has its effects; of brokers that are all down already, what is wrong now."""
-    if set(failed) <= set(findings.down_brokers):
+    if not findings.quorum.elects_without(failed):
+        causes = explain_lost_majority(findings.quorum, failed)
+    elif set(failed) <= set(findings.down_brokers):
         causes = judge_present(findings)
     else:
         causes = effects.list_causes(sorted(set(failed)), findings.down_brokers, racks)
@@ -265,6 +276,7 @@ def evaluate_brokers(
     rows = [row for one in (failures.outcomes, *by_rack) for row in outcome_rows(one, aggregates).to_pylist()]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     findings = find_findings(snapshot, defaults)
+    rows = [_stop_elections(row, snapshot, defaults, findings.quorum) for row in rows]
     evidence = make_evidence(now[0] if now else None, rows, findings)
     verdict = judge_cluster(evidence)
     gaps = find_gaps(snapshot, findings, defaults)
@@ -277,6 +289,19 @@ def evaluate_brokers(
     survivors = list_survivor_loads(failures, aggregates, capacities)
     outage = find_outage(snapshot, defaults)
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, racks, gaps, survivors, outage)
+
+
+def _stop_elections(
+    row: dict[str, Any], snapshot: Snapshot, defaults: TopicDefaults, quorum: QuorumVoters
+) -> dict[str, Any]:
+    """Return the row of a failure; where it leaves no majority of voters, as it is without any election."""
+    failed = row["failed_brokers"]
+    if quorum.elects_without(failed):
+        return row
+    _, _, aggregates = model_snapshot(snapshot, defaults, failed, elects=False)
+    loads = next(loads for loads in scenario_failures(aggregates) if loads.outcomes.kind is ScenarioKind.CUSTOM)
+    (stopped,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
+    return stopped | {name: row[name] for name in ("scenario_kind", "scenario", "failed_brokers")} | {"elects": False}
 
 
 def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> RackSizes:

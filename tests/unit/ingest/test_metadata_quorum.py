@@ -9,7 +9,8 @@ from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.live.cluster_records import Quorum, QuorumNode
 from pipelines.live.tool_output import print_quorum
-from pipelines.what_if.what_if_answers import evaluate_brokers
+from pipelines.verdict.failure_answers import NO_MAJORITY
+from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
@@ -139,3 +140,34 @@ def test_the_verdict_names_what_the_quorum_lacks(tmp_path: Path, status: str, ki
     verdict = evaluate_brokers(read(tmp_path, status=status, topics=_TOPICS, brokers=brokers), KAFKA_DEFAULTS).verdict
     named = {point.kind for point in verdict.points}
     assert {kind for kind in named if "quorum" in kind or "voter" in kind} == kinds
+
+
+def test_without_a_majority_nobody_is_elected(tmp_path: Path) -> None:
+    """Brokers 1, 2 and 3 are the voters; broker 4 is none."""
+    lists = ["1,2,4 1,2,4", "4,3 4,3", "4,1 4,1", "3,4,2 3,4", "2,1,4 2,1"]
+    rows = (line.split() for line in lists)
+    described = [
+        f"\tTopic: t\tPartition: {p}\tLeader: {replicas[0]}\tReplicas: {replicas}\tIsr: {isr}"
+        for p, (replicas, isr) in enumerate(rows)
+    ]
+    head = "Topic: t\tPartitionCount: 5\tReplicationFactor: 3\tConfigs: min.insync.replicas=1"
+    snapshot = read(tmp_path, topics="\n".join([head, *described]), status="CurrentVoters: [1,2,3]")
+    one = evaluate_failure(snapshot, [1], KAFKA_DEFAULTS)
+    assert [change.leader_after for change in one.partitions] == [2, 4, 4, 3, 2]
+    both = evaluate_failure(snapshot, [1, 2], KAFKA_DEFAULTS)
+    # Partitions 0 and 4 lose their leaders; 2 waits for broker 1, which stays in its ISR.
+    assert [change.leader_after for change in both.partitions] == [None, 4, 4, 3, None]
+    assert (both.summary.offline_after, both.summary.under_min_isr_after) == (2, 1)
+    assert (both.summary.answer, both.summary.leaders_moved) == (NO_MAJORITY, 0)
+    (cause,) = both.summary.causes
+    assert cause.text == "No leader can be elected: 2 of 3 voters of the controller quorum fail."
+    all_of_rack = evaluate_brokers(snapshot, KAFKA_DEFAULTS)
+    assert not [one.answer for one in all_of_rack.brokers if one.answer == NO_MAJORITY]
+
+
+def test_a_broker_is_the_last_voter_that_may_fail(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, topics=_TOPICS, status=_STATUS + _REPLICATION)  # voter 1 is down or lags
+    answers = {one.failed: one.answer == NO_MAJORITY for one in evaluate_brokers(snapshot, KAFKA_DEFAULTS).brokers}
+    assert answers == {1: False, 2: True, 3: True}
+    (cause,) = evaluate_failure(snapshot, [2], KAFKA_DEFAULTS).summary.causes
+    assert cause.text.endswith("1 of 3 voters of the controller quorum fails (down or lagging already: 1).")
