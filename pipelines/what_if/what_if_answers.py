@@ -1,7 +1,7 @@
 """The answers of `what-if`, computed as the stages compute gold.failure_summary, without Spark."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -254,6 +254,7 @@ def _list_causes(
     effects: FailureEffects, failed: Sequence[int], findings: ClusterFindings, racks: RackSizes
 ) -> tuple[VerdictPoint, ...]:
     """List why the failure has its effects; of brokers that are all down already, what is wrong now."""
+    causes: Iterable[VerdictPoint]
     if not findings.quorum.elects_without(failed):
         causes = explain_lost_majority(findings.quorum, failed)
     elif set(failed) <= set(findings.down_brokers):
@@ -301,7 +302,8 @@ def _stop_elections(
     _, _, aggregates = model_snapshot(snapshot, defaults, failed, elects=False)
     loads = next(loads for loads in scenario_failures(aggregates) if loads.outcomes.kind is ScenarioKind.CUSTOM)
     (stopped,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
-    return stopped | {name: row[name] for name in ("scenario_kind", "scenario", "failed_brokers")} | {"elects": False}
+    names = ("scenario_kind", "scenario", "failed_brokers")
+    return {**stopped, **{name: row[name] for name in names}, "elects": False}
 
 
 def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> RackSizes:
