@@ -36,6 +36,7 @@ NAMES = {
     "rpk": "rpk",
     "broker-api-versions": "broker-api-versions",
     "cluster-endpoints": "cluster-endpoints",
+    "metadata-quorum": "metadata-quorum",
     "java-description": "java-description",
     "cruise-control": "cruise-control",
     "leader-election": "reassignment",

@@ -37,7 +37,6 @@ def fail(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("NodeId\tLogEndOffset\tLag\n1\t5\t0\n", "is output of kafka-metadata-quorum"),
         ("1\n2\n3\n", "is perhaps a list of brokers without a header"),
         ("1,2,3\n", "is perhaps a list of brokers without a header"),
         ("Completed updating config for topic orders.\n", "is output of kafka-configs"),
