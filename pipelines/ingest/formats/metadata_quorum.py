@@ -17,11 +17,11 @@ _STATUS = re.compile(
     _START + r"(?P<key>LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs|CurrentVoters"
     r"|CurrentObservers):\s++(?P<value>\S.*)"
 )
-_HEADER = re.compile(_START + r"NodeId\s++(?:DirectoryId\s++)?LogEndOffset\s++Lag\s++LastFetchTimestamp\s.*")
+_HEADER = re.compile(_START + r"NodeId\s++(?:DirectoryId\s++)?LogEndOffset\s++Lag\b.*")
 _TIME = r"(?:-?[0-9]++(?: ms ago)?|N/A)"
 _ROW = re.compile(
     _START + r"(?P<id>[0-9]++)\s++(?:(?P<directory>[A-Za-z0-9_-]{22})\s++)?(?P<end>-?[0-9]++)\s++(?P<lag>-?[0-9]++)\s++"
-    rf"{_TIME}\s++(?P<caught_up>{_TIME})\s++(?P<status>Leader|Follower|Observer)[\s`]*+"
+    rf"(?:{_TIME}\s++(?P<caught_up>{_TIME})\s++)?(?P<status>Leader|Follower|Observer)[\s`]*+"
 )
 _IDS = re.compile(r"\[[0-9,\s]*+\]")
 _ENDPOINT = re.compile(r"[A-Z0-9_]++://(?P<host>.*):(?P<port>[0-9]{1,5})")
@@ -58,7 +58,7 @@ def _parse_row(row: re.Match[str]) -> Fact:
         directory_id=None if row["directory"] == _NO_DIRECTORY else row["directory"],
         log_end_offset=as_int(row["end"], "LogEndOffset", -1, INT64),
         offset_lag=as_int(row["lag"], "Lag", -1, INT64),
-        caught_up_ms=_read_time(row["caught_up"]),
+        caught_up_ms=_read_time(row["caught_up"] or ""),
     )
 
 
