@@ -56,7 +56,7 @@ class StateHealth(NamedTuple):
 
 def find_lagging_brokers(model: ClusterModel) -> Ints:
     """Find the live brokers (int64) with a replica that is not in sync, but may catch up, of partitions that count."""
-    lags = model.is_usable & ~find_in_sync_replicas(model, model) & model.counted[model.row]
+    lags = _find_caught_up(model) & ~find_in_sync_replicas(model, model) & model.counted[model.row]
     lags &= True if model.adding is None else ~model.adding
     brokers: Ints = np.unique(model.replicas[lags]).astype(np.int64)
     return brokers
@@ -65,10 +65,11 @@ def find_lagging_brokers(model: ClusterModel) -> Ints:
 def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> WaveHealth:
     """Count the partitions that lack in-sync replicas now and after each wave.
 
-    catch_up: as if all replicas on live brokers were in sync now, but for those in failed log dirs.
+    catch_up: as if all replicas on live brokers were in sync now, but for those in failed log dirs and those of
+        offline partitions.
     """
     model, waves = execution.model, execution.waves
-    model = replace(model, in_sync=model.is_usable) if catch_up else model
+    model = replace(model, in_sync=_find_caught_up(model)) if catch_up else model
     states = find_plan_states(model, waves)
     counts = find_state_health(model, states)
 
@@ -87,6 +88,13 @@ def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> W
         blocked_by_restart=blocked,
         incomplete_at_end=incomplete,
     )
+
+
+def _find_caught_up(model: ClusterModel) -> Flags:
+    """Find the usable replicas (bool, r) of partitions with one in sync: the others have nothing to copy from."""
+    is_online = count_true(find_in_sync_replicas(model, model), model.offsets) > 0
+    caught_up: Flags = model.is_usable & is_online[model.row]
+    return caught_up
 
 
 def find_state_health(model: ClusterModel, states: PlanStates) -> StateHealth:

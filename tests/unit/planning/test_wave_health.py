@@ -66,6 +66,15 @@ def test_a_partial_repair_leaves_brokers_blocked_by_the_one_that_is_down() -> No
     assert health.one_in_sync.tolist() == [1, 0]
 
 
+def test_replicas_of_an_offline_partition_do_not_catch_up() -> None:
+    """Only broker 3, which is down, is in sync in the first partition; min.insync.replicas needs both of the last."""
+    model = with_isr(cluster([[3, 0, 1], [0, 1]], 4, down=[3]), 2, lagging=((0, 0), (0, 1)))
+    assert find_lagging_brokers(model).tolist() == []
+    caught_up = measure_wave_health(execute(model, PlanRequest("repair")), catch_up=True)
+    assert caught_up.blocked_by_restart[-1].tolist() == [1, 1, 0, 0]
+    assert caught_up.incomplete_at_end.tolist() == [0, 0, 0, 0]
+
+
 def test_what_does_not_count() -> None:
     """Not: partitions with one replica, without a leader, or of topics whose problems do not count."""
     model = with_isr(cluster([[0], [3], [0, 3], [1, 3]], 4, down=[3], topics=[0, 0, 0, 1]), 1)
