@@ -32,6 +32,7 @@ from udfs.planning import certificates
 from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import select_target_brokers
+from udfs.planning.freeze_reasons import FreezeReason
 from udfs.planning.plan_faults import PlanLevel
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
@@ -40,6 +41,8 @@ from udfs.plurals import count_live_brokers, count_of, join_names
 
 _LISTED = 6  # explanations, waves and partitions
 _LESS_EVEN = 0.02  # more leaders of the hottest broker over the mean
+# Partitions that another plan may change.
+_LATER = (FreezeReason.FREE, FreezeReason.OTHER_TOPIC, FreezeReason.EXCLUDED)
 _LOADS = (
     ("replicas", "replicas"),
     ("leaders (now, then planned)", "leaders"),
@@ -163,12 +166,16 @@ def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Pat
         yield f"  leaders become less even: {before:.3f} -> {after:.3f} times the mean; then even them out: {even_out}"
     leader = plan.summary.elections.leader
     ids = np.where(leader >= 0, model.broker_ids[leader], -1).astype(np.int64)
-    replicas = np.bincount(plan.summary.proposal.replicas, minlength=model.brokers)
+    proposal = plan.summary.proposal
     leaders = np.bincount(leader[leader >= 0], minlength=model.brokers)
-    if idle := model.broker_ids[model.live & (replicas > 0) & (leaders == 0)].tolist():
+    is_idle = model.live & (np.bincount(proposal.replicas, minlength=model.brokers) > 0) & (leaders == 0)
+    if idle := model.broker_ids[is_idle].tolist():
         brokers = f"{'broker' if len(idle) == 1 else 'brokers'} {join_names(idle)}"
+        row = np.repeat(np.arange(model.partitions), np.diff(proposal.offsets))
+        can_lead = is_idle[proposal.replicas] & np.isin(model.frozen, _LATER)[row] & (leaders[leader] > 1)[row]
         again = PlanCommandLine(command.source, {"--goal": ("leaders",)}).change({})
-        yield f"  not addressed: {brokers} will lead no partition; after the copies, with new sources: {again}"
+        next_step = f"; once the plan is carried out, with new sources: {again}" if can_lead.any() else ""
+        yield f"  not addressed: {brokers} will lead no partition{next_step}"
     topics = find_single_leader_topics(model.topic.astype(np.int64), ids, list(model.topic_names))
     if plan.facts.request.per_topic or not topics or int(model.live.sum()) < 2:
         return

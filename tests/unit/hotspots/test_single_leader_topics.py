@@ -79,5 +79,21 @@ def test_a_plan_names_brokers_that_will_lead_nothing(tmp_path: Path, capsys: pyt
     command = ["plan", str(source), "--goal", "replace", "--replace", "3=4", "--add-brokers", "4"]
     assert cli.main(command) == 0
     again = f"kafka-placement plan {source} --goal leaders"
-    expected = f"  not addressed: broker 4 will lead no partition; after the copies, with new sources: {again}"
+    expected = (
+        f"  not addressed: broker 4 will lead no partition; once the plan is carried out, with new sources: {again}"
+    )
     assert expected in capsys.readouterr().out.splitlines()
+
+
+def test_no_plan_for_leaders_where_none_can_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 4 is being added to the only partition that it could lead."""
+    source = tmp_path / "d.txt"
+    source.write_text(
+        "Topic: a\tPartitionCount: 3\tReplicationFactor: 2\tConfigs: \n"
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 4,1,2\tIsr: 1,2,4\tAdding Replicas: 4\tRemoving Replicas: 2\n"
+        "\tTopic: a\tPartition: 1\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n"
+        "\tTopic: a\tPartition: 2\tLeader: 2\tReplicas: 2,1\tIsr: 1,2\n"
+    )
+    for goal in ("leaders", "repair"):
+        assert cli.main(["plan", str(source), "--goal", goal]) == 0
+        assert "  not addressed: broker 4 will lead no partition" in capsys.readouterr().out.splitlines()
