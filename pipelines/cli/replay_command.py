@@ -66,9 +66,8 @@ def replay(
 
     settings = read_settings(conf, options, warehouse)
     failures, end = parse_failed(fail) if fail is not None else (), cluster_replay.parse_until(until)
-    defaults = settings.topics.min_insync_replicas, settings.topics.unclean_leader_election
     saved = save_live_sources(sources, command_config, format_name)
-    request = cluster_replay.ReplayRequest(saved, failures, end, *defaults, format_name)
+    request = cluster_replay.ReplayRequest(saved, failures, end, settings.topics.defaults, format_name)
     with announce_compilation(print_message):
         finished = cluster_replay.run_replay(request)
     for warning in finished.warnings:

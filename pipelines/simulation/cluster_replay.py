@@ -24,6 +24,7 @@ from pipelines.simulation.metadata_log_reader import read_log_events
 from pipelines.simulation.scenario.scenario_cluster import parse_milliseconds
 from pipelines.simulation.scenario.scenario_reader import is_scenario, read_scenario
 from pipelines.simulation.snapshot_sequence import check_order, derive_events
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.plurals import count_of, join_names
 from udfs.simulation import result_tables
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialState, build_event_log
@@ -62,8 +63,7 @@ class ReplayRequest:
     fail: Sequence[int] = ()  # Brokers that fail, one after another
     # Last offset of a log (or number of a snapshot or sentence) that counts, or the time until which time goes on
     until: ReplayEnd | None = None
-    min_isr: int = 1  # min.insync.replicas of topics for which no source shows it
-    unclean: bool = False  # Whether these allow unclean elections
+    defaults: TopicDefaults = KAFKA_DEFAULTS  # of what no source shows
     format_name: str | None = None  # Format of all files; None = detect it
 
 
@@ -127,10 +127,12 @@ def run_replay(request: ReplayRequest) -> Replay:
     if scenarios:
         until_ms = until.at_ms if until and until.since_start else None
         scenario = read_scenario(scenarios[0], observed.final_state, until_ms)
+        settings = scenario.settings
         if scenario.initial_state is not None:
             state = scenario.initial_state
-        elif state is not None:
-            state = replace(state, settings=replace(state.settings, **scenario.settings))
+            settings = {"completes_with_added": request.defaults.completes_with_added, **settings}
+        assert state is not None
+        state = replace(state, settings=replace(state.settings, **settings))
         events, group_events = [*events, *scenario.events], scenario.group_events
     assert state is not None
     events += _fail_brokers(request, state, events)
@@ -197,10 +199,13 @@ def _warn_of_unknown_stops(request: ReplayRequest, state: InitialState, events: 
 def _make_key(request: ReplayRequest) -> tuple[str, str]:
     """Return (cluster_id: name of the first source, snapshot_id: a hash of the request and its sources)."""
     sources = [find_source(path) for path in request.sources]
-    end = request.until
+    end, defaults = request.until, request.defaults
     # The same replay keeps its snapshot_id: its text must not change.
     until = end and f"Until(offset={end.offset}, at_ms={end.at_ms}, since_begin={end.since_start})"
-    digest = hashlib.sha256(f"({request.fail!r}, {until}, {request.min_isr!r}, {request.unclean!r})".encode())
+    configs = f"{defaults.min_insync_replicas!r}, {defaults.unclean_leader_election!r}"
+    digest = hashlib.sha256(f"({request.fail!r}, {until}, {configs})".encode())
+    if not defaults.completes_with_added:
+        digest.update(b"completes with all")
     for source in sources:
         digest.update(compute_snapshot_id(source, request.format_name).encode())
     return sources[0].cluster_id, digest.hexdigest()[:16]
@@ -234,7 +239,7 @@ def _read_sources(request: ReplayRequest, paths: Sequence[str], is_followed: boo
             raise SourceError(paths[0], problem, "Write --until with an offset, or a time as in 2026-11-22T10:00:00Z.")
         parts = [part for file in files for part in file.parts]
         if ends and len(ends) == len(parts):
-            epoch, events = read_log_events([part.records for part in parts], request.min_isr)
+            epoch, events = read_log_events([part.records for part in parts], request.defaults.min_insync_replicas)
             settings = ClusterSettings(kraft=True, auto_leader_rebalance=False)
             snapshot = build_snapshot(first, files, parse_facts(files))
             warnings = source_snapshots.warn_of_gaps(first, ends)
@@ -253,8 +258,7 @@ def _read_sources(request: ReplayRequest, paths: Sequence[str], is_followed: boo
         if source is not first:
             files = list(read_files(source, request.format_name))
             ends = source_snapshots.read_log_ends(files)
-        defaults = request.min_isr, request.unclean
-        snapshots.append(source_snapshots.read_source_snapshot(path, source, files, ends, *defaults))
+        snapshots.append(source_snapshots.read_source_snapshot(path, source, files, ends, request.defaults))
     warnings = (*check_order(snapshots), *(warning for one in snapshots for warning in one.warnings))
     states = [one.state for one in snapshots]
     brokers = tuple(sorted({broker for state in states for broker in state.brokers}))

@@ -171,6 +171,8 @@ def _make_record(one: InitialPartition, old: InitialPartition | None, at: int, n
         isr=one.isr,
         elr=one.elr if old is None or one.elr != old.elr else None,
         last_known=one.last_known if old is None or one.last_known != old.last_known else None,
+        adding=one.adding if old is None or one.adding != old.adding else None,
+        removing=one.removing if old is None or one.removing != old.removing else None,
         leader=(-1 if one.leader is None else one.leader) if is_new_leader else None,
         leader_epoch=one.leader_epoch if has_epoch or old is None else -1,
         is_full_record=old is None,

@@ -16,13 +16,14 @@ from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
 from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON
-from pipelines.ingest.merge.live_brokers import get_live_brokers
+from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases
 from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source
 from pipelines.simulation.metadata_log_reader import LogEnd, cut_log
 from udfs.arrow.columns import is_valid, to_array, to_codes, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, row_of
+from udfs.failures.topic_defaults import TopicDefaults
 from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, InitialState
 
 Ints = npt.NDArray[np.int64]
@@ -31,9 +32,8 @@ ZOOKEEPER_FORMATS = (ZOOKEEPER_JSON.name, ZOOKEEPER_CLI.name)
 _UNKNOWN = -1
 
 
-def read_initial_state(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclean: bool) -> InitialState:
+def read_initial_state(snapshot: Snapshot, facts: pa.Table, defaults: TopicDefaults) -> InitialState:
     """Return a snapshot, made of these facts, as an initial state; raise SourceError if no source shows replicas."""
-    # min_isr: min.insync.replicas of topics for which no source shows it; unclean: whether these elect uncleanly.
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
     if not partitions.num_rows:
         remedy = "Add the output of kafka-topics --describe, or a dump of the cluster's ZooKeeper."
@@ -48,10 +48,14 @@ def read_initial_state(snapshot: Snapshot, facts: pa.Table, min_isr: int, unclea
     return InitialState(
         tuple(sorted(brokers["broker_id"].to_pylist())),
         frozenset(get_live_brokers(brokers).tolist()),
-        tuple(_read_partitions(partitions, epochs, _read_topic_settings(snapshot.topics, min_isr, unclean))),
+        tuple(_read_partitions(partitions, epochs, _read_topic_settings(snapshot.topics, defaults))),
         controllers[0] if controllers else None,
         max(get_controller_epoch(facts), int(epochs.max())),
-        ClusterSettings(elr or (has_quorum and KRAFT_LOG.name in formats), elr),
+        ClusterSettings(
+            elr or (has_quorum and KRAFT_LOG.name in formats),
+            elr,
+            completes_with_added=defaults.adapt_to(get_releases(brokers)).completes_with_added,
+        ),
         frozenset(snapshot.stops.shut_down),
     )
 
@@ -83,7 +87,7 @@ def _read_partitions(
         *zip(*map(topics.__getitem__, partitions["topic"].to_pylist()), strict=True),
         leos,
         hws,
-        _read_tuples(partitions["last_known_elr"]),
+        *(_read_tuples(partitions[name]) for name in ("last_known_elr", "adding_replicas", "removing_replicas")),
     )
     return starmap(InitialPartition, zip(*columns, strict=True))
 
@@ -92,10 +96,10 @@ def _read_tuples(column: pa.ChunkedArray) -> list[tuple[int, ...]]:
     return [tuple(ids or ()) for ids in column.to_pylist()]
 
 
-def _read_topic_settings(topics: pa.Table, min_isr: int, unclean: bool) -> dict[str, Any]:
+def _read_topic_settings(topics: pa.Table, defaults: TopicDefaults) -> dict[str, Any]:
     """Return {topic: (whether it allows unclean elections, its min.insync.replicas)}."""
-    allowed = pc.fill_null(topics["unclean_leader_election"], unclean).to_pylist()
-    least = pc.fill_null(topics["min_insync_replicas"], min_isr).to_pylist()
+    allowed = pc.fill_null(topics["unclean_leader_election"], defaults.unclean_leader_election).to_pylist()
+    least = pc.fill_null(topics["min_insync_replicas"], defaults.min_insync_replicas).to_pylist()
     return dict(zip(topics["topic"].to_pylist(), zip(allowed, least, strict=True), strict=True))
 
 
@@ -177,12 +181,12 @@ def read_log_ends(files: list[FileRecords], offset: int | None = None, at_ms: in
 
 
 def read_source_snapshot(
-    path: str, source: Source, files: list[FileRecords], ends: Mapping[str, LogEnd], min_isr: int, unclean: bool
+    path: str, source: Source, files: list[FileRecords], ends: Mapping[str, LogEnd], defaults: TopicDefaults
 ) -> SourceSnapshot:
-    """Read a source as a snapshot. ends: of its logs; min_isr, unclean: as for `read_initial_state`."""
+    """Read a source as a snapshot. ends: of its logs; defaults: of what no source shows."""
     facts = parse_facts(files)
     snapshot = build_snapshot(source, files, facts)
-    state, epoch = read_initial_state(snapshot, facts, min_isr, unclean), get_controller_epoch(facts)
+    state, epoch = read_initial_state(snapshot, facts, defaults), get_controller_epoch(facts)
     for end in ends.values():
         epoch = max(epoch, end.controller_epoch)
         if end.controller is not None or end.controller_epoch > state.controller_epoch:

@@ -3,6 +3,9 @@ package org.apache.kafka.controller;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.AbstractMap.SimpleEntry;
 import java.util.ArrayList;
@@ -45,7 +48,6 @@ import org.apache.kafka.common.metadata.RemoveTopicRecord;
 import org.apache.kafka.common.metadata.TopicRecord;
 import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.metadata.KafkaConfigSchema;
 import org.apache.kafka.metadata.PartitionRegistration;
 import org.apache.kafka.metadata.VersionRange;
@@ -55,10 +57,11 @@ import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
- * The controller of Kafka 4.1, told what happens, a sentence a line on stdin; after each, how all partitions stand, on
- * stdout: TOPIC PARTITION REPLICAS ISR ELR LEADER LEADER_EPOCH LAST_KNOWN_ELR, joined by ";".
+ * The controller of Kafka 4.1 to 4.4, told what happens, a sentence a line on stdin; after each, how all partitions stand, on
+ * stdout: TOPIC PARTITION REPLICAS ISR ELR LEADER LEADER_EPOCH LAST_KNOWN_ELR ADDING REMOVING, joined by ";".
  *
- * <p>What Kafka throws is "! " and its words: the cluster's life ends there. Ids are joined by ",", lists of them by ":"; "-" is none. The first sentence of a cluster is "begin ELR BROKERS".
+ * <p>What Kafka throws is "! " and its words: the cluster's life ends there. Ids are joined by ",", lists of them by ":"; "-" is none. The first sentence of a cluster is "begin ELR BROKERS". A "reassign" to
+ * "-" is cancelled. "completes REPLICAS ISR ADDING REMOVING" asks for the replicas and the ISR after a reassignment.
  */
 final class KRaftController {
     private static final String MINIMUM = "min.insync.replicas";
@@ -73,7 +76,7 @@ final class KRaftController {
     private long offset;
 
     private KRaftController(boolean elr, int[] brokers) {
-        SnapshotRegistry registry = new SnapshotRegistry(new LogContext());
+        SnapshotRegistry registry = registry();
         features = new FeatureControlManager.Builder()
             .setSnapshotRegistry(registry)
             .setQuorumFeatures(new QuorumFeatures(0, Map.of(
@@ -122,6 +125,10 @@ final class KRaftController {
         KRaftController controller = null;
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] words = line.split(" ");
+            if (words[0].equals("completes")) {
+                out.println(completes(ids(words[1]), ids(words[2]), ids(words[3]), ids(words[4])));
+                continue;
+            }
             if (words[0].equals("begin")) {
                 controller = new KRaftController(words[1].equals("1"), ids(words[2]));
             } else {
@@ -227,7 +234,7 @@ final class KRaftController {
         }
         CreateTopicsRequestData request = new CreateTopicsRequestData();
         request.topics().add(asked);
-        replay(replication.createTopics(context(), request, Set.of()).records());
+        replay(answer(replication, "createTopics", context(), request, Set.of()).records());
     }
 
     private void grow(String topic, String lists) {
@@ -248,7 +255,7 @@ final class KRaftController {
 
     private void set(String topic, String config, String value) {
         ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
-        replay(configuration.incrementalAlterConfigs(
+        replay(answer(configuration, "incrementalAlterConfigs",
             Map.of(resource, Map.of(config, new SimpleEntry<>(OpType.SET, value))), false).records());
     }
 
@@ -273,7 +280,8 @@ final class KRaftController {
 
     private void reassign(String topic, int partition, int[] replicas) {
         ReassignableTopic asked = new ReassignableTopic().setName(topic);
-        asked.partitions().add(new ReassignablePartition().setPartitionIndex(partition).setReplicas(boxed(replicas)));
+        asked.partitions().add(new ReassignablePartition().setPartitionIndex(partition)
+            .setReplicas(replicas.length == 0 ? null : boxed(replicas)));
         AlterPartitionReassignmentsRequestData request = new AlterPartitionReassignmentsRequestData();
         request.topics().add(asked);
         replay(replication.alterPartitionReassignments(request).records());
@@ -331,9 +339,53 @@ final class KRaftController {
             PartitionRegistration one = registration(topic, number);
             lines.add(String.join(" ", topic, String.valueOf(number), text(one.replicas), text(one.isr),
                 text(one.elr), String.valueOf(one.leader), String.valueOf(one.leaderEpoch),
-                text(one.lastKnownElr)));
+                text(one.lastKnownElr), text(one.addingReplicas), text(one.removingReplicas)));
         }));
         return String.join(";", lines);
+    }
+
+    /** The replicas and ISR that a reassignment leaves when it completes with this ISR; "-" if it does not yet. */
+    private static String completes(int[] replicas, int[] isr, int[] adding, int[] removing) {
+        return new PartitionReassignmentReplicas(boxed(removing), boxed(adding), boxed(replicas))
+            .maybeCompleteReassignment(boxed(isr))
+            .map(done -> field(done, "replicas") + " " + field(done, "isr")).orElse("-");
+    }
+
+    // What differs between releases.
+
+    private static SnapshotRegistry registry() {
+        try {
+            var constructor = SnapshotRegistry.class.getConstructors()[0]; // LogContext has moved
+            return (SnapshotRegistry) constructor.newInstance(
+                constructor.getParameterTypes()[0].getConstructor().newInstance());
+        } catch (ReflectiveOperationException problem) {
+            throw new IllegalStateException(problem);
+        }
+    }
+
+    /** The result of a method; later releases have one more parameter, whether the request was forwarded. */
+    private static ControllerResult<?> answer(Object manager, String name, Object... arguments) {
+        Method method = Arrays.stream(manager.getClass().getDeclaredMethods())
+            .filter(one -> one.getName().equals(name)).findFirst().orElseThrow();
+        Object[] all = Arrays.copyOf(arguments, method.getParameterCount());
+        Arrays.fill(all, arguments.length, all.length, false);
+        try {
+            return (ControllerResult<?>) method.invoke(manager, all);
+        } catch (InvocationTargetException thrown) {
+            throw (RuntimeException) thrown.getCause();
+        } catch (IllegalAccessException problem) {
+            throw new IllegalStateException(problem);
+        }
+    }
+
+    private static String field(Object of, String name) { // of a class, later of a record
+        try {
+            Field field = of.getClass().getDeclaredField(name);
+            field.setAccessible(true);
+            return text(((List<?>) field.get(of)).stream().mapToInt(id -> (Integer) id).toArray());
+        } catch (ReflectiveOperationException problem) {
+            throw new IllegalStateException(problem);
+        }
     }
 
     private static ControllerRequestContext context() {
@@ -342,7 +394,7 @@ final class KRaftController {
     }
 
     private static int[] ids(String text) {
-        return Arrays.stream(text.split(",")).mapToInt(Integer::parseInt).toArray();
+        return text.equals("-") ? new int[0] : Arrays.stream(text.split(",")).mapToInt(Integer::parseInt).toArray();
     }
 
     private static List<Integer> boxed(int[] ids) {

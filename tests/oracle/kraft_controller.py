@@ -1,4 +1,4 @@
-"""The controller of Kafka 4.1 itself (KRaftController.java), and random lives of small clusters that it is told of."""
+"""The controller of Kafka 4.1 to 4.4 (KRaftController.java), and random lives of small clusters that it is told of."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ class Stands:
     leader: int | None
     leader_epoch: int
     last_known: BrokerIds = ()
+    adding: BrokerIds = ()
+    removing: BrokerIds = ()
 
 
 Partitions = dict[TopicPartition, Stands]
@@ -42,12 +44,27 @@ Partitions = dict[TopicPartition, Stands]
 class KRaftController(JavaProcess):
     """Kafka's controller in a JVM; a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: str) -> None:
         run = ("org.apache.kafka.controller.KRaftController",)
-        super().__init__("controller", ("KRaftController",), run, ("-Xmx512m",), text=True)
+        self.completes_with_added = release != "4_1"
+        super().__init__(f"controller_{release}", ("KRaftController",), run, ("-Xmx512m",), text=True)
 
     def tell(self, *words: object) -> Partitions:
         """How all partitions stand after a sentence."""
+        line = self._say(*words)
+        if line.startswith("!"):
+            raise ControllerDiedError(line)
+        return dict(map(_stands, line.split(";"))) if line else {}
+
+    def complete(self, *lists: BrokerIds) -> tuple[BrokerIds, BrokerIds] | None:
+        """Replicas and ISR after a reassignment with these replicas, ISR, adding and removing; None: it still runs."""
+        line = self._say("completes", *map(_text, lists))
+        if line == "-":
+            return None
+        replicas, isr = map(_ids, line.split(" "))
+        return replicas, isr
+
+    def _say(self, *words: object) -> str:
         into, back = self._process.stdin, self._process.stdout
         assert into is not None
         assert back is not None
@@ -56,15 +73,17 @@ class KRaftController(JavaProcess):
         line = back.readline()
         if not line:
             raise self.ended(f"after {words} the controller")
-        if line.startswith("!"):
-            raise ControllerDiedError(line.strip())
-        return dict(map(_stands, line.strip().split(";"))) if line.strip() else {}
+        return line.strip()
 
 
 def _stands(text: str) -> tuple[TopicPartition, Stands]:
-    topic, partition, replicas, isr, elr, leader, epoch, last = text.split(" ")
+    topic, partition, replicas, isr, elr, leader, epoch, *others = text.split(" ")
     led_by = int(leader) if int(leader) >= 0 else None
-    return (topic, int(partition)), Stands(_ids(replicas), _ids(isr), _ids(elr), led_by, int(epoch), _ids(last))
+    return (topic, int(partition)), Stands(_ids(replicas), _ids(isr), _ids(elr), led_by, int(epoch), *map(_ids, others))
+
+
+def _text(ids: BrokerIds) -> str:
+    return ",".join(map(str, ids)) or "-"
 
 
 def _ids(text: str) -> BrokerIds:
@@ -88,21 +107,24 @@ class Life:
 
 
 def random_returns(kafka: KRaftController, seed: int) -> Life:
-    """Brokers of a small cluster that fail and return, cleanly or not; nothing is reassigned or balanced."""
-    return _Returning(kafka, random.Random(seed)).live()
+    """Brokers of a small cluster that fail and return, cleanly or not, and reassignments; nothing is balanced."""
+    return _Returning(kafka, random.Random(seed), random.Random(seed)).live()
 
 
-def random_life(kafka: KRaftController, seed: int) -> Life:
-    """Some events of a small cluster; what is asked is such that some of it is rejected."""
-    return _Living(kafka, random.Random(seed)).live()
+def random_life(kafka: KRaftController, seed: int, reverts: bool = True) -> Life:
+    """Some events of a small cluster; what is asked is such that some of it is rejected.
+
+    reverts: whether reassignments are cancelled, or followed by one to the former replicas.
+    """
+    return _Living(kafka, random.Random(seed), random.Random(seed) if reverts else None).live()
 
 
 class _Living:
-    def __init__(self, kafka: KRaftController, draw: random.Random) -> None:
-        self.kafka, self.draw = kafka, draw
+    def __init__(self, kafka: KRaftController, draw: random.Random, reverts: random.Random | None) -> None:
+        self.kafka, self.draw, self.reverts = kafka, draw, reverts
         self.brokers = tuple(sorted(draw.sample(range(1, 20), draw.choice([1, 2, 3, 3, 4, 4, 5]))))
         elr = draw.random() < 0.6
-        rules = ClusterSettings(kraft=True, elr=elr, auto_leader_rebalance=draw.random() < 0.5)
+        rules = ClusterSettings(True, elr, draw.random() < 0.5, completes_with_added=kafka.completes_with_added)
         self.life = Life(InitialState(self.brokers, frozenset(self.brokers), (), self.brokers[0], 1, rules))
         self.live_brokers, self.leaving = set(self.brokers), set[int]()
         self.at, self.check, self.settings = 0, CHECK_MS, rules
@@ -121,7 +143,7 @@ class _Living:
             self.checked()
             try:
                 draw.choice(steps)()
-            except ControllerDiedError:  # 4.1: who is eligible without a replica is looked up when the topic is gone
+            except ControllerDiedError:  # who is eligible without a replica is looked up when the topic is gone
                 break
         return self.life
 
@@ -150,6 +172,8 @@ class _Living:
                 *(key, one.replicas, one.isr, one.leader, one.leader_epoch, 1, one.elr),
                 *(self.dirty.get(key[0], False), self.least.get(key[0], 1)),
                 last_known=one.last_known,
+                adding=one.adding,
+                removing=one.removing,
             )
             for key, one in self.now.items()
         )
@@ -266,9 +290,14 @@ class _Living:
             topic, number = key = self.draw.choice(moved)
             alone = sum(1 for name, _ in self.now if name == topic) == 1
             (ids,) = self.lists(1, self.draw.randint(1, min(3, len(self.brokers))) if alone else self.factor[topic])
-            text = ",".join(map(str, ids))
+            adding, replicas = self.now[key].adding, self.now[key].replicas
+            if adding and self.reverts and self.reverts.random() < 0.5:
+                ids = tuple(broker for broker in replicas if broker not in adding)
+            is_cancelled = self.reverts is not None and self.reverts.random() < 0.2
+            more = {"value": 1} if is_cancelled else {"replicas": ids}
             self.happens(
-                ("reassign", topic, number, text), self.event(EventKind.REASSIGN_PARTITION, partition=key, replicas=ids)
+                ("reassign", topic, number, _text(() if is_cancelled else ids)),
+                self.event(EventKind.REASSIGN_PARTITION, partition=key, **more),
             )
 
     def prefer(self) -> None:
@@ -278,12 +307,14 @@ class _Living:
 
 
 class _Returning(_Living):
-    def __init__(self, kafka: KRaftController, draw: random.Random) -> None:
-        super().__init__(kafka, draw)
+    def __init__(self, kafka: KRaftController, draw: random.Random, reverts: random.Random) -> None:
+        super().__init__(kafka, draw, reverts)
+        self.reassigns = draw.random() < 0.4
         self.settings = replace(self.settings, auto_leader_rebalance=False)
         self.life.begin = replace(self.life.begin, settings=self.settings)
         self.create()
 
     def steps(self) -> list[Callable[[], None]]:
         steps = [self.minimum, self.minimum, self.unclean, self.isr, self.leave, self.leave]
+        steps += [self.reassign] * 12 * self.reassigns
         return steps + [self.go] * 6 + [self.come] * 5

@@ -23,7 +23,8 @@ class Event:
     kind: int  # A code of udfs/simulation/kernels/codes.py
     broker: int | None = None  # Column broker_id
     partition: TopicPartition | None = None  # Columns topic and partition
-    value: int = 0  # A number or flag that depends on the kind; of a creation, 1 = the request is rejected
+    # A number or flag that depends on the kind. Of a creation, 1 = it is rejected; of a reassignment, it is cancelled
+    value: int = 0
     replicas: BrokerIds | None = None
     isr: BrokerIds | None = None
     elr: BrokerIds | None = None
@@ -61,6 +62,8 @@ class InitialPartition:
     leos: tuple[int | None, ...] = ()  # Log end offset of each replica, None = unknown; () = all unknown
     hws: tuple[int | None, ...] = ()  # High watermark of each replica, None = unknown; () = all unknown
     last_known: BrokerIds = ()  # last known ELR
+    adding: BrokerIds = ()  # of the running reassignment
+    removing: BrokerIds = ()
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,8 @@ class ClusterSettings:
     checkpoint_ms: int = 5_000
     # Whether a replica that joins the ISR must have reached the start of the leader's epoch too (since 2.1)
     isr_joins_at_epoch_start: bool = True
+    # Whether a reassignment waits only for the replicas that it adds (KRaft since 4.3)
+    completes_with_added: bool = True
 
     def to_numbers(self) -> list[int]:
         """Return the settings as the kernels read them."""
@@ -99,6 +104,7 @@ class ClusterSettings:
             self.truncate_to == "high_watermark",
             max(self.checkpoint_ms, 1),
             self.isr_joins_at_epoch_start,
+            self.completes_with_added,
         ]
         return [int(value) for value in values]
 
@@ -160,6 +166,7 @@ def _describe_partition(partition: InitialPartition) -> dict[str, object]:
             numbers += [offset or 0 for offset in offsets] or [0] * len(partition.replicas)
     same = {name: getattr(partition, name) for name in ("replicas", "isr", "elr", "leader_epoch")}
     same["last_known_elr"] = partition.last_known
+    same["adding_replicas"], same["removing_replicas"] = partition.adding, partition.removing
     topic, number = partition.key
     leader = -1 if partition.leader is None else partition.leader
     key = {"kind": EventKind.INITIAL_PARTITION.label, "topic": topic, "partition": number}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from udfs.arrow.ragged import expand_ranges, offsets_of
+from udfs.arrow.ragged import expand_ranges, offsets_of, position_of
 from udfs.simulation.event_columns import CLUSTER_KINDS, UNKNOWN, EventColumns, ListColumn, fill_rows, read_ints
 from udfs.simulation.kernels.broker_timeline import ClusterEvent
 from udfs.simulation.kernels.codes import NONE, EventKind, PartitionState, ReplicaState
@@ -25,6 +25,7 @@ from udfs.simulation.kernels.simulation_arrays import (
     PartitionEvent,
     PartitionEvents,
     PartitionHealth,
+    ReassignmentFlag,
     Replica,
     RequestList,
     RequestStatus,
@@ -285,16 +286,16 @@ class _Packer:
         row = self._row[initial]
         for which, ids in zip((Replica.AR, Replica.ISR, Replica.ELR), columns.lists[:3], strict=True):
             now[row, which] = np.maximum(ids.size[initial], 0)
-            chosen = self._kind[ids.row] == EventKind.INITIAL_PARTITION
-            event = ids.row[chosen]
-            slots, begin = self._find_slots(event, ids.values[chosen]), self._slot_begin[self._row[event]]
-            slot[begin + ids.position[chosen], which] = slots
+            event, position, slots = self._find_initial_slots(ids)
+            begin = self._slot_begin[self._row[event]]
+            slot[begin + position, which] = slots
             if which == Replica.AR:
                 at = begin + slots
                 is_live = self._flags[self._member[at]] & BrokerFlag.LIVE != 0
                 slot[at, Replica.REMOTE_LEO] = 0
                 slot[at, Replica.LAST_CAUGHT_UP_AT] = now[self._row[event], Partition.TIME]
                 slot[at, Replica.STATE] = np.where(is_live, ReplicaState.ONLINE, ReplicaState.OFFLINE)
+        self._set_initial_reassignments(state)
         last = columns.lists[RecordList.LAST_KNOWN_ELR]
         event = last.row[last.size[last.row] == 1]  # Kafka elects no other, see metadata_records.py
         chosen = np.isin(event, initial)
@@ -316,6 +317,29 @@ class _Packer:
         at = expand_ranges(self._slot_begin[leaderless], self._slots[leaderless])
         row = np.repeat(leaderless, self._slots[leaderless])
         np.maximum.at(now[:, Partition.COMMITTED_OFFSET], row, slot[at, Replica.HW])
+
+    def _set_initial_reassignments(self, state: SimulationState) -> None:
+        """Flag the replicas that running reassignments add or remove; the target has the others, in their order."""
+        now, replicas, lists = state.partitions, state.replicas, self._columns.lists
+        event, _, slot = self._find_initial_slots(lists[RecordList.REPLICAS])
+        row = self._row[event]
+        begin = self._slot_begin[row]
+        flags = np.zeros(len(replicas), np.int64)
+        for which, flag in zip((RecordList.ADDING, RecordList.REMOVING), ReassignmentFlag, strict=True):
+            flagged, _, flagged_slot = self._find_initial_slots(lists[which])
+            flags[self._slot_begin[self._row[flagged]] + flagged_slot] |= flag
+        flags = flags[begin + slot]  # of replicas: a source may show former ones
+        replicas[begin + slot, Replica.REASSIGNMENT] = flags
+        is_reassigned = np.bincount(row[flags != 0], minlength=len(now)) > 0
+        stays = is_reassigned[row] & (flags & ReassignmentFlag.REMOVED == 0)
+        now[:, Partition.TARGET_SIZE] = np.bincount(row[stays], minlength=len(now))
+        position = position_of(offsets_of(np.bincount(event[stays])))
+        replicas[begin[stays] + position, Replica.TARGET] = slot[stays]
+
+    def _find_initial_slots(self, ids: ListColumn) -> tuple[Ints, Ints, Ints]:
+        """Return the rows of the table, positions and slots of the ids that initial partitions list."""
+        chosen = self._kind[ids.row] == EventKind.INITIAL_PARTITION
+        return ids.row[chosen], ids.position[chosen], self._find_slots(ids.row[chosen], ids.values[chosen])
 
     def _set_initial_offsets(self, state: SimulationState, numbers: ListColumn, chosen: np.ndarray) -> None:
         """Set log ends and high watermarks; two logs share what the shorter one has."""

@@ -135,6 +135,9 @@ def _set_config(cluster: ScenarioCluster, match: re.Match[str]) -> Iterator[Even
 def _reassign(cluster: ScenarioCluster, match: re.Match[str]) -> Iterator[Event]:
     cluster.check_any_live()
     ((topic, number),) = cluster.read_partitions(match[1])
+    if match[2] is None:
+        yield cluster.make_event(EventKind.REASSIGN_PARTITION, None, (topic, number), 1)
+        return
     ids, before = cluster.read_brokers(match[2]), cluster.replicas[topic][number]
     cluster.replicas[topic][number] = ids + tuple(broker for broker in before if broker not in ids)
     yield cluster.make_event(EventKind.REASSIGN_PARTITION, None, (topic, number), replicas=ids)
@@ -242,7 +245,7 @@ SENTENCES: tuple[tuple[re.Pattern[str], EventMaker], ...] = tuple(
         (rf"topic {NAME} (created|grown) {LISTS}", _create_topic),
         (rf"topic {NAME} deleted", _delete_topic),
         (rf"topic {NAME} config ([a-z.]+)=(\S+)", _set_config),
-        (rf"reassign {PARTITION} to {IDS}", _reassign),
+        (rf"reassign {PARTITION} (?:to {IDS}|cancelled)", _reassign),
         (rf"preferred election(?: {PARTITION})?", _elect_preferred),
         (rf"isr {PARTITION} {IDS}", _set_isr),
         (rf"produce {NUMBER} to {PARTITIONS}{OPTIONS}", produce),

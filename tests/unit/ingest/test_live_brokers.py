@@ -23,7 +23,7 @@ from pipelines.ingest.sources import find_source
 from pipelines.simulation.source_snapshots import read_initial_state
 from pipelines.verdict.levels import Level
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
-from udfs.failures.topic_defaults import TopicDefaults
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.json_answers import to_json
 from udfs.origin.topic_origins import read_brokers
@@ -566,7 +566,7 @@ def test_every_command_counts_brokers_of_unknown_state(tmp_path: Path) -> None:
     assert read_brokers(snapshot.brokers, np.empty(0, np.int32)).live.all()
     assert [broker.id for broker in read_cluster_request(snapshot)[1]] == [1, 2, 5, 6]
     facts = parse_facts(snapshot.files)
-    assert read_initial_state(snapshot, facts, 1, unclean=False).live == {1, 2, 5, 6}
+    assert read_initial_state(snapshot, facts, KAFKA_DEFAULTS).live == {1, 2, 5, 6}
     assert find_snapshot_hotspots(snapshot, TrialOptions((NAIVE,), 0, 1, 10)).live_brokers == 4
 
 

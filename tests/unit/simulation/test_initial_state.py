@@ -17,6 +17,7 @@ from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
 from pipelines.simulation.snapshot_sequence import derive_events
 from pipelines.simulation.source_snapshots import read_initial_state
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.simulation.cluster_events import InitialPartition, InitialState, TopicPartition
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import get_final_state, list_health
@@ -32,7 +33,7 @@ def read_state(place: Path) -> InitialState:
     source = find_source(str(place))
     files = list(read_files(source, None))
     facts = parse_facts(files)
-    return read_initial_state(build_snapshot(source, files, facts), facts, 1, False)
+    return read_initial_state(build_snapshot(source, files, facts), facts, KAFKA_DEFAULTS)
 
 
 def read_partition(

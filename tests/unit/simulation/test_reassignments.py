@@ -1,6 +1,7 @@
 """Reassignments: leader epochs and removed replicas, with ZooKeeper and with KRaft.
 
-Sources: KafkaController.onPartitionReassignment of 2.8; PartitionChangeBuilder, PartitionReassignmentReplicas of 4.1.
+Sources: KafkaController.onPartitionReassignment of 2.8; of 4.1 and 4.3 PartitionChangeBuilder and
+PartitionReassignmentReplicas.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import pytest
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
 from tests.unit.simulation.event_helpers import T, cluster, led_partition
 from tests.unit.simulation.interpreter import interpret
+from udfs.failures.kafka_releases import parse_release
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.simulation.cluster_events import Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import get_final_state
@@ -32,9 +35,12 @@ def down(at: int, broker: int) -> Event:
     return Event(at, EventKind.BROKER_DOWN, broker)
 
 
-def simulate_final(replicas: tuple[int, ...], events: list[Event], kraft: bool) -> Final:
+CANCELLED = Event(2, EventKind.REASSIGN_PARTITION, partition=T, value=1)
+
+
+def simulate_final(replicas: tuple[int, ...], events: list[Event], kraft: bool, **settings: bool) -> Final:
     """Return the final (leader epoch, AR, ISR, leader). Brokers 1 to 5 are live initially."""
-    begin = cluster(led_partition(*replicas), led_partition(1, 2, 3, 4, 5, key=("other", 0)), kraft=kraft)
+    begin = cluster(led_partition(*replicas), led_partition(1, 2, 3, 4, 5, key=("other", 0)), kraft=kraft, **settings)
     row = next(row for row in get_final_state(simulate(begin, events)).partitions if row["topic"] == "t")
     return row["leader_epoch"], row["replicas"], sorted(row["isr"]), row["leader"]
 
@@ -58,13 +64,9 @@ def simulate_final(replicas: tuple[int, ...], events: list[Event], kraft: bool) 
             (2, [1, 2, 3], [1, 2, 3], 1),
             (0, [1, 2, 3], [1, 2, 3], 1),
         ),
-        # Reverted before it is complete.
-        (
-            (1, 2, 3),
-            [reassign(1, 4, 1), reassign(2, 1, 2, 3)],
-            (2, [1, 2, 3], [1, 2, 3], 1),
-            (1, [1, 2, 3], [1, 2, 3], 1),
-        ),
+        # Cancelled before it is complete.
+        ((1, 2, 3), [reassign(1, 4, 1), CANCELLED], (2, [1, 2, 3], [1, 2, 3], 1), (1, [1, 2, 3], [1, 2, 3], 1)),
+        ((1, 2, 3), [CANCELLED], (0, [1, 2, 3], [1, 2, 3], 1), (0, [1, 2, 3], [1, 2, 3], 1)),  # none runs
     ],
 )
 def test_epochs_of_reassignments(
@@ -72,6 +74,25 @@ def test_epochs_of_reassignments(
 ) -> None:
     assert simulate_final(replicas, events, False) == zookeeper
     assert simulate_final(replicas, events, True) == kraft
+
+
+@pytest.mark.parametrize(
+    ("events", "before", "since_4_3"),
+    [
+        # Replica 3 lags and stays: since 4.3 only the new one is waited for.
+        ([alter_isr(1, 1, 2), reassign(2, 2, 3, 4), alter_isr(3, 1, 2, 4)], [2, 3, 4, 1], [2, 3, 4]),
+        # More replicas are removed than added.
+        ([alter_isr(1, 1, 2), reassign(2, 3, 4), alter_isr(3, 1, 2, 4)], [3, 4, 1, 2], [3, 4, 1, 2]),
+        ([alter_isr(1, 1, 2), reassign(2, 2, 3)], [2, 3, 1], [2, 3, 1]),
+        # A request for the former replicas: since 4.3 the one that was added is waited for, and never joins the ISR.
+        ([reassign(1, 4, 2, 3), reassign(2, 1, 2, 3), alter_isr(3, 1, 2, 3, 4)], [1, 2, 3], [1, 2, 3, 4]),
+        # A request that adds a replica in place of it.
+        ([reassign(1, 4, 2, 3), reassign(2, 5, 2, 3), alter_isr(3, 1, 2, 3, 5)], [5, 2, 3], [5, 2, 3]),
+    ],
+)
+def test_kraft_waits_for_what_is_added_since_4_3(events: list[Event], before: list[int], since_4_3: list[int]) -> None:
+    for with_added, replicas in ((False, before), (True, since_4_3)):
+        assert simulate_final((1, 2, 3), events, True, completes_with_added=with_added)[1] == replicas
 
 
 def test_only_zookeeper_rejects_a_down_broker() -> None:
@@ -121,3 +142,37 @@ def test_a_reassignment_completes_when_any_broker_returns() -> None:
     events = [reassign(0, 2), down(1, 1), Event(2, EventKind.BROKER_UP, 3)]
     (row,) = get_final_state(simulate(begin, events)).partitions
     assert row["replicas"] == interpret(begin, events).partitions[T].ar == [2]
+
+
+DESCRIBED = """\
+Topic: t	TopicId: dOzjTp5YQAuRgQNSOLDrQw	PartitionCount: 1	ReplicationFactor: 3	Configs: 
+	Topic: t	Partition: 0	Leader: 1	Replicas: 2,3,4,1	Isr: 1,2	Adding Replicas: 4	Removing Replicas: 1	Elr: 	LastKnownElr: 
+"""  # noqa: E501, W291
+
+
+@pytest.mark.parametrize(("version", "replicas"), [("4.2", [2, 3, 4, 1]), ("4.3", [2, 3, 4])])
+def test_a_reassignment_that_runs_in_the_snapshot(tmp_path: Path, version: str, replicas: list[int]) -> None:
+    source, scenario = tmp_path / "describe.txt", tmp_path / "joins.yaml"
+    source.write_text(DESCRIBED)
+    scenario.write_text("events:\n  - t=1 isr t-0 1,2,4\n")
+    defaults = KAFKA_DEFAULTS.assume(parse_release(version) or 0)
+    replay = run_replay(ReplayRequest([str(source), str(scenario)], defaults=defaults))
+    assert get_final_state(replay.simulation).partitions[0]["replicas"] == replicas
+    scenario.write_text("events:\n  - t=1 reassign t-0 cancelled\n")
+    replay = run_replay(ReplayRequest([str(source), str(scenario)], defaults=defaults))
+    assert get_final_state(replay.simulation).partitions[0]["replicas"] == [2, 3, 1]
+
+
+@pytest.mark.parametrize(("version", "replicas"), [("4.2", [2, 3, 4, 1]), ("4.3", [2, 3, 4])])
+def test_the_version_of_a_scenario(tmp_path: Path, version: str, replicas: list[int]) -> None:
+    file = tmp_path / "scenario.yaml"
+    events = ("t=1 isr a-0 1,2", "t=2 reassign a-0 to 2,3,4", "t=3 isr a-0 1,2,4")
+    head = "brokers: [1, 2, 3, 4]\ntopics: {a: [[1, 2, 3]]}\nsettings: {kraft: true"
+    written = "".join(f"  - {event}\n" for event in events)
+    file.write_text(f"{head}}}\nevents:\n{written}")
+    defaults = KAFKA_DEFAULTS.assume(parse_release(version) or 0)
+    (row,) = get_final_state(run_replay(ReplayRequest([str(file)], defaults=defaults)).simulation).partitions
+    assert row["replicas"] == replicas
+    file.write_text(f"{head}, completes_with_added: false}}\nevents:\n{written}")
+    (row,) = get_final_state(run_replay(ReplayRequest([str(file)])).simulation).partitions
+    assert row["replicas"] == [2, 3, 4, 1]

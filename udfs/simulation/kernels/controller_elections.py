@@ -8,9 +8,9 @@ from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState
 from udfs.simulation.kernels.partition_state import (
     append_to_list,
     broker_of,
+    can_complete_reassignment,
     contains,
     is_active,
-    is_target_in_sync,
     remove_from_list,
     set_partition_state,
     set_single_isr,
@@ -202,7 +202,7 @@ def write_isr_change(sim: SimulationArrays, p: int, old_isr: Ints, cause: int) -
     # If the ISR completes a reassignment, only the ISR after that counts: Kafka writes both in one record.
     if uses_elr(sim, p):
         add_to_elr(sim, p, old_isr)
-    if not is_target_in_sync(sim, p):
+    if not can_complete_reassignment(sim, p):
         remove_isr_from_elr(sim, p)
     write_leadership(sim, p, cause, sim.partitions[p, Partition.LEADER])
 

@@ -236,7 +236,7 @@ def apply_event(sim: SimulationArrays, p: int, event: int) -> None:
     elif kind in (EventKind.REMOVE_PARTITION, EventKind.DELETE_PARTITION):
         forget_partition(sim, p)  # with KRaft the topic is removed with its record: nothing waits
     elif kind == EventKind.REASSIGN_PARTITION:
-        partition_reassignment.reassign_partition(sim, p, lists, place)
+        partition_reassignment.reassign_partition(sim, p, lists, place, value)
     elif kind == EventKind.ELECT_PREFERRED_LEADER:
         elections.elect_preferred_leader(sim, p, ChangeCause.PREFERRED_ELECTION)
     elif kind == EventKind.SET_UNCLEAN_ELECTION:

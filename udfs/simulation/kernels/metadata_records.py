@@ -10,6 +10,7 @@ from udfs.kernel_compiler import part
 from udfs.simulation.kernels.codes import NONE, ChangeCause, PartitionState, ReplicaState
 from udfs.simulation.kernels.controller_elections import write_leadership
 from udfs.simulation.kernels.partition_state import (
+    clear_reassignment,
     contains,
     delete_replica,
     is_live,
@@ -17,8 +18,9 @@ from udfs.simulation.kernels.partition_state import (
     reset_partition,
     set_partition_state,
     set_replica_state,
+    set_target,
 )
-from udfs.simulation.kernels.simulation_arrays import Ints, Partition, Replica, SimulationArrays
+from udfs.simulation.kernels.simulation_arrays import Ints, Partition, ReassignmentFlag, Replica, SimulationArrays
 
 UNCHANGED_LEADER, UNCHANGED_LIST = -2, -1
 RECORD_LISTS = 6
@@ -39,6 +41,7 @@ def apply_record(sim: SimulationArrays, p: int, lists: Ints, place: int, is_full
     is_reassignment = False
     if is_full:
         partition[Partition.LAST_KNOWN_LEADER] = NONE
+        clear_reassignment(sim, p)
     for which in range(RECORD_LISTS):
         size = lists[read]
         if size == UNCHANGED_LIST:
@@ -49,8 +52,13 @@ def apply_record(sim: SimulationArrays, p: int, lists: Ints, place: int, is_full
         elif which == RecordList.LAST_KNOWN_ELR:
             # One member is the last known leader; of several, none is elected: PartitionChangeBuilder of 4.1.
             partition[Partition.LAST_KNOWN_LEADER] = lists[read + 1] if size == 1 else NONE
+        else:
+            flag = ReassignmentFlag.ADDED if which == RecordList.ADDING else ReassignmentFlag.REMOVED
+            _set_flag(sim, p, flag, lists[read + 1 : read + 1 + size])
         is_reassignment = is_reassignment or which in (RecordList.REPLICAS, RecordList.ADDING, RecordList.REMOVING)
         read += 1 + size
+    if is_full or is_reassignment:
+        set_target(sim, p, ReassignmentFlag.REMOVED)
     if leader != UNCHANGED_LEADER:
         partition[Partition.LEADER] = leader
         partition[Partition.LEADER_EPOCH] = epoch if epoch >= 0 else partition[Partition.LEADER_EPOCH] + 1
@@ -65,6 +73,17 @@ def apply_record(sim: SimulationArrays, p: int, lists: Ints, place: int, is_full
         set_partition_state(sim, p, to_state, cause)
     if is_reassignment:
         _update_replicas(sim, p)
+
+
+@part
+def _set_flag(sim: SimulationArrays, p: int, flag: int, slots: Ints) -> None:
+    """Set a flag (ReassignmentFlag) for these slots of p alone."""
+    begin = sim.partitions[p, Partition.REPLICA_BEGIN]
+    for slot in range(sim.partitions[p, Partition.SLOTS]):
+        replica = sim.replicas[begin + slot]
+        replica[Replica.REASSIGNMENT] &= ~flag
+        if slot in slots:
+            replica[Replica.REASSIGNMENT] |= flag
 
 
 @part

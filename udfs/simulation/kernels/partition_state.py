@@ -14,6 +14,7 @@ from udfs.simulation.kernels.simulation_arrays import (
     Cursor,
     Ints,
     Partition,
+    ReassignmentFlag,
     Replica,
     SimulationArrays,
     TransitionRow,
@@ -301,15 +302,60 @@ def reset_partition(sim: SimulationArrays, p: int) -> None:
     partition[Partition.DELETION] = partition[Partition.LEADER_EPOCH] = 0
     partition[Partition.COMMITTED_OFFSET] = partition[Partition.FETCHES_STARTED] = 0
     partition[Partition.MIN_ISR], partition[Partition.UNCLEAN_ELECTION] = 1, 0
-    for which in range(Replica.TARGET + 1):
+    clear_reassignment(sim, p)
+    for which in range(Replica.TARGET):
         partition[which] = 0
 
 
 @part
-def is_target_in_sync(sim: SimulationArrays, p: int) -> bool:
-    """Return whether p is being reassigned and all replicas of the target are in the ISR."""
+def clear_reassignment(sim: SimulationArrays, p: int) -> None:
+    """Forget the running reassignment of p."""
     partition = sim.partitions[p]
-    begin, is_in_sync = partition[Partition.REPLICA_BEGIN], partition[Partition.TARGET_SIZE] > 0
-    for slot in sim.replicas[begin : begin + partition[Partition.TARGET_SIZE], Replica.TARGET]:
-        is_in_sync = is_in_sync and contains(sim, Replica.ISR, p, slot)
-    return bool(is_in_sync)
+    partition[Partition.TARGET_SIZE] = 0
+    for slot in range(partition[Partition.SLOTS]):
+        sim.replicas[partition[Partition.REPLICA_BEGIN] + slot, Replica.REASSIGNMENT] = 0
+
+
+@part
+def is_reassigned(sim: SimulationArrays, p: int) -> bool:
+    """Return whether a running reassignment adds or removes replicas of p."""
+    begin, has_flag = sim.partitions[p, Partition.REPLICA_BEGIN], False
+    for slot in range(sim.partitions[p, Partition.SLOTS]):
+        has_flag = has_flag or sim.replicas[begin + slot, Replica.REASSIGNMENT] != 0
+    return has_flag
+
+
+@part
+def set_target(sim: SimulationArrays, p: int, without: int) -> None:
+    """Make the AR the target of p's running reassignment, without replicas that have this flag (ReassignmentFlag)."""
+    partition, has_flag = sim.partitions[p], is_reassigned(sim, p)
+    begin = partition[Partition.REPLICA_BEGIN]
+    partition[Partition.TARGET_SIZE] = 0
+    for slot in sim.replicas[begin : begin + partition[Partition.AR_SIZE], Replica.AR]:
+        if has_flag and sim.replicas[begin + slot, Replica.REASSIGNMENT] & without == 0:
+            append_to_list(sim, Replica.TARGET, p, slot)
+
+
+@part
+def can_complete_reassignment(sim: SimulationArrays, p: int) -> bool:
+    """Return whether p is being reassigned, and the replicas that Kafka waits for are in the ISR.
+
+    These are all of the target; with KRaft since 4.3 those added, unless more are removed than added.
+    """
+    # A replica that is removed again counts as added, and is waited for in vain.
+    # Source: PartitionReassignmentReplicas.maybeCompleteReassignment of 4.1 and 4.3.
+    partition = sim.partitions[p]
+    begin, is_ready, surplus = partition[Partition.REPLICA_BEGIN], partition[Partition.TARGET_SIZE] > 0, 1
+    if uses_kraft(sim, p) and cluster_setting(sim, p, ClusterSetup.COMPLETES_WITH_ADDED):
+        surplus = 0
+        for slot in range(partition[Partition.SLOTS]):
+            flags = sim.replicas[begin + slot, Replica.REASSIGNMENT]
+            if flags & ReassignmentFlag.ADDED:
+                surplus -= 1
+                is_ready = is_ready and flags == ReassignmentFlag.ADDED and contains(sim, Replica.ISR, p, slot)
+            if flags & ReassignmentFlag.REMOVED:
+                surplus += 1
+    if surplus > 0:
+        for slot in sim.replicas[begin : begin + partition[Partition.TARGET_SIZE], Replica.TARGET]:
+            is_ready = is_ready and contains(sim, Replica.ISR, p, slot)
+    return bool(is_ready)

@@ -58,6 +58,14 @@ class Replica(enum.IntEnum):
     REMOTE_LEO, LAST_CAUGHT_UP_AT = range(10, 12)  # as the leader knows them; no LEO = -1
     LAST_FETCH_AT, LAST_FETCH_LEADER_LEO = range(12, 14)
     WAITING_FETCH = 14  # row of the event, -1 = none
+    REASSIGNMENT = 15  # ReassignmentFlag
+
+
+class ReassignmentFlag(enum.IntEnum):
+    """Flags of a replica in the running reassignment, which are added up: a second request may remove what is added."""
+
+    ADDED = 1
+    REMOVED = 2
 
 
 class Deletion(enum.IntEnum):
@@ -101,10 +109,10 @@ class ClusterSetup(enum.IntEnum):
 
     KRAFT, ELR_ENABLED, AUTO_LEADER_REBALANCE, REBALANCE_CHECK_MS, FIRST_REBALANCE_CHECK_MS = range(5)
     IMBALANCE_PERCENT, REPLICA_LAG_MS, REPLICA_LAG_MESSAGES, MESSAGE_BYTES, TRUNCATE_TO_HW = range(5, 10)
-    CHECKPOINT_MS, JOIN_ISR_AT_EPOCH_START = range(10, 12)
-    START_TIME, END_TIME, END_EVENT = range(12, 15)  # END_EVENT: the number that the next event would have
-    INITIAL_CONTROLLER_EPOCH, STEP_BEGIN, STEP_END = range(15, 18)
-    COMMON_STEP_BEGIN, COMMON_STEP_END = range(18, 20)  # in `broker_steps`, the steps that concern every partition
+    CHECKPOINT_MS, JOIN_ISR_AT_EPOCH_START, COMPLETES_WITH_ADDED = range(10, 13)
+    START_TIME, END_TIME, END_EVENT = range(13, 16)  # END_EVENT: the number that the next event would have
+    INITIAL_CONTROLLER_EPOCH, STEP_BEGIN, STEP_END = range(16, 19)
+    COMMON_STEP_BEGIN, COMMON_STEP_END = range(19, 21)  # in `broker_steps`, the steps that concern every partition
 
 
 SETTINGS = int(ClusterSetup.START_TIME)  # how many columns are settings
