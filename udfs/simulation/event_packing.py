@@ -286,9 +286,9 @@ class _Packer:
         row = self._row[initial]
         for which, ids in zip((Replica.AR, Replica.ISR, Replica.ELR), columns.lists[:3], strict=True):
             now[row, which] = np.maximum(ids.size[initial], 0)
-            event, position, slots = self._find_initial_slots(ids)
+            event, order, slots = self._find_initial_slots(ids)
             begin = self._slot_begin[self._row[event]]
-            slot[begin + position, which] = slots
+            slot[begin + order, which] = slots
             if which == Replica.AR:
                 at = begin + slots
                 is_live = self._flags[self._member[at]] & BrokerFlag.LIVE != 0
