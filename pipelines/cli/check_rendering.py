@@ -85,7 +85,7 @@ def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
 
 
 def render_running(running: RunningReassignments, servers: str = "HOST:PORT") -> Iterator[str]:
-    """Render the reassignments that are under way, those that wait for a broker that is down first.
+    """Render the reassignments that are under way, those that do not end by themselves first.
 
     servers: of the cluster, for commands.
     """
@@ -95,14 +95,14 @@ def render_running(running: RunningReassignments, servers: str = "HOST:PORT") ->
     yield f"{count_of(len(running.partitions), 'partition')} being reassigned, {len(running.stuck):,} of them stuck"
     if running.bytes_left is not None:
         rates = [
-            one.rate_bytes_per_s for one in running.partitions if one.rate_bytes_per_s is not None and not one.down
+            one.rate_bytes_per_s for one in running.partitions if one.rate_bytes_per_s is not None and not one.is_stuck
         ]
         rest = " beside the stuck ones" if running.stuck else ""
-        if any(one.bytes_left is None and one.waits_for and not one.down for one in running.partitions):
+        if any(one.bytes_left is None and one.waits_for and not one.is_stuck for one in running.partitions):
             rest += " and those of unknown size" if rest else " beside those of unknown size"
         left = _describe_left(running.bytes_left, running.seconds_left, sum(rates) if rates else None)
         yield f"  in all{rest}: {left}"
-    for one in sorted(running.partitions, key=lambda one: not one.down)[:_LISTED_ITEMS]:
+    for one in sorted(running.partitions, key=lambda one: not one.is_stuck)[:_LISTED_ITEMS]:
         yield f"  {one.topic}-{one.partition}: {_describe_running(one)}"
     if (more := len(running.partitions) - _LISTED_ITEMS) > 0:
         yield f"  and {more:,} more: --json has all"
@@ -118,12 +118,15 @@ def render_running(running: RunningReassignments, servers: str = "HOST:PORT") ->
 
 def _describe_running(one: RunningReassignment) -> str:
     parts = [f"{verb} {join_names(ids)}" for verb, ids in (("adds", one.adding), ("removes", one.removing)) if ids]
-    if one.down:
+    if one.waits_for_removed:
+        removed = name_with_noun(one.waits_for_removed)
+        parts.append(f"waits for {removed}, which it removes: it does not end until it is cancelled")
+    elif one.down:
         back = "it is" if len(one.down) == 1 else "they are"
         parts.append(f"waits for {name_with_noun(one.down)}, down: it does not end until {back} back")
     elif one.waits_for:
         parts.append(f"waits for {name_with_noun(one.waits_for)}")
-    if one.bytes_left is not None and not one.down:
+    if one.bytes_left is not None and not one.is_stuck:
         parts.append(_describe_left(one.bytes_left, one.seconds_left, one.rate_bytes_per_s))
     return ", ".join(parts)
 

@@ -51,6 +51,21 @@ class ClusterView(NamedTuple):
         others = {key: one for key, one in self.partitions.items() if not self.is_recreated(key[0], topic_ids)}
         return self._replace(partitions=others)
 
+    def describe_lagging(self, keys: Iterable[Key]) -> str:
+        """Name the brokers that hold up reassignments of these partitions with replicas that stay, once all are copied.
+
+        Kafka waits for them up to 4.2, and later where more replicas are removed than added. Returns: the end of a
+        sentence; empty if there are none.
+        """
+        lagging: set[int] = set()
+        for key in keys:
+            if key in self.partitions and key in self.reassignments:
+                waits_for = set(self.reassignments[key].target) - set(self.partitions[key].isr)
+                if waits_for.isdisjoint(self.reassignments[key].adding):
+                    lagging |= waits_for
+        stays = "whose replica stays but lags" if len(lagging) == 1 else "whose replicas stay but lag"
+        return f", waits for {name_with_noun(sorted(lagging))}, {stays}" if lagging else ""
+
     def list_under_replicated(self) -> list[Key]:
         """List partitions with fewer replicas in sync than their replication factor, which is without added ones."""
         in_sync, replicas = [], []

@@ -138,10 +138,12 @@ class PlanExecutor(ClusterExecution):
             if self.clock() - printed >= self.options.progress_s:
                 printed = self.clock()
                 done = sum(place is Place.DONE for key, place in places.items() if key in todo)
-                self.say(f"  {done} of {count_of(len(todo), 'partition')} done{progress.describe()}")
+                moving = [key for key, place in places.items() if place is Place.MOVING]
+                lagging = view.describe_lagging(moving)
+                self.say(f"  {done} of {count_of(len(todo), 'partition')} done{progress.describe()}{lagging}")
                 if self._copies.is_too_long("" if progress.has_changed(done) else "nothing is copied"):
-                    moving = [key for key, place in places.items() if place is Place.MOVING]
-                    self._stop(f"nothing was copied for {self._copies.limit_s:.0f} s: {name_partitions(moving)}")
+                    where = f"{name_partitions(moving)}{lagging}"
+                    self._stop(f"nothing was copied for {self._copies.limit_s:.0f} s: {where}")
             self.pause(pause_s)
         progress.describe()
         self._remove_throttles(view)
@@ -208,7 +210,9 @@ class PlanExecutor(ClusterExecution):
                 self._note_submission(lists, rejected)
             elif not rejected:
                 self._unconfirmed |= lists.keys()  # until Kafka answers, or the next look
-                rejected = self.connection.alter_reassignments(lists)
+                moving = view.reassignments
+                cancelled = [key for key in lists if key in moving and moving[key].ends_when_cancelled]
+                rejected = self.connection.alter_reassignments({**lists, **dict.fromkeys(cancelled)})
                 self._note_submission(lists, rejected)
         except KafkaFault as error:
             if is_final(error):

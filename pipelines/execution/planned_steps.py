@@ -123,7 +123,7 @@ class PlannedSteps:
         """Return where a partition is. move: its ongoing reassignment, or None; logs: of a plan that moves log dirs.
 
         A partition that is further than the wave takes it, or on its way there, because an execution was repeated, is
-        done: a later wave waits for it.
+        done: a later wave waits for it. One that only a cancellation takes there is pending.
         """
         if partition is None:
             return Place.GONE
@@ -133,7 +133,9 @@ class PlannedSteps:
         if self.partitions[key].moves_log_dirs:
             return self._find_dir_place(key, target, logs)
         if index == target.after:
-            return Place.DONE if move is None else Place.MOVING
+            if move is None:
+                return Place.DONE
+            return Place.PENDING if move.ends_when_cancelled else Place.MOVING
         is_forward = target.after > target.before
         is_beyond = index > target.after if is_forward else index < target.after
         return Place.DONE if is_beyond else Place.PENDING

@@ -89,6 +89,11 @@ class OngoingReassignment(NamedTuple):
         """The replicas that it ends with, in their order."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
+    @property
+    def ends_when_cancelled(self) -> bool:
+        """Whether it only drops what an earlier one added: it never completes since 4.3, and cancelled leads there."""
+        return bool(self.adding) and set(self.adding) == set(self.removing)
+
 
 def read_topic(topic: Mapping[str, Any]) -> LiveTopic:
     """Read a topic as the client describes it."""

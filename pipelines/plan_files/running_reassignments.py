@@ -31,6 +31,16 @@ class RunningReassignment:
     rate_bytes_per_s: float | None
     seconds_left: float | None  # at that rate, else at the throttle; None = not known, or nothing is copied
 
+    @property
+    def waits_for_removed(self) -> list[int]:
+        """Brokers that it waits for in vain: an earlier request added their replicas, this one removes them."""
+        return [broker for broker in self.waits_for if broker in self.removing]
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it does not end by itself: it waits for a broker that is down, or for a replica that it removes."""
+        return bool(self.down or self.waits_for_removed)
+
 
 @dataclass(frozen=True)
 class RunningReassignments:
@@ -39,15 +49,15 @@ class RunningReassignments:
     partitions: tuple[RunningReassignment, ...]  # by topic and partition
     throttle_bytes_per_s: float  # of the estimates
     cancel: str  # the JSON that kafka-reassign-partitions --cancel takes, for all of them
-    cancel_stuck: str  # for those that wait for a broker that is down
+    cancel_stuck: str  # for those that do not end by themselves
     bytes_left: int | None  # of all that are not stuck and show them; None = none does
     # At the rate of all; at the throttle, of the broker that has most to copy; None = not known, or nothing is copied
     seconds_left: float | None
 
     @property
     def stuck(self) -> list[RunningReassignment]:
-        """Those that wait for a broker that is down."""
-        return [one for one in self.partitions if one.down]
+        """Those that do not end by themselves."""
+        return [one for one in self.partitions if one.is_stuck]
 
 
 def find_running_reassignments(
@@ -66,8 +76,8 @@ def find_running_reassignments(
     if earlier is not None:
         before = {(one.topic, one.partition): one for one in earlier.partitions}
         running = tuple(_measure_rate(one, before.get((one.topic, one.partition)), seconds) for one in running)
-    stuck = [one for one in running if one.down]
-    totals = _sum_left([one for one in running if one.waits_for and not one.down], throttle_bytes_per_s)
+    stuck = [one for one in running if one.is_stuck]
+    totals = _sum_left([one for one in running if one.waits_for and not one.is_stuck], throttle_bytes_per_s)
     return RunningReassignments(running, throttle_bytes_per_s, _dump_cancel(running), _dump_cancel(stuck), *totals)
 
 
@@ -75,15 +85,17 @@ def _describe(
     row: Mapping[str, Any], down: set[int], throttle_bytes_per_s: float, with_added: bool
 ) -> RunningReassignment:
     target, isr, adding = find_target(row) or [], row["isr"] or [], row["adding_replicas"] or []
-    awaited = adding if with_added and len(row["removing_replicas"] or ()) <= len(adding) else target
-    waits_for = [broker for broker in awaited if broker not in isr]
+    removing = row["removing_replicas"] or []
+    awaited = dict.fromkeys(target if not with_added or len(removing) > len(adding) else ())
+    awaited |= dict.fromkeys(adding if with_added else ())
+    waits_for = [broker for broker in awaited if broker not in isr or broker in removing]
     left = _find_bytes_left(row, waits_for)
     return RunningReassignment(
         row["topic"],
         row["partition"],
         row["replicas"],
         adding,
-        row["removing_replicas"] or [],
+        removing,
         target,
         waits_for,
         [broker for broker in waits_for if broker in down],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.plan_files.plan_reader import read_plan
 from tests.commands import call
-from tests.live.kafka_cluster import KafkaCluster, ZooKeeperCluster
+from tests.live.kafka_cluster import KafkaCluster, ZooKeeperCluster, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
@@ -57,3 +59,35 @@ def test_plan_is_applied_to_an_older_version(old_cluster: KafkaCluster, tmp_path
         partitions = view_cluster(admin).partitions
         assert {key: list(partitions[key].replicas) for key in changes} == {k: one.after for k, one in changes.items()}
     assert "as before the plan" in call(*arguments, "--rollback", "--execute").stdout
+
+
+def test_interrupted_plan_is_rolled_back(tmp_path: Path) -> None:
+    """Since 4.3 a request for the former replicas never completes: they are returned to by a cancellation."""
+    running = KafkaCluster(tmp_path / "cluster", "kafka_4_3")
+    try:
+        running.start()
+        running.create_topics({"t": ({0: [1, 2]}, {"min.insync.replicas": "1"})})
+        running.wait_until_settled(1)
+        running.produce({("t", 0): 200})
+        file = tmp_path / "moves.json"
+        file.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [3, 2]}]}))
+        source = f"prod=kafka://{running.bootstrap}"
+        arguments = (str(file), "--bootstrap-server", running.bootstrap)
+        command = [sys.executable, "-m", "pipelines.cli", "apply", *arguments, "--execute", "--throttle", "10kB"]
+        with KafkaAdmin(running.bootstrap, ClientProperties()) as admin, subprocess.Popen(command) as process:
+            wait_until(lambda: bool(admin.list_reassignments()), "nothing is being reassigned")
+            process.kill()
+            process.wait()
+            text = call("apply", *arguments, "--rollback", "--execute", "--max-pause", "30").stdout
+            assert "as before the plan" in text
+            assert view_cluster(admin).partitions["t", 0].replicas == (1, 2)
+            assert not admin.list_reassignments()
+            # Another tool asks for the former replicas: the new one is in sync, and the request still runs.
+            admin.alter_reassignments({("t", 0): (3, 2)})
+            admin.alter_reassignments({("t", 0): (1, 2)})
+            wait_until(lambda: 3 in view_cluster(admin).partitions["t", 0].isr, "broker 3 does not join the ISR")
+            text = call("check", source, code=1).stdout
+            assert "1 partition being reassigned, 1 of them stuck" in text
+            assert "waits for broker 3, which it removes: it does not end until it is cancelled" in text
+    finally:
+        running.stop()

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from pipelines.errors import SettingsError
+from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.planned_steps import Direction, Place, PlannedSteps
-from pipelines.live.cluster_records import LivePartition, OngoingReassignment
+from pipelines.live.cluster_records import ClusterDescription, LivePartition, OngoingReassignment
 from pipelines.plan_files.plan_reader import PlannedChange
 
 _KEY = ("t", 0)
@@ -47,6 +48,27 @@ def test_settled_partition(wave: int, direction: Direction, replicas: tuple[int,
 
 def test_deleted_partition_is_gone() -> None:
     assert _place(1, Direction.APPLY, None) is Place.GONE
+
+
+def test_only_a_cancellation_ends_a_request_for_the_former_replicas() -> None:
+    """Since 4.3, when the first one has added replica 3."""
+    move = OngoingReassignment((1, 2, 3), (3,), (3,))
+    assert _place(1, Direction.ROLLBACK, _partition(1, 2, 3), move) is Place.PENDING
+
+
+@pytest.mark.parametrize(
+    ("isr", "text"),
+    [
+        ((1, 2), ""),  # 3 is still copied
+        ((1, 2, 3), ", waits for broker 4, whose replica stays but lags"),
+        ((1, 2, 3, 4), ""),
+    ],
+)
+def test_replicas_that_hold_up_a_wave_are_named(isr: tuple[int, ...], text: str) -> None:
+    partitions = {_KEY: LivePartition(0, 1, (1, 3, 4, 2), isr, ())}
+    moves = {_KEY: OngoingReassignment((1, 3, 4, 2), (3,), (2,))}
+    view = ClusterView(ClusterDescription("c", ()), partitions, {}, moves)
+    assert view.describe_lagging([_KEY, ("deleted", 0)]) == text
 
 
 def test_target_of_an_ongoing_reassignment_counts() -> None:

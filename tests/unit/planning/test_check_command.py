@@ -319,6 +319,20 @@ def _write_log_dirs(folder: Path, sizes: Mapping[int, int]) -> None:
     (folder / "log-dirs.txt").write_text(json.dumps({"version": 1, "brokers": log_dirs}))
 
 
+@pytest.mark.parametrize(
+    ("version", "waits"),
+    [("4.2", ""), ("4.3", ", waits for broker 3, which it removes: it does not end until it is cancelled")],
+)
+def test_a_request_for_the_former_replicas(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str, waits: str
+) -> None:
+    """Two requests, to 3,2 and back to 1,2: since 4.3 it waits for what the first one has added."""
+    (tmp_path / "topics.txt").write_text("\n".join(describe("tolls", 2, "1,2,3 1,2,3 3 3")) + "\n")
+    result = CommandResult(capsys, "check", tmp_path, "--set", f"topics.kafka_version={version}")
+    assert result.code == int(bool(waits))
+    assert f"tolls-0: adds 3, removes 3{waits}\n" in result.out
+
+
 def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Broker 25 is in no ISR: what it is to get never ends. Broker 3 has half of what it copies."""
     folder = tmp_path / "source"
