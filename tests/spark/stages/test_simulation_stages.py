@@ -64,7 +64,7 @@ def test_events_of_a_scenario(spark: SparkSession, events: DataFrame) -> None:
     clients = "event kind broker_id topic partition request parts acks messages wait_ms min_bytes fetch_offset"
     unchanged = (0, None, None, None, None, -1, None)  # value 0, and no new state of a partition
     # Settings (see ClusterSettings.to_numbers), start and end, number of events, controller and its epoch.
-    setup = [0, 0, 0, 300_000, 5_000, 10, 30_000, 0, 100, 0, 5_000, 1, 5_000, 65_000, 9, 3, 1]
+    setup = [0, 0, 0, 300_000, 5_000, 10, 30_000, 0, 100, 0, 5_000, 1, 1, 5_000, 65_000, 9, 3, 1]
     partition = [0, 1, 0]  # no unclean elections, min.insync.replicas, controller epoch
     expected: Rows = [
         (-1, 5_000, None, "cluster at first", None, None, None, None, None, None, None, None, None, setup),
