@@ -200,6 +200,7 @@ EMPTY_TABLES = (
     "silver.warnings",
     "silver.conflicts",
     "gold.over_capacity",
+    "gold.quorum",
 )
 
 # Texts that each notebook prints, among others.
