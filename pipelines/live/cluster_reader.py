@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -142,15 +142,18 @@ def read_cluster(
     """
     layout = read_layout(connection, pause)
     problems = _Problems()
+    quorum: Quorum | None = None
     if layout.fault is not None:
-        problems.note(layout.fault, "ongoing reassignments")
+        for things in ("ongoing reassignments", "voters"):  # the controller answers about both, with the same ACL
+            problems.note(layout.fault, things)
+    else:
+        quorum = problems.catch("voters", connection.describe_quorum, None)
     if layout.unreadable_topics:
         problems.add(f"partitions of {_name_topics(layout.unreadable_topics)} were not described")
     shows_none = not layout.topics and not layout.unreadable_topics
     is_empty = shows_none and _ADMIN in layout.state.operations
     if shows_none and not is_empty:
         problems.add("no topic is shown: there is none, or the user needs the ACL Describe on topics")
-    quorum: Quorum | None = problems.catch("voters", connection.describe_quorum, None)
     names = [topic.name for topic in layout.topics]
     configs: TopicConfigs = problems.catch("configs of topics", lambda: connection.describe_topic_configs(names), {})
     if configs and (missing := [one for one in names if not configs.get(one, {}).keys() & set(FAILURE_CONFIGS)]):
@@ -226,16 +229,14 @@ class _Problems:
 
     def list_sentences(self) -> list[str]:
         """List the sentences."""
-        causes = (
-            f"{cause}, so {join_names(_name_things(things))} are not known" for cause, things in self._unknown.items()
-        )
+        causes = (f"{cause}, so {_name_things(things)} are not known" for cause, things in self._unknown.items())
         return [*causes, *self._sentences]
 
 
-def _name_things(things: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Name what is not known, by what has it: things of one owner together."""
-    for owner, names in things.items():
-        yield from [f"{_AND.join(names)}{owner}"] if owner else names
+def _name_things(things: Mapping[str, Sequence[str]]) -> str:
+    """Name what is not known, as in `voters, topics and log dirs of broker 3`. things: by what has them."""
+    names = [name for owner, own in things.items() for name in ([f"{_AND.join(own)}{owner}"] if owner else own)]
+    return _AND.join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
 
 
 def _read_brokers(problems: _Problems, things: str, read: Callable[[int], _T], brokers: Sequence[int]) -> dict[int, _T]:

@@ -105,7 +105,9 @@ def test_silent_broker_is_named_and_the_others_are_read() -> None:
 def test_unknown_reassignments_are_named_when_reading_and_forbid_to_execute() -> None:
     connection: Any = _Connection(1, denied=True)
     problem, *_ = read_cluster(connection, pause=lambda _: None).problems
-    assert problem == "the user needs the ACL Describe on the cluster, so ongoing reassignments are not known"
+    assert (
+        problem == "the user needs the ACL Describe on the cluster, so ongoing reassignments and voters are not known"
+    )
     with pytest.raises(KafkaFault, match="Grant Describe on the cluster") as caught:
         view_cluster(connection, lambda _: None)
     assert caught.value.is_denied
@@ -122,7 +124,7 @@ def test_silent_controller_is_asked_once_and_reading_goes_on() -> None:
     connection: Any = _Connection(1)
     connection.controller_fault = KafkaFault("b1:9092", "no answer", "Restart it", cause="the controller is silent")
     reading = read_cluster(connection, pause=lambda _: None)
-    assert reading.problems == ("the controller is silent, so ongoing reassignments are not known",)
+    assert reading.problems == ("the controller is silent, so ongoing reassignments and voters are not known",)
     assert connection.calls == ["reassignments"]
     with pytest.raises(KafkaFault, match="no answer"):
         view_cluster(connection, lambda _: None)
