@@ -75,6 +75,7 @@ _TODAY: _Kinds = {
     "Log dirs of live brokers failed": ("failed_log_dir", "failed_log_dir_without_effect"),
     "Brokers are down": ("down", "down_without_effect"),
     "Reassignments wait for a broker that is down": ("stuck",),
+    "The controller quorum has no majority": ("quorum_lost",),
 }
 _THIS_WEEK: _Kinds = {
     "The failure of one broker takes partitions offline": ("broker_offline",),
@@ -84,6 +85,7 @@ _THIS_WEEK: _Kinds = {
     "Log dirs are nearly full": ("full_log_dir",),
     "Partitions have more replicas than their topic's replication factor": ("extra_replicas",),
     "The failure of one broker could lose messages by unclean elections": ("broker_unclean",),
+    "Voters of the controller quorum are down or lag": ("voters_lag",),
 }
 _WATCH: _Kinds = {
     "Replicas are out of sync on live brokers": ("under_replicated",),
@@ -91,6 +93,8 @@ _WATCH: _Kinds = {
     "A broker leads over 1.25 times the mean now": ("hot_broker",),
     "Partitions are not led by their preferred leader": ("not_preferred",),
     "All live brokers are in one rack": ("one_rack",),
+    "The failure of one voter leaves the controller quorum without a majority": ("no_spare_voter",),
+    "The failure of one rack leaves the controller quorum without a majority": ("voters_in_one_rack",),
 }
 _KINDS_BY_HORIZON = {"Today": _TODAY, "This week": _THIS_WEEK, "Watch": _WATCH}
 DUE_TIMES = tuple(_KINDS_BY_HORIZON)

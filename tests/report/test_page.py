@@ -261,9 +261,14 @@ def test_a_fleet_is_folded_and_draws_what_is_looked_at(chromium: Browser, fleet:
         assert counted(seen.page)["drawn"] == 0
         seen.page.locator("#clusters a", has_text="cluster-07").click()
         cluster = seen.page.locator("details.cluster[data-name=cluster-07]")
-        expect(cluster).to_have_attribute("open", "")  # else the page, not the test, scrolls last
-        cluster.locator("[data-chart=leaders]").scroll_into_view_if_needed()
-        expect(cluster.locator("[data-chart=leaders] svg").first).to_be_visible()
+        expect(cluster).to_have_attribute("open", "")
+        chart = cluster.locator("[data-chart=leaders]")
+        for _ in range(20):  # the browser may still scroll to the cluster after the test scrolls to the chart
+            chart.scroll_into_view_if_needed()
+            seen.page.wait_for_timeout(250)
+            if chart.locator("svg").count():
+                break
+        expect(chart.locator("svg").first).to_be_visible()
         assert 0 < counted(seen.page)["drawn"] <= 5
         cluster.locator("summary").first.click()
         expect(cluster.locator("[data-chart=leaders]")).to_be_hidden()

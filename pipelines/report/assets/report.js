@@ -30,6 +30,10 @@
   const drawNew = (some) => some.filter((one) => isShown(one) && !one.dataset.drawn).forEach(charts.draw);
   const watch = new IntersectionObserver((entries) => drawNew(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target)), { rootMargin: "600px" });
   every.forEach((one) => watch.observe(one));
+  // What was seen while it was folded is looked at again, as its place may be the same.
+  document.querySelectorAll("details").forEach((one) => one.addEventListener("toggle", () => {
+    if (one.open) one.querySelectorAll("[data-chart]").forEach((chart) => { watch.unobserve(chart); watch.observe(chart); });
+  }));
   window.addEventListener("beforeprint", () => {
     const work = document.querySelector(".work");
     if (work) work.open = true;
