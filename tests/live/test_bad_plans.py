@@ -218,7 +218,7 @@ def check(run: SickRun, key: Key, replicas: Sequence[int], folder: Path, *, code
 def draw_bad_list(run: SickRun, fault: PlanFault, folder: Path) -> list[int]:
     """Draw a list with a fault, by the mistakes of people and tools, and with none that is worse; both judges agree."""
     sick, key = run.describe(fault), (str(fault), 0)
-    rules = Rules(None, run.cluster.version != _COMPLETES_WITH_ADDED)
+    rules = Rules(None, run.cluster.version != _COMPLETES_WITH_ADDED, run.cluster.version == _DROPS_AT_ONCE)
     if fault == PlanFault.WAITS_FOR_LAGGING and not rules.waits_for_all:  # no list of as many replicas waits
         assert not check(run, key, [2, 5, 4], folder, code=0)
         return [2, 5, 4]

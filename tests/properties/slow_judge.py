@@ -21,6 +21,7 @@ class Rules:
 
     asked: int | None = None
     waits_for_all: bool = True
+    drops_at_once: bool = False
     emptied: frozenset[int] = frozenset()
     incomplete: frozenset[str] = frozenset()  # topics of which some partitions may not be shown
 
@@ -43,6 +44,7 @@ class Step:
     before: State
     after: State
     copied: list[int]
+    awaited: list[int]  # not copied, and out of sync before
 
 
 def list_rejected(
@@ -87,7 +89,7 @@ def list_steps(cluster: SickCluster, waves: Waves, places: Places, rules: Rules)
             if (number, id(planned)) not in rejected:
                 own = steps.setdefault(planned.key, [])
                 state = own[-1].after if own else get_state(cluster, planned.key)
-                own.append(_carry_out(cluster, planned, state, number, is_first=not own))
+                own.append(_carry_out(cluster, planned, state, number, rules, is_first=not own))
     return steps
 
 
@@ -98,14 +100,19 @@ def get_state(cluster: SickCluster, key: Key) -> State:
     return State(list(one.replicas), [broker for broker in one.isr if broker in usable], one.leader)
 
 
-def _carry_out(cluster: SickCluster, planned: Planned, before: State, number: int, *, is_first: bool) -> Step:
+def _carry_out(cluster: SickCluster, planned: Planned, before: State, number: int, rules: Rules, *, is_first: bool) -> Step:
     key, new, _ = planned
     usable = set(cluster.live) - cluster.failed.get(key, frozenset())
     being_added = set(cluster.partitions[key].adding) if is_first else set()
     copied = [broker for broker in new if broker not in before.replicas or broker in being_added]
     isr = [b for b in new if b in usable and (b in before.isr or (b in copied and before.isr))]
+    dropped = [broker for broker in before.replicas if broker not in new]
+    waits = len(dropped) > len(copied) or (rules.waits_for_all and bool(copied or dropped))
+    awaited = [b for b in new if waits and b not in isr and b not in copied]
+    if before.isr and not rules.drops_at_once:
+        isr = [b for b in new if b in isr or (b in awaited and b in usable)]
     leader = before.leader if before.leader in isr else next(iter(isr), None)
-    return Step(number, planned, before, State(list(new), isr, leader), copied)
+    return Step(number, planned, before, State(list(new), isr, leader), copied, awaited)
 
 
 def judge_slowly(
@@ -129,28 +136,26 @@ def _judge_partition(cluster: SickCluster, key: Key, steps: Sequence[Step], rule
     last_copies = set(one.isr) - (live - failed) if not now.isr else set()
     for step in steps:
         number, new, copied, state, after = step.wave, step.planned.replicas, step.copied, step.before, step.after
+        surely = [broker for broker in after.isr if broker not in step.awaited]
         if not live.issuperset(new):
             yield "down_broker", number
         if one.is_reassigned:
             yield "under_way", number
         dropped = [broker for broker in state.replicas if broker not in new]
         dropped_in_sync = [broker for broker in dropped if broker in state.isr]
-        if (dropped_in_sync and not after.isr) or (not state.isr and last_copies.intersection(dropped)):
+        if (dropped_in_sync and not surely) or (not state.isr and last_copies.intersection(dropped)):
             yield "last_copy", number
-        if dropped_in_sync and after.isr:
+        if dropped_in_sync and surely:
             needed = cluster.find_min_isr(topic.min_isr, len(new))
-            left = len(after.isr)
+            left = len(surely)
             if left < min(len(state.isr), len(new)) or left < min(needed, len(state.isr)):
                 yield "drops_in_sync", number
         if not state.isr and copied:
             yield "no_source", number
         if (copied or dropped) and state.isr:
-            waits = rules.waits_for_all or len(dropped) > len(copied)
-            awaited = [b for b in new if b in live and b not in after.isr and (waits or b in copied)]
-            if failed.intersection(awaited):
+            if live & failed & {*step.awaited, *copied}:
                 yield "cannot_complete", number
-        lagging = [b for b in new if b in live and b not in after.isr and b not in copied and b not in failed]
-        if (copied or dropped) and lagging and (rules.waits_for_all or len(dropped) > len(copied)):
+        if (live - failed).intersection(step.awaited):
             yield "waits_for_lagging", number
         yield from ((fault, number) for fault in _find_weaknesses(cluster, topic.min_isr, now, state, after, copied))
     yield from ((fault, steps[-1].wave) for fault in _judge_last(cluster, topic.factor, now, steps[-1].after, rules))

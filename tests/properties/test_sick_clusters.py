@@ -171,9 +171,9 @@ class Judges:
         """Return what the slow judge finds in a plan, and where the judges differ."""
         options = build_judge_options(model, request, self.disks.throttle_bytes_per_s, self.room)
         options = replace(options, max_disk_ratio=self.disks.max_disk_ratio)
-        waits_for_all = self.drawn.cluster.waits_for_all
-        rules = Rules(options.asked_factor, waits_for_all, frozenset(options.emptied), self.incomplete)
-        slow = judge_slowly(self.drawn.cluster, waves, rules, get_places(self.drawn))
+        cluster, emptied = self.drawn.cluster, frozenset(options.emptied)
+        rules = Rules(options.asked_factor, cluster.waits_for_all, cluster.drops_at_once, emptied, self.incomplete)
+        slow = judge_slowly(cluster, waves, rules, get_places(self.drawn))
         slow |= judge_brokers(self.drawn, waves, rules, self.disks)
         quick = judge_quickly(model, waves, options, self.incomplete)
         return slow, [*_compare(slow, quick)], options
@@ -205,9 +205,8 @@ def find_harmful_rollback(cluster: SickCluster, waves: Waves, execution: Planned
         if not (cluster.down | cluster.failed[key]).intersection(cluster.partitions[key].replicas)
     ]
     ignored = {str(fault) for fault in {*RESTORED, *OF_BROKERS}}
-    slow = {
-        fault for fault, _ in judge_slowly(after, [back], Rules(None, cluster.waits_for_all)) if fault not in ignored
-    }
+    rules = Rules(None, cluster.waits_for_all, cluster.drops_at_once)
+    slow = {fault for fault, _ in judge_slowly(after, [back], rules) if fault not in ignored}
     quick = {str(one.fault) for one in judge_rollback(execution, JudgeOptions()).findings} - ignored
     differ = [f"rollback: {sorted(slow)}, not {sorted(quick)}"] if slow != quick else []
     return [*differ, *(f"rollback: {fault}" for fault in slow & (HARMFUL | REJECTED))]
@@ -225,7 +224,7 @@ def draw(rng: Random) -> DiskCluster:
     for broker in sorted(drawn.cluster.down & holders):
         drawn = drawn.unregister(broker) if rng.random() < 0.3 else drawn
     drawn.cluster.caps_min_isr = rng.random() < 0.8
-    drawn.cluster.waits_for_all = rng.random() < 0.5
+    drawn.cluster.waits_for_all, drawn.cluster.drops_at_once = rng.choice([(False, False), (True, False), (True, True)])
     return drawn
 
 
@@ -242,7 +241,12 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
         snapshot = load_snapshot(find_source(f"c={tmp_path / str(seed)}"))
         model = build_snapshot_model(snapshot, KAFKA_DEFAULTS)
         # Files that show log dirs are of later versions.
-        model = replace(model, caps_min_isr=cluster.caps_min_isr, completes_with_added=not cluster.waits_for_all)
+        model = replace(
+            model,
+            caps_min_isr=cluster.caps_min_isr,
+            completes_with_added=not cluster.waits_for_all,
+            drops_at_once=cluster.drops_at_once,
+        )
         if taken_to_be_down := set(cluster.live) - set(model.ids(np.flatnonzero(model.live))):
             online = {b for key, one in cluster.partitions.items() for b in set(one.replicas) - cluster.failed[key]}
             assert not online & taken_to_be_down, seed  # all that they have is in failed log dirs

@@ -9,8 +9,10 @@ import pyarrow as pa
 CAPS_MIN_ISR = 307
 # A reassignment is complete once the replicas that it adds are in the ISR, unless it removes more than it adds; before,
 # once all of the target are (PartitionReassignmentReplicas.maybeCompleteReassignment, KAFKA-19975). KRaft up to 3.7
-# waits for the added ones only, whatever it removes: here it counts as ZooKeeper, which waits for all.
+# waits for the added ones only, whatever it removes. As nothing shows whether an old cluster runs KRaft, the worse
+# of both counts up to 3.7: a reassignment waits for all, as with ZooKeeper, and drops what it removes at once.
 COMPLETES_WITH_ADDED = 403
+DROPS_WHEN_ALL_IN_SYNC = 308
 FIRST_WITH_ELR = 307  # the first one whose tools show eligible leader replicas
 NEWEST = 404  # the newest one that the rules were compared with
 

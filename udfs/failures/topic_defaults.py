@@ -9,7 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.columns import to_array, to_flags
-from udfs.failures.kafka_releases import CAPS_MIN_ISR, COMPLETES_WITH_ADDED, ReleaseRange, holds_since
+from udfs.failures.kafka_releases import (
+    CAPS_MIN_ISR,
+    COMPLETES_WITH_ADDED,
+    DROPS_WHEN_ALL_IN_SYNC,
+    ReleaseRange,
+    holds_since,
+)
 from udfs.failures.kernels.election import Bools, Ids, Ints
 
 
@@ -19,9 +25,10 @@ class TopicDefaults:
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
-    # The release of Kafka where no source shows it: two rules of udfs.failures.kafka_releases follow from it
+    # The release of Kafka where no source shows it: rules of udfs.failures.kafka_releases follow from it
     cap_min_insync_replicas: bool = True
     completes_with_added: bool = True
+    drops_at_once: bool = False
     ignored: tuple[str, ...] = ()  # patterns with *, ? and [...] of topics whose problems do not count
 
     def assume(self, release: int) -> "TopicDefaults":
@@ -31,11 +38,13 @@ class TopicDefaults:
     def adapt_to(self, brokers: Iterable[ReleaseRange]) -> "TopicDefaults":
         """Return the defaults for a cluster. brokers: the releases of those that may be live."""
         releases = list(brokers)
-        caps, with_added = (holds_since(release, releases) for release in (CAPS_MIN_ISR, COMPLETES_WITH_ADDED))
+        since = (CAPS_MIN_ISR, COMPLETES_WITH_ADDED, DROPS_WHEN_ALL_IN_SYNC)
+        caps, with_added, waits = (holds_since(release, releases) for release in since)
         return replace(
             self,
             cap_min_insync_replicas=self.cap_min_insync_replicas if caps is None else caps,
             completes_with_added=self.completes_with_added if with_added is None else with_added,
+            drops_at_once=self.drops_at_once if waits is None else not waits,
         )
 
     def fill_min_isr(self, values: pa.Array | pa.ChunkedArray, replicas: Ints) -> Ids:

@@ -70,6 +70,7 @@ class ClusterModel:
     topic_factor: Ints | None = None  # int64 (p), of the partition's topic; None = as many replicas as it has
     caps_min_isr: bool = True  # Whether min.insync.replicas counts only up to the number of replicas
     completes_with_added: bool = True  # Whether a reassignment waits only for the replicas that it adds
+    drops_at_once: bool = False  # Whether it may drop replicas while others that stay are out of sync
     adding: Flags | None = None  # bool (r), replicas that a running reassignment adds; None = none
     failed: Flags | None = None  # bool (r), replicas in failed log dirs of live brokers; None = none
     barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
@@ -387,8 +388,13 @@ def build_model(
     own_sizes, unknown = None if replica_size is None else replica_size[order], np.asarray(pc.is_null(brokers["live"]))
     model = replace(model, failed=failed if failed.any() else None, adding=adding, replica_size=own_sizes)
     model = replace(model, unknown=unknown if unknown.any() else None)
-    caps, with_added = defaults.cap_min_insync_replicas, defaults.completes_with_added
-    return replace(model, topic_factor=topic_factor, caps_min_isr=caps, completes_with_added=with_added)
+    return replace(
+        model,
+        topic_factor=topic_factor,
+        caps_min_isr=defaults.cap_min_insync_replicas,
+        completes_with_added=defaults.completes_with_added,
+        drops_at_once=defaults.drops_at_once,
+    )
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -98,6 +98,7 @@ class _JudgedSteps:
         self.replicas: Int32s = states.replicas[is_after]
         self._in_sync: Flags = states.in_sync[is_after]
         self._copied: Flags = states.copied[is_after]
+        self._awaited: Flags = states.awaited[is_after]
         self._drops = ~is_in_segment(self._before, self._before_offsets, self.replicas, self.offsets)
         self._usable = find_usable(model, self._row, self.replicas, self.offsets)
 
@@ -128,7 +129,8 @@ class _JudgedSteps:
 
     def find_harm(self) -> Iterator[FaultRows]:
         """Find the steps that drop copies which are needed, and those that never complete."""
-        before, after = count_true(self._was_in_sync, self._before_offsets), count_true(self._in_sync, self.offsets)
+        before = count_true(self._was_in_sync, self._before_offsets)
+        after = count_true(self._in_sync & ~self._awaited, self.offsets)  # unless others catch up
         size = np.diff(self.offsets)
         dropped = self._was_in_sync & self._drops
         drops = any_true(dropped, self._before_offsets)
@@ -146,7 +148,7 @@ class _JudgedSteps:
         yield from self._select(PlanFault.DROPS_IN_SYNC, drops & (after > 0) & fewer, broker, (before, after))
         adds = any_true(self._copied, self.offsets)
         yield from self._select(PlanFault.NO_SOURCE, is_offline & adds)
-        stuck = self._find_awaited() & ~self._usable & self._model.live[self.replicas]
+        stuck = self._awaited & ~self._usable & self._model.live[self.replicas]
         waits_for = self._first(stuck, self.replicas, self.offsets)
         yield from self._select(PlanFault.CANNOT_COMPLETE, ~is_offline & (waits_for != NO_BROKER), waits_for)
 
@@ -157,17 +159,9 @@ class _JudgedSteps:
         is_last = is_in_segment(self._before, self._before_offsets, *take_segments(*copies, self._row))
         return any_true(self._drops & is_last, self._before_offsets)
 
-    def _find_awaited(self) -> Flags:
-        """Find the replicas that must be in the ISR before a step completes: bool, by replica of the lists after."""
-        added, removed = count_true(self._copied, self.offsets), count_true(self._drops, self._before_offsets)
-        is_reassigned = (added > 0) | (removed > 0)
-        for_all = is_reassigned & ((removed > added) | np.bool_(not self._model.completes_with_added))
-        awaited: Flags = self._copied | for_all[row_of(self.offsets)]
-        return awaited & ~self._in_sync
-
     def find_waits(self) -> Iterator[FaultRows]:
         """Find the steps that complete only once a live replica that is out of sync has caught up."""
-        lagging = self._first(self._find_awaited() & self._usable & ~self._copied, self.replicas, self.offsets)
+        lagging = self._first(self._awaited & self._usable & ~self._copied, self.replicas, self.offsets)
         yield from self._select(PlanFault.WAITS_FOR_LAGGING, lagging != NO_BROKER, lagging)
 
     def find_last_lists(self) -> Iterator[FaultRows]:

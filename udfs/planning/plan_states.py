@@ -2,7 +2,7 @@
 
 After each wave, a partition has the list that its last step so far set, as on the cluster: replicas that later steps
 add are not missing yet. A replica that a step adds is copied from the leader, and is in sync then; replicas that stay
-are in sync if they were. Without a leader nothing is copied, and a replica in a failed log dir never comes back on its
+are in sync if they were, or if Kafka drops others only once they are. Without a leader nothing is copied, and a replica in a failed log dir never comes back on its
 broker. A replica that a step puts into another log dir of its broker is copied there, and then deleted in the old one.
 """
 
@@ -69,6 +69,7 @@ class PlanStates:
     previous: Ints  # int64 (k), the state before, NOW = it is the first
     in_sync: Flags  # bool (r)
     copied: Flags  # bool (r), whether the step to the state copies the replica
+    awaited: Flags  # bool (r), whether the step completes only once the replica, which is out of sync before, is in sync
     size: Floats  # float64 (r), bytes of the replica's log
     log_dir: Int32s  # int32 (r), where it is, as in BrokerLogDirs; ANY = unknown
     written: Floats  # float64 (r), bytes that the step to the state writes on the disks of the broker
@@ -124,6 +125,7 @@ def find_plan_states(model: ClusterModel, steps: StepLists) -> PlanStates:
         previous,
         in_sync=np.zeros(size, dtype=np.bool_),
         copied=np.zeros(size, dtype=np.bool_),
+        awaited=np.zeros(size, dtype=np.bool_),
         size=np.zeros(size),
         log_dir=log_dir,
         written=np.zeros(size),
@@ -158,7 +160,11 @@ def _carry_out(model: ClusterModel, states: PlanStates, after: Ints) -> None:
     stays_in_sync = is_in_segment(lists, offsets, *in_isr)
     states.copied[at] = ~is_old
     usable = find_usable(model, states.row[after], lists, offsets)
-    states.in_sync[at] = usable & (stays_in_sync | (~is_old & has_source[row]))
+    in_sync = usable & (stays_in_sync | (~is_old & has_source[row]))
+    removed = count_true(~is_in_segment(before, before_offsets, lists, offsets), before_offsets)
+    states.awaited[at] = ~in_sync & (~is_old | _waits_for_all(model, count_true(~is_old, offsets), removed)[row])
+    catches_up = usable & states.awaited[at] & has_source[row] & (not model.drops_at_once)
+    states.in_sync[at] = in_sync | catches_up
     old_at = expand_ranges(states.offsets[:-1][states.previous[after]], np.diff(before_offsets))
     old = np.where(place >= 0, np.append(old_at, NOW)[before_offsets[row] + place], NOW)
     _write_logs(model, states, at, old.astype(np.int64))
@@ -167,6 +173,12 @@ def _carry_out(model: ClusterModel, states: PlanStates, after: Ints) -> None:
     first = first_true(states.in_sync[at], offsets)
     successor = np.where(first >= 0, np.append(lists, NO_LEADER)[first], NO_LEADER)
     states.leader[after] = np.where(any_true(leads, offsets), old_leader, successor)
+
+
+def _waits_for_all(model: ClusterModel, added: Ints, removed: Ints) -> Flags:
+    """Return whether steps that add and remove so many replicas complete only once all replicas are in sync."""
+    for_all: Flags = (removed > added) | ((added + removed > 0) & (not model.completes_with_added))
+    return for_all
 
 
 def _write_logs(model: ClusterModel, states: PlanStates, at: Ints, old: Ints) -> None:

@@ -49,6 +49,19 @@ def test_a_replica_in_a_failed_log_dir_is_waited_for() -> None:
     assert PlanFault.CANNOT_COMPLETE not in find(model, steps((0, 0, [0, 3, 2])))
 
 
+def test_replicas_leave_once_those_that_stay_are_in_sync() -> None:
+    """Kafka 3.8 and later keep broker 2 until 1 is in sync; before, KRaft drops it, and one is left of two."""
+    model = cluster([[0, 1, 2]], 3)
+    model = replace(model, in_sync=np.array([True, False, True]), topic_min_isr=np.array([2], dtype=np.int32))
+    plan = steps((0, 0, [0, 1]))
+    for drops_at_once, under_min_isr in ((False, [0, 0]), (True, [0, 1])):
+        judged = judge_steps(replace(model, drops_at_once=drops_at_once), plan, JudgeOptions(asked_factor=2))
+        assert judged.waves.under_min_isr.tolist() == judged.waves.one_in_sync.tolist() == under_min_isr
+        faults = {rows.fault for rows in judged.faults}
+        assert {PlanFault.DROPS_IN_SYNC, PlanFault.WAITS_FOR_LAGGING} <= faults
+        assert (PlanFault.UNDER_MIN_ISR in faults) == drops_at_once
+
+
 def test_disks_hold_old_and_new_replicas_while_they_are_copied() -> None:
     """Broker 2 gets both partitions, and loses its own in the second wave only."""
     model = cluster([[0], [1], [2]], 3)
