@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipelines.plan_files.plan_judgement import PlanJudgement
 
 _PLAN = (
-    "A folder that plan wrote, or reassignment files of any tool: several are waves in their order. JSON as "
+    "Folders that plan wrote and reassignment files of any tool, each after the one before it. JSON as "
     "kafka-reassign-partitions takes it, the output of its --generate, or proposals of Cruise Control. Without one: "
     "the reassignments that are under way."
 )
@@ -53,14 +53,12 @@ def check(
     from pipelines.cli.plan_option_values import parse_new_brokers, parse_option, parse_throttle
     from pipelines.config.plan_parameters import build_wave_limits
     from pipelines.ingest.merge.live_brokers import get_releases
+    from pipelines.plan_files.consecutive_plans import chain_plans
     from pipelines.plan_files.foreign_plan import judge_lists
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
-    from pipelines.plan_files.plan_check import check_plan, count_steps_done, set_rollback_lists
-    from pipelines.plan_files.plan_creation import build_snapshot_model
-    from pipelines.plan_files.plan_reader import read_plan
-    from pipelines.plan_files.reassignment_reader import list_remaining_waves, read_reassignments
+    from pipelines.plan_files.plan_reader import StoredPlan, read_plan
+    from pipelines.plan_files.reassignment_reader import is_plan_folder, read_reassignment
     from pipelines.plan_files.running_reassignments import find_running_reassignments
-    from pipelines.plan_files.state_after_plan import undo_planned_moves
     from udfs.failures.kafka_releases import COMPLETES_WITH_ADDED, holds_since
     from udfs.json_answers import to_json
     from udfs.planning.plan_judge import JudgeOptions
@@ -68,11 +66,10 @@ def check(
     settings = cluster.read_settings()
     defaults = settings.topics.defaults
     new_brokers = parse_option("--add-brokers", add_brokers, parse_new_brokers) if add_brokers else ()
-    plans = plans or []
-    files = common_options.select_files(plans)
-    stored, waves = [] if files else [read_plan(path) for path in plans], read_reassignments(files)
-    own_rate = stored[0].throttle_bytes_per_s if stored else None
-    rate = float(own_rate or build_wave_limits(settings).throttle_bytes_per_s)
+    written = [(path, read_plan(path) if is_plan_folder(path) else read_reassignment(path)) for path in plans or ()]
+    stored = [plan for _, plan in written if isinstance(plan, StoredPlan)]
+    own_rates = filter(None, (plan.throttle_bytes_per_s for plan in stored))
+    rate = float(next(own_rates, None) or build_wave_limits(settings).throttle_bytes_per_s)
     rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
     snapshot = cluster.apply(cluster.read(source, settings), defaults)
     common_options.print_findings(snapshot)
@@ -80,7 +77,7 @@ def check(
         version = settings.topics.kafka_version
         problem = "no source shows the version of Kafka, which decides what reassignments wait for"
         print_message(f"{problem}: as in Kafka {version} (topics.kafka_version)")
-    if not plans:
+    if not written:
         servers = get_servers(source) or "HOST:PORT"
         running, looked = find_running_reassignments(snapshot, rate, defaults), time.monotonic()
         if is_live(source) and running.partitions:
@@ -94,23 +91,21 @@ def check(
         if assumed := list_unknown_brokers(snapshot, plan.added_brokers):
             snapshot = add_new_brokers(snapshot, assumed)
             print_warning(explain_assumption(assumed))
-    model = build_snapshot_model(snapshot, defaults)
-    options = JudgeOptions(rf, throttle_bytes_per_s=rate)
-    progress = None
-    for plan in stored:
-        progress = check_plan(plan, model, snapshot.partitions, defaults)
-        waves = list_remaining_waves(plan, count_steps_done(plan, model, snapshot.partitions))
-        snapshot = undo_planned_moves(snapshot, plan, progress.in_flight)  # which is what is left to be judged
-        model = set_rollback_lists(plan, build_snapshot_model(snapshot, defaults))
-        options = JudgeOptions(plan.asked_factor, throttle_bytes_per_s=rate, emptied=plan.emptied_brokers)
-    judgement = judge_lists(waves, snapshot, model, options, settings)
+    factors = {rf, *(plan.asked_factor for plan in stored)}
+    emptied = {broker for plan in stored for broker in plan.emptied_brokers}
+    options = JudgeOptions(tuple(filter(None, factors)), throttle_bytes_per_s=rate, emptied=tuple(sorted(emptied)))
+    chain = chain_plans(written, snapshot, defaults)
+    judgement = judge_lists(chain.waves, chain.snapshot, chain.model, options, settings)
     if scenario is not None:
         _write_scenario(scenario, judgement)
-    answer = {"progress": progress, **to_json(judgement)}
-    lines = [*render_progress(progress), *render_rest(judgement), *_describe_journal(plans[0])] if progress else []
-    lines += render_judgement(judgement)
+    answer = {"progress": [{"folder": str(path), **to_json(one)} for path, one in chain.progress], **to_json(judgement)}
+    lines: list[str] = []
+    for path, one in chain.progress:
+        lines += [f"{path}:"] if len(written) > 1 else []
+        lines += [*render_progress(one), *_describe_journal(path)]
+    lines += [*(render_rest(judgement) if stored else ()), *render_judgement(judgement)]
     common_options.write_answer(json_file, answer, lines)
-    may_execute = not judgement.level.is_harmful and (progress is None or progress.may_execute)
+    may_execute = not judgement.level.is_harmful and all(one.may_execute for _, one in chain.progress)
     raise typer.Exit(0 if may_execute else EXIT_INPUT)
 
 

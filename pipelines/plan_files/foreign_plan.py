@@ -109,7 +109,7 @@ def write_foreign_plan(
     limits = build_wave_limits(settings)
     if throttle_bytes_per_s is not None:
         limits = replace(limits, throttle_bytes_per_s=float(throttle_bytes_per_s))
-    options = JudgeOptions(factor, throttle_bytes_per_s=limits.throttle_bytes_per_s)
+    options = JudgeOptions(() if factor is None else (factor,), throttle_bytes_per_s=limits.throttle_bytes_per_s)
     model, options = _add_disks(model, options, snapshot, settings)
     in_files = judge_waves(waves, model, options, _list_incomplete(snapshot))
     execution = plan_waves(model, _propose_lists(model, waves), limits)

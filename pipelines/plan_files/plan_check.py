@@ -1,6 +1,6 @@
 """Check whether a plan still fits its cluster and, once it runs, what is done and what is missing."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -235,10 +235,10 @@ def count_steps_done(plan: StoredPlan, model: ClusterModel, partitions: pa.Table
     return done
 
 
-def set_rollback_lists(plan: StoredPlan, model: ClusterModel) -> ClusterModel:
-    """Return the model with the lists before a plan as those that its rollback leads to."""
-    rows, indices = _find_rows(model, plan.changes), {id_: i for i, id_ in enumerate(model.broker_ids.tolist())}
-    before = [[indices[id_] for id_ in plan.changes[key].before if id_ in indices] for key in rows]
+def set_rollback_lists(lists_before: Mapping[Key, Sequence[int]], model: ClusterModel) -> ClusterModel:
+    """Return the model with the lists before a plan as those that its rollback leads to. Others stay as they are."""
+    rows, indices = _find_rows(model, lists_before), {id_: i for i, id_ in enumerate(model.broker_ids.tolist())}
+    before = [[indices[id_] for id_ in lists_before[key] if id_ in indices] for key in rows]
     chosen = np.arange(model.partitions)
     chosen[list(rows.values())] = model.partitions + np.arange(len(rows))
     lists = np.concatenate([model.replicas, np.array([id_ for one in before for id_ in one], dtype=np.int32)])

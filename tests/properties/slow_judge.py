@@ -100,7 +100,9 @@ def get_state(cluster: SickCluster, key: Key) -> State:
     return State(list(one.replicas), [broker for broker in one.isr if broker in usable], one.leader)
 
 
-def _carry_out(cluster: SickCluster, planned: Planned, before: State, number: int, rules: Rules, *, is_first: bool) -> Step:
+def _carry_out(
+    cluster: SickCluster, planned: Planned, before: State, number: int, rules: Rules, *, is_first: bool
+) -> Step:
     key, new, _ = planned
     usable = set(cluster.live) - cluster.failed.get(key, frozenset())
     being_added = set(cluster.partitions[key].adding) if is_first else set()
@@ -152,9 +154,8 @@ def _judge_partition(cluster: SickCluster, key: Key, steps: Sequence[Step], rule
                 yield "drops_in_sync", number
         if not state.isr and copied:
             yield "no_source", number
-        if (copied or dropped) and state.isr:
-            if live & failed & {*step.awaited, *copied}:
-                yield "cannot_complete", number
+        if state.isr and live & failed & {*step.awaited, *copied}:
+            yield "cannot_complete", number
         if (live - failed).intersection(step.awaited):
             yield "waits_for_lagging", number
         yield from ((fault, number) for fault in _find_weaknesses(cluster, topic.min_isr, now, state, after, copied))

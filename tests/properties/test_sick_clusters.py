@@ -172,7 +172,13 @@ class Judges:
         options = build_judge_options(model, request, self.disks.throttle_bytes_per_s, self.room)
         options = replace(options, max_disk_ratio=self.disks.max_disk_ratio)
         cluster, emptied = self.drawn.cluster, frozenset(options.emptied)
-        rules = Rules(options.asked_factor, cluster.waits_for_all, cluster.drops_at_once, emptied, self.incomplete)
+        rules = Rules(
+            next(iter(options.asked_factors), None),
+            cluster.waits_for_all,
+            cluster.drops_at_once,
+            emptied,
+            self.incomplete,
+        )
         slow = judge_slowly(cluster, waves, rules, get_places(self.drawn))
         slow |= judge_brokers(self.drawn, waves, rules, self.disks)
         quick = judge_quickly(model, waves, options, self.incomplete)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, row_of, take_segments
+from udfs.arrow.ragged import any_true, count_true, first_true, is_in_segment, offsets_of, take_segments
 from udfs.failures.disk_limits import FULL_RATIO
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.planning.bottleneck import MIN_RATIO, MIN_SECONDS
@@ -28,7 +28,7 @@ from udfs.planning.wave_facts import WaveFacts, measure_wave_facts
 class JudgeOptions:
     """What the judge knows beside the cluster and the steps."""
 
-    asked_factor: int | None = None  # replication factor that the plan is to give
+    asked_factors: tuple[int, ...] = ()  # replication factors that plans are to give
     throttle_bytes_per_s: float = 50e6  # that a broker copies, each way
     disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = unknown
     max_disk_ratio: float = FULL_RATIO  # share of the volume of a log dir that may be used
@@ -44,7 +44,7 @@ def build_judge_options(
 ) -> JudgeOptions:
     """Return what a plan that is made for a request may do because it was asked for. disk_room: as in JudgeOptions."""
     return JudgeOptions(
-        request.factor if request.goal == "rf" else None,
+        (request.factor,) if request.goal == "rf" and request.factor else (),
         throttle_bytes_per_s=throttle_bytes_per_s,
         disk_room=disk_room,
         max_disk_ratio=request.max_disk_ratio,
@@ -167,9 +167,9 @@ class _JudgedSteps:
     def find_last_lists(self) -> Iterator[FaultRows]:
         """Find the last lists of partitions with another replication factor, or with fewer racks."""
         model, is_last = self._model, self._states.end[self._after] > self._states.waves
-        size, requested = np.diff(self.offsets), self._options.asked_factor
+        size = np.diff(self.offsets)
         now, declared = model.factor[self._row], model.declared_factor[self._row]
-        is_expected = (size == now) | (size == declared) | (size == (-1 if requested is None else requested))
+        is_expected = (size == now) | (size == declared) | np.isin(size, self._options.asked_factors)
         yield from self._select(PlanFault.REPLICATION_FACTOR, is_last & ~is_expected, None, (declared, size))
         fewer, before, after = find_fewer_racks(model, self._row, self, self._options.emptied)
         yield from self._select(PlanFault.FEWER_RACKS, is_last & fewer, None, (before, after))

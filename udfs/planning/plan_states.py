@@ -2,8 +2,9 @@
 
 After each wave, a partition has the list that its last step so far set, as on the cluster: replicas that later steps
 add are not missing yet. A replica that a step adds is copied from the leader, and is in sync then; replicas that stay
-are in sync if they were, or if Kafka drops others only once they are. Without a leader nothing is copied, and a replica in a failed log dir never comes back on its
-broker. A replica that a step puts into another log dir of its broker is copied there, and then deleted in the old one.
+are in sync if they were, or if Kafka drops others only once they are. Without a leader nothing is copied, and a
+replica in a failed log dir never comes back on its broker. A replica that a step puts into another log dir of its
+broker is copied there, and then deleted in the old one.
 """
 
 from dataclasses import dataclass
@@ -69,7 +70,9 @@ class PlanStates:
     previous: Ints  # int64 (k), the state before, NOW = it is the first
     in_sync: Flags  # bool (r)
     copied: Flags  # bool (r), whether the step to the state copies the replica
-    awaited: Flags  # bool (r), whether the step completes only once the replica, which is out of sync before, is in sync
+    awaited: (
+        Flags  # bool (r), whether the step completes only once the replica, which is out of sync before, is in sync
+    )
     size: Floats  # float64 (r), bytes of the replica's log
     log_dir: Int32s  # int32 (r), where it is, as in BrokerLogDirs; ANY = unknown
     written: Floats  # float64 (r), bytes that the step to the state writes on the disks of the broker

@@ -221,7 +221,7 @@ def test_a_repair_is_over_once_its_broker_is_back(tmp_path: Path) -> None:
         source.write_text(header + "".join(lines))
         code = 1 if returned else 0
         shown = call("check", "plan", "prod.txt", "--json", "check.json", code=code, folder=tmp_path).stdout
-        assert json.loads((tmp_path / "check.json").read_text())["progress"]["returned_brokers"] == returned
+        assert json.loads((tmp_path / "check.json").read_text())["progress"][0]["returned_brokers"] == returned
         assert ("brokers that are back, from which this plan moves replicas away: 3" in shown) == bool(returned)
         assert ("Make a new plan" in shown) == bool(returned)
 

@@ -204,7 +204,7 @@ def test_outdated_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     result = CommandResult(capsys, "check", out, source, "--json", answer)
     assert result.code == 1
     assert result.out.startswith("changed")
-    assert json.loads(answer.read_text())["progress"]["status"] == "changed"
+    assert json.loads(answer.read_text())["progress"][0]["status"] == "changed"
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_replicas_leave_once_those_that_stay_are_in_sync() -> None:
     model = replace(model, in_sync=np.array([True, False, True]), topic_min_isr=np.array([2], dtype=np.int32))
     plan = steps((0, 0, [0, 1]))
     for drops_at_once, under_min_isr in ((False, [0, 0]), (True, [0, 1])):
-        judged = judge_steps(replace(model, drops_at_once=drops_at_once), plan, JudgeOptions(asked_factor=2))
+        judged = judge_steps(replace(model, drops_at_once=drops_at_once), plan, JudgeOptions(asked_factors=(2,)))
         assert judged.waves.under_min_isr.tolist() == judged.waves.one_in_sync.tolist() == under_min_isr
         faults = {rows.fault for rows in judged.faults}
         assert {PlanFault.DROPS_IN_SYNC, PlanFault.WAITS_FOR_LAGGING} <= faults
@@ -143,7 +143,7 @@ def test_copies_fill_the_log_dir_that_a_plan_chooses() -> None:
 def test_a_broker_that_copies_most_is_named(size: float, is_slow: bool) -> None:
     model = cluster([[broker] for broker in range(7)], 7)
     model = replace(model, size=np.full(7, size), known=(True, False, False))
-    faults = find(model, steps(*((0, row, [row, 6]) for row in range(6))), asked_factor=2)
+    faults = find(model, steps(*((0, row, [row, 6]) for row in range(6))), asked_factors=(2,))
     assert (PlanFault.SLOW_BROKER in faults) == is_slow
     if is_slow:
         slow = faults[PlanFault.SLOW_BROKER]

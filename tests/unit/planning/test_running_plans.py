@@ -64,7 +64,7 @@ def _return(partition: int, change: PlannedChange) -> dict[int, tuple[Sequence[i
 
 def test_running_plan_is_no_fault(running: Callable[..., Any]) -> None:
     answer, text, folder = running(_go)
-    assert answer["progress"]["status"] == "being executed"
+    assert answer["progress"][0]["status"] == "being executed"
     assert {one["fault"] for one in answer["findings"]} <= {"uneven_leaders"}
     lines = text.splitlines()
     assert lines[0] == "being executed: wave 1, with 1 partition being reassigned as planned"
@@ -79,7 +79,7 @@ def test_running_plan_is_no_fault(running: Callable[..., Any]) -> None:
 
 def test_broker_that_fails_during_the_run_is_waited_for(running: Callable[..., Any]) -> None:
     answer, text, _ = running(_go, down=[4], code=1)
-    assert answer["progress"]["status"] == "being executed"
+    assert answer["progress"][0]["status"] == "being executed"
     assert "  apply pauses while broker 4 is down, and continues once it is back.\n" in text
     assert "    Start what is down; or end it with apply --cancel or --rollback\n" in text
     assert "ake a new plan" not in text
@@ -87,7 +87,7 @@ def test_broker_that_fails_during_the_run_is_waited_for(running: Callable[..., A
 
 def test_rollback_under_way_is_recognized(running: Callable[..., Any]) -> None:
     answer, text, folder = running(_return, code=1)
-    assert answer["progress"]["status"] == "being rolled back"
+    assert answer["progress"][0]["status"] == "being rolled back"
     assert "its rollback is under way, or was interrupted. End it with apply --rollback or --cancel" in text
     assert "which rolls back wave 1)" in text
     assert "not in this plan" not in text
@@ -108,5 +108,5 @@ def test_rollback_counts_from_the_lists_before_the_plan(running: Callable[..., A
     assert [wave["rollback_replicas"] for wave in answer["waves"]] == [1, 2, 3, 4]
     every = {key[1]: (change.after, change.after) for key, change in read_plan(folder).changes.items()}
     answer, _, _ = running(lambda *_: every)
-    assert answer["progress"]["status"] == "done"
+    assert answer["progress"][0]["status"] == "done"
     assert [wave["rollback_replicas"] for wave in answer["waves"]] == [4, 4, 4, 4]
