@@ -176,7 +176,8 @@ def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Pat
         again = PlanCommandLine(command.source, {"--goal": ("leaders",)}).change({})
         next_step = f"; once the plan is carried out, with new sources: {again}" if can_lead.any() else ""
         yield f"  not addressed: {brokers} will lead no partition{next_step}"
-    topics = find_single_leader_topics(model.topic.astype(np.int64), ids, list(model.topic_names))
+    named = model.frozen != FreezeReason.OTHER_TOPIC
+    topics = find_single_leader_topics(model.topic[named].astype(np.int64), ids[named], list(model.topic_names))
     if plan.facts.request.per_topic or not topics or int(model.live.sum()) < 2:
         return
     changes: dict[str, tuple[str, ...]] = {"--goal": ("leaders",), "--per-topic": ()}

@@ -364,9 +364,7 @@ def build_model(
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
     # A partition without a leader has no source of copies: none of its replicas in the ISR is live.
     is_source = is_usable if in_sync is None else is_usable & in_sync
-    leads = np.zeros(len(frozen), dtype=np.bool_)
-    if leader is not None:
-        leads[leader >= 0] = live[leader[leader >= 0]]
+    leads = np.zeros(len(frozen), dtype=np.bool_) if leader is None else (leader >= 0) & live[leader]
     frozen[~any_true(is_source, offsets) & ~leads | ~any_true(is_usable, offsets)] = FreezeReason.OFFLINE
     frozen[to_flags(defaults.find_ignored(placed["topic"]))] = FreezeReason.IGNORED
     excluded = pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))
@@ -387,14 +385,9 @@ def build_model(
     model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
     own_sizes, unknown = None if replica_size is None else replica_size[order], np.asarray(pc.is_null(brokers["live"]))
     model = replace(model, failed=failed if failed.any() else None, adding=adding, replica_size=own_sizes)
-    model = replace(model, unknown=unknown if unknown.any() else None)
-    return replace(
-        model,
-        topic_factor=topic_factor,
-        caps_min_isr=defaults.cap_min_insync_replicas,
-        completes_with_added=defaults.completes_with_added,
-        drops_at_once=defaults.drops_at_once,
-    )
+    model = replace(model, unknown=unknown if unknown.any() else None, drops_at_once=defaults.drops_at_once)
+    caps, with_added = defaults.cap_min_insync_replicas, defaults.completes_with_added
+    return replace(model, topic_factor=topic_factor, caps_min_isr=caps, completes_with_added=with_added)
 
 
 def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from udfs.arrow.ragged import any_true, count_true, row_of
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints, ReplicaLists
 from udfs.planning.plan_request import PlanRequest
-from udfs.plurals import join_names
+from udfs.plurals import count_of, join_names
 
 COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair", "zones")
 # Goals that even out the whole cluster. The others change only partitions that they concern.
@@ -166,6 +166,20 @@ def _find_repaired_factors(model: ClusterModel) -> Ints:
     """
     has_down = any_true(~model.live[model.replicas], model.offsets)
     return np.where(has_down, model.declared_factor, np.maximum(model.factor, model.declared_factor))
+
+
+def count_selected_replicas(model: ClusterModel, lists: ReplicaLists) -> Ints:
+    """Count the replicas that each broker has with lists, but for topics that a request does not name: int64 (n)."""
+    is_selected = (model.frozen != FreezeReason.OTHER_TOPIC)[row_of(lists.offsets)]
+    return np.bincount(lists.replicas[is_selected], minlength=model.brokers)
+
+
+def explain_other_topics(model: ClusterModel, rules: Rules, lists: ReplicaLists) -> Iterator[str]:
+    """Explain what brokers that a plan is to empty keep, as its request does not name the topics."""
+    others = np.bincount(lists.replicas, minlength=model.brokers) - count_selected_replicas(model, lists)
+    for broker in np.flatnonzero(rules.must_leave & (others > 0) & (rules.goal not in ("repair", "rf"))):
+        replicas = count_of(int(others[broker]), "replica")
+        yield f"broker {model.broker_ids[broker]} keeps {replicas} of topics that --topics does not name"
 
 
 def find_rack_violations(model: ClusterModel, rack_cap: Ints) -> Flags:

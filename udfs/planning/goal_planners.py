@@ -9,7 +9,7 @@ from udfs.planning.annealing.balance_certificate import explain_low_disk
 from udfs.planning.annealing.balance_plan import plan_balance
 from udfs.planning.bounds.reached_bounds import count_missing_replicas, count_rack_repairs
 from udfs.planning.certificates import CopyCertificate, RackRepairs
-from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import EVEN_GOALS, Rules, build_rules, find_rack_violations, find_staying_brokers
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
@@ -121,7 +121,7 @@ def _add_violations_left(model: ClusterModel, rules: Rules, proposal: ProposedAs
     """Add to the missed targets the partitions that break these rules because the budget is for brokers to drain."""
     certificate = proposal.certificate
     placed = model.with_lists(proposal.offsets, proposal.replicas)
-    left = np.flatnonzero(find_rack_violations(placed, rules.rack_cap))
+    left = np.flatnonzero(find_rack_violations(placed, rules.rack_cap) & (model.frozen != FreezeReason.OTHER_TOPIC))
     if not isinstance(certificate, CopyCertificate) or not len(left):
         return proposal
     text = f"racks: {model.describe_partitions(left)} keep too many replicas in one rack; the budget is for the drain"

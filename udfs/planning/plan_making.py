@@ -90,7 +90,7 @@ def freeze_partitions(model: ClusterModel, request: PlanRequest) -> ClusterModel
     For a repair, freeze those with too few brokers, or with more in-sync replicas than their topic should have.
     """
     if request.topics:
-        is_other = ~np.isin(model.topic_names, request.topics)[model.topic] & (model.frozen == FREE)
+        is_other = ~np.isin(model.topic_names, request.topics)[model.topic]
         model = replace(model, frozen=np.where(is_other, FreezeReason.OTHER_TOPIC, model.frozen).astype(np.int8))
     if request.goal == "rf":  # it takes the partitions that it changes off brokers that are down
         failed = any_true(model.in_failed_dir, model.offsets) & (model.frozen == FREE)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.unit.planning.models import make_model
+from tests.unit.planning.plan_commands import CommandResult
+from tests.unit.planning.test_sick_plans import describe
 from udfs.network.client_zones import NetworkAssumptions
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.goal_registry import GOALS
@@ -54,7 +59,8 @@ def test_drain_takes_the_named_topics_off_and_says_what_stays() -> None:
     row = np.repeat(np.arange(model.partitions), np.diff(proposal.offsets))
     assert on_broker.any()
     assert not np.isin(model.topic_names, topics)[model.topic[row[on_broker]]].any()
-    assert proposal.certificate.missed == [f"broker 2 still holds {int(on_broker.sum())} replicas"]
+    kept = f"broker 2 keeps {int(on_broker.sum())} replicas of topics that --topics does not name"
+    assert (proposal.certificate.relaxed[0], proposal.certificate.missed) == (kept, [])
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -75,3 +81,18 @@ def test_drain_that_leaves_racks_as_they_are_copies_what_must_leave(seed: int) -
         assert must_leave <= model.find_copied(proposal).sum() <= most
     evened = make_plan(model, PlanRequest("drain", brokers=(3,), objective="min-moves"))
     assert model.find_copied(evened).sum() > must_leave * 1.1
+
+
+@pytest.mark.parametrize(
+    "goal", [("rf", "--rf", "1"), ("repair",), ("drain", "--brokers", "3"), ("leaders", "--per-topic")]
+)
+def test_other_topics_are_not_reported(
+    goal: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Topic a has an offline partition, replicas on the broker to drain, and one leader for all."""
+    source = tmp_path / "topics.txt"
+    lists = describe("a", 2, "9,3 9", "1,3 1,3", "1,9 1"), describe("b", 2, "1,2 1,2", "2,1 2,1")
+    source.write_text("\n".join(chain(*lists)).replace("Leader: 9", "Leader: none") + "\n")
+    result = CommandResult(capsys, "plan", source, "--goal", *goal, "--topics", "b")
+    assert not re.search(r"(missed|not addressed): .*(\ba-\d|\ba \(|still holds)", result.out)
+    assert "3 partitions stay as they are because of a topic that --topics does not name" in result.err

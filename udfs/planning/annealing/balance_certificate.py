@@ -14,8 +14,16 @@ from udfs.planning.annealing.kernels.search_state import SearchState, create_sta
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
 from udfs.planning.bounds.reached_bounds import bound_bytes_by_disk, count_forced_replicas
 from udfs.planning.certificates import BalanceCertificate, ReachedLoad
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Ints, ProposedAssignment, ReplicaLists
-from udfs.planning.constraints import Rules, select_target_brokers
+from udfs.planning.cluster_model import (
+    ClusterModel,
+    Flags,
+    Floats,
+    FreezeReason,
+    Ints,
+    ProposedAssignment,
+    ReplicaLists,
+)
+from udfs.planning.constraints import Rules, count_selected_replicas, explain_other_topics, select_target_brokers
 from udfs.planning.plan_request import DISK, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import compute_count_targets, explain_count_targets
 from udfs.plurals import count_of
@@ -118,7 +126,7 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
     left = int((must_leave & outcome.gone).sum())
     leave, come = np.maximum(above, 0.0)[stays].sum() + left, np.maximum(below, 0.0)[stays].sum()
     fewest = int(max(leave, come, forced.sum()))
-    relaxed = list(_explain_relaxed(outcome, loose))
+    relaxed = [*explain_other_topics(model, rules, outcome.proposal), *_explain_relaxed(outcome, loose)]
     if REPLICAS in outcome.request.priorities:
         relaxed = [*explain_count_targets(model, rules, compute_count_targets(model, rules)), *relaxed]
     balance = outcome.request.goal == "balance"
@@ -163,9 +171,10 @@ def measure_reached(model: ClusterModel, units: LoadUnits, state: SearchState) -
 
 
 def _explain_stayed(outcome: BalanceOutcome) -> Iterator[str]:
-    model, replicas = outcome.model, outcome.proposal.replicas
-    counts = np.bincount(replicas, minlength=model.brokers)
-    leaders = np.bincount(replicas[outcome.proposal.offsets[:-1]], minlength=model.brokers)
+    model, proposal = outcome.model, outcome.proposal
+    counts = count_selected_replicas(model, proposal)
+    preferred = proposal.replicas[proposal.offsets[:-1]][model.frozen != FreezeReason.OTHER_TOPIC]
+    leaders = np.bincount(preferred, minlength=model.brokers)
     for broker in np.flatnonzero(outcome.rules.must_leave & (counts > 0)).tolist():
         leads = f", and leads {leaders[broker]} of them" if leaders[broker] else ""
         holds = f"it still holds {count_of(counts[broker], 'replica')}{leads}"

@@ -9,7 +9,13 @@ from udfs.arrow.ragged import any_true
 from udfs.planning.bounds.reached_bounds import count_missing_replicas
 from udfs.planning.certificates import CountCertificate
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints, ProposedAssignment
-from udfs.planning.constraints import InfeasibleRequest, Rules, find_rack_violations
+from udfs.planning.constraints import (
+    InfeasibleRequest,
+    Rules,
+    count_selected_replicas,
+    explain_other_topics,
+    find_rack_violations,
+)
 from udfs.planning.kernels.array_types import ListChanges
 from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
 from udfs.planning.replicas import count_flow
@@ -185,7 +191,10 @@ def _propose(
         bytes=float(size.sum()),
         replicas_min=int(counts[rules.receives].min(initial=counts.max(initial=0))),
         replicas_max=int(counts[rules.receives].max(initial=0)),
-        relaxed=list(explain_count_targets(model, rules, targets)) if rules.even else [],
+        relaxed=[
+            *explain_other_topics(model, rules, lists),
+            *(explain_count_targets(model, rules, targets) if rules.even else ()),
+        ],
         missed=missed,
     )
     leaves = rules.must_leave[model.replicas]
@@ -223,8 +232,9 @@ def _explain_missed(
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
         capacity = f"{load[broker]:.0f} bytes, more than its capacity of {rules.broker_bytes[broker]:.0f}"
         yield f"broker {model.broker_ids[broker]} holds {capacity}"
-    for broker in np.flatnonzero(rules.must_leave & (counts > 0) & (rules.goal != "rf")):
-        yield f"broker {model.broker_ids[broker]} still holds {count_of(counts[broker], 'replica')}"
+    selected = count_selected_replicas(model, lists)
+    for broker in np.flatnonzero(rules.must_leave & (selected > 0) & (rules.goal != "rf")):
+        yield f"broker {model.broker_ids[broker]} still holds {count_of(selected[broker], 'replica')}"
     if not rules.even:
         return
     more, fewer = ("more", targets.high, counts - targets.high), ("fewer", targets.low, targets.low - counts)

@@ -21,7 +21,7 @@ from udfs.planning.annealing.kernels.search_state import (
 )
 from udfs.planning.annealing.search_task import NO_LIMIT
 from udfs.planning.certificates import ZoneCertificate
-from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, ProposedAssignment
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Int32s, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, find_rack_violations
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.zones.kernels.zone_annealing import ZoneTraffic, anneal_zones, sum_partition_traffic
@@ -110,7 +110,11 @@ class _ZonePlanner:
         return replace(proposal, reason=reason, certificate=certificate)
 
     def _list_missed(self) -> list[str]:
-        unrated = 0 if self.model.unrated is None else int(self.model.unrated.sum())
+        unrated = (
+            0
+            if self.model.unrated is None
+            else int(self.model.unrated[self.model.frozen != FreezeReason.OTHER_TOPIC].sum())
+        )
         return [f"{count_of(unrated, 'partition')} of unknown bytes per second stay as they are"] if unrated else []
 
     def _sum_traffic(self, slots: Int32s) -> Floats:
