@@ -36,6 +36,8 @@ _SENTENCES = {
     "{before_bytes}",
     PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, and "
     "may hold {before_bytes}",
+    PlanFault.UNKNOWN_STATE: "{partitions} copied to {brokers}, of which no source shows whether they are live: if "
+    "they are not, this does not complete",
     PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: the reassignment "
     "ends only once it has caught up",
     PlanFault.BLOCKED_WHILE_COPYING: "{partitions} that accept no acks=all while they are copied: min.insync.replicas "

@@ -56,6 +56,7 @@ class SickCluster:
     topics: list[Topic]
     failed: dict[Key, frozenset[int]] = field(default_factory=dict)  # live brokers whose log dir of a partition failed
     caps_min_isr: bool = True  # as from Kafka 3.7 on, min.insync.replicas counts up to the number of replicas
+    unknown: frozenset[int] = frozenset()  # live brokers of which the sources do not show it
     waits_for_all: bool = True  # as up to Kafka 4.2, a reassignment waits for all replicas of its target
     drops_at_once: bool = False  # as up to Kafka 3.7, where it may not have waited for them
 

@@ -152,6 +152,8 @@ def _judge_partition(cluster: SickCluster, key: Key, steps: Sequence[Step], rule
             left = len(surely)
             if left < min(len(state.isr), len(new)) or left < min(needed, len(state.isr)):
                 yield "drops_in_sync", number
+        if cluster.unknown.intersection(copied):
+            yield "unknown_state", number
         if not state.isr and copied:
             yield "no_source", number
         if state.isr and live & failed & {*step.awaited, *copied}:

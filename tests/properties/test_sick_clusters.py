@@ -229,6 +229,7 @@ def draw(rng: Random) -> DiskCluster:
     holders = {broker for one in drawn.cluster.partitions.values() for broker in one.replicas}
     for broker in sorted(drawn.cluster.down & holders):
         drawn = drawn.unregister(broker) if rng.random() < 0.3 else drawn
+    drawn.cluster.unknown = frozenset({rng.choice(drawn.cluster.live)}) if rng.random() < 0.2 else frozenset()
     drawn.cluster.caps_min_isr = rng.random() < 0.8
     drawn.cluster.waits_for_all, drawn.cluster.drops_at_once = rng.choice([(False, False), (True, False), (True, True)])
     return drawn
@@ -253,6 +254,8 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
             completes_with_added=not cluster.waits_for_all,
             drops_at_once=cluster.drops_at_once,
         )
+        if cluster.unknown:
+            model = replace(model, unknown=np.isin(model.broker_ids, [*cluster.unknown]))
         if taken_to_be_down := set(cluster.live) - set(model.ids(np.flatnonzero(model.live))):
             online = {b for key, one in cluster.partitions.items() for b in set(one.replicas) - cluster.failed[key]}
             assert not online & taken_to_be_down, seed  # all that they have is in failed log dirs

@@ -54,6 +54,7 @@ class PlanFault(StrEnum):
     UNSHOWN_PARTITION = "unshown_partition"
     DISK_FULL = "disk_full"
     LOG_DIR_FULL = "log_dir_full"
+    UNKNOWN_STATE = "unknown_state"
     WAITS_FOR_LAGGING = "waits_for_lagging"
     BLOCKED_WHILE_COPYING = "blocked_while_copying"
     UNDER_MIN_ISR = "under_min_isr"

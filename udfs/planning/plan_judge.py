@@ -136,11 +136,11 @@ class _JudgedSteps:
         drops = any_true(dropped, self._before_offsets)
         broker = self._first(dropped, self._before, self._before_offsets)
         is_offline = before == 0
-        lost = self._find_dropped_last_copies() & is_offline
+        lost = self._find_dropped_last_copies()
         yield from self._select(
             PlanFault.LAST_COPY,
-            (drops & (after == 0)) | lost,
-            np.where(is_offline, self._first(self._drops, self._before, self._before_offsets), broker),
+            (drops & (after == 0)) | (any_true(lost, self._before_offsets) & is_offline),
+            np.where(is_offline, self._first(lost, self._before, self._before_offsets), broker),
             (before, after),
         )
         min_isr = self._model.find_min_isr(self._row, size)
@@ -153,14 +153,17 @@ class _JudgedSteps:
         yield from self._select(PlanFault.CANNOT_COMPLETE, ~is_offline & (waits_for != NO_BROKER), waits_for)
 
     def _find_dropped_last_copies(self) -> Flags:
-        """Find the steps (bool, k) of offline partitions that drop a replica which may be the only complete one."""
+        """Find the dropped replicas of offline partitions that may be the only complete ones: bool, by list before."""
         last = find_last_copies(self._model, self._model)
         copies = self._model.replicas[last], offsets_of(count_true(last, self._model.offsets))
-        is_last = is_in_segment(self._before, self._before_offsets, *take_segments(*copies, self._row))
-        return any_true(self._drops & is_last, self._before_offsets)
+        return self._drops & is_in_segment(self._before, self._before_offsets, *take_segments(*copies, self._row))
 
     def find_waits(self) -> Iterator[FaultRows]:
-        """Find the steps that complete only once a live replica that is out of sync has caught up."""
+        """Find the steps that complete only once a replica has caught up, or if a broker is live after all."""
+        if self._model.unknown is not None:
+            copies = self._copied & self._model.unknown[self.replicas]
+            broker = self._first(copies, self.replicas, self.offsets)
+            yield from self._select(PlanFault.UNKNOWN_STATE, broker != NO_BROKER, broker)
         lagging = self._first(self._awaited & self._usable & ~self._copied, self.replicas, self.offsets)
         yield from self._select(PlanFault.WAITS_FOR_LAGGING, lagging != NO_BROKER, lagging)
 

@@ -62,6 +62,13 @@ def test_replicas_leave_once_those_that_stay_are_in_sync() -> None:
         assert (PlanFault.UNDER_MIN_ISR in faults) == drops_at_once
 
 
+def test_the_last_copy_that_is_named_is_in_sync() -> None:
+    """Both brokers are down, and 1 was the last in sync."""
+    model = cluster([[0, 1]], 3)
+    model = replace(model, live=np.array([False, False, True]), in_sync=np.array([False, True]))
+    assert find(model, steps((0, 0, [2])))[PlanFault.LAST_COPY].broker.tolist() == [1]
+
+
 def test_disks_hold_old_and_new_replicas_while_they_are_copied() -> None:
     """Broker 2 gets both partitions, and loses its own in the second wave only."""
     model = cluster([[0], [1], [2]], 3)
