@@ -85,7 +85,7 @@ def compile_failures() -> None:
     ids = np.arange(3, dtype=np.int32)
     placed = groups.place_shard(shard, SCHEMES[KAFKA], 0)
     for placement in (groups.group_observed(shard), groups.group_computed(shard, placed)):
-        sums = finish_pairs(aggregate_placement(placement, 3, scenarios, pairs=True))
+        sums = finish_pairs(aggregate_placement(placement, 3, scenarios, pairs=True), scenarios.pair_stops)
         aggregate_network(placement.group, locate_clients(cluster, NO_ASSUMPTIONS), scenarios)
         groups.elect_after(placement.group, placement.group.broker == 0)
         topic_hotspots(placement, pa.array(["t"]), ids, 1.0)

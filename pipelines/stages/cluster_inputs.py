@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pipelines.config.capacity_file import match_broker, read_capacities, read_capacity_rows
 from pipelines.config.setting_sections import CustomFailure
 from pipelines.errors import SettingsError
+from pipelines.ingest.merge.quorum_merge import get_voters
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters
 from udfs.failures.kafka_releases import ReleaseRange
@@ -33,6 +34,7 @@ def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
 def collect_clusters(
     brokers: DataFrame,
     topics: DataFrame,
+    quorum: DataFrame,
     custom: Sequence[CustomFailure] = (),
     defaults: TopicDefaults = KAFKA_DEFAULTS,
 ) -> Clusters:
@@ -40,11 +42,14 @@ def collect_clusters(
     known = collect_brokers(brokers)
     counts = topics.groupBy(*SNAPSHOT_KEY).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counts}
+    nodes: dict[tuple[str, str], list[Row]] = {}
+    for row in quorum.select(*SNAPSHOT_KEY, "node_id", "voter", "caught_up").orderBy("node_id").collect():
+        nodes.setdefault((row.cluster_id, row.snapshot_id), []).append(row)
 
     def describe(key: tuple[str, str]) -> Cluster:
         rows = known.get(key, [])
         all_ids = {row.broker_id for row in rows}
-        failures = (
+        failures = dict.fromkeys(
             tuple(sorted(failure.brokers))
             for failure in custom
             if failure.cluster in ("", key[0]) and all_ids.issuperset(failure.brokers)
@@ -56,7 +61,8 @@ def collect_clusters(
             ReleaseRange(row.release_from, row.release_before) for row in live
         ).cap_min_insync_replicas
         fetching = tuple(row.follower_fetching for row in live)
-        return Cluster(ids, racks, tuple(dict.fromkeys(failures)), partitions.get(key, 0), unknown, caps, fetching)
+        voters = get_voters(nodes.get(key, ()), all_ids.difference(ids))
+        return Cluster(ids, racks, tuple(failures), partitions.get(key, 0), unknown, caps, fetching, voters)
 
     return {key: describe(key) for key in sorted({*known, *partitions})}
 

@@ -47,16 +47,21 @@ NO_MAJORITY = "No: no majority of voters would be left, so that no leader could 
 # The first rule that applies gives the answer.
 FAILURE_RULES = (NEWLY_OFFLINE, UNCLEAN, NEWLY_UNDER_MIN_ISR)
 _SAFE, _HOT = "Yes", "Yes, but broker {} would be hot"
-_HOT_SQL = _HOT.format("', hot_survivor, '")
+_HOT_TEXT = _HOT.format("', hot_survivor, '")
 _ANSWERS_SQL = " ".join(f"WHEN {rule.column} > 0 THEN {rule.answer_sql}" for rule in FAILURE_RULES)
-ANSWER_SQL = f"CASE {_ANSWERS_SQL} WHEN hot_survivor IS NOT NULL THEN concat('{_HOT_SQL}') ELSE '{_SAFE}' END"
+_STOPS_SQL = "CASE WHEN NOT leaves_majority THEN"
+_HOT_SQL = f"WHEN hot_survivor IS NOT NULL THEN concat('{_HOT_TEXT}') ELSE '{_SAFE}' END"
+ANSWER_SQL = f"{_STOPS_SQL} '{NO_MAJORITY}' {_ANSWERS_SQL} {_HOT_SQL}"
 _LEVELS_SQL = " ".join(f"WHEN {rule.column} > 0 THEN '{rule.level}'" for rule in FAILURE_RULES)
-LEVEL_SQL = f"CASE {_LEVELS_SQL} WHEN hot_survivor IS NOT NULL THEN '{Level.WARNING}' ELSE '{Level.OK}' END"
+LEVEL_SQL = (
+    f"{_STOPS_SQL} '{Level.AT_RISK}' {_LEVELS_SQL} "
+    f"WHEN hot_survivor IS NOT NULL THEN '{Level.WARNING}' ELSE '{Level.OK}' END"
+)
 
 
 def assess_failure(row: Mapping[str, Any]) -> FailureRisk:
-    """Answer "can this broker fail?". row: of gold.failure_summary; `elects`, if there: whether a majority is left."""
-    if not row.get("elects", True):
+    """Answer "can this broker fail?". row: of gold.failure_summary."""
+    if row["leaves_majority"] is False:
         return FailureRisk(Level.AT_RISK, NO_MAJORITY)
     for rule in FAILURE_RULES:
         if (count := rule.count(row)) > 0:

@@ -262,7 +262,7 @@ def _name_log_dirs(snapshot: ClusterTables, down: set[int]) -> dict[str, Any]:
 
 def _judge_quorum(snapshot: ClusterTables, down: set[int]) -> dict[str, Any]:
     """Find the voters, and a rack that has too many of them: fields of ClusterFindings."""
-    voters = get_voters(snapshot.quorum, down)
+    voters = get_voters(snapshot.quorum.to_pylist(), down)
     racks = dict(zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
     rack = voters.find_fatal_rack(racks) if len(set(racks.values()) - {None}) > 1 else None
     return {"quorum_voters": voters.voters, "lagging_voters": voters.lagging, "voter_rack": rack}

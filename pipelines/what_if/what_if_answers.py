@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases, get_unknown_brokers
+from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_releases, get_unknown_brokers
+from pipelines.ingest.merge.quorum_merge import get_voters
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
 from pipelines.plan_files.hypothetical_cluster import Hypothesis
@@ -27,7 +28,6 @@ from pipelines.what_if.failure_effects import count_in_sync, find_effects
 from pipelines.what_if.outage import Outage, find_outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps, find_gaps
-from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -144,11 +144,10 @@ class ClusterAnswer:
 
 
 def model_snapshot(
-    snapshot: Snapshot, defaults: TopicDefaults, failed: Sequence[int] = (), *, elects: bool = True
+    snapshot: Snapshot, defaults: TopicDefaults, failed: Sequence[int] = ()
 ) -> tuple[pa.Table, Placement, SchemeAggregates]:
     """Return (partitions with known replicas; the same as arrays; failures of brokers, racks and `failed`, aggregated).
 
-    elects: whether a controller is left to elect leaders once `failed` fail; if not, only their failure is right.
     Raises: SourceError if the sources show no replicas.
     """
     partitions = snapshot.partitions.filter(pc.is_valid(snapshot.partitions["replicas"])).combine_chunks()
@@ -177,12 +176,10 @@ def model_snapshot(
         custom_failures=custom,
         unknown=unknown,
         caps_min_isr=defaults.adapt_to(get_releases(snapshot.brokers)).cap_min_insync_replicas,
+        quorum=get_voters(snapshot.quorum.to_pylist(), get_down_brokers(snapshot.brokers)),
     )
     shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
     placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())
-    if not elects:
-        fails = np.append(np.isin(ids, failed), False)  # NO_BROKER does not fail
-        placement = placement._replace(group=stop_elections(placement.group, fails[placement.group.broker]))
     sums = aggregate_failures(placement, len(ids), scenarios, pairs=False)
     return partitions, placement, SchemeAggregates(ids, scenarios, sums)
 
@@ -194,20 +191,20 @@ def evaluate_failure(
 
     Raises: SourceError if the cluster has no such broker, or its sources show no replicas.
     """
-    known = set(snapshot.brokers["broker_id"].to_pylist())
+    known = {*snapshot.brokers["broker_id"].to_pylist(), *snapshot.quorum["node_id"].to_pylist()}
     for broker in failed:
         if broker not in known:
             names = ", ".join(map(str, sorted(known))) or "none"
             raise SourceError(snapshot.cluster_id, f"has no broker {broker}", f"Its brokers: {names}.")
     findings = find_findings(snapshot, defaults)
-    elects = findings.quorum.elects_without(failed)
-    partitions, placement, aggregates = model_snapshot(snapshot, defaults, failed, elects=elects)
+    partitions, placement, aggregates = model_snapshot(snapshot, defaults, failed)
     group, ids = placement.group, aggregates.ids.tolist()
     loads = next(loads for loads in scenario_failures(aggregates) if loads.outcomes.kind is ScenarioKind.CUSTOM)
     (row,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
-    row["elects"] = elects
     fails = np.append(~loads.survives[0], False)  # NO_BROKER does not fail
     replica_fails = fails[group.broker]
+    if not row["leaves_majority"]:
+        group = stop_elections(group, replica_fails)
     leader, elected_from = elect_after(group, replica_fails)
     in_sync = count_in_sync(group, replica_fails, elected_from)
     takeovers, after = (
@@ -277,7 +274,6 @@ def evaluate_brokers(
     rows = [row for one in (failures.outcomes, *by_rack) for row in outcome_rows(one, aggregates).to_pylist()]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     findings = find_findings(snapshot, defaults)
-    rows = [_stop_elections(row, snapshot, defaults, findings.quorum) for row in rows]
     evidence = make_evidence(now[0] if now else None, rows, findings)
     verdict = judge_cluster(evidence)
     gaps = find_gaps(snapshot, findings, defaults)
@@ -290,20 +286,6 @@ def evaluate_brokers(
     survivors = list_survivor_loads(failures, aggregates, capacities)
     outage = find_outage(snapshot, defaults)
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, racks, gaps, survivors, outage)
-
-
-def _stop_elections(
-    row: dict[str, Any], snapshot: Snapshot, defaults: TopicDefaults, quorum: QuorumVoters
-) -> dict[str, Any]:
-    """Return the row of a failure; where it leaves no majority of voters, as it is without any election."""
-    failed = row["failed_brokers"]
-    if quorum.elects_without(failed):
-        return row
-    _, _, aggregates = model_snapshot(snapshot, defaults, failed, elects=False)
-    loads = next(loads for loads in scenario_failures(aggregates) if loads.outcomes.kind is ScenarioKind.CUSTOM)
-    (stopped,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
-    names = ("scenario_kind", "scenario", "failed_brokers")
-    return {**stopped, **{name: row[name] for name in names}, "elects": False}
 
 
 def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> RackSizes:

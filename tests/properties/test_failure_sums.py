@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.seed_sampler import count_cases
+from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.kernels.broker_sums import BrokerCounts, count_brokers
 from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.kernels.failure_totals import (
@@ -62,8 +63,24 @@ def clusters(draw: st.DrawFn) -> tuple[int, list[Partition]]:
     return n, rows
 
 
-def elect(row: Partition, n: int, failed: tuple[int, ...]) -> tuple[int, int, bool]:
+quorums = st.one_of(
+    st.just(QuorumVoters()),
+    st.lists(st.integers(0, 7), min_size=1, max_size=5, unique=True).flatmap(
+        lambda voters: st.builds(QuorumVoters, st.just(tuple(voters)), st.lists(st.sampled_from(voters), max_size=1))
+    ),
+)
+
+
+def elects_after(quorum: QuorumVoters, failed: tuple[int, ...]) -> bool:
+    """Return whether more than half of the voters are left."""
+    left = set(quorum.voters) - set(quorum.lagging) - set(failed)
+    return not quorum.voters or len(left) * 2 > len(quorum.voters)
+
+
+def elect(row: Partition, n: int, failed: tuple[int, ...], elects: bool = True) -> tuple[int, int, bool]:
     """Return (leader, live in-sync replicas, whether it is unclean) of one partition after brokers failed."""
+    if not elects and row["leader"] in failed:
+        return -1, 0, False
     live = [b for b in row["replicas"] if b < n and b not in failed]
     live_isr = [b for b in live if b in row["isr"]]
     if row["leader"] == -1:
@@ -83,18 +100,22 @@ def is_under_min_isr(row: Partition, n: int) -> bool:
     return leader != -1 and live_isr < row["min"]
 
 
-def expected(rows: list[Partition], n: int, failed: tuple[int, ...]) -> tuple[list[int], list[list[float]], int]:
+def expected(
+    rows: list[Partition], n: int, failed: tuple[int, ...], elects: bool = True
+) -> tuple[list[int], list[list[float]], int]:
     """Return (events, leaders and loads of each survivor, takeover brokers)."""
     events = [0] * EVENTS
     load = [[0.0] * LOADS for _ in range(n)]
     takeover_brokers = set()
     for row in rows:
-        leader, live_isr, unclean = elect(row, n, failed)
+        leader, live_isr, unclean = elect(row, n, failed, elects)
         counted = row["counted"]
+        waits = not elects and any(b in row["isr"] and b in row["replicas"] and b < n for b in failed)
+        is_under = leader != -1 and (live_isr < row["min"] or waits)
         events[OFFLINE] += counted and leader == -1
-        events[UNDER_MIN_ISR] += counted and leader != -1 and live_isr < row["min"]
+        events[UNDER_MIN_ISR] += counted and is_under
         was_under = row.get("was_under", is_under_min_isr(row, n))
-        events[NEWLY_UNDER_MIN_ISR] += counted and leader != -1 and live_isr < row["min"] and not was_under
+        events[NEWLY_UNDER_MIN_ISR] += counted and is_under and not was_under
         events[SINGLE_ISR] += counted and leader != -1 and live_isr == 1
         events[UNCLEAN_ELECTIONS] += counted and unclean
         if counted and unclean:
@@ -140,21 +161,23 @@ def failure_sums(n: int, partitions: int, pairs: bool) -> FailureSums:
         np.zeros((n, EVENTS), np.int64),
         np.zeros((n, n, LOADS)),
         np.zeros((paired, paired, EVENTS), np.int64),
+        np.zeros((n, EVENTS), np.int64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
     )
 
 
 @settings(max_examples=count_cases(300))
-@given(clusters())
-def test_all_single_failures_and_all_pairs(cluster: tuple[int, list[Partition]]) -> None:
+@given(clusters(), quorums)
+def test_all_single_failures_and_all_pairs(cluster: tuple[int, list[Partition]], quorum: QuorumVoters) -> None:
     n, rows = cluster
     group, sums = partition_group(n, rows), failure_sums(n, len(rows), pairs=True)
-    entries = sum_failures(group, sums)
+    stops = quorum.find_fatal_pairs(np.arange(n, dtype=np.int32))
+    entries = sum_failures(group, stops, sums)
     assert sums.events.tolist() == expected(rows, n, ())[0]
     assert sums.leader_loads.tolist() == expected(rows, n, ())[1]
     for a in range(n):
-        events, load, _ = expected(rows, n, (a,))
+        events, load, _ = expected(rows, n, (a,), elects_after(quorum, (a,)))
         assert (sums.events + sums.single_events[a]).tolist() == events
         after = sums.leader_loads + sums.takeovers[a]
         after[a] = 0
@@ -166,10 +189,11 @@ def test_all_single_failures_and_all_pairs(cluster: tuple[int, list[Partition]])
     count = n * (n - 1) // 2
     pairs = PairSums(np.empty((count, 3)), np.empty((count, 3)), np.empty(count, np.int32), np.empty(count, np.int64))
     leader_loads, takeovers = (np.ascontiguousarray(x[..., :3]) for x in (sums.leader_loads, sums.takeovers))
-    sum_pairs(leader_loads, takeovers, keys, joint, pairs)
+    sum_pairs(leader_loads, takeovers, stops, keys, joint, pairs)
     for i, (a, b) in enumerate(combinations(range(n), 2)):
-        events, load, takeover_brokers = expected(rows, n, (a, b))
-        single = sums.single_events
+        elects = elects_after(quorum, (a, b))
+        events, load, takeover_brokers = expected(rows, n, (a, b), elects)
+        single = sums.single_events if elects else sums.stopped_events
         assert (sums.events + single[a] + single[b] + sums.pair_events[a, b]).tolist() == events
         survivors = [load[c] for c in range(n) if c not in (a, b)]
         assert pairs.takeover_brokers[i] == takeover_brokers
@@ -180,8 +204,8 @@ def test_all_single_failures_and_all_pairs(cluster: tuple[int, list[Partition]])
 
 
 @settings(max_examples=count_cases(200))
-@given(clusters(), st.lists(st.sets(st.integers(0, 5)), min_size=1, max_size=4))
-def test_sets_of_brokers(cluster: tuple[int, list[Partition]], sets: list[set[int]]) -> None:
+@given(clusters(), st.lists(st.sets(st.integers(0, 5)), min_size=1, max_size=4), quorums)
+def test_sets_of_brokers(cluster: tuple[int, list[Partition]], sets: list[set[int]], quorum: QuorumVoters) -> None:
     n, rows = cluster
     failures = [tuple(sorted(b for b in chosen if b < n)) for chosen in sets]
     by_broker = [[s for s, failed in enumerate(failures) if b in failed] for b in range(n)]
@@ -189,10 +213,12 @@ def test_sets_of_brokers(cluster: tuple[int, list[Partition]], sets: list[set[in
     scenario = np.array([s for numbers in by_broker for s in numbers], dtype=np.int64)
     count = len(failures)
     sums = ScenarioSums(np.zeros((count, EVENTS), np.int64), np.zeros((count, n, LOADS)))
-    sum_scenarios(partition_group(n, rows), offsets, scenario, sums)
+    elects = [elects_after(quorum, failed) for failed in failures]
+    assert elects == [quorum.elects_without(failed) for failed in failures]
+    sum_scenarios(partition_group(n, rows), offsets, scenario, ~np.array(elects), sums)
     events_before, before, _ = expected(rows, n, ())
     for s, failed in enumerate(failures):
-        events, load, _ = expected(rows, n, failed)
+        events, load, _ = expected(rows, n, failed, elects[s])
         assert (events_before + sums.events[s]).tolist() == events
         after = np.array(before) + sums.takeovers[s]
         after[list(failed)] = 0
@@ -200,19 +226,21 @@ def test_sets_of_brokers(cluster: tuple[int, list[Partition]], sets: list[set[in
 
 
 @settings(max_examples=count_cases(300))
-@given(clusters())
-def test_a_rolling_restart(cluster: tuple[int, list[Partition]]) -> None:
+@given(clusters(), quorums)
+def test_a_rolling_restart(cluster: tuple[int, list[Partition]], quorum: QuorumVoters) -> None:
     n, rows = cluster
     group, now = partition_group(n, rows), failure_sums(n, len(rows), pairs=False)
-    sum_failures(group, now)
+    stops = quorum.find_fatal_pairs(np.arange(n, dtype=np.int32))
+    sum_failures(group, stops, now)
     sums = RestartSums(
         np.zeros((n, EVENTS), np.int64), np.zeros((n, EVENTS), np.int64), np.zeros((n, n, 3)), np.zeros((n, 3))
     )
-    sum_restart(group, sums)
+    sum_restart(group, stops, sums)
     events, load = now.events.copy(), now.leader_loads[:, :3].copy()
     state = [row | {"was_under": is_under_min_isr(row, n)} for row in rows]
     for step in range(n):
-        events_expected, after, _ = expected(state, n, (step,))
+        elects = elects_after(quorum, (step,))
+        events_expected, after, _ = expected(state, n, (step,), elects)
         assert (events + sums.events[step]).tolist() == events_expected
         load[step] = 0
         load += sums.takeovers[step]
@@ -220,7 +248,7 @@ def test_a_rolling_restart(cluster: tuple[int, list[Partition]]) -> None:
         load[step] += sums.returns[step]
         events += sums.lasting_events[step]
         for row in state:
-            leader, _, _ = elect(row, n, (step,))
+            leader, _, _ = elect(row, n, (step,), elects)
             if row["leader"] == step and leader != -1:
                 if leader not in row["isr"]:
                     row["isr"] = [leader, step]

@@ -87,10 +87,10 @@ def make_cluster_aggregator(
         cluster = clusters.get((cluster_id, snapshot_id), EMPTY_CLUSTER)
         parts = (partition_sums.unpack_arrays(part.as_py()) for part in shards["sums"])
         total = partition_sums.add_shards(parts, len(cluster.ids))
-        sums = measure_seeds(partition_sums.finish_pairs(total))
+        scenarios = build_scenarios(cluster_id, cluster, plan.random_sets)
+        sums = measure_seeds(partition_sums.finish_pairs(total, scenarios.pair_stops))
         if plan.pair_loads:
             sums |= {name: total[name] for name in partition_sums.JOINT}
-        scenarios = build_scenarios(cluster_id, cluster, plan.random_sets)
         sums |= {f"{_SCENARIO}{field.name}": getattr(scenarios, field.name) for field in fields(Scenarios)}
         hotspots = ipc.unpack_tables(shards["topic_hotspots"].to_pylist(), HOTSPOTS)
         blobs = (partition_sums.pack_arrays(sums), ipc.pack_table(hotspots))

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 
 class QuorumVoters(NamedTuple):
     """The voters of a quorum, by node id; a node may be a broker as well. None at all: not known, or ZooKeeper."""
@@ -29,8 +32,18 @@ class QuorumVoters(NamedTuple):
         lost = {voter for voter in self.voters if voter in failed} - {*self.lagging}
         return not self.voters or len(lost) <= self.spare
 
+    def find_fatal_pairs(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Find the pairs of nodes whose failure leaves no majority: bool (n, n); on the diagonal, single nodes."""
+        follows = np.isin(ids, list({*self.voters} - {*self.lagging})).astype(np.int64)
+        lost = follows[:, None] + follows
+        np.fill_diagonal(lost, follows)
+        return (lost > self.spare) & (len(self.voters) > 0)
+
     def find_fatal_rack(self, racks: Mapping[int, str | None]) -> str | None:
         """Find the rack whose failure leaves no majority, though there is one now. racks: of nodes; None = unknown."""
         counts = Counter(rack for voter in self.voters if (rack := racks.get(voter)) and voter not in self.lagging)
         rack, count = max(counts.items(), key=lambda item: item[1], default=(None, 0))
         return rack if count > self.spare >= 0 else None
+
+
+UNKNOWN_QUORUM = QuorumVoters()

@@ -51,6 +51,7 @@ class Outcomes:
     worst_broker: npt.NDArray[np.int32]  # (s), id of the survivor with most leaders, -1 = none
     hottest_successor: npt.NDArray[np.int32]  # (s), the same among those that take over leaders, -1 = none has as many
     events: Ints  # (s, EVENTS)
+    leaves_majority: npt.NDArray[np.bool_]  # (s), of the voters of the controller quorum, or they are not known
 
     def slice(self, begin: int, end: int) -> Outcomes:
         """Return some of the scenarios."""
@@ -83,8 +84,9 @@ def _evaluate(
     after: Floats,
     takeovers: Floats,
     events: Ints,
+    stops: npt.NDArray[np.bool_],
 ) -> SurvivorLoads:
-    """Evaluate s scenarios of one kind. sets: names and lists; arrays: see SurvivorLoads and Outcomes."""
+    """Evaluate s scenarios of one kind. sets: names and lists; arrays: see SurvivorLoads, Outcomes and Scenarios."""
     loads = np.where(survives[:, :, None], after, 0.0)
     leaders = np.insert(np.where(survives, after[:, :, LEADERS], -1.0), 0, -0.5, axis=1)  # -0.5: no survivor
     ids = np.append(-1, aggregates.ids).astype(np.int32)
@@ -100,6 +102,7 @@ def _evaluate(
         worst_broker=ids[leaders.argmax(axis=1)],
         hottest_successor=ids[np.insert(is_hottest, 0, ~is_hottest.any(axis=1), axis=1).argmax(axis=1)],
         events=events,
+        leaves_majority=~stops,
     )
     return SurvivorLoads(outcomes, after, takeovers, survives)
 
@@ -109,7 +112,8 @@ def single_failures(aggregates: SchemeAggregates) -> SurvivorLoads:
     sums, ids = aggregates.sums, aggregates.ids
     survives, after = ~np.eye(len(ids), dtype=np.bool_), sums["leader_loads"] + sums["takeovers"]
     sets, events = _describe_sets(ScenarioKind.BROKER, ids), sums["events"] + sums["single_events"]
-    return _evaluate(aggregates, ScenarioKind.BROKER, sets, survives, after, sums["takeovers"], events)
+    stops = aggregates.scenarios.pair_stops.diagonal()
+    return _evaluate(aggregates, ScenarioKind.BROKER, sets, survives, after, sums["takeovers"], events, stops)
 
 
 def pair_failures(aggregates: SchemeAggregates) -> Outcomes:
@@ -130,6 +134,7 @@ def pair_failures(aggregates: SchemeAggregates) -> Outcomes:
         worst_broker=worst,
         hottest_successor=np.where(sums["pair_takeover_brokers"] > 0, worst, -1).astype(np.int32),
         events=sums["pair_events"],
+        leaves_majority=~aggregates.scenarios.pair_stops[a, b],
     )
 
 
@@ -145,7 +150,8 @@ def scenario_failures(aggregates: SchemeAggregates) -> Iterator[SurvivorLoads]:
         lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(failed, pa.int32()))
         sets = pa.array(scenarios.name[rows].tolist(), pa.string()), lists
         after = sums["leader_loads"] + takeovers
-        yield _evaluate(aggregates, ScenarioKind(kind), sets, survives[rows], after, takeovers, events[rows])
+        by_set = (survives[rows], after, takeovers, events[rows], scenarios.stops[rows])
+        yield _evaluate(aggregates, ScenarioKind(kind), sets, *by_set)
 
 
 def rolling_restart(aggregates: SchemeAggregates) -> Outcomes:
@@ -162,7 +168,8 @@ def rolling_restart(aggregates: SchemeAggregates) -> Outcomes:
     lasting = sums["restart_lasting_events"]
     events = sums["events"] + np.cumsum(lasting, axis=0) - lasting + sums["restart_events"]
     sets, survives = _describe_sets(ScenarioKind.ROLLING_RESTART, aggregates.ids), ~np.eye(n, dtype=np.bool_)
-    steps = _evaluate(aggregates, ScenarioKind.ROLLING_RESTART, sets, survives, after, takeovers, events)
+    by_step = (survives, after, takeovers, events, aggregates.scenarios.pair_stops.diagonal())
+    steps = _evaluate(aggregates, ScenarioKind.ROLLING_RESTART, sets, *by_step)
     return replace(steps.outcomes, leaders_lost=lost)
 
 
@@ -182,7 +189,7 @@ def pair_loads(aggregates: SchemeAggregates) -> Iterator[SurvivorLoads]:
     for begin in range(0, len(outcomes.survivors), step):
         end = min(begin + step, len(outcomes.survivors))
         a, b = first[begin:end], second[begin:end]
-        gained = takeovers[a] + takeovers[b]
+        gained = np.where(outcomes.leaves_majority[begin:end, None, None], takeovers[a] + takeovers[b], 0.0)
         entry = np.flatnonzero(np.isin(key // n, a * n + b))
         gained[np.searchsorted(a * n + b, key[entry] // n), key[entry] % n] += joint[entry]
         survives = np.ones((len(a), n), dtype=np.bool_)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of
+from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, column, schema_of
 from udfs.arrow.columns import table_of
 from udfs.durability.kernels.loss_probability import EXACT, MONTE_CARLO, Z_95, wilson_interval
 from udfs.failures import failure_outcomes
@@ -78,6 +78,12 @@ SUMMARY_COLUMNS = (
     column("single_isr_partitions", LONG, "online partitions left with one in-sync replica", required=True),
     column("unclean_elections", LONG, "leaders elected outside the ISR and ELR: messages could be lost", required=True),
     column("potential_lost_messages", LONG, "messages that these leaders lack, by their lag; null = some is unknown"),
+    column(
+        "leaves_majority",
+        FLAG,
+        "whether a majority of the voters of the controller quorum is left, or the sources do not show it; false = no "
+        "leader is elected",
+    ),
 )
 
 
@@ -148,6 +154,7 @@ def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
         events[:, failure_totals.SINGLE_ISR],
         events[:, failure_totals.UNCLEAN_ELECTIONS],
         pa.array(events[:, failure_totals.LOST_MESSAGES], LONG, mask=events[:, failure_totals.UNKNOWN_LAG] > 0),
+        outcomes.leaves_majority,
     ]
     return pa.Table.from_arrays(columns, schema=_SUMMARY)
 

@@ -45,13 +45,14 @@ def aggregate_failures(placement: Placement, brokers: int, scenarios: Scenarios,
     counts.broker_loads[:, broker_sums.SIZE] = np.bincount(placement.group.broker[live], sizes, n)
     paired, room = (n, 2 * len(group.leader)) if pairs else (0, 0)
     single = (_zeros(EVENTS), np.zeros((n, LOADS)), _zeros(n, EVENTS), np.zeros((n, n, LOADS)))
-    sums = failure_totals.FailureSums(*single, _zeros(paired, paired, EVENTS), _zeros(room), _zeros(room))
-    entries = failure_totals.sum_failures(group, sums)
+    by_pair = _zeros(paired, paired, EVENTS), _zeros(n, EVENTS), _zeros(room), _zeros(room)
+    sums = failure_totals.FailureSums(*single, *by_pair)
+    entries = failure_totals.sum_failures(group, scenarios.pair_stops, sums)
     out = sums._asdict()
     rates = group.rate[out.pop("joint_partition")[:entries]]
     out |= _sum_by_key(sums.joint_key[:entries], np.column_stack([np.ones(entries), rates]))
     by_scenario = failure_totals.ScenarioSums(_zeros(s, EVENTS), np.zeros((s, n, LOADS)))
-    failure_totals.sum_scenarios(group, *scenarios.by_broker(n), by_scenario)
+    failure_totals.sum_scenarios(group, *scenarios.by_broker(n), scenarios.stops, by_scenario)
     return out | _prefixed("scenario", by_scenario._asdict()) | counts._asdict() | {"known": placement.known}
 
 
@@ -65,7 +66,7 @@ def aggregate_placement(placement: Placement, brokers: int, scenarios: Scenarios
     restart = failure_totals.RestartSums(
         _zeros(n, EVENTS), _zeros(n, EVENTS), np.zeros((n, n, FETCH)), np.zeros((n, FETCH))
     )
-    failure_totals.sum_restart(group, restart)
+    failure_totals.sum_restart(group, scenarios.pair_stops, restart)
     live = group.broker != NO_BROKER
     width = np.bincount(row_of(group.offsets)[live], minlength=len(group.leader))
     weights = {"count": None, "bytes": np.maximum(group.size, 0), "unsized": group.size == UNKNOWN}
@@ -120,8 +121,11 @@ def add_shards(shards: Iterable[Arrays], brokers: int) -> dict[str, Array]:
     return out
 
 
-def finish_pairs(sums: Arrays) -> dict[str, Array]:
-    """Replace pair_events and joint takeovers of a whole cluster by the outcome of each pair a < b."""
+def finish_pairs(sums: Arrays, stops: npt.NDArray[np.bool_]) -> dict[str, Array]:
+    """Replace pair_events and joint takeovers of a whole cluster by the outcome of each pair a < b.
+
+    stops: see pair_stops of Scenarios.
+    """
     out = {name: values for name, values in sums.items() if name not in JOINT}
     a, b = np.triu_indices(len(sums["pair_events"]), 1)
     count = len(a)
@@ -131,9 +135,10 @@ def finish_pairs(sums: Arrays) -> dict[str, Array]:
     if len(sums["pair_events"]):
         leader_loads, takeovers = (sums[name][..., :FETCH].copy() for name in ("leader_loads", "takeovers"))
         joint_key, joint_sum = (np.ascontiguousarray(sums[name]) for name in JOINT)
-        failure_totals.sum_pairs(leader_loads, takeovers, joint_key, joint_sum, pairs)
-    single = sums["single_events"]
-    out["pair_events"] = sums["events"] + single[a] + single[b] + sums["pair_events"][a, b]
+        failure_totals.sum_pairs(leader_loads, takeovers, stops, joint_key, joint_sum, pairs)
+    single, stopped = (sums[name][a] + sums[name][b] for name in ("single_events", "stopped_events"))
+    parts = np.where(stops[a, b, None], stopped, single)
+    out["pair_events"] = sums["events"] + parts + sums["pair_events"][a, b]
     return out | _prefixed("pair", pairs._asdict())
 
 

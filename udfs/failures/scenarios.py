@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import offsets_of, row_of
+from udfs.failures.controller_quorum import UNKNOWN_QUORUM, QuorumVoters
 
 
 class ScenarioKind(StrEnum):
@@ -36,6 +37,7 @@ class Cluster:
     unknown: tuple[int, ...] = ()  # of ids: nothing shows whether they are live, so none is elected from an ELR
     caps_min_isr: bool = True  # whether min.insync.replicas counts only up to the number of replicas, see TopicDefaults
     follower_fetching: tuple[bool | None, ...] = ()  # of each broker, see silver.brokers; empty = not known
+    quorum: QuorumVoters = UNKNOWN_QUORUM
 
 
 EMPTY_CLUSTER = Cluster((), ())  # of sources that show neither a topic nor a broker
@@ -59,6 +61,8 @@ class Scenarios:
     member: npt.NDArray[np.int32]  # (flat), indices into the live brokers
     failed_offsets: npt.NDArray[np.int64]  # (s + 1), all brokers of each set
     failed: npt.NDArray[np.int32]  # (flat), rising ids, including brokers that are down already
+    stops: npt.NDArray[np.bool_]  # (s), sets whose failure leaves no majority of the controller quorum
+    pair_stops: npt.NDArray[np.bool_]  # (n, n), the same of pairs of live brokers; on the diagonal, of single ones
 
     def by_broker(self, brokers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return (offsets (brokers + 1), scenario numbers): the scenarios in which each broker fails."""
@@ -110,4 +114,6 @@ def build_scenarios(cluster_id: str, cluster: Cluster, random: RandomSets) -> Sc
         np.array([m for *_, members, _ in rows for m in members], dtype=np.int32),
         offsets_of(np.array([len(ids) for *_, ids in rows], dtype=np.int64)),
         np.array([broker for *_, ids in rows for broker in ids], dtype=np.int32),
+        np.array([not cluster.quorum.elects_without(ids) for *_, ids in rows], dtype=np.bool_),
+        cluster.quorum.find_fatal_pairs(np.array(cluster.ids, dtype=np.int32)),
     )

@@ -21,10 +21,12 @@ def select_failures(scenarios: Scenarios) -> npt.NDArray[np.int64]:
     return np.flatnonzero(scenarios.kind != ScenarioKind.RANDOM)
 
 
-def _list_sets(brokers: int, scenarios: Scenarios | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
-    """Return (offsets (n + 1), sets in which each broker fails, number of sets): each broker alone, then scenarios."""
+def _list_sets(
+    brokers: int, scenarios: Scenarios | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return (offsets (n + 1), sets in which each broker fails, stops (f)): each broker alone, then scenarios."""
     if scenarios is None:
-        return np.zeros(brokers + 1, dtype=np.int64), np.empty(0, dtype=np.int64), 0
+        return np.zeros(brokers + 1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
     selected = select_failures(scenarios)
     number = np.full(len(scenarios.kind), -1, dtype=np.int64)
     number[selected] = brokers + np.arange(len(selected))
@@ -32,7 +34,8 @@ def _list_sets(brokers: int, scenarios: Scenarios | None) -> tuple[npt.NDArray[n
     broker = np.concatenate([np.arange(brokers), scenarios.member[sets >= 0]])
     order = np.argsort(broker, kind="stable")
     sets = np.concatenate([np.arange(brokers), sets[sets >= 0]])[order]
-    return offsets_of(np.bincount(broker, minlength=brokers)), sets, brokers + len(selected)
+    stops = np.append(scenarios.pair_stops.diagonal(), scenarios.stops[selected])
+    return offsets_of(np.bincount(broker, minlength=brokers)), sets, stops
 
 
 def aggregate_network(
@@ -43,10 +46,11 @@ def aggregate_network(
     scenarios: None = only now.
     """
     brokers, zones = len(clients.zone), len(clients.consumers)
-    offsets, sets, count = _list_sets(brokers, scenarios)
+    offsets, sets, stops = _list_sets(brokers, scenarios)
+    count = len(stops)
     shapes = (1 + count, brokers, DIRECTIONS), (1 + count if zones <= MAX_ZONES + 1 else 1, PATHS, zones, zones)
     sums = NetworkSums(*(np.zeros(shape) for shape in shapes))
-    sum_network(truncate_replicas(group), clients, offsets, sets, sums)
+    sum_network(truncate_replicas(group), clients, offsets, sets, stops, sums)
     return {f"network_{name}": values for name, values in sums._asdict().items()}
 
 

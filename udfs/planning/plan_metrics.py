@@ -187,7 +187,7 @@ def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | No
     scenarios = build_scenarios(model.cluster_id, cluster, RandomSets())
     pairs = n * (n - 1) // 2 <= options.max_pairs
     placement = _placement(model, brokers)
-    sums = finish_pairs(aggregate_placement(placement, n, scenarios, pairs))
+    sums = finish_pairs(aggregate_placement(placement, n, scenarios, pairs), scenarios.pair_stops)
     aggregates = SchemeAggregates(model.broker_ids[brokers], scenarios, sums)
     failure_counts = tuple(range(1, min(int(model.factor.max(initial=1)), MAX_FAILURES, n) + 1))
     plan = DurabilityPlan(failure_counts, options.effort)

@@ -1,6 +1,7 @@
 """Merges what sources show of the controller quorum: its voters, its leader, and which of them lag."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,9 @@ _FIELDS = (*("voter", "controller", "directory_id", "host", "port", "log_end_off
 _MAX_LAG_MS = 10_000  # five times controller.quorum.fetch.timeout.ms: a voter that follows fetches far more often
 
 
-def get_voters(quorum: pa.Table, down: Collection[int]) -> QuorumVoters:
-    """Return the voters of a quorum (schema QUORUM). down: ids of brokers that are down."""
-    rows = [row for row in quorum.to_pylist() if row["voter"]]
+def get_voters(nodes: Iterable[Any], down: Collection[int]) -> QuorumVoters:
+    """Return the voters of a quorum. nodes: rows with the columns of QUORUM; down: ids of brokers that are down."""
+    rows = [row for row in nodes if row["voter"]]
     lagging = (row["node_id"] for row in rows if row["caught_up"] is False or row["node_id"] in down)
     return QuorumVoters(tuple(row["node_id"] for row in rows), tuple(lagging))
 
@@ -29,7 +30,7 @@ def describe_nodes(quorum: pa.Table, brokers: pa.Table) -> pa.Table:
     """Add to the nodes of a quorum (schema QUORUM) what its brokers show, with id, rack and live (QUORUM_NODES)."""
     racks = dict(zip(*(brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
     down = brokers.filter(pc.invert(pc.fill_null(brokers["live"], True)))["broker_id"].to_pylist()
-    voters, nodes = get_voters(quorum, down), quorum["node_id"].to_pylist()
+    voters, nodes = get_voters(quorum.to_pylist(), down), quorum["node_id"].to_pylist()
     columns = {
         "broker": pa.array([node in racks for node in nodes], FLAG),
         "rack": pa.array([racks.get(node) for node in nodes], TEXT),

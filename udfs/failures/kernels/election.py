@@ -56,6 +56,7 @@ class ElectedFrom(IntEnum):
 
 
 UNCHANGED, FROM_ISR, FROM_ELR, UNCLEAN, OFFLINE = (code.value for code in ElectedFrom)
+WAITING = OFFLINE + 1  # of `fail_replicas`: the leader waits for an ISR member that failed, as no controller removes it
 
 
 class ReplicaMasks(NamedTuple):
@@ -108,6 +109,17 @@ def elect_leader(replicas: ReplicaMasks, failed: int) -> Election:
     if replicas.unclean and left:
         return Election(lowest_bit(left), 1, UNCLEAN)
     return Election(NO_BROKER, 0, OFFLINE)
+
+
+@compiled
+def fail_replicas(replicas: ReplicaMasks, failed: int, elects: bool) -> Election:
+    """Elect as `elect_leader`; elects: False = no controller is left: no leader is elected, and no ISR shrinks."""
+    if elects or replicas.leader == NO_BROKER:
+        return elect_leader(replicas, failed)
+    if (failed >> replicas.leader) & 1:
+        return Election(NO_BROKER, 0, OFFLINE)
+    in_sync = replicas.live & replicas.isr
+    return Election(replicas.leader, count_bits(in_sync & ~failed), WAITING if in_sync & failed else UNCHANGED)
 
 
 @part

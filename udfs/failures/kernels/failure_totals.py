@@ -13,6 +13,8 @@ from udfs.failures.kernels.election import (
     NO_BROKER,
     UNCHANGED,
     UNCLEAN,
+    WAITING,
+    Bools,
     Election,
     Floats,
     Ids,
@@ -20,6 +22,7 @@ from udfs.failures.kernels.election import (
     PartitionGroup,
     ReplicaMasks,
     elect_leader,
+    fail_replicas,
     read_replicas,
 )
 from udfs.kernel_compiler import compiled, part
@@ -43,6 +46,7 @@ class FailureSums(NamedTuple):
     single_events: Ints  # int64 (n, EVENTS), how the failure of one broker changes `events`
     takeovers: Floats  # float64 (n, n, LOADS), gains of a broker (second) if another (first) fails; FETCH: and losses
     pair_events: Ints  # int64 (n, n, EVENTS), a < b, the change beyond that of single failures; (0, 0, EVENTS) = none
+    stopped_events: Ints  # int64 (n, EVENTS), as single_events, if no controller is left
     joint_key: Ints  # int64 (2 p), (a * n + b) * n + c for a partition that c takes over only if both a < b fail
     joint_partition: Ints  # int64 (2 p), that partition
 
@@ -82,7 +86,7 @@ def count_events(group: PartitionGroup, i: int, before: Election, election: Elec
     unclean = election.elected_from == UNCLEAN
     out[OFFLINE] = offline
     was_online = before.leader != NO_BROKER
-    is_under = not offline and election.in_sync < group.min_isr[i]
+    is_under = not offline and (election.in_sync < group.min_isr[i] or election.elected_from == WAITING)
     out[UNDER_MIN_ISR] = is_under
     out[NEWLY_UNDER_MIN_ISR] = is_under and not (was_online and before.in_sync < group.min_isr[i])
     out[SINGLE_ISR] = not offline and election.in_sync == 1
@@ -111,17 +115,20 @@ def add_leadership(out: Floats, rate: Floats, in_sync: int) -> None:
 
 
 @compiled
-def sum_failures(group: PartitionGroup, out: FailureSums) -> int:
-    """Add up single failures and pairs over a group of partitions. Return how many entries of `out.joint_key` exist."""
-    n = np.int64(len(out.leader_loads))
+def sum_failures(group: PartitionGroup, stops: Bools, out: FailureSums) -> int:
+    """Add up single failures and pairs over a group of partitions. Return how many entries of `out.joint_key` exist.
+
+    stops: bool (n, n), pairs whose failure leaves no controller; on the diagonal, single brokers.
+    """
+    n, any_stops = np.int64(len(out.leader_loads)), stops.any()
     positions = np.empty(MAX_REPLICAS, dtype=np.int32)
     base, both = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
-    single = np.empty((MAX_REPLICAS, EVENTS), np.int64)
+    single, stopped = np.empty((MAX_REPLICAS, EVENTS), np.int64), np.empty((MAX_REPLICAS, EVENTS), np.int64)
     # Taken out of the tuples once: each access in a loop would count references.
     offsets, broker, leaders, rate = (group.offsets, group.broker, group.leader, group.rate)
     events, leader_loads, single_events = (out.events, out.leader_loads, out.single_events)
     takeovers, pair_events = out.takeovers, out.pair_events
-    joint_key, joint_partition = out.joint_key, out.joint_partition
+    stopped_events, joint_key, joint_partition = out.stopped_events, out.joint_key, out.joint_partition
     entries = 0
     for i in range(len(leaders)):
         replicas, live_count = read_replicas(group, i, positions)
@@ -133,7 +140,11 @@ def sum_failures(group: PartitionGroup, out: FailureSums) -> int:
             add_leadership(leader_loads[leader], rate[i], before.in_sync)
         for k in range(live_count):
             a = broker[begin + positions[k]]
-            after = elect_leader(replicas, 1 << positions[k])
+            if any_stops:
+                count_events(group, i, before, fail_replicas(replicas, 1 << positions[k], False), stopped[k])
+                stopped[k] -= base
+                stopped_events[a] += stopped[k]
+            after = fail_replicas(replicas, 1 << positions[k], not stops[a, a])
             count_events(group, i, before, after, single[k])
             single[k] -= base
             single_events[a] += single[k]
@@ -148,13 +159,14 @@ def sum_failures(group: PartitionGroup, out: FailureSums) -> int:
             continue
         for k in range(live_count):
             for j in range(k + 1, live_count):
-                after = elect_leader(replicas, (1 << positions[k]) | (1 << positions[j]))
-                count_events(group, i, before, after, both)
                 a, b = broker[begin + positions[k]], broker[begin + positions[j]]
                 if a > b:
                     a, b = b, a
+                after = fail_replicas(replicas, (1 << positions[k]) | (1 << positions[j]), not stops[a, b])
+                count_events(group, i, before, after, both)
+                parts = stopped if stops[a, b] else single
                 for e in range(EVENTS):
-                    pair_events[a, b, e] += both[e] - base[e] - single[k, e] - single[j, e]
+                    pair_events[a, b, e] += both[e] - base[e] - parts[k, e] - parts[j, e]
                 if after.leader != NO_BROKER and after.leader != replicas.leader:
                     # Only where one broker would take over from the other does the pair differ from its parts.
                     first = positions[k] if positions[k] == replicas.leader else positions[j]
@@ -167,8 +179,13 @@ def sum_failures(group: PartitionGroup, out: FailureSums) -> int:
 
 
 @compiled
-def sum_scenarios(group: PartitionGroup, scenario_offsets: Ints, scenario: Ints, out: ScenarioSums) -> None:
-    """Add up sets of failed brokers; scenario_offsets: int64 (n + 1), the sets of each broker in `scenario`."""
+def sum_scenarios(
+    group: PartitionGroup, scenario_offsets: Ints, scenario: Ints, stops: Bools, out: ScenarioSums
+) -> None:
+    """Add up sets of failed brokers.
+
+    scenario_offsets: int64 (n + 1), the sets of each broker in `scenario`. stops: bool (s), no controller is left.
+    """
     positions = np.empty(MAX_REPLICAS, dtype=np.int32)
     base, events = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
     failed = np.zeros(len(out.events), dtype=np.int64)
@@ -202,10 +219,10 @@ def sum_scenarios(group: PartitionGroup, scenario_offsets: Ints, scenario: Ints,
             s = concerned[c]
             mask = failed[s]
             failed[s] = 0
-            cached = mask < slots
+            cached = mask < slots and not stops[s]
             slot = mask if cached else 0  # no mask is 0: the first slot is free for outcomes that are not cached
             if not cached or slot_partition[slot] != i:
-                after = elect_leader(replicas, mask)
+                after = fail_replicas(replicas, mask, not stops[s])
                 count_events(group, i, before, after, events)
                 slot_partition[slot] = i if cached else -1
                 leaders[slot], in_sync_counts[slot] = after.leader, after.in_sync
@@ -227,8 +244,13 @@ def sum_scenarios(group: PartitionGroup, scenario_offsets: Ints, scenario: Ints,
 
 
 @compiled
-def sum_pairs(leader_loads: Floats, takeovers: Floats, joint_key: Ints, joint_sum: Floats, out: PairSums) -> None:
-    """Fill in the survivors of pairs; loads: of FailureSums without FETCH; joint_sum: float64 (e, w), by key."""
+def sum_pairs(
+    leader_loads: Floats, takeovers: Floats, stops: Bools, joint_key: Ints, joint_sum: Floats, out: PairSums
+) -> None:
+    """Fill in the survivors of pairs; loads: of FailureSums without FETCH; joint_sum: float64 (e, w), by key.
+
+    stops: bool (n, n), see `sum_failures`.
+    """
     n, columns = leader_loads.shape
     gain = np.zeros((n, columns))
     at = 0
@@ -237,7 +259,7 @@ def sum_pairs(leader_loads: Floats, takeovers: Floats, joint_key: Ints, joint_su
         for b in range(a + 1, n):
             for c in range(n):
                 for w in range(columns):
-                    gain[c, w] = takeovers[a, c, w] + takeovers[b, c, w]
+                    gain[c, w] = 0.0 if stops[a, b] else takeovers[a, c, w] + takeovers[b, c, w]
             key = (np.int64(a) * n + b) * n
             while at < len(joint_key) and joint_key[at] < key + n:
                 for w in range(columns):
@@ -263,11 +285,11 @@ def sum_pairs(leader_loads: Floats, takeovers: Floats, joint_key: Ints, joint_su
 
 
 @compiled
-def sum_restart(group: PartitionGroup, out: RestartSums) -> None:
+def sum_restart(group: PartitionGroup, stops: Bools, out: RestartSums) -> None:
     """Add up the steps of a rolling restart: brokers are shut down one after another, and come back before the next.
 
     No preferred election runs in between; a returned broker is in sync again. Each partition is followed through the
-    steps of its own brokers alone.
+    steps of its own brokers alone. stops: bool (n, n), see `sum_failures`.
     """
     positions = np.empty(MAX_REPLICAS, dtype=np.int32)
     base, events = np.empty(EVENTS, np.int64), np.empty(EVENTS, np.int64)
@@ -285,7 +307,7 @@ def sum_restart(group: PartitionGroup, out: RestartSums) -> None:
         for k in range(live_count):
             step = group.broker[begin + positions[k]]
             bit = 1 << positions[k]
-            after = elect_leader(replicas, bit)
+            after = fail_replicas(replicas, bit, not stops[step, step])
             count_events(group, i, before, after, events)
             for e in range(EVENTS):
                 out.events[step, e] += events[e] - base[e]

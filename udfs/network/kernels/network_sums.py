@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from udfs.failures.kernels.election import (
-    FROM_ISR,
+    FROM_ELR,
     MAX_REPLICAS,
     NO_BROKER,
-    UNCHANGED,
+    UNCLEAN,
     Bools,
     Floats,
     Ids,
     Ints,
     PartitionGroup,
-    elect_leader,
+    fail_replicas,
     lowest_bit,
     read_replicas,
 )
@@ -101,11 +101,12 @@ def add_traffic(
 
 @compiled
 def sum_network(
-    group: PartitionGroup, clients: ClientZones, set_offsets: Ints, failure_sets: Ints, out: NetworkSums
+    group: PartitionGroup, clients: ClientZones, set_offsets: Ints, failure_sets: Ints, stops: Bools, out: NetworkSums
 ) -> None:
     """Add up the traffic of a group of partitions.
 
     set_offsets: int64 (n + 1), the sets (0 to f - 1) in which each broker fails, in `failure_sets`.
+    stops: bool (f), sets whose failure leaves no controller to elect leaders.
     """
     positions = np.empty(MAX_REPLICAS, dtype=np.int32)
     sets = len(out.brokers) - 1
@@ -129,7 +130,7 @@ def sum_network(
                 failed[s] |= 1 << positions[k]
         for c in range(count):
             s = concerned[c]
-            after = elect_leader(replicas, failed[s])
+            after = fail_replicas(replicas, failed[s], not stops[s])
             left = followers & ~failed[s]
             failed[s] = 0
             if after.leader == replicas.leader and left == followers:  # only replicas out of sync fail
@@ -137,6 +138,6 @@ def sum_network(
             add_traffic(group, i, replicas.leader, followers, -1.0, s + 1, clients, out)
             if after.leader == NO_BROKER:
                 continue
-            if after.elected_from != UNCHANGED and after.elected_from != FROM_ISR:
+            if after.elected_from == FROM_ELR or after.elected_from == UNCLEAN:
                 left = 0  # the new leader starts as the whole ISR
             add_traffic(group, i, after.leader, left & ~(1 << after.leader), 1.0, s + 1, clients, out)
