@@ -9,6 +9,7 @@ from chispa import assert_approx_df_equality, assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.spark.stages.conftest import AGGREGATE_SETTINGS
 from tests.spark.stages.frames import (
     CLOSE_ROWS,
     SAME_ROWS,
@@ -107,6 +108,44 @@ def test_partitions_after_each_failure(spark: SparkSession, failure_summary: Dat
     ]
     assert_df_equality(
         select_columns(failure_summary, columns),
+        expected_frame(spark, "gold.failure_summary", columns, expected),
+        **SAME_ROWS,
+    )
+
+
+# Voters 1, 4 and 101, of which 4 is down: without broker 1 there is no majority. Whatever it leads is offline then, and
+# a leader waits for an in-sync follower that failed with it.
+@pytest.mark.stage("gold.failure_summary")
+def test_no_leader_is_elected_without_a_majority(spark: SparkSession, small_cluster: Frames) -> None:
+    nodes = [(1, True, True), (4, True, None), (101, True, True), (102, False, True)]
+    frames = small_cluster | {"gold.quorum": input_frame(spark, "gold.quorum", "node_id voter caught_up", nodes)}
+    aggregates = run_stage("internal.scheme_aggregates", frames, *AGGREGATE_SETTINGS)
+    summary = run_stage("gold.failure_summary", {**frames, "internal.scheme_aggregates": aggregates})
+    columns = (
+        "scenario leaves_majority newly_offline_partitions newly_under_min_isr_partitions takeover_brokers "
+        "leaders_after_max"
+    )
+    without_1 = (False, 2, 0, 0, 1)  # clicks-0 and orders-0
+    of_pairs = {
+        "1,2": (False, 3, 0, 0, 1),  # and orders-1
+        "1,3": (False, 3, 1, 0, 1),  # and logs-0; orders-1 waits for broker 3
+        "2,3": (True, 2, 1, 0, 2),  # logs-0 and orders-1; orders-0 is below the minimum
+    }
+    expected = [
+        ("broker:1", *without_1),
+        ("broker:2", True, 0, 2, 1, 2),
+        ("broker:3", True, 1, 1, 0, 2),
+        *((f"pair:{pair}", *outcome) for pair, outcome in of_pairs.items()),
+        ("rack:a", *without_1),
+        ("rack:b", *of_pairs["2,3"]),
+        ("custom:1,2", *of_pairs["1,2"]),
+        *((f"random:2:{i}", *outcome) for i, outcome in enumerate(of_pairs.values())),
+        ("rolling_restart:1", *without_1),
+        ("rolling_restart:2", True, 0, 2, 1, 2),  # broker 1 leads again what it led before
+        ("rolling_restart:3", True, 1, 1, 1, 2),  # it has taken orders-1 over, which broker 2 leads again
+    ]
+    assert_df_equality(
+        select_columns(summary.where("scheme = 'observed'"), columns),
         expected_frame(spark, "gold.failure_summary", columns, expected),
         **SAME_ROWS,
     )
