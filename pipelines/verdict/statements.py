@@ -81,7 +81,7 @@ MAJORITY_FAILS = Statement(
     Level.AT_RISK,
     "`what-if` only: the failure leaves no majority of the voters of the controller quorum.",
     "No leader can be elected: {n} of {voters} of the controller quorum [fails|fail]{lagging}.",
-    "run controllers on nodes of their own, or never take down so many of these nodes together",
+    "never take down so many voters together; where these are brokers, run controllers on nodes of their own",
 )
 VOTERS_LAG = Statement(
     Level.WARNING,

@@ -45,7 +45,7 @@ _JAVA_OPTIONS = (
     "-Xss512k",
     "-Djava.net.preferIPv4Stack=true",
 )
-CONTROLLER_ID = 100
+CONTROLLER_ID = 100  # the first one; brokers have lower ids
 _START_SECONDS = 90
 _STARTED = re.compile(r"Kafka Server started|KafkaServer id=\d+\] started")
 # Small, as each node has a log dir of its own in the folder of a test.
@@ -167,6 +167,7 @@ class Node:
     rack: str | None = None
     secure_ports: Mapping[str, int] = field(default_factory=dict)  # by listener
     heap_mb: int = 256
+    controller_port: int = 0  # of a voter of the quorum; 0 = it is none
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -218,7 +219,7 @@ class Node:
 
 @dataclass
 class KafkaCluster:
-    """A KRaft cluster of a controller and brokers 1 to n, in racks r1, r2, ... in turn."""
+    """A KRaft cluster of controllers and brokers 1 to n, in racks r1, r2, ... in turn."""
 
     folder: Path
     version: str = NEWEST
@@ -227,6 +228,8 @@ class KafkaCluster:
     settings: Mapping[str, str] = field(default_factory=dict)
     heap_mb: int = 256  # of each node
     log_dirs: int = 1  # of each broker
+    controllers: int = 1
+    combined: bool = False  # whether brokers 1, 2, ... are the controllers
     secure: bool = False  # whether brokers also have the listeners of _SECURE; `settings` say how
     cluster_id: str = field(default_factory=make_kafka_uuid)
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -238,7 +241,7 @@ class KafkaCluster:
     @property
     def bootstrap(self) -> str:
         """host:port of all brokers."""
-        return ",".join(f"127.0.0.1:{node.port}" for id_, node in self.nodes.items() if id_ != CONTROLLER_ID)
+        return ",".join(f"127.0.0.1:{node.port}" for id_, node in self.nodes.items() if id_ < CONTROLLER_ID)
 
     @property
     def secure_bootstrap(self) -> str:
@@ -252,19 +255,23 @@ class KafkaCluster:
     def start(self, options: Sequence[str] | None = None) -> KafkaCluster:
         """Start all nodes, and wait until all brokers have registered. options: of Java, instead of the usual ones."""
         self.options = self._list_options() if options is None else options
-        ports = find_free_ports(self.brokers + 1)
-        controller = f"{CONTROLLER_ID}@127.0.0.1:{ports[0]}"
-        for id_, port in zip((CONTROLLER_ID, *range(1, self.brokers + 1)), ports, strict=True):
-            rack = None if id_ == CONTROLLER_ID or not self.racks else f"r{(id_ - 1) % self.racks + 1}"
-            names = list(_SECURE) if self.secure and id_ != CONTROLLER_ID else []
+        ports = find_free_ports(self.brokers + self.controllers)
+        first = 1 if self.combined else CONTROLLER_ID
+        voters = dict(zip(range(first, first + self.controllers), ports, strict=False))
+        controllers = ",".join(f"{id_}@127.0.0.1:{port}" for id_, port in voters.items())
+        brokers = dict(zip(range(1, self.brokers + 1), ports[self.controllers :], strict=True))
+        for id_, port in (voters | brokers).items():
+            rack = None if id_ not in brokers or not self.racks else f"r{(id_ - 1) % self.racks + 1}"
+            names = list(_SECURE) if self.secure and id_ in brokers else []
             secure_ports = dict(zip(names, find_free_ports(len(names)), strict=True))
-            node = Node(id_, port, self.folder / str(id_), rack, secure_ports, self.heap_mb)
-            self._write_files(node, controller)
+            node = Node(id_, port, self.folder / str(id_), rack, secure_ports, self.heap_mb, voters.get(id_, 0))
+            self._write_files(node, controllers)
             self.nodes[id_] = node
-        self._format_controller()
+        for id_ in voters:
+            self._format_controller(id_)
         for node in self.nodes.values():
             node.start(find_class_path(self.version), (*self.options, *self.own_options(node.id)))
-        self.wait_for_brokers(range(1, self.brokers + 1))
+        self.wait_for_brokers(list(brokers))
         return self
 
     def _list_options(self) -> tuple[str, ...]:
@@ -300,7 +307,7 @@ class KafkaCluster:
     def wait_until_settled(self, partitions: int, seconds: float = 60) -> None:
         """Wait until each live broker shows so many partitions, all with a leader and all replicas in sync."""
         end = time.monotonic() + seconds
-        waiting = [node for node in self.nodes.values() if node.id != CONTROLLER_ID and node.is_running]
+        waiting = [node for node in self.nodes.values() if node.id < CONTROLLER_ID and node.is_running]
         while waiting:
             admin = KafkaAdminClient(bootstrap_servers=f"127.0.0.1:{waiting[0].port}")
             topics = admin.describe_topics()
@@ -360,29 +367,31 @@ class KafkaCluster:
         wait_until(is_added, f"topic {topic} does not grow")
         admin.close()
 
-    def _write_files(self, node: Node, controller: str) -> None:
+    def _write_files(self, node: Node, controllers: str) -> None:
         node.folder.mkdir(parents=True)
-        is_controller = node.id == CONTROLLER_ID
-        name = "CONTROLLER" if is_controller else "PLAINTEXT"
-        listeners = f"{name}://127.0.0.1:{node.port}"
-        listeners += "".join(f",{name}://127.0.0.1:{port}" for name, port in node.secure_ports.items())
-        advertised = listeners
+        is_broker = node.id < CONTROLLER_ID
+        ports = {**({"PLAINTEXT": node.port} if is_broker else {}), **node.secure_ports}
+        listeners = advertised = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
         if node.id in self.client_ports:  # what clients connect to may be closed while brokers reach each other
             listens, advertised_port = self.client_ports[node.id]
             listeners += f",CLIENT://127.0.0.1:{listens}"
             advertised += f",CLIENT://127.0.0.1:{advertised_port}"
+        roles = ["broker"] if is_broker else []
+        if node.controller_port:
+            listeners = f"{listeners},CONTROLLER://127.0.0.1:{node.controller_port}".removeprefix(",")
+            roles.append("controller")
         values = {
             **_COMMON,
             **self.settings,
             "node.id": str(node.id),
-            "process.roles": "controller" if is_controller else "broker",
-            "controller.quorum.voters": controller,
+            "process.roles": ",".join(roles),
+            "controller.quorum.voters": controllers,
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()),
             "log.dirs": ",".join(map(str, self._list_log_dirs(node))),
             **({"broker.rack": node.rack} if node.rack else {}),
-            **({} if is_controller else {"advertised.listeners": advertised}),
+            **({"advertised.listeners": advertised} if is_broker else {}),
         }
         text = "".join(f"{key}={value}\n" for key, value in values.items())
         (node.folder / "server.properties").write_text(text)
@@ -398,12 +407,12 @@ class KafkaCluster:
             )
 
     def _list_log_dirs(self, node: Node) -> list[Path]:
-        count = 1 if node.id == CONTROLLER_ID else self.log_dirs
+        count = self.log_dirs if node.id < CONTROLLER_ID else 1
         return [node.folder / "data", *(node.folder / f"data-{number}" for number in range(2, count + 1))]
 
-    def _format_controller(self) -> None:
+    def _format_controller(self, id_: int) -> None:
         """Write the features of a new cluster, as kafka-storage format does."""
-        folder = self.nodes[CONTROLLER_ID].folder
+        folder = self.nodes[id_].folder
         (folder / "data" / "meta.properties").unlink()
         done = subprocess.run(
             [
