@@ -96,7 +96,7 @@ def _format_return(
 
     more: the other options of the command that asks again.
     """
-    from pipelines.cli.what_if_rendering import format_restart_order, is_limited
+    from pipelines.cli.what_if_rendering import format_restart_order
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
     from pipelines.verdict.naming import name_with_noun
@@ -113,5 +113,4 @@ def _format_return(
     again = f"kafka-placement what-if {replace(cluster, returned=ids).quote_with(source)}{more}"
     yield f"Once {back}all replicas are in sync ({again}):"
     yield f"  {answer.verdict.headline}"
-    order = format_restart_order(answer.brokers, is_limited=is_limited(answer.left_out))
-    yield from (f"  {line}" for line in order)
+    yield from (f"  {line}" for line in format_restart_order(answer))

@@ -16,6 +16,7 @@ from pipelines.what_if.outage import OfflinePartition, Outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps
 from pipelines.what_if.what_if_answers import ClusterAnswer, FailureAnswer, PartitionChange, SingleFailure
+from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.leader_recovery import BrokerStart
 from udfs.plurals import count_live_brokers, count_of, is_or_are, join_names
 
@@ -52,7 +53,7 @@ def format_cluster(answer: ClusterAnswer) -> list[str]:
     if answer.hypothesis or any(use.disk_bytes is not None for use in answer.disks):
         lines += format_disk_uses(answer.disks)
     lines += format_start_order(answer.outage)
-    lines += format_restart_order(brokers, is_limited=is_limited(answer.left_out))
+    lines += format_restart_order(answer)
     lines += _format_answers("broker", brokers, answer.left_out)
     if len(answer.racks) > 1:
         lines += _format_answers("rack", answer.racks, answer.left_out)
@@ -318,15 +319,25 @@ def describe_stays(offline: OfflinePartitions, ids: Sequence[int]) -> str:
     return f", but {count_of(count, 'partition')} with a replica there would stay offline ({names}): {step}"
 
 
-def format_restart_order(rows: Sequence[SingleFailure], *, is_limited: bool) -> Iterator[str]:
-    """Yield the order, the safest broker first; which not yet, and why; and what holds for all.
+def format_restart_order(answer: ClusterAnswer) -> Iterator[str]:
+    """Yield the order, the safest broker first; which not yet, and why; and what holds for all; then controllers.
 
     Partitions with replication factor 1 are offline whenever their broker restarts, so no broker waits for them.
-    is_limited: the sources lack something, so that the order may be wrong.
     """
-    if len(rows) < 2:
-        return
-    groups, texts, room = _group_by_effect(rows), [], MAX_BROKERS
+    rows, quorum = answer.brokers, answer.quorum
+    if len(rows) > 1:
+        yield from _order_brokers(rows, quorum, is_limited(answer.left_out))
+    if apart := set(quorum.voters).difference(row.failed for row in rows):
+        ready, waiting = quorum.order_restarts(apart)
+        not_yet = f"; not yet: {join_names(waiting)} (no majority of voters would be left)" if waiting else ""
+        order = f"in this order: {join_names(ready)}" if ready else "none yet"
+        yield f"Restart controllers, {order}{not_yet}"
+        yield "  before each, wait until all voters follow the active controller"
+
+
+def _order_brokers(rows: Sequence[SingleFailure], quorum: QuorumVoters, is_limited: bool) -> Iterator[str]:
+    """Yield the order of brokers. is_limited: the sources lack something, so that the order may be wrong."""
+    groups, texts, room = _group_by_effect(rows, quorum.leader), [], MAX_BROKERS
     for effect, ids in groups.items():
         names = join_names(ids, room) if room else count_of(len(ids), "broker")
         room = max(room - len(ids), 0)
@@ -339,17 +350,20 @@ def format_restart_order(rows: Sequence[SingleFailure], *, is_limited: bool) -> 
         yield f"Restart no broker yet{limited}; the least harmful first: {', '.join(texts)}"
     alone = any(row.single_replica_partitions for row in rows)
     offline = "; partitions with replication factor 1 are offline while their broker restarts" if alone else ""
-    yield f"  before each, wait until all replicas are in sync{offline}"
+    voters = " and all voters follow" if any(row.failed in quorum.voters for row in rows) else ""
+    yield f"  before each, wait until all replicas are in sync{voters}{offline}"
 
 
-def _group_by_effect(rows: Sequence[SingleFailure]) -> dict[str, list[int | str]]:
+def _group_by_effect(rows: Sequence[SingleFailure], active: int | None) -> dict[str, list[int | str]]:
     """Group brokers by the worst effect of their failure on replicated partitions, the least harmful first.
 
     Of equal ones, those with fewer unreplicated partitions come first, then those whose takeovers are more even.
+    active: the active controller, the last of its group, so that it moves once.
     """
 
     def count_losses(row: SingleFailure) -> dict[str, int]:
         return {
+            "no leader is elected meanwhile": int(not row.leaves_majority),
             "partitions offline": row.newly_offline_partitions - row.single_replica_partitions,
             "messages at risk": row.unclean_elections,
             "acks=all blocked": row.newly_under_min_isr_partitions,
@@ -357,7 +371,8 @@ def _group_by_effect(rows: Sequence[SingleFailure]) -> dict[str, list[int | str]
 
     def rank(row: SingleFailure) -> tuple[float, ...]:
         load = (row.worst_survivor_ratio or 0, row.leaders_lost)
-        return (*count_losses(row).values(), row.single_replica_partitions, *load)
+        losses = count_losses(row).values()
+        return (*losses, row.failed == active and not any(losses), row.single_replica_partitions, *load)
 
     groups: dict[str, list[int | str]] = {}
     for row in sorted(rows, key=rank):

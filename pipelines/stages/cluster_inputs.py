@@ -43,7 +43,7 @@ def collect_clusters(
     counts = topics.groupBy(*SNAPSHOT_KEY).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counts}
     nodes: dict[tuple[str, str], list[Row]] = {}
-    for row in quorum.select(*SNAPSHOT_KEY, "node_id", "voter", "caught_up").orderBy("node_id").collect():
+    for row in quorum.select(*SNAPSHOT_KEY, "node_id", "voter", "leader", "caught_up").orderBy("node_id").collect():
         nodes.setdefault((row.cluster_id, row.snapshot_id), []).append(row)
 
     def describe(key: tuple[str, str]) -> Cluster:

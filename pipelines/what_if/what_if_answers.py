@@ -28,6 +28,7 @@ from pipelines.what_if.failure_effects import count_in_sync, find_effects
 from pipelines.what_if.outage import Outage, find_outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps, find_gaps
+from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
@@ -124,6 +125,7 @@ class SingleFailure:
     worst_survivor: int | None
     worst_survivor_ratio: float | None
     answer: str
+    leaves_majority: bool  # of the voters of the controller quorum, or these are not known
     single_replica_partitions: int  # of those that go offline, those with replication factor 1
 
 
@@ -139,6 +141,7 @@ class ClusterAnswer:
     left_out: SourceGaps
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
     outage: Outage
+    quorum: QuorumVoters
     disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
     hypothesis: Hypothesis | None = None
 
@@ -285,7 +288,8 @@ def evaluate_brokers(
     racks = [_describe(row, single) for row in evidence.rack_failures]
     survivors = list_survivor_loads(failures, aggregates, capacities)
     outage = find_outage(snapshot, defaults)
-    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, racks, gaps, survivors, outage)
+    rest = (survivors, outage, get_voters(snapshot.quorum.to_pylist(), findings.down_brokers))
+    return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, racks, gaps, *rest)
 
 
 def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> RackSizes:

@@ -83,7 +83,7 @@ def test_leaders_are_as_predicted(request: pytest.FixtureRequest, cluster: Kafka
     for failed in _list_failures(request, cluster):
         before = _read_leaders(cluster)
         out = json.loads(call("what-if", str(saved), "--fail", ",".join(map(str, failed)), "--json", "-").stdout)
-        predicted = {(one["topic"], one["partition"]): one["leader_after"] for one in out["changes"]}
+        predicted = {(one["topic"], one["partition"]): one["leader_after"] for one in out["partitions"]}
         for id_ in failed:
             cluster.nodes[id_].kill()
         time.sleep(_SECONDS)

@@ -4,18 +4,20 @@ Voters are those of KRaft. One that is down, or does not follow the leader, does
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 
-class QuorumVoters(NamedTuple):
+@dataclass(frozen=True)
+class QuorumVoters:
     """The voters of a quorum, by node id; a node may be a broker as well. None at all: not known, or ZooKeeper."""
 
     voters: tuple[int, ...] = ()
     lagging: tuple[int, ...] = ()  # of these, those that are down or do not follow the leader
+    leader: int | None = None  # the active controller, if it is known
 
     @property
     def majority(self) -> int:
@@ -31,6 +33,14 @@ class QuorumVoters(NamedTuple):
         """Return whether there is a majority once nodes failed. Of an unknown quorum, it is assumed."""
         lost = {voter for voter in self.voters if voter in failed} - {*self.lagging}
         return not self.voters or len(lost) <= self.spare
+
+    def order_restarts(self, nodes: Iterable[int]) -> tuple[list[int], list[int]]:
+        """Order nodes that may restart one after another, and those whose restart leaves no majority.
+
+        Those that lag already come first, and the leader last, so that it changes once.
+        """
+        order = sorted(nodes, key=lambda node: (node not in self.lagging, node == self.leader, node))
+        return [n for n in order if self.elects_without({n})], [n for n in order if not self.elects_without({n})]
 
     def find_fatal_pairs(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """Find the pairs of nodes whose failure leaves no majority: bool (n, n); on the diagonal, single nodes."""

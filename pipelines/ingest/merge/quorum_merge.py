@@ -23,7 +23,8 @@ def get_voters(nodes: Iterable[Any], down: Collection[int]) -> QuorumVoters:
     """Return the voters of a quorum. nodes: rows with the columns of QUORUM; down: ids of brokers that are down."""
     rows = [row for row in nodes if row["voter"]]
     lagging = (row["node_id"] for row in rows if row["caught_up"] is False or row["node_id"] in down)
-    return QuorumVoters(tuple(row["node_id"] for row in rows), tuple(lagging))
+    leader = next((row["node_id"] for row in rows if row["leader"]), None)
+    return QuorumVoters(tuple(row["node_id"] for row in rows), tuple(lagging), leader)
 
 
 def describe_nodes(quorum: pa.Table, brokers: pa.Table) -> pa.Table:

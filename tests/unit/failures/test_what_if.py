@@ -62,6 +62,7 @@ def test_json_keys_are_field_names() -> None:
         "left_out",
         "survivor_loads",
         "outage",
+        "quorum",
         "disks",
         "hypothesis",
     ]
