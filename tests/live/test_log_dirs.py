@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.setup.java import check_java
 from tests.commands import call
-from tests.live.kafka_cluster import NEWEST, KafkaCluster, find_class_path, wait_until
+from tests.live.kafka_cluster import CONTROLLER_ID, NEWEST, KafkaCluster, Node, find_class_path, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
@@ -175,14 +176,16 @@ def fail_log_dir(cluster: KafkaCluster, broker: int, name: str) -> None:
     while log_dir.exists():  # the broker may write to it meanwhile
         shutil.rmtree(log_dir, ignore_errors=True)
     log_dir.write_text("failed")
-    with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
 
-        def has_failed() -> bool:
+    def has_failed(node: Node) -> bool:
+        with KafkaAdmin(f"127.0.0.1:{node.port}", ClientProperties()) as admin:
             lost = [one for one in admin.describe_log_dirs(broker) if one["error"]]
             offline = [p for topic in admin.describe_topics()[0] for p in topic.partitions if p.offline]
             return bool(lost and offline) and all(broker not in p.isr for p in offline)
 
-        wait_until(has_failed, f"broker {broker} does not notice that {name} failed")
+    for node in cluster.nodes.values():  # each shows what it knows
+        if node.id != CONTROLLER_ID and node.is_running:
+            wait_until(partial(has_failed, node), f"broker {node.id} does not notice that {name} of {broker} failed")
 
 
 def test_a_repair_moves_what_a_failed_log_dir_has_lost(tmp_path: Path) -> None:
