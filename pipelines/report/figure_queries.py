@@ -171,13 +171,13 @@ FROM gold.loads_after_failure WHERE {condition} AND scenario_kind = 'broker' AND
 SELECT cluster_id, scheme, scenario, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor,
        hot_survivor, leaders_after_max, leaders_after_mean, worst_survivor_ratio, offline_partitions,
        newly_offline_partitions, newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions,
-       unclean_elections
+       unclean_elections, leaves_majority
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'broker' ORDER BY failed
 
 -- custom_failures: Custom failures
 SELECT cluster_id, scenario, failed_brokers, leaders_lost, takeover_brokers, worst_survivor, hot_survivor,
        worst_survivor_ratio, newly_offline_partitions, newly_under_min_isr_partitions, under_min_isr_partitions,
-       unclean_elections
+       unclean_elections, leaves_majority
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'custom' AND scheme = 'observed'
 ORDER BY failed_brokers
 
@@ -189,7 +189,8 @@ FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'pair' AND schem
 -- racks: Failures of racks
 SELECT cluster_id, scheme, scenario, substring(scenario, 6) AS failed, size(failed_brokers) AS brokers, leaders_lost,
        takeover_brokers, worst_survivor, hot_survivor, worst_survivor_ratio, newly_offline_partitions,
-       newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections
+       newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections,
+       leaves_majority
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'rack' ORDER BY scenario
 
 -- durability: Copysets, and the probability that failures lose a partition

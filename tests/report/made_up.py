@@ -51,6 +51,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             "single_isr_partitions": 2,
             "unclean_elections": 0,
             "hot_survivor": None,
+            "leaves_majority": True,
             "scenario": f"broker:{one}",
         }
         for i, one in enumerate(ids)

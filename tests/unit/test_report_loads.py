@@ -48,7 +48,12 @@ def test_loads_say_where_they_are_from_and_what_they_lack() -> None:
 
 def test_failures_get_the_worst_survivor_by_bytes() -> None:
     survivor = {"scenario": "broker:2", "broker_id": 5, "bytes_out_per_s": 9.0 * MB, "over_mean_ratio": 1.5}
-    safe = {"newly_offline_partitions": 0, "unclean_elections": 0, "newly_under_min_isr_partitions": 0}
+    safe = {
+        "newly_offline_partitions": 0,
+        "unclean_elections": 0,
+        "newly_under_min_isr_partitions": 0,
+        "leaves_majority": True,
+    }
     failures = [{"scenario": f"broker:{broker}", "hot_survivor": None, **safe} for broker in (2, 3)]
     with_bytes, without = add_risks(failures, [survivor])
     assert (with_bytes["survivor_bytes"], with_bytes["risk"].answer) == (survivor, "Yes")

@@ -16,7 +16,7 @@ from pipelines.verdict.cluster_evidence import (
     ClusterFindings,
     PartitionIssue,
 )
-from pipelines.verdict.failure_answers import assess_failure
+from pipelines.verdict.failure_answers import NO_MAJORITY, assess_failure
 from pipelines.verdict.judgement import Verdict, judge_cluster
 from pipelines.verdict.levels import Level
 from pipelines.verdict.recommended_plans import list_recommended_plans
@@ -32,6 +32,7 @@ DESCRIBE = "kafka-topics --bootstrap-server localhost:9092 --describe"
 def failure(failed: int | str, **values: Any) -> dict[str, Any]:
     row = {"newly_offline_partitions": 0, "under_min_isr_partitions": 0, "worst_survivor_ratio": 1.2}
     row |= {"newly_under_min_isr_partitions": 0, "unclean_elections": 0, "hot_survivor": None, "leaders_after_max": 12}
+    row["leaves_majority"] = True
     return {"failed": failed, "brokers": 1, "worst_survivor": 9, **row, **values}
 
 
@@ -386,6 +387,8 @@ def test_answers() -> None:
     assert answer(hot_survivor=9) == "Yes, but broker 9 would be hot"
     assert assess_failure(failure(1, hot_survivor=9)).level is Level.WARNING
     assert answer(worst_survivor_ratio=None) == "Yes"
+    assert answer(leaves_majority=False, newly_offline_partitions=1) == NO_MAJORITY
+    assert assess_failure(failure(1, leaves_majority=False)).level is Level.AT_RISK
 
 
 def test_no_evidence_is_never_ok() -> None:
