@@ -125,6 +125,7 @@ class ClusterFindings:
     racks: int = _count("racks of live brokers")
     replication_factor: float | None = _declare(DOUBLE, "median of partitions with several replicas; null = none has")
     live_brokers: int = _count("live brokers, and those of unknown state")
+    empty_brokers: int = _count("those of them without replicas, as after a drain")
     down_brokers: Sequence[int] = _numbers("ids of brokers that are down")
     down_critical_brokers: Sequence[int] = _numbers(
         "min_isr_critical_brokers of partitions that count with a replica on a down broker"

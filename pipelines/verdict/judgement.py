@@ -312,14 +312,17 @@ def _judge_load(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
 def _judge_leaders(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     """Say whether a broker leads too many partitions now."""
     now = evidence.now
-    if now is None or now["max_over_mean_ratio"] is None or now["leaders_max"] <= ceil(now["leaders_mean"]):
+    if now is None or now["max_over_mean_ratio"] is None:
+        return
+    share = 1 - evidence.findings.empty_brokers / max(evidence.findings.live_brokers, 1)  # of brokers that can lead
+    if now["leaders_max"] <= ceil(now["leaders_mean"] / share - 1e-9):
         return
     values = {"broker": now["hottest_broker"], "ratio": now["max_over_mean_ratio"]}
-    if values["ratio"] > HOT_SURVIVOR_RATIO:
+    if values["ratio"] * share > HOT_SURVIVOR_RATIO:
         steps = [point.step for point in describe_election(evidence.findings, values["ratio"]) if point.step]
         election = f"{steps[0]}; or " if steps else ""
         yield statements.HOT_BROKER.fill(now["leaders_max"], **values, election=election)
-    elif values["ratio"] > UNEVEN_RATIO:
+    elif values["ratio"] * share > UNEVEN_RATIO:
         yield statements.UNEVEN_LEADERS.fill(now["leaders_max"], **values)
 
 

@@ -101,6 +101,7 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         live_brokers=len(live),
+        empty_brokers=len(np.setdiff1d(live, to_lists(partitions["replicas"]).values)),
         racks=len(pc.unique(live_rows["rack"].drop_null())),
         crowded_partitions=_count_crowded(counted, to_numpy(live_rows["broker_id"]), live_rows["rack"].to_pylist()),
         replication_factor=float(np.median(factors[factors > 1])) if (factors > 1).any() else None,
@@ -344,6 +345,6 @@ def make_row(findings: ClusterFindings) -> dict[str, Any]:
 
 def read_row(row: Mapping[str, Any]) -> ClusterFindings:
     """Return the findings of a row that `make_row` made."""
-    known = dict(row)
+    known = {name: value for name, value in row.items() if value is not None}  # a table from before has no such column
     issues = {one.pop("issue"): AffectedPartitions(**one) for one in map(dict, known.pop("issues"))}
     return ClusterFindings(issues=issues, unknown_version=AffectedPartitions(**known.pop("unknown_version")), **known)

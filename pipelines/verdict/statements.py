@@ -243,16 +243,16 @@ SPREAD_TAKEOVERS_AND_LEADERS = Step(
 SPREAD_TAKEOVERS = Step("", "spread takeovers evenly: {plan}", "failover")
 HOT_SURVIVOR = Statement(
     Level.WARNING,
-    "After the failure of one live broker, a survivor that takes over leaders leads over 1.25 times the mean, and more "
-    "than even leaders would require (the mean, rounded up).",
+    "After the failure of one live broker, a survivor that takes over leaders leads over 1.25 times the mean of those "
+    "with replicas, and more than even leaders would require (that mean, rounded up).",
     "If broker {failed} fails, broker {survivor} leads {n} [partition|partitions], {ratio:.2f} times the mean.",
     "{repair}",
     repairs=(SPREAD_TAKEOVERS_AND_LEADERS, SPREAD_TAKEOVERS),
 )
 HOT_BROKER = Statement(
     Level.WARNING,
-    "A broker leads over 1.25 times the mean, and more than even leaders would require (the mean, rounded up). The "
-    "next step is left out if the one for takeovers is printed, which also evens out leaders.",
+    "A broker leads over 1.25 times the mean of those with replicas, and more than even leaders would require (that "
+    "mean, rounded up). The next step is left out if the one for takeovers is printed, which evens out leaders, too.",
     "Broker {broker} leads {n} [partition|partitions] now, {ratio:.2f} times the mean.",
     "{election}even out leaders: {plan}",
     goal="leaders",

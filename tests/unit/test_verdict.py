@@ -320,6 +320,14 @@ def test_warnings_about_failures() -> None:
     )
 
 
+def test_brokers_without_replicas_share_no_leaders() -> None:
+    """Three of four brokers lead 8 partitions each: 1.33 times the mean, as broker 4 was drained."""
+    now = NOW | {"leaders_max": 8, "leaders_mean": 6.0, "max_over_mean_ratio": 8 / 6}
+    drained = ClusterFindings(live_brokers=4, empty_brokers=1)
+    assert judge([failure(1), failure(2)], drained, now).level is Level.OK
+    assert judge([failure(1), failure(2)], replace(drained, empty_brokers=0), now).level is Level.WARNING
+
+
 def test_load() -> None:
     verdict = judge([failure(1, worst_survivor_ratio=1.5, hot_survivor=9, leaders_after_max=15), failure(2)])
     assert verdict.headline == "WARNING: if broker 1 fails, broker 9 leads 15 partitions, 1.50 times the mean."

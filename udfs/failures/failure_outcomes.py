@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.ragged import take_segments
+from udfs.failures.kernels import broker_sums
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT, FETCH, LEADERS, LOADS
 from udfs.failures.partition_sums import Arrays
 from udfs.failures.scenarios import ScenarioKind, Scenarios
@@ -35,6 +36,12 @@ class SchemeAggregates(NamedTuple):
         _, into, out = (bool(value) for value in self.sums["known"].tolist())
         return {LEADERS: True, BYTES_IN: into, BYTES_OUT: out, FETCH: into and out}
 
+    @property
+    def has_replicas(self) -> npt.NDArray[np.bool_]:
+        """Whether each broker has replicas: bool (n)."""
+        used: npt.NDArray[np.bool_] = self.sums["broker_counts"][:, broker_sums.REPLICAS] > 0
+        return used
+
 
 @dataclass(frozen=True)
 class Outcomes:
@@ -44,6 +51,7 @@ class Outcomes:
     name: pa.Array  # (s), values of the column scenario
     failed_brokers: pa.Array  # (s), lists of ids, rising
     survivors: Ints  # (s)
+    holders: Ints  # (s), survivors that have replicas
     leaders_lost: Ints  # (s)
     takeover_brokers: Ints  # (s)
     worst: Floats  # (s, LOADS), the largest load of a survivor
@@ -95,6 +103,7 @@ def _evaluate(
         kind,
         *sets,
         survivors=survives.sum(axis=1),
+        holders=(survives & aggregates.has_replicas).sum(axis=1),
         leaders_lost=(~survives @ aggregates.sums["leader_loads"][:, LEADERS]).astype(np.int64),
         takeover_brokers=(takeovers[:, :, LEADERS] > 0).sum(axis=1),
         worst=loads.max(axis=1, initial=0.0),
@@ -127,6 +136,7 @@ def pair_failures(aggregates: SchemeAggregates) -> Outcomes:
         ScenarioKind.PAIR,
         *_describe_sets(ScenarioKind.PAIR, ids[a], ids[b]),
         survivors=np.full(len(a), n - 2),
+        holders=aggregates.has_replicas.sum() - aggregates.has_replicas[a] - aggregates.has_replicas[b],
         leaders_lost=leaders[a] + leaders[b],
         takeover_brokers=sums["pair_takeover_brokers"],
         worst=np.column_stack([sums["pair_worst"], unknown]),

@@ -51,8 +51,8 @@ SUMMARY_COLUMNS = (
     column(
         "hot_survivor",
         INT,
-        f"worst survivor that takes over leaders, if it then leads over {HOT_SURVIVOR_RATIO} times the mean and more "
-        "than even leaders would require (the mean, rounded up)",
+        f"worst survivor that takes over leaders, if it then leads over {HOT_SURVIVOR_RATIO} times the mean of those "
+        "with replicas and more than even leaders would require (that mean, rounded up)",
     ),
     column(
         "worst_survivor_ratio",
@@ -131,7 +131,8 @@ def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
         if not is_known:
             ratio[:, load] = np.nan
     most = outcomes.worst[:, LEADERS]
-    is_hot = (most > HOT_SURVIVOR_RATIO * mean[:, LEADERS]) & (most > np.ceil(mean[:, LEADERS]))
+    even = outcomes.total[:, LEADERS] / np.maximum(outcomes.holders, 1)  # a broker without replicas cannot lead
+    is_hot = (most > HOT_SURVIVOR_RATIO * even) & (most > np.ceil(even))
     events, now = outcomes.events, aggregates.sums["events"]
     n = len(events)
     columns = [

@@ -14,6 +14,7 @@ from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
 from pipelines.stages.cluster_inputs import check_settings, match_capacities
 from udfs.failures.failure_outcomes import SchemeAggregates
+from udfs.failures.kernels.broker_sums import COUNTS
 from udfs.failures.kernels.failure_totals import BYTES_OUT, EVENTS, LEADERS, LOADS
 from udfs.failures.required_headroom import headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
@@ -37,7 +38,7 @@ def aggregates(racks: tuple[str | None, ...] = ("a", "b", "c")) -> SchemeAggrega
     zeros = np.zeros((3, EVENTS), np.int64)
     sums = {"leader_loads": led, "takeovers": takeovers, "known": np.array([0, 0, 6])}
     sums |= {"events": zeros[0], "single_events": zeros, "scenario_events": np.zeros((count, EVENTS), np.int64)}
-    sums |= {"scenario_takeovers": gains}
+    sums |= {"scenario_takeovers": gains, "broker_counts": np.ones((3, COUNTS), np.int64)}
     return SchemeAggregates(np.array([1, 2, 3], dtype=np.int32), scenarios, sums)
 
 

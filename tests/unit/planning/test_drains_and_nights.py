@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -111,3 +112,20 @@ def test_a_repair_is_recommended_where_it_spreads_replicas(tmp_path: Path, capsy
     )
     assert "--goal repair" in CommandResult(capsys, "what-if", source).out
     assert "copied: 1 replica" in CommandResult(capsys, "plan", source, "--goal", "repair").out
+
+
+def test_a_drained_broker_leaves_no_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Broker 4 is live without replicas: the others lead 1.33 times the mean after a failure, which no plan changes."""
+    lists = [list(one) for one in permutations((1, 2, 3, 5), 3)]
+    lines = [f"Topic: t\tPartitionCount: {len(lists)}\tReplicationFactor: 3\tConfigs: min.insync.replicas=2"]
+    for p, replicas in enumerate(lists):
+        ids = ",".join(map(str, replicas))
+        lines.append(f"\tTopic: t\tPartition: {p}\tLeader: {replicas[0]}\tReplicas: {ids}\tIsr: {ids}")
+    (tmp_path / "topics.txt").write_text("\n".join(lines) + "\n")
+    rows = [f"{broker}  h{broker}  9092  null  unfenced  broker" for broker in range(1, 6)]
+    (tmp_path / "brokers.txt").write_text("\n".join(["ID  HOST  PORT  RACK  STATE  ENDPOINT_TYPE", *rows]) + "\n")
+    text = CommandResult(capsys, "what-if", tmp_path).out
+    assert text.splitlines()[1].startswith("  OK: any single broker can fail")
+    assert "hot" not in text
+    plan = CommandResult(capsys, "plan", tmp_path, "--goal", "failover").out
+    assert "changed: 0 replica lists" in plan
