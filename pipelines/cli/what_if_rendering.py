@@ -329,10 +329,12 @@ def format_restart_order(answer: ClusterAnswer) -> Iterator[str]:
         yield from _order_brokers(rows, quorum, is_limited(answer.left_out))
     if apart := set(quorum.voters).difference(row.failed for row in rows):
         ready, waiting = quorum.order_restarts(apart)
-        not_yet = f"; not yet: {join_names(waiting)} (no majority of voters would be left)" if waiting else ""
-        order = f"in this order: {join_names(ready)}" if ready else "none yet"
-        yield f"Restart controllers, {order}{not_yet}"
-        yield "  before each, wait until all voters follow the active controller"
+        if ready:
+            not_yet = f"; not yet: {join_names(waiting)} (no majority of voters would be left)" if waiting else ""
+            yield f"Restart controllers in this order: {join_names(ready)}{not_yet}"
+            yield "  before each, wait until all voters follow the active controller"
+        else:
+            yield f"While any controller restarts ({join_names(waiting)}), no leader is elected: no majority is left"
 
 
 def _order_brokers(rows: Sequence[SingleFailure], quorum: QuorumVoters, is_limited: bool) -> Iterator[str]:

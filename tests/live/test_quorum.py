@@ -34,11 +34,19 @@ _PARTITIONS = sum(len(assignments) for assignments, _ in _TOPICS.values())
 _SECONDS = 30  # after which leaders are compared
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["combined", "separate"])
+_VERSIONS = ("kafka_4_2", "kafka_4_3", "kafka_4_4")
+# Whether brokers are the controllers; in `make test`, each with one of the versions.
+_LAYOUTS = [
+    (version, combined) for combined in (True, False) for version in sample_some(_VERSIONS, 1, f"quorum {combined}")
+]
+
+
+@pytest.fixture(scope="module", params=_LAYOUTS, ids=[f"{v}-{'combined' if c else 'separate'}" for v, c in _LAYOUTS])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Three brokers of Kafka 4.3, and three controllers: the same nodes, or others."""
+    """Three brokers, and three controllers: the same nodes, or others."""
+    version, combined = request.param
     folder = Path(tmp_path_factory.mktemp("kafka")) / "cluster"
-    running = KafkaCluster(folder, version="kafka_4_3", controllers=3, combined=request.param)
+    running = KafkaCluster(folder, version=version, controllers=3, combined=combined)
     try:
         running.start()
         running.create_topics(_TOPICS)

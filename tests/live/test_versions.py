@@ -1,4 +1,4 @@
-"""Older versions of Kafka are read and changed like new ones; what they lack is left empty, and the output says so."""
+"""Versions of Kafka are read and changed alike; what one lacks is left empty, and the output says so."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.plan_files.plan_reader import read_plan
 from tests.commands import call
 from tests.live.kafka_cluster import KafkaCluster, ZooKeeperCluster, wait_until
+from tests.seed_sampler import sample_some
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
 _TOPICS = {"t": ({p: [1, 2] for p in range(6)}, {"min.insync.replicas": "1"}), "u": ({0: [3, 1]}, {})}
 
 
-@pytest.fixture(scope="module", params=["kafka_2_8", "kafka_3_9"])
-def old_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Three brokers: 2.8 with ZooKeeper, 3.9 with KRaft."""
+_NEWER = {"kafka_4_2": 402, "kafka_4_3": 403, "kafka_4_4": 404}  # with the releases that they show
+_VERSIONS = ["kafka_2_8", "kafka_3_9", *sample_some(list(_NEWER), 1, "newer versions")]
+
+
+@pytest.fixture(scope="module", params=_VERSIONS)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Three brokers: 2.8 with ZooKeeper, others with KRaft."""
     kind = ZooKeeperCluster if request.param == "kafka_2_8" else KafkaCluster
-    running = kind(Path(tmp_path_factory.mktemp("old")) / "cluster", request.param)
+    running = kind(Path(tmp_path_factory.mktemp("kafka")) / "cluster", request.param)
     try:
         running.start()
         running.create_topics(_TOPICS)
@@ -37,25 +42,28 @@ def old_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         running.stop()
 
 
-def test_older_version_is_read(old_cluster: KafkaCluster) -> None:
-    out = call("inspect", f"prod=kafka://{old_cluster.bootstrap}", "--json", "-")
+def test_version_is_read(cluster: KafkaCluster) -> None:
+    out = call("inspect", f"prod=kafka://{cluster.bootstrap}", "--json", "-")
     answer = json.loads(out.stdout)
-    assert "the cluster has no ELRs" in out.stderr
+    has_elrs = cluster.version in _NEWER
+    assert ("the cluster has no ELRs" in out.stderr) is not has_elrs
     assert {broker["broker_id"]: broker["rack"] for broker in answer["brokers"]} == {1: "r1", 2: "r2", 3: "r3"}
     assert [partition["replicas"] for partition in answer["partitions"]] == [*([[1, 2]] * 6), [3, 1]]
-    assert all(partition["elr"] is None for partition in answer["partitions"])
+    assert {partition["elr"] is not None for partition in answer["partitions"]} == {has_elrs}
+    if has_elrs:
+        assert {broker["release_from"] for broker in answer["brokers"]} == {_NEWER[cluster.version]}
     assert [partition["size_bytes"] > 200_000 for partition in answer["partitions"]] == [True, *([False] * 5), True]
     assert answer["quarantined"] == answer["warnings"] == []
 
 
-def test_plan_is_applied_to_an_older_version(old_cluster: KafkaCluster, tmp_path: Path) -> None:
+def test_plan_is_applied(cluster: KafkaCluster, tmp_path: Path) -> None:
     plan = tmp_path / "plan"
-    call("plan", f"prod=kafka://{old_cluster.bootstrap}", "--goal", "balance", "--out", str(plan))
+    call("plan", f"prod=kafka://{cluster.bootstrap}", "--goal", "balance", "--out", str(plan))
     changes = read_plan(plan).changes
     assert changes
-    arguments = ("apply", str(plan), "--bootstrap-server", old_cluster.bootstrap)
+    arguments = ("apply", str(plan), "--bootstrap-server", cluster.bootstrap)
     assert "as planned" in call(*arguments, "--execute").stdout
-    with KafkaAdmin(old_cluster.bootstrap, ClientProperties()) as admin:
+    with KafkaAdmin(cluster.bootstrap, ClientProperties()) as admin:
         partitions = view_cluster(admin).partitions
         assert {key: list(partitions[key].replicas) for key in changes} == {k: one.after for k, one in changes.items()}
     assert "as before the plan" in call(*arguments, "--rollback", "--execute").stdout
