@@ -38,8 +38,8 @@ from pipelines.errors import (
 )
 from pipelines.execution.journal import JOURNAL
 from pipelines.execution.wave_window import WaveRange, WaveWindow, describe_waves
-from pipelines.quantities import format_bytes
 from udfs.plurals import count_of, is_or_are
+from udfs.quantities import format_bytes
 
 if TYPE_CHECKING:
     from pipelines.config.setting_sections import Settings
@@ -162,8 +162,8 @@ def apply(
     rate = None
     if throttle is not None and throttle != _NO_THROTTLE:
         rate = parse_option("--throttle", throttle, parse_throttle)
-    if change_throttle and rate is None:
-        raise typer.BadParameter("--change-throttle needs a rate: add --throttle, as in --throttle 80MB")
+    if change_throttle and throttle is None:
+        raise typer.BadParameter("--change-throttle needs a rate: add --throttle, as in --throttle 80MB, or none")
     properties = select_properties(None, [command_config] if command_config else [])
     settings = common.read_settings(conf, changes, warehouse)
     with KafkaAdmin(server, properties) as connection:
@@ -256,9 +256,10 @@ def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, s
     from pipelines.cli.apply_rendering import render_preview, render_rollback, render_verification
 
     if mode is _Mode.CHANGE_THROTTLE:
-        rate = options.throttle_bytes_per_s or 0
+        rate = options.throttle_bytes_per_s
         process = application.change_throttle(rate)
-        print_line(f"process {process} copies {format_bytes(rate)}/s per broker from its next look at the cluster on")
+        limit = "without a throttle" if rate is None else f"{format_bytes(rate)}/s per broker"
+        print_line(f"process {process} copies {limit} from its next look at the cluster on")
         return 0
     if mode is _Mode.VERIFY:
         verification = application.verify()

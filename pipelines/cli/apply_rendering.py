@@ -16,9 +16,9 @@ from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import name_throttled
 from pipelines.execution.wave_window import WaveWindow, describe_waves, format_local
 from pipelines.live.kafka_connection import Key
-from pipelines.quantities import format_bytes, format_duration
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of
+from udfs.quantities import format_bytes, format_duration
 
 
 def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[str]:

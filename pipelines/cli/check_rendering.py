@@ -9,10 +9,10 @@ from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus, Reassignment
 from pipelines.plan_files.plan_judgement import JudgedWave, PlanJudgement
 from pipelines.plan_files.running_reassignments import RunningReassignment, RunningReassignments
-from pipelines.quantities import format_bytes, format_duration
 from pipelines.verdict.naming import name_with_noun
 from udfs.planning.plan_faults import PlanLevel
 from udfs.plurals import count_of, is_or_are, join_names
+from udfs.quantities import format_bytes, format_duration
 
 _CANCEL_KEYS = {"the stuck ones": "cancel_stuck", "all": "cancel"}
 _LISTED_ITEMS = 10  # of each kind

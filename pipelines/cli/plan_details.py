@@ -6,7 +6,6 @@ import numpy as np
 
 from pipelines.cli.plan_remedies import PlanCommandLine, change_factor
 from pipelines.plan_files.plan_creation import CreatedPlan
-from pipelines.quantities import format_bytes, format_duration
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.certificates import LogDirCertificate
 from udfs.planning.cluster_model import FREE, FreezeReason
@@ -16,6 +15,7 @@ from udfs.planning.model_log_dirs import find_dir_moves
 from udfs.planning.plan_metrics import PlanSummary
 from udfs.planning.waves import IN
 from udfs.plurals import count_of, is_or_are, join_names
+from udfs.quantities import format_bytes, format_duration
 
 _FACTOR = 3  # that the command for single replicas sets, if there are as many brokers
 _LISTED = 6  # brokers

@@ -23,7 +23,6 @@ from pipelines.plan_files import plan_writer
 from pipelines.plan_files.kafka_json import find_irreversible
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.plan_files.plan_judgement import PlanJudgement
-from pipelines.quantities import format_bytes
 from pipelines.verdict.judgement import UNEVEN_RATIO
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
 from udfs.network.cross_zone_traffic import CrossZoneTraffic
@@ -38,6 +37,7 @@ from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
 from udfs.plurals import count_live_brokers, count_of, join_names
+from udfs.quantities import format_bytes
 
 _LISTED = 6  # explanations, waves and partitions
 _LESS_EVEN = 0.02  # more leaders of the hottest broker over the mean

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from pipelines.cli.text_format import align_rows
-from pipelines.quantities import format_bytes, format_duration
 from udfs.planning.cluster_model import ClusterModel, Ints
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import NEVER, WaveHealth, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import WaveLimit, WaveLimits, WaveReport
 from udfs.plurals import count_of, join_names
+from udfs.quantities import format_bytes, format_duration
 
 _LISTED = 6  # partitions by name
 _BROKERS = 12  # of those that can restart after the same wave

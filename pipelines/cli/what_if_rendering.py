@@ -7,7 +7,6 @@ from typing import Any
 
 from pipelines.cli.run_summary import format_findings
 from pipelines.ingest.returned_brokers import OfflinePartitions
-from pipelines.quantities import format_bytes
 from pipelines.verdict.cluster_evidence import MAX_BROKERS
 from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
 from pipelines.verdict.verdict_points import fill_forms
@@ -19,6 +18,7 @@ from pipelines.what_if.what_if_answers import ClusterAnswer, FailureAnswer, Part
 from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.leader_recovery import BrokerStart
 from udfs.plurals import count_live_brokers, count_of, is_or_are, join_names
+from udfs.quantities import format_bytes
 
 # Ratios below this are 1.00.
 _UNEVEN_RATIO = 1.005

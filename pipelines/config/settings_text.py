@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import SettingsError
+from udfs.quantities import format_bytes
 
 VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 MAX_FILE_BYTES = 1_000_000  # of a settings file
@@ -25,7 +26,7 @@ def read_settings_file(
         with Path(path).open("rb") as file:
             data = file.read(max_bytes + 1)
         if len(data) > max_bytes:
-            raise SettingsError(f"{name} {path}: it has more than {max_bytes:,} bytes. Name another file")
+            raise SettingsError(f"{name} {path}: it has more than {format_bytes(max_bytes)}. Name another file")
         return data.decode(encoding)
     except OSError as error:
         raise SettingsError(f"{name} {path}: cannot be read: {error.strerror}. Check path and permissions") from error

@@ -222,8 +222,8 @@ class PlanApplication:
         with self._locked():
             self._begin(PlanCancellation, None, options).cancel()
 
-    def change_throttle(self, rate: int) -> int:
-        """Have the execution that runs on this machine use another throttle. Returns: the id of its process.
+    def change_throttle(self, rate: int | None) -> int:
+        """Have the execution that runs on this machine use another throttle, or none. Returns: the id of its process.
 
         Raises: SettingsError if none runs.
         """

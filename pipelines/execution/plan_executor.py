@@ -24,14 +24,14 @@ from pipelines.execution.journal import list_keys
 from pipelines.execution.log_dir_moves import MoveProgress
 from pipelines.execution.planned_steps import Direction, Place, WaveTarget
 from pipelines.execution.preflight import list_irreversible
-from pipelines.execution.throttle_change import take_throttle
+from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
 from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.live.pauses import growing_pauses
-from pipelines.quantities import format_bytes
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of, is_or_are
+from udfs.quantities import format_bytes
 
 _REJECTIONS = 3  # of a partition's reassignment, which may be rejected only while brokers disagree
 _ELECTIONS, _LONGEST_PAUSE_S = 5, 4.0  # attempts to elect preferred leaders, and the longest pause before one
@@ -84,9 +84,10 @@ class PlanExecutor(ClusterExecution):
         rate = take_throttle(self.journal.path.parent)
         if rate is None:
             return False
-        self.options = replace(self.options, throttle_bytes_per_s=rate)
-        self.journal.write(log.RATE, throttle_bytes_per_s=rate)
-        self.say(f"throttle: {format_bytes(rate)}/s per broker from now on")
+        self.options = replace(self.options, throttle_bytes_per_s=rate or None)
+        self.journal.write(log.RATE, throttle_bytes_per_s=self.options.throttle_bytes_per_s)
+        limit = "none" if rate == NO_THROTTLE else f"{format_bytes(rate)}/s per broker"
+        self.say(f"throttle: {limit} from now on")
         return True
 
     def _is_late(self, wave: int) -> bool:
@@ -165,9 +166,10 @@ class PlanExecutor(ClusterExecution):
         }
 
     def _set_throttle(self, wave: int, targets: Mapping[Key, WaveTarget], view: ClusterView) -> str:
-        """Throttle a wave. Return why that failed, or nothing: if a broker fails just now, the next look says so."""
+        """Throttle a wave, or no longer. Return why that failed, or nothing: the next look names brokers that fail."""
         rate = self.options.throttle_bytes_per_s
         if rate is None:
+            self._throttle.restore(view.live_brokers)
             return ""
         try:
             if self.steps.moves_log_dirs:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from pipelines.quantities import format_bytes, format_duration
+from udfs.quantities import format_bytes, format_duration
 
 
 @dataclass(frozen=True)

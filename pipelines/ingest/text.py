@@ -10,6 +10,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from pipelines.errors import SourceError
+from udfs.quantities import format_bytes
 
 _GZIP = b"\x1f\x8b"
 # PowerShell's `>` writes UTF-16 with a byte order mark. UTF-32 first: its mark begins with that of UTF-16.
@@ -162,7 +163,7 @@ def _read_bytes(name: str, max_bytes: int) -> bytearray:
         raise SourceError(name, f"cannot be read ({reason})", "Check the path and its permissions.") from None
     if len(data) > max_bytes:
         unzipped = " after unzipping" if is_gzip else ""
-        problem = f"has more than {max_bytes:,} bytes{unzipped}, the limit for one file"
+        problem = f"has more than {format_bytes(max_bytes)}{unzipped}, the limit for one file"
         raise SourceError(name, problem, "Split it by topic, or raise ingest.max_file_bytes.")
     return data
 

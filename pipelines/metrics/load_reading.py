@@ -22,8 +22,8 @@ from pipelines.metrics.metric_names import BrokerLabel, BrokerMatcher, KnownBrok
 from pipelines.metrics.metrics_origin import MetricsOrigin
 from pipelines.metrics.prometheus_server import PrometheusServer
 from pipelines.metrics.series import Labels, Window
-from pipelines.quantities import format_duration
 from udfs.plurals import join_names
+from udfs.quantities import format_duration
 
 FILE_NAME = "loads-from-metrics.txt"
 # The number at the end of the first part of a host name: kafka-2.example.com:9092, b-2.prod.kafka.eu-1.amazonaws.com, 2

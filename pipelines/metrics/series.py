@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from pipelines.config.metrics_settings import print_window
 from pipelines.errors import SourceError
-from pipelines.quantities import format_duration
 from udfs.arrow.ragged import row_of
+from udfs.quantities import format_duration
 
 P95 = 0.95
 SAME = 1e-9  # parts of a step that are no difference

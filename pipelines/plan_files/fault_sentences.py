@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from pipelines.quantities import format_bytes, format_duration
 from pipelines.verdict.naming import name_with_noun
 from udfs.planning.plan_faults import PlanFault
 from udfs.plurals import count_of, join_names
+from udfs.quantities import format_bytes, format_duration
 
 _LISTED = 3  # partitions by name
 

@@ -18,6 +18,7 @@ from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.elections import find_in_sync_replicas
+from udfs.quantities import format_bytes
 
 
 class PlanStatus(StrEnum):
@@ -361,6 +362,6 @@ def _find_log_dir_problems(plan: StoredPlan, model: ClusterModel, rows: Mapping[
     for (broker, path), at in sorted(index.items()):
         if incoming[at] > log_dirs.compute_room(1.0)[at]:
             yield (
-                f"log dir {path} of broker {broker} has {round(log_dirs.usable[at]):,} bytes left, too little for the "
-                f"{round(incoming[at]):,} bytes that the plan moves to it"
+                f"log dir {path} of broker {broker} has {format_bytes(log_dirs.usable[at])} left, too little for the "
+                f"{format_bytes(incoming[at])} that the plan moves to it"
             )

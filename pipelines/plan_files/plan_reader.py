@@ -20,6 +20,7 @@ from pipelines.plan_files.new_brokers import NewBroker
 from pipelines.plan_files.plan_writer import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.planning.cluster_model import Ints
+from udfs.quantities import format_bytes
 
 _MAX_BYTES = 2**31  # the plan of a million partitions has a tenth of it
 REMEDY = "Restore the file that `plan` wrote, or make a new plan"
@@ -314,7 +315,7 @@ def read_text(path: Path, remedy: str) -> str:
         with path.open("rb") as file:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise ValueError(f"it has more than {_MAX_BYTES:,} bytes, which no plan has")
+            raise ValueError(f"it has more than {format_bytes(_MAX_BYTES)}, which no plan has")
         return data.decode("utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

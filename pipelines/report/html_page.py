@@ -14,7 +14,6 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from pipelines import __version__
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey, Source
-from pipelines.quantities import format_bytes, format_duration
 from pipelines.report.figure_queries import TOPICS_AT_RISK
 from pipelines.report.overview import find_priority, group_by_horizon
 from pipelines.report.planned_work import describe_assumptions, list_cluster_plans, list_planned_work
@@ -24,6 +23,7 @@ from pipelines.spark.store import Store
 from pipelines.whole_files import replace_text
 from udfs.json_answers import to_json
 from udfs.planning.goal_registry import GOALS
+from udfs.quantities import format_bytes, format_duration
 
 # D3 and Observable Plot (ISC licence), from their packages.
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js")

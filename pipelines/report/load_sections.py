@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from pipelines.quantities import format_bytes
 from udfs.plurals import count_of
+from udfs.quantities import format_bytes
 
 _SOURCES = {
     "partition": "as sources show them",

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from pipelines.quantities import format_bytes
 from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, RANKED_ISSUES
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.naming import name_with_noun
 from pipelines.verdict.verdict_points import VerdictPoint
 from udfs.plurals import count_of
+from udfs.quantities import format_bytes
 
 _MAX_SHOWN, MAX_LISTED = 30, 1_000  # topics in the table, and those that its search finds
 _FEW_MORE = 15  # topics that are rather shown than left out

@@ -93,7 +93,7 @@ def test_a_wrong_value_is_named_in_one_short_line(option: str, problem: str) -> 
         ("a = '\x1b'", "is not TOML: "),
         ("a = 2001-13-45", "is not TOML: "),
         ("[hotspots]\nhot_ratio = nan", "hotspots.hot_ratio = nan: write"),
-        ("#" * 1_000_001, "it has more than 1,000,000 bytes"),
+        ("#" * 1_000_001, "it has more than 1 MB"),
     ],
 )
 def test_a_wrong_settings_file_is_named(tmp_path: Path, text: str, problem: str) -> None:

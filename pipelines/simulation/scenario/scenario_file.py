@@ -9,6 +9,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.quoted_values import quote_value
 from pipelines.simulation.scenario.yaml_reader import YamlFault, YamlList, YamlMapping, read_yaml
+from udfs.quantities import format_bytes
 from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, InitialState
 
 FETCH_EVERY = "followers_fetch_every_ms"  # a setting of the scenario, not of the cluster
@@ -117,7 +118,9 @@ def read_scenario_file(path: str) -> ScenarioFile:
         with Path(path).open("rb") as stream:
             data = stream.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
-            raise SourceError(path, f"has more than {_MAX_BYTES:,} bytes", "Give a scenario in YAML, or split it.")
+            raise SourceError(
+                path, f"has more than {format_bytes(_MAX_BYTES)}", "Give a scenario in YAML, or split it."
+            )
         content = read_yaml(data.decode("utf-8"))
     except OSError as error:
         raise SourceError(path, f"cannot be read ({error.strerror})", "Give a scenario in YAML.") from None

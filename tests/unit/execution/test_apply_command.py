@@ -14,7 +14,7 @@ from pipelines.errors import EXIT_USAGE
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.journal import EarlierConfigs, Journal
 from pipelines.execution.plan_application import PlanApplication, PlanPreview, lock_cluster
-from pipelines.execution.throttle_change import take_throttle
+from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.plan_files.plan_check import PlanStatus, check_plan
@@ -158,6 +158,10 @@ def test_throttle_of_what_does_not_run_is_not_changed(tmp_path: Path) -> None:
         assert f"process {os.getpid()} copies 80 MB/s" in call(*arguments, *change, folder=tmp_path).stdout
     assert take_throttle(tmp_path / "plan") == 80_000_000
     assert take_throttle(tmp_path / "plan") is None
+    with lock_cluster("c-1"):
+        none = call(*arguments, "--throttle", "none", "--change-throttle", folder=tmp_path).stdout
+    assert f"process {os.getpid()} copies without a throttle" in none
+    assert take_throttle(tmp_path / "plan") == NO_THROTTLE
     assert "no execution of it runs" in call(*arguments, *change, code=1, folder=tmp_path).stderr
 
 

@@ -298,6 +298,28 @@ def test_throttle_is_changed_while_it_runs(tmp_path: Path, looks: int) -> None:
     assert [entry["throttle_bytes_per_s"] for entry in changes] == [5_000]
 
 
+def test_throttle_is_removed_while_it_runs(tmp_path: Path) -> None:
+    cluster, lines = _Cluster(steps=30), list[str]()
+    cluster.rates[1] = {LEADER_RATE: "77"}
+    executor = _make_executor(cluster, tmp_path, lines.append)
+    looks: list[tuple[str | None, bool]] = []
+    look = cluster.list_reassignments
+
+    def watch() -> dict[Key, OngoingReassignment]:
+        if len(looks) == 12:
+            leave_throttle(tmp_path, None)
+        looks.append((cluster.rates.get(1, {}).get(LEADER_RATE), bool(cluster.moves)))
+        return look()
+
+    cluster.list_reassignments = watch  # type: ignore[method-assign]
+    executor.execute(Direction.APPLY)
+    assert lines.count("throttle: none from now on") == 1
+    assert looks[11] == (str(_RATE), True)
+    assert all(rate == "77" for rate, _ in looks[14:])
+    assert looks[14][1]  # while copies are under way
+    assert cluster.rates[1] == {LEADER_RATE: "77", FOLLOWER_RATE: None}
+
+
 @pytest.mark.parametrize("rate", [None, 5_000])
 @pytest.mark.parametrize(("now", "target"), [((1, 2), (1, 3)), ((1, 3), (4, 3))])  # of the first and the last wave
 def test_rate_of_a_resume_holds_for_what_is_under_way(

@@ -89,7 +89,7 @@ def test_capacity() -> None:
     reasons = explain_rules(three_racks(), replace(rules, broker_replicas=small))
     assert reasons == ("brokers 0, 3: capacity for 10 replicas, but must hold 12",)
     reasons = explain_rules(three_racks(), replace(rules, broker_bytes=np.full(6, 5.5)))
-    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: spare capacity for 33 bytes, but must hold 36",)
+    assert reasons == ("brokers 0, 1, 2, 3, 4, 5: spare capacity for 33 B, but must hold 36 B",)
 
 
 @pytest.mark.parametrize(

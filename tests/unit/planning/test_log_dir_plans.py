@@ -260,7 +260,7 @@ def test_check_names_log_dirs_that_are_gone_or_full(tmp_path: Path, capsys: pyte
     assert total is not None
     cluster.volumes[broker, path] = (total[0], 10)
     result = check(cluster, tmp_path, capsys)
-    assert f"log dir {path} of broker {broker} has 10 bytes left, too little for the " in result.out
+    assert f"log dir {path} of broker {broker} has 10 B left, too little for the " in result.out
     assert result.code != 0
     cluster.offline.add((broker, path))
     assert (

@@ -13,13 +13,13 @@ import numba
 import pytest
 
 from pipelines.cli.plan_details import render_disk_growth
-from pipelines.quantities import format_duration
 from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
 from udfs.planning.disk_growth import DiskGrowth
 from udfs.planning.plan_request import PlanRequest
 from udfs.plurals import count_of
+from udfs.quantities import format_duration
 
 
 def test_repair_names_what_cannot_be_rolled_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

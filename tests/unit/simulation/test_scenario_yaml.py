@@ -66,7 +66,7 @@ def test_lists_and_mappings_know_the_lines_of_their_parts() -> None:
     ("content", "problem"),
     [
         (b"a: \xff\n", "line 1: byte 3 is not UTF-8"),
-        (b"#" * 2_000_001, "has more than 2,000,000 bytes"),
+        (b"#" * 2_000_001, "has more than 2 MB"),
         (b"brokers: [1]\n1: 2\n", "line 2: 1 is not a key of a scenario"),
         (b"x" * 900 + b": 1\n", "xx\\.\\.\\.xx.* is not a key of a scenario"),
         (b"- 1\n", "has no mapping"),
@@ -81,5 +81,5 @@ def test_a_file_that_is_no_scenario(tmp_path: Path, content: bytes, problem: str
 
 
 def test_an_endless_file_is_not_read_to_its_end() -> None:
-    with pytest.raises(SourceError, match="has more than 2,000,000 bytes"):
+    with pytest.raises(SourceError, match="has more than 2 MB"):
         read_scenario_file("/dev/zero")

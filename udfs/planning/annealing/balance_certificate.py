@@ -27,6 +27,7 @@ from udfs.planning.constraints import Rules, count_selected_replicas, explain_ot
 from udfs.planning.plan_request import DISK, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import compute_count_targets, explain_count_targets
 from udfs.plurals import count_of
+from udfs.quantities import format_bytes
 
 REASONS = (
     "a replica is on a broker to be emptied",
@@ -222,12 +223,13 @@ def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Ite
 def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int) -> Iterator[str]:
     """Explain that a budget limits the plan: its rest may not pay for the next partition."""
     request, largest = outcome.request, float(outcome.model.size.max(initial=0.0))
+    more = "missed targets may need more"
     if request.max_bytes is not None and copied + largest > request.max_bytes:
-        yield f"the plan copies {copied:,.0f} of at most {request.max_bytes:,} bytes; missed targets may need more"
+        yield f"the plan copies {format_bytes(copied)} of at most {format_bytes(request.max_bytes)}; {more}"
     if request.max_broker_bytes is not None:
-        yield f"no broker receives or sends more than {request.max_broker_bytes:,} bytes; missed targets may need more"
+        yield f"no broker receives or sends more than {format_bytes(request.max_broker_bytes)}; {more}"
     if request.max_moves is not None and moves >= request.max_moves - 1:
-        yield f"the plan copies {moves:,} of at most {request.max_moves:,} replicas; missed targets may need more"
+        yield f"the plan copies {moves:,} of at most {request.max_moves:,} replicas; {more}"
 
 
 def _measure_survivor_out(outcome: BalanceOutcome) -> float:

@@ -12,6 +12,7 @@ from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason,
 from udfs.planning.constraints import Rules, count_places
 from udfs.planning.replicas.kernels.replica_units import PartitionRules, PlacedReplicas, keep_replicas
 from udfs.plurals import count_of, join_names
+from udfs.quantities import format_bytes
 
 _MIN_RELIEF = 0.01  # of the highest target over the mean, by which one more broker must lower it
 
@@ -298,5 +299,5 @@ def _explain_full_brokers(model: ClusterModel, rules: Rules) -> Iterator[str]:
     need_bytes = float((model.size * rules.factor)[~rules.fixed].sum()) - elsewhere
     if need_bytes > spare:
         brokers = np.flatnonzero(rules.receives)
-        need = f"spare capacity for {spare:.0f} bytes, but must hold {need_bytes:.0f}"
+        need = f"spare capacity for {format_bytes(spare)}, but must hold {format_bytes(need_bytes)}"
         yield f"{model.describe_brokers(brokers)}: {need}"

@@ -28,6 +28,7 @@ from udfs.planning.replicas.count_limits import (
 )
 from udfs.planning.replicas.kernels.replica_units import ChangeCosts, CountBounds, select_changes
 from udfs.plurals import count_of
+from udfs.quantities import format_bytes
 
 _ROUNDS = 6  # prices tried for a budget
 
@@ -127,7 +128,7 @@ def _take_smallest(task: CountTask, least: SolvedLists) -> BudgetedLists:
     left = np.flatnonzero(~use)
     # No other choice pays for more partitions with one of the budgets alone.
     bound = max(int((np.cumsum(np.sort(cost)) > budget).sum()) for cost, budget in budgets)
-    lacking = f"{size[left].sum():.0f} bytes, " if size.any() else ""
+    lacking = f"{format_bytes(float(size[left].sum()))}, " if size.any() else ""
     lacking += count_of(int(moves[left].sum()), "replica")
     text = f"the budget does not cover {model.describe_partitions(left)}: {lacking}"
     lists = SolvedLists(*count_flow.merge_lists(model, model, least, use), least.bound, least.unit, False)
@@ -230,7 +231,7 @@ def _explain_missed(
         yield f"{model.describe_partitions(rows)} cannot be changed because of {FreezeReason(code).explanation}"
     load = model.sum_bytes(lists)
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
-        capacity = f"{load[broker]:.0f} bytes, more than its capacity of {rules.broker_bytes[broker]:.0f}"
+        capacity = f"{format_bytes(load[broker])}, more than its capacity of {format_bytes(rules.broker_bytes[broker])}"
         yield f"broker {model.broker_ids[broker]} holds {capacity}"
     selected = count_selected_replicas(model, lists)
     for broker in np.flatnonzero(rules.must_leave & (selected > 0) & (rules.goal != "rf")):
