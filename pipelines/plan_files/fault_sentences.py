@@ -8,6 +8,7 @@ from udfs.plurals import count_of, join_names
 from udfs.quantities import format_bytes, format_duration
 
 _LISTED = 3  # partitions by name
+_MORE = "{after_bytes}, {ratio:.1f} times the mean of the brokers that could share it: {seconds} at {rate}/s"
 
 # {partitions}: how many and which; {brokers}: those that it is about; {before}, {after}: of the first partition.
 _SENTENCES = {
@@ -48,8 +49,8 @@ _SENTENCES = {
     PlanFault.BROKER_BLOCKS: "{partitions} that the failure of a broker would block for acks=all, as of {brokers}",
     PlanFault.RACK_TAKES_OFFLINE: "{partitions} that the failure of one rack would take offline",
     PlanFault.RACK_BLOCKS: "{partitions} that the failure of one rack would block for acks=all",
-    PlanFault.SLOW_BROKER: "in all waves, {brokers} copies {after_bytes}, {ratio:.1f} times the mean of the brokers "
-    "that could share it: {seconds} at {rate}/s",
+    PlanFault.SLOW_COPIES_IN: f"in all waves, {{brokers}} receives {_MORE}",
+    PlanFault.SLOW_COPIES_OUT: f"in all waves, {{brokers}} sends {_MORE}",
     PlanFault.UNEVEN_LEADERS: "{brokers} would lead up to {after:.2f} times the mean",
 }
 

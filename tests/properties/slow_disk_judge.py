@@ -12,7 +12,8 @@ from tests.properties.disk_clusters import DiskCluster
 from tests.properties.sick_clusters import Key, Waves
 from tests.properties.slow_judge import Places, Rules, Step, get_state, list_steps
 
-_HOT, _SLOW, _SLOW_S = 1.25, 2.0, 60  # leaders over the mean; bytes over an even share, and the seconds of these
+_HOT, _SLOW = 1.25, 2.0  # leaders over the mean; bytes over an even share
+_SAVED_S, _SAVED = 60, 0.1  # what sharing must save: seconds, and of the duration of the plan
 Volume = tuple[int, str]  # broker, and the first log dir on it
 
 
@@ -77,7 +78,7 @@ class _Execution:
         }  # path -> first path on the volume
         self.now, self.volume_now = self._sum()
         self.peak, self.volume_peak = dict[int, list[int]](), dict[Volume, list[int]]()
-        self.received, self.sent = Counter[int](), Counter[int]()
+        self.received, self.sent = list[Counter[int]](), list[Counter[int]]()  # by wave
         self.leader = {key: get_state(self.cluster, key).leader for key in self.cluster.partitions}
         self.leaders = [Counter(one for one in self.leader.values() if one is not None)]
 
@@ -102,6 +103,8 @@ class _Execution:
     def carry_out(self, steps: Sequence[Step]) -> None:
         """Carry out the steps of a wave: copy, then drop."""
         brokers, volumes = self._sum()
+        self.received.append(Counter())
+        self.sent.append(Counter())
         after = dict(self.logs)
         for step in steps:
             key = step.planned.key
@@ -110,8 +113,8 @@ class _Execution:
                 if write.path is not None:
                     volumes[write.broker, self.volumes[write.broker].get(write.path, write.path)] += write.size
                 if write.source is not None:
-                    self.received[write.broker] += write.size
-                    self.sent[write.source] += write.size
+                    self.received[-1][write.broker] += write.size
+                    self.sent[-1][write.source] += write.size
                 kept = self.logs.get((write.broker, key), Log(None, 0)).size if write.source is not None else 0
                 after[write.broker, key] = Log(write.path, kept + write.size)
             for broker in step.before.replicas:
@@ -158,30 +161,45 @@ class _Execution:
         held = {b for one in self.cluster.partitions.values() for b in one.replicas}
         emptied = held - {broker for broker, _ in self.logs}
         staying = set(live) - emptied
-        yield from self._find_slow({b: self._list_sharing(b, held, staying) for b in self.received}, self.received)
-        yield from self._find_slow({b: staying for b in self.sent if b in staying}, self.sent)
+        yield from self._find_slow(staying)
         yield from self._find_uneven_leaders(len(staying - rules.emptied))
 
-    def _list_sharing(self, broker: int, held: set[int], staying: set[int]) -> set[int]:
-        """List the brokers that could receive what a broker receives: those of its rack, or that are filled with it."""
-        racks = self.cluster.racks
+    def _list_sharing(self, staying: set[int]) -> dict[int, set[int]]:
+        """List for each receiver who could receive it instead: its rack, or those of it that are filled as well."""
+        racks, received = self.cluster.racks, sum(self.received, Counter[int]())
         ignored = any(racks[b] is None for b in self.cluster.live)
-        mates = {b for b in staying if ignored or racks[b] == racks[broker]}
-        if broker in held or not self.received[broker]:
-            return {b for b in mates if b in held or not self.received[b]}
-        return {b for b in mates if b not in held and self.received[b]}
+        mates = {a: {b for b in staying if ignored or racks[b] == racks[a]} for a in racks}
 
-    def _find_slow(
-        self, sharing: Mapping[int, set[int]], load: Counter[int]
-    ) -> Iterator[tuple[tuple[str, object], int]]:
-        limit = max(_SLOW_S * self.disks.throttle_bytes_per_s, 1)
-        slow = [
-            (-load[broker], broker)
-            for broker, mates in sharing.items()
-            if load[broker] >= max(limit, _SLOW * sum(load[one] for one in mates) / max(len(mates), 1))
-        ]
-        if slow:
-            yield ("slow_broker", min(slow)[1]), 0
+        def is_filled(broker: int) -> bool:
+            mean = sum(self.now[b] for b in mates[broker]) / max(len(mates[broker]), 1)
+            has, gets = self.now[broker], received[broker]
+            return gets > 0 and (has < 0.5 * mean or has + gets <= 1.1 * mean)
+
+        return {a: {b for b in mates[a] if is_filled(b) == is_filled(a)} for a in received}
+
+    def _find_slow(self, staying: set[int]) -> Iterator[tuple[tuple[str, object], int]]:
+        copies = {
+            "slow_copies_in": (self.received, self._list_sharing(staying)),
+            "slow_copies_out": (self.sent, dict.fromkeys(staying, staying)),
+        }
+        slow, shared = dict[str, list[tuple[int, int]]](), dict[str, list[dict[int, float]]]()
+        for name, (waves, sharing) in copies.items():
+            total = sum(waves, Counter[int]())
+            slow[name] = [
+                (-total[broker], broker)
+                for broker, mates in sharing.items()
+                if total[broker] and total[broker] >= _SLOW * sum(total[one] for one in mates) / max(len(mates), 1)
+            ]
+            shared[name] = [dict(wave) for wave in waves]
+            for wave, less in zip(waves, shared[name], strict=True):
+                for _, broker in slow[name]:
+                    mates = sharing[broker]
+                    less[broker] = min(wave[broker], sum(wave[one] for one in mates) / max(len(mates), 1))
+        limit = max(_SAVED_S * self.disks.throttle_bytes_per_s, _SAVED * _measure_longest(self.received, self.sent), 1)
+        for name, other in (("slow_copies_in", "slow_copies_out"), ("slow_copies_out", "slow_copies_in")):
+            longest = _measure_longest(copies[name][0], shared[other])
+            if longest - _measure_longest(shared[name], shared[other]) >= limit:
+                yield (name, min(slow[name])[1]), 0
 
     def _find_uneven_leaders(self, staying: int) -> Iterator[tuple[tuple[str, object], int]]:
         ratios: list[Mapping[int, float]] = []
@@ -210,6 +228,11 @@ class _Execution:
             return None
         free = total - self.drawn.sum_bytes(self.cluster.live).logs[broker]
         return max(self.disks.max_disk_ratio * total - (total - free), 0.0)
+
+
+def _measure_longest(received: Sequence[Mapping[int, float]], sent: Sequence[Mapping[int, float]]) -> float:
+    """Sum what the busiest broker of each wave copies one way."""
+    return sum(max([0.0, *a.values(), *b.values()]) for a, b in zip(received, sent, strict=True))
 
 
 def _find_volumes(dirs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

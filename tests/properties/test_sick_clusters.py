@@ -38,7 +38,13 @@ from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
 
 CLUSTERS = 10_000
-OF_BROKERS = {PlanFault.DISK_FULL, PlanFault.LOG_DIR_FULL, PlanFault.SLOW_BROKER, PlanFault.UNEVEN_LEADERS}
+OF_BROKERS = {
+    PlanFault.DISK_FULL,
+    PlanFault.LOG_DIR_FULL,
+    PlanFault.SLOW_COPIES_IN,
+    PlanFault.SLOW_COPIES_OUT,
+    PlanFault.UNEVEN_LEADERS,
+}
 _LEAST = 20  # plans with each fault, of 500 clusters
 Faults = dict[tuple[str, object], int]  # the first wave, by fault and partition, broker or volume
 

@@ -62,7 +62,8 @@ class PlanFault(StrEnum):
     BROKER_BLOCKS = "broker_blocks"
     RACK_TAKES_OFFLINE = "rack_takes_offline"
     RACK_BLOCKS = "rack_blocks"
-    SLOW_BROKER = "slow_broker"
+    SLOW_COPIES_IN = "slow_copies_in"
+    SLOW_COPIES_OUT = "slow_copies_out"
     UNEVEN_LEADERS = "uneven_leaders"
 
     @property

@@ -23,6 +23,9 @@ from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_states import PlanStates, StepLists, find_plan_states
 from udfs.planning.wave_facts import WaveFacts, measure_wave_facts
 
+_LITTLE, _EVEN = 0.5, 1.1  # bytes over the mean: of a broker that has yet to be filled, and of one that is filled
+_NOTICEABLE = 0.1  # of the duration of a plan
+
 
 @dataclass(frozen=True)
 class JudgeOptions:
@@ -237,25 +240,59 @@ def find_emptied(model: ClusterModel, states: PlanStates) -> Flags:
     return emptied
 
 
+@dataclass(frozen=True)
+class _CopyLoads:
+    """Bytes that brokers copy in one direction in each wave, and how those that share them could divide them evenly."""
+
+    load: Floats  # float64 (w, n)
+    even: Floats  # float64 (w, n), the mean of the brokers that could share what a broker copies
+    is_slow: Flags  # bool (n), whether a broker copies far more than these in all waves
+
+    @property
+    def shared(self) -> Floats:
+        """The bytes if no broker copied far more than others: float64 (w, n)."""
+        shared: Floats = np.where(self.is_slow, np.minimum(self.load, self.even), self.load)
+        return shared
+
+
 def _find_slow_brokers(
     model: ClusterModel, facts: WaveFacts, options: JudgeOptions, emptied: Flags
 ) -> Iterator[FaultRows]:
-    """Find the broker that receives, and the one that sends, far more in all waves than those that could share it.
+    """Find the broker that receives, and the one that sends, far more than those that could share it, if waves wait.
 
-    Those that can share what a broker receives are the live ones of its rack, and for one that is empty now the others
-    that are filled; a broker that is emptied has to send what it has.
+    Those that can share what a broker receives are the live ones of its rack, and for one that is filled up to the mean
+    of its rack the others that are; a broker that is emptied has to send what it has.
     """
-    received, sent = facts.received.sum(axis=0), facts.sent.sum(axis=0)
-    is_filled = (received > 0) & (np.bincount(model.replicas, minlength=model.brokers) == 0)
-    group = model.rack.astype(np.int64) * 2 + is_filled
-    shares = model.live & ~emptied
-    for load, groups, is_judged in ((received, group, received > 0), (sent, np.zeros_like(group), shares)):
-        load = load * is_judged
-        even = (np.bincount(groups, load * shares) / np.maximum(np.bincount(groups, shares), 1))[groups]
-        load *= load >= np.maximum(MIN_RATIO * even, max(MIN_SECONDS * options.throttle_bytes_per_s, 1.0))
-        if load.any():
+    stays, rack = model.live & ~emptied, model.rack.astype(np.int64)
+    stored, received = facts.bytes_now, facts.received.sum(axis=0)
+    mean = _average_by_group(stored, rack, stays)
+    is_filled = (received > 0) & ((stored < mean * _LITTLE) | (stored + received <= mean * _EVEN))
+    receives = _measure_copies(facts.received, rack * 2 + is_filled, stays, received > 0)
+    sends = _measure_copies(facts.sent, np.zeros_like(rack), stays, stays)
+    limit = max(MIN_SECONDS * options.throttle_bytes_per_s, _NOTICEABLE * facts.slowest_bytes.sum(), 1.0)
+    for fault, own, other in (
+        (PlanFault.SLOW_COPIES_IN, receives, sends),
+        (PlanFault.SLOW_COPIES_OUT, sends, receives),
+    ):
+        now, shared = (np.maximum(one, other.shared).max(axis=1, initial=0.0).sum() for one in (own.load, own.shared))
+        if now - shared >= limit:
+            load = own.load.sum(axis=0) * own.is_slow
             whole_plan = np.zeros(model.brokers, dtype=np.int64)
-            yield FaultRows(PlanFault.SLOW_BROKER, *_select_brokers(np.array([load.argmax()]), whole_plan, even, load))
+            yield FaultRows(fault, *_select_brokers(np.array([load.argmax()]), whole_plan, own.even.sum(axis=0), load))
+
+
+def _measure_copies(load: Floats, group: Ints, stays: Flags, is_judged: Flags) -> _CopyLoads:
+    """Measure who copies far more than the brokers of its group (int64, n) that stay."""
+    even = _average_by_group(load, group, stays)
+    total = load.sum(axis=0)
+    return _CopyLoads(load, even, is_judged & (total > 0) & (total >= MIN_RATIO * even.sum(axis=0)))
+
+
+def _average_by_group(load: Floats, group: Ints, stays: Flags) -> Floats:
+    """Return for each broker the mean load of those of its group that stay. load: float64 (..., n)."""
+    mates = ((group == group[:, None]) & stays).astype(np.float64)
+    average: Floats = load @ mates.T / np.maximum(mates.sum(axis=1), 1.0)
+    return average
 
 
 def _find_uneven_leaders(model: ClusterModel, facts: WaveFacts, stays: Flags) -> Iterator[FaultRows]:
