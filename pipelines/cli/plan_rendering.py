@@ -353,6 +353,8 @@ def render_commands(summary: PlanSummary, rollback: PlanJudgement, out: Path, se
         rate = f"{format_bytes(waves.limits.throttle_bytes_per_s)}/s per broker"
         at_once = f" ({restored:,} partitions at once, not in waves, at {rate})" if restored > 1 and copies_back else ""
         yield f"  to roll it back{at_once}:"
+        if copies or copies_back:  # a request for the former replicas of what runs is rejected, or never completes
+            yield reassign(plan_writer.REASSIGNMENT, "--cancel    # what still runs")
         yield reassign(plan_writer.ROLLBACK, f"--execute{throttle if copies_back else dir_throttle}")
         yield reassign(plan_writer.ROLLBACK, "--verify")
         yield from (f"    {finding.level}: {finding.text}" for finding in rollback.findings)

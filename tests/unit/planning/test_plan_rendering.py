@@ -70,12 +70,15 @@ def test_rollback_is_throttled_and_elects(tmp_path: Path, capsys: pytest.Capture
     forth, back = result.out.split("  to roll it back")
     assert "--throttle" not in forth  # replicas only go
     assert back.startswith(" (2 partitions at once, not in waves, at 50 MB/s per broker):")
-    assert "rollback.json --execute --throttle 50000000" in back
+    steps = [line.split("plan/")[1] for line in back.splitlines() if "kafka-reassign-partitions" in line]
+    assert steps[0] == "reassignment.json --cancel    # what still runs"
+    assert steps[1:] == ["rollback.json --execute --throttle 50000000", "rollback.json --verify"]
     source = write_describe(tmp_path, describe_line(0, "1,2"), describe_line(1, "1,2"))
     result = CommandResult(capsys, "plan", source, "--goal", "leaders", "--out", tmp_path / "plan")
     back = result.out.split("  to roll it back:")[1]
     assert "kafka-leader-election" in back
     assert "election.json" in back
+    assert "--cancel" not in back  # an order of replicas is set at once
     assert "--throttle" not in back
 
 
