@@ -1,7 +1,7 @@
 """Requests of `assign`: JSON lines in the form of Kafka's golden cases, or the topics and brokers of a source.
 
-A line of JSON is a request: `algorithm`, `brokers` ([{id, rack, fenced}] or [id, ...]), `seed`, and either `partitions`
-and `replication_factor`, or `topics`: several topics that draw from one random generator in order.
+A line of JSON is a request: `algorithm`, `brokers` ([{id, rack, fenced, cordoned}] or [id, ...]), `seed`, and either
+`partitions` and `replication_factor`, or `topics`: several topics that draw from one random generator in order.
 """
 
 import json
@@ -36,11 +36,15 @@ class _Strict(BaseModel):
 
 
 class RequestedBroker(_Strict):
-    """A broker to place over; only the striped placement considers `fenced`."""
+    """A broker to place over; only the striped placement considers `fenced`, and leaves out `cordoned` ones.
+
+    cordoned: all of its log dirs are. Only Kafka 4.3 and later know this, so that errors are theirs where it is set.
+    """
 
     id: _Id
     rack: str | None = None
     fenced: bool = False
+    cordoned: bool | None = None
 
 
 class _CommonFields(_Strict):

@@ -116,8 +116,9 @@ def _place_batch(scheme: str, requests: list[AssignRequest]) -> Iterator[list[To
     existing = {i: topic.existing_replicas for i, topic in enumerate(topics) if topic.existing_replicas}
     expanded = np.array(list(existing), dtype=np.int64)
     # Kafka adds partitions over the brokers sorted by id.
-    by_id = [sorted(requests[request_of[i]].brokers, key=lambda broker: broker.id) for i in existing]
-    lists = _create_broker_lists([*(request.brokers for request in requests), *by_id])
+    usable = [[b for b in request.brokers if not (b.cordoned and scheme == KRAFT)] for request in requests]
+    by_id = [sorted(usable[request_of[i]], key=lambda broker: broker.id) for i in existing]
+    lists = _create_broker_lists([*usable, *by_id])
     broker_list = request_of.copy()
     broker_list[expanded] = len(requests) + np.arange(len(expanded))
     start_partition = np.array([max(0, topic.start_partition_id) for topic in topics], dtype=np.int64)
@@ -138,24 +139,24 @@ def _place_batch(scheme: str, requests: list[AssignRequest]) -> Iterator[list[To
     placements = find_place_function(scheme)(arrays, lists, states)
     at = 0
     for request, rejected in zip(requests, rejections, strict=True):
-        assignments = []
+        assignments, cordons = [], any(broker.cordoned is not None for broker in request.brokers)
         for i, (topic, rejection) in enumerate(zip(request.topics, rejected, strict=True)):
             name = request.topic_name(i)
             if rejection is not None:
                 assignments.append(TopicAssignment(name, 0, None, rejection))
                 continue
-            outcome = _read_outcome(placements, arrays, lists, at)
+            outcome = _read_outcome(placements, arrays, lists, at, cordons=cordons)
             assignments.append(TopicAssignment(name, int(start_partition[at]), *outcome, topic.existing_replicas))
             at += 1
         yield assignments
 
 
 def _read_outcome(
-    placements: TopicPlacements, topics: Topics, lists: BrokerLists, i: int
+    placements: TopicPlacements, topics: Topics, lists: BrokerLists, i: int, *, cordons: bool = False
 ) -> tuple[Replicas | None, KafkaError | None]:
-    """Return (replicas, error) of topic i; one of them is None."""
+    """Return (replicas, error) of topic i; one of them is None. cordons: with errors of Kafka 4.3 and later."""
     if code := int(placements.error_code[i]):
-        return None, describe_error(topics, lists, i, code, int(placements.error_detail[i]))
+        return None, describe_error(topics, lists, i, code, int(placements.error_detail[i]), cordons=cordons)
     begin, end = placements.replica_offsets[placements.row_offsets[i : i + 2]]
     return placements.broker[begin:end].reshape(-1, int(topics.replication_factor[i])).tolist(), None
 

@@ -33,19 +33,19 @@ class Answers:
     errors: dict[int, str]
 
 
-def compute_answers(requests: OracleCases, place: PlaceFunction) -> Answers:
-    """Return the answers of our kernel."""
+def compute_answers(requests: OracleCases, place: PlaceFunction, *, cordons: bool = False) -> Answers:
+    """Return the answers of our kernel. cordons: with the error texts since Kafka 4.3."""
     placed = place(requests.topics, requests.lists, scramble_seeds(requests.seeds))
     hashes = np.zeros(len(placed.error_code), dtype=np.uint64)
     _hash(placed.row_offsets, placed.replica_offsets, placed.broker, requests.topics.start_partition, hashes)
     rejected = np.flatnonzero(placed.error_code)
     hashes[rejected] = 0
-    return Answers(hashes, {i: _describe(requests, placed, i) for i in rejected.tolist()})
+    return Answers(hashes, {i: _describe(requests, placed, i, cordons) for i in rejected.tolist()})
 
 
-def _describe(requests: OracleCases, placed: TopicPlacements, topic: int) -> str:
+def _describe(requests: OracleCases, placed: TopicPlacements, topic: int, cordons: bool) -> str:
     code, detail = int(placed.error_code[topic]), int(placed.error_detail[topic])
-    error = describe_error(requests.topics, requests.lists, topic, code, detail)
+    error = describe_error(requests.topics, requests.lists, topic, code, detail, cordons=cordons)
     return f"{error.exception}: {error.message}"
 
 

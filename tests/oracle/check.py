@@ -22,17 +22,23 @@ MAX_REPORTED = 5  # mismatches
 
 @dataclass(frozen=True)
 class Oracle:
-    """A class of Kafka's, and our kernel that must give the same answers. jars, placer: see Jvm."""
+    """A class of Kafka's, and our kernel that must give the same answers. jars, placer: see Jvm.
+
+    cordons: whether its version can cordon log dirs, which its errors then say.
+    """
 
     title: str
     jars: str
     placer: str
     place: PlaceFunction
+    cordons: bool = False
 
 
 ORACLES = {
     "java": Oracle("AdminUtils 4.0.0", "admin_utils", "AdminUtilsPlacer", admin_utils.place_kafka),
     "striped": Oracle("StripedReplicaPlacer 4.1.1", "striped", "StripedPlacer", place_striped),
+    "striped_4_3": Oracle("StripedReplicaPlacer 4.3.1", "controller_4_3", "StripedPlacer", place_striped, cordons=True),
+    "striped_4_4": Oracle("StripedReplicaPlacer 4.4.0", "controller_4_4", "StripedPlacer", place_striped, cordons=True),
     "scala": Oracle("kafka.admin.AdminUtils 2.8.2", "scala", "ScalaAdminUtilsPlacer", admin_utils.place_kafka),
 }
 
@@ -55,14 +61,14 @@ def compare_cases(oracle: Oracle, cases: int, seed: int, report: Callable[[str],
     began = reported = monotonic()
     with Jvm(oracle.jars, oracle.placer) as jvm, ThreadPoolExecutor(1) as executor:
         for requests, read_kafka_answers in _submit_ahead(
-            generate_chunks(cases, CHUNK, seed, oracle.jars == "striped"), jvm, executor
+            generate_chunks(cases, CHUNK, seed, oracle.placer == "StripedPlacer"), jvm, executor
         ):
-            our_answers = compute_answers(requests, oracle.place)
+            our_answers = compute_answers(requests, oracle.place, cordons=oracle.cordons)
             kafka_answers = read_kafka_answers()
             for case in find_mismatches(requests, our_answers, kafka_answers).tolist():
                 tally.mismatches += 1
                 if tally.mismatches <= MAX_REPORTED:
-                    report(describe_mismatch(requests.select_case(case), oracle.place, jvm))
+                    report(describe_mismatch(requests.select_case(case), oracle, jvm))
             _count(tally, requests, our_answers)
             if monotonic() - reported > 60:
                 reported = monotonic()
@@ -90,10 +96,11 @@ def find_mismatches(requests: OracleCases, ours: Answers, kafkas: Answers) -> np
     return cases[np.argsort(np.diff(requests.lists.offsets)[cases], kind="stable")]
 
 
-def describe_mismatch(case: OracleCases, place: PlaceFunction, jvm: Jvm) -> str:
+def describe_mismatch(case: OracleCases, oracle: Oracle, jvm: Jvm) -> str:
     """Return a case as a JSON line, and both answers to each topic from the first partition that differs."""
     lines = [f"MISMATCH {json.dumps(case.to_json(), ensure_ascii=False)}"]
-    errors, lists = compute_answers(case, place).errors, place_replicas(case, place)
+    errors = compute_answers(case, oracle.place, cordons=oracle.cordons).errors
+    lists = place_replicas(case, oracle.place)
     for topic, answer in enumerate(jvm.full_answers(case)):
         our = errors.get(topic) or lists[topic]
         kafkas = json.loads(answer) if answer.startswith("[") else answer

@@ -46,6 +46,27 @@ def test_golden_cases(tmp_path: Path, name: str) -> None:
     assert answers(tmp_path, *map(remove_answer, cases)) == cases
 
 
+def test_cordoned_brokers_get_no_replicas_from_the_striped_placement(tmp_path: Path) -> None:
+    """As if they did not exist; and the error is that of Kafka 4.3."""
+    brokers = [{"id": i, "rack": f"r{i % 2}"} for i in range(6)]
+    request = {"algorithm": "striped", "seed": 5, "partitions": 9, "replication_factor": 2}
+    cordoned = [broker | {"cordoned": broker["id"] in (1, 4)} for broker in brokers]
+    (found, fewer) = answers(
+        tmp_path,
+        request | {"brokers": cordoned},
+        request | {"brokers": [broker for broker in brokers if broker["id"] not in (1, 4)]},
+    )
+    assert found["replicas"] == fewer["replicas"]
+    too_many = request | {"brokers": cordoned, "replication_factor": 5}
+    (rejected,) = answers(tmp_path, too_many)
+    assert rejected["error"]["message"] == (
+        "The target replication factor of 5 cannot be reached because only 4 broker(s) are registered or some brokers "
+        "have all their log directories cordoned."
+    )
+    (other,) = answers(tmp_path, request | {"brokers": cordoned, "algorithm": "adminutils", "fixed_start_index": 0})
+    assert {1, 4} < {broker for replicas in other["replicas"] for broker in replicas}
+
+
 def test_requests_of_all_schemes_keep_their_order(tmp_path: Path) -> None:
     cases = [json.loads(line) for n in ("adminutils", "striped") for line in (GOLDEN / f"{n}.jsonl").open()][::7]
     cases = [case for pair in zip(cases, reversed(cases), strict=True) for case in pair]

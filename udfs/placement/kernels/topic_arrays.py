@@ -180,11 +180,22 @@ _EXCEPTIONS = {
         "The target replication factor of {factor} cannot be reached because only {brokers} broker(s) are registered.",
     ),
 }
+# Texts of StripedReplicaPlacer since 4.3, the first one that can cordon log dirs.
+_SINCE_CORDONS = {
+    ErrorCode.STRIPED_ALL_FENCED: "All brokers are currently fenced, or have all their log directories cordoned.",
+    ErrorCode.STRIPED_TOO_FEW_BROKERS: (
+        "The target replication factor of {factor} cannot be reached because only {brokers} broker(s) are registered "
+        "or some brokers have all their log directories cordoned."
+    ),
+}
 
 
-def describe_error(topics: Topics, lists: BrokerLists, topic: int, code: int, detail: int) -> KafkaError:
-    """Return Kafka's exception for a topic (by index) with this error code and detail."""
+def describe_error(
+    topics: Topics, lists: BrokerLists, topic: int, code: int, detail: int, *, cordons: bool = False
+) -> KafkaError:
+    """Return Kafka's exception for a topic (by index) with this error code and detail. cordons: since Kafka 4.3."""
     exception, message = _EXCEPTIONS[ErrorCode(code)]
+    message = _SINCE_CORDONS.get(ErrorCode(code), message) if cordons else message
     values = {
         "partitions": topics.partitions[topic],
         "factor": topics.replication_factor[topic],
