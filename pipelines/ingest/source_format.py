@@ -83,7 +83,8 @@ FACTS = pa.schema(
         ("observers", _INTS),  # Confluent: replicas that stay out of the ISR unless they are promoted
         ("offline_replicas", _INTS),  # replicas on brokers or log directories that are offline; empty = none
         ("failed_dir_replicas", _INTS),  # PARTITION: those of them whose log dir is not online; null: not shown
-        ("directories", pa.list_(pa.string())),  # KRaft log: ids of the replicas' log dirs; of a broker's online ones
+        # KRaft log: ids of the replicas' log dirs; of a broker's online ones, and of its cordoned ones
+        *((name, pa.list_(pa.string())) for name in ("directories", "cordoned_directories")),
         ("partition_count", pa.int32()),
         ("replication_factor", pa.int32()),
         ("configs", pa.map_(pa.string(), pa.string())),
@@ -96,7 +97,7 @@ FACTS = pa.schema(
         ("listed_state", pa.string()),  # its state in such a list, as people write it: running, decommissioned
         ("in_model", pa.bool_()),  # true: a broker of a cluster model
         ("reported_live", pa.bool_()),  # what a tool says of the broker itself; null: nothing
-        ("fenced", pa.bool_()),
+        *(("fenced", pa.bool_()), ("cordoned", pa.bool_())),  # cordoned: all of its log dirs are
         ("shutting_down", pa.bool_()),  # true: in a controlled shutdown; null: not shown
         ("controller", pa.bool_()),  # true: the active controller
         *(("voter", pa.bool_()), ("directory_id", pa.string())),  # QUORUM; voter: false = an observer
@@ -105,8 +106,8 @@ FACTS = pa.schema(
         # TOPIC_DEFAULTS: those of the cluster, as the tool's output shows, which is weaker.
         ("release_from", pa.int32()),
         ("release_before", pa.int32()),
-        ("follower_fetching", pa.bool_()),  # whether consumers fetch from replicas in their rack; null: not shown
-        ("draining", pa.bool_()),  # true: the broker is to be emptied (a model's `removed`)
+        # Whether consumers fetch from replicas in their rack; whether it is to be emptied; null: not shown
+        *(("follower_fetching", pa.bool_()), ("draining", pa.bool_())),
         ("size_bytes", pa.int64()),
         ("bytes_in_per_s", pa.float64()),  # TOPIC: sum over its partitions; LOAD: those that a broker leads
         ("bytes_out_per_s", pa.float64()),
@@ -119,8 +120,7 @@ FACTS = pa.schema(
         ("high_watermark", pa.int64()),
         ("log_dir", pa.string()),
         ("is_future", pa.bool_()),  # a log being moved between directories of one broker
-        ("total_bytes", pa.int64()),  # LOG_DIR: of its volume
-        ("usable_bytes", pa.int64()),  # LOG_DIR: of its volume
+        *(("total_bytes", pa.int64()), ("usable_bytes", pa.int64())),  # LOG_DIR: of its volume
         ("log_dir_error", pa.string()),  # LOG_DIR: why it is offline; null: it is online
     ]
 )

@@ -53,6 +53,7 @@ _BROKER_CONFIGS = (
     *("leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.lag.time.max.ms"),
     *("replica.selector.class", "remote.log.storage.system.enable", "min.insync.replicas"),
     *("unclean.leader.election.enable", "controller.quorum.voters"),
+    *("cordoned.log.dirs", "log.dirs", "log.dir"),
 )
 _VOTERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _ELR_FEATURE = "eligible.leader.replicas.version"

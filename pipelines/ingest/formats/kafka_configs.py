@@ -40,6 +40,8 @@ _FEATURE = re.compile(
 )
 _VOTERS = "controller.quorum.voters"  # of a quorum whose voters never change
 _VOTER = re.compile(r"\s*+([0-9]++)@([^@\s]+):([0-9]{1,5})\s*+")
+_CORDONED = "cordoned.log.dirs"
+_LOG_DIRS = ("log.dirs", "log.dir")  # the first one that is set counts
 _NOT_USED = "output of kafka-configs: not used"
 _SELECTOR = "replica.selector.class"
 _LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
@@ -62,11 +64,23 @@ def _is_line(line: str) -> bool:
 
 def _read_rows(text: str, _path: str) -> Iterator[Row]:
     entity: str | None = None
+    dirs: dict[str, str] = {}  # of the broker that the lines are of
+    rows = []
     for number, line in enumerate(split_lines(text), 1):
         header = _match_header(line)
         if header is not None:
-            entity = _find_entity(header)
-        yield number, entity, line
+            entity, dirs = _find_entity(header), {}
+        elif "log.dir" in line[:MAX_LOOK] and (config := _CONFIG.match(line)) is not None:
+            dirs[config["key"]] = _read_value(config)
+        rows.append((number, entity, line, dirs))
+    for number, entity, line, dirs in rows:
+        is_cordoned = _CORDONED in line and (entity or "").startswith(f"{_BROKERS} ")
+        own = next((dirs[key] for key in _LOG_DIRS if dirs.get(key, "null") != "null"), "") if is_cordoned else ""
+        yield number, f"{entity} {own}" if own else entity, line
+
+
+def _read_value(config: re.Match[str]) -> str:
+    return config["value"].partition(_SENSITIVE)[0].strip()
 
 
 def _match_header(line: str) -> re.Match[str] | None:
@@ -91,7 +105,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return _parse_feature(feature)
     if _SENSITIVE not in raw or (config := _CONFIG.match(raw)) is None:
         return ignore(classify_noise(raw))
-    key, value = config["key"], config["value"].partition(_SENSITIVE)[0].strip()
+    key, value = config["key"], _read_value(config)
     if context is None and key in (MINIMUM, UNCLEAN):
         if not _SET_BY_BROKERS.search(raw):
             raise unparsable(
@@ -118,11 +132,11 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
         return [(FactKind.CONFIG, {"topic": topic, "configs": known})] if known else ignore(_NOT_USED)
     if not context.startswith(_BROKERS):
         return ignore(_NOT_USED)
-    broker = context.removeprefix(_BROKERS).strip()
+    broker, _, dirs = context.removeprefix(_BROKERS).strip().partition(" ")
     selector = _parse_selector(broker, dict(configs).get(_SELECTOR)) + _parse_protocol(
         broker, dict(configs).get(_PROTOCOL)
     )
-    selector += parse_voters(dict(configs).get(_VOTERS))
+    selector += _parse_cordoned(broker, dict(configs).get(_CORDONED), dirs) + parse_voters(dict(configs).get(_VOTERS))
     return [*selector, *(fact for fact in parse_defaults(configs) if not selector or fact[0] != FactKind.IGNORED)]
 
 
@@ -134,6 +148,15 @@ def _parse_protocol(broker: str, value: str | None) -> list[Fact]:
     if release < CAPS_MIN_ISR or not broker:
         return [date_cluster(ReleaseRange(release, CAPS_MIN_ISR if release < CAPS_MIN_ISR else None))]
     return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "release_from": release})]
+
+
+def _parse_cordoned(broker: str, value: str | None, dirs: str) -> list[Fact]:
+    """Return whether all log dirs of a broker are cordoned. dirs: all that it has; empty = not shown."""
+    own, cordoned = ({name.strip() for name in (text or "").split(",")} - {"", "null"} for text in (dirs, value))
+    if not broker or value is None or (cordoned and "*" not in cordoned and not own):
+        return []
+    is_cordoned = bool(cordoned) and ("*" in cordoned or own <= cordoned)
+    return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "cordoned": is_cordoned})]
 
 
 def parse_voters(value: str | None) -> list[Fact]:

@@ -257,7 +257,7 @@ def _parse_data(kind: str, data: check.JsonObject, topic: str | None) -> dict[st
             values = {"broker_id": data.read("brokerId", check.as_int), "fenced": None if fenced == 0 else fenced == 1}
             if data.get("inControlledShutdown") == 1:
                 values["shutting_down"] = True
-            return values | _read_directories(data, "logDirs")
+            return values | _read_directories(data, "logDirs") | _read_cordoned(data)
         case "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD":
             return {"broker_id": data.read("id", check.as_int), "fenced": kind == "FENCE_BROKER_RECORD"}
     return {"topic": check.as_text(data.get("topicName") or "", "topicName") or None}  # CLEAR_ELR_RECORD
@@ -291,6 +291,14 @@ def _read_directories(data: check.JsonObject, key: str) -> dict[str, Any]:
     return {"directories": [check.as_text(one, key) for one in check.as_list(data[key], key)]}
 
 
+def _read_cordoned(data: check.JsonObject) -> dict[str, Any]:
+    """Return the ids of a broker's cordoned log dirs, if a record has them (Kafka 4.3 and later)."""
+    key = "cordonedLogDirs"
+    if data.get(key) is None:  # not changed
+        return {}
+    return {"cordoned_directories": [check.as_text(one, key) for one in check.as_list(data[key], key)]}
+
+
 def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
     values: dict[str, Any] = {
         "broker_id": data.read("brokerId", check.as_int),
@@ -300,7 +308,7 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
     }
     if data.get("inControlledShutdown") is True:
         values["shutting_down"] = True
-    values |= _read_directories(data, "logDirs")
+    values |= _read_directories(data, "logDirs") | _read_cordoned(data)
     for feature in check.as_list(data.get("features") or [], "features"):
         values |= _read_feature(check.as_object(feature, "feature"))
     endpoints = check.as_list(data.get("endPoints") or [], "endPoints")

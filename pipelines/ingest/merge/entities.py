@@ -126,6 +126,7 @@ _BROKER_COLUMNS = (
 )
 _REGISTERED = column("registered", FLAG, "registered in ZooKeeper or KRaft; null = no source shows registrations")
 _FENCED = column("fenced", FLAG, "fenced in KRaft")
+_CORDONED = column("cordoned", FLAG, "all of its log dirs are cordoned: it gets no new replicas; null = not shown")
 _RELEASES = (
     column(
         "release_from", INT, "a release of Kafka, as 307 for 3.7: it runs this one or a later one; null = not shown"
@@ -154,6 +155,7 @@ REGISTRATIONS = pa.schema(
         column("reported_live", FLAG, "live, or down, as a tool says of the broker itself; null = none does"),
         column("redpanda_live", FLAG, "live, or down, as Redpanda's own tools say; null = none does"),
         _FENCED,
+        _CORDONED,
         column("shown_fenced", FLAG, "fenced in a list of the brokers as they are now; null = no such list shows it"),
         column("controller", FLAG, "the active controller; null = not shown"),
         column("draining", FLAG, "to be drained; null = not shown"),
@@ -198,6 +200,7 @@ BROKERS = pa.schema(
         column("live_reason", TEXT, "the evidence for `live`, or why it is unknown", required=True),
         _REGISTERED,
         _FENCED,
+        _CORDONED,
         column("controller", FLAG, "the active controller, as far as known", required=True),
         column("draining", FLAG, "to be emptied", required=True),
         column("replicas", LONG, "replicas assigned to it", required=True),

@@ -307,7 +307,7 @@ class _LogState:
             removed = {"kind": FactKind.BROKER, "registered": False}
             self.brokers[broker_id] = self.brokers.get(broker_id, fact) | removed
         elif broker_id in self.brokers:
-            for name in ("fenced", "directories"):
+            for name in ("fenced", "directories", "cordoned_directories"):
                 if fact[name] is not None:
                     self.brokers[broker_id][name] = fact[name]
         else:
@@ -331,8 +331,15 @@ class _LogState:
                     if log_dir not in (_MIGRATING, _UNASSIGNED) and log_dir not in online.get(replica, {log_dir})
                 ]
 
+    def _find_cordoned(self) -> None:
+        """Find the brokers whose log dirs are all cordoned. Source: BrokerRegistration.hasUncordonedDirs of 4.3."""
+        for broker in self.brokers.values():
+            if (cordoned := broker["cordoned_directories"]) is not None:
+                broker["cordoned"] = bool(broker["directories"]) and {*cordoned}.issuperset(broker["directories"])
+
     def build_rows(self) -> list[dict[str, Any]]:
         self._find_failed_dirs()
+        self._find_cordoned()
         configs = ({**fact, "configs": list(fact["configs"].items())} for fact in self.configs.values())
         return [*self.topics.values(), *self.brokers.values(), *self._list_partitions(), *configs]
 

@@ -147,13 +147,15 @@ def test_what_brokers_do_in_the_partitions(spark: SparkSession, silver: Frames) 
 # Broker 4 is in no ISR, which shows only that it lags or is down: its state decides.
 @pytest.mark.stage("silver.brokers")
 def test_brokers(spark: SparkSession, silver: Frames) -> None:
-    columns = "broker_id rack host port live live_reason registered fenced controller draining replicas leaders"
+    columns = (
+        "broker_id rack host port live live_reason registered fenced cordoned controller draining replicas leaders"
+    )
     expected = [
         # Brokers of new-0, orders-0, solo-0; of orders-0, orders-1, orders-2; of orders-2, solo-0; of new-0, orders-1.
-        (1, "a", "h1", 9092, True, "leads 1 partition", None, None, False, False, 3, 1),
-        (2, "b", "h2", 9093, True, "leads 1 partition", None, None, False, False, 3, 1),
-        (3, "b", None, None, True, "leads 2 partitions", None, None, False, False, 2, 2),
-        (4, None, None, None, False, 'listed as "down"', None, None, False, False, 2, 0),
+        (1, "a", "h1", 9092, True, "leads 1 partition", None, None, None, False, False, 3, 1),
+        (2, "b", "h2", 9093, True, "leads 1 partition", None, None, None, False, False, 3, 1),
+        (3, "b", None, None, True, "leads 2 partitions", None, None, None, False, False, 2, 2),
+        (4, None, None, None, False, 'listed as "down"', None, None, None, False, False, 2, 0),
     ]
     assert_df_equality(
         select_columns(silver["silver.brokers"], columns),

@@ -104,6 +104,30 @@ def test_the_selector_of_a_broker_says_whether_consumers_fetch_from_followers(
     assert snapshot.quarantined == []
 
 
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({"cordoned.log.dirs": "*", "log.dirs": "/a,/b"}, True),
+        ({"cordoned.log.dirs": "*"}, True),  # as kafka-configs --describe shows it without --all
+        ({"cordoned.log.dirs": "/b,/a", "log.dir": "/c", "log.dirs": "/a,/b"}, True),
+        ({"cordoned.log.dirs": "/a", "log.dir": "/a", "log.dirs": "/a,/b"}, False),
+        ({"log.dirs": "null", "log.dir": "/a", "cordoned.log.dirs": "/a"}, True),
+        ({"cordoned.log.dirs": "", "log.dirs": "/a"}, False),
+        ({"cordoned.log.dirs": "/a"}, None),  # whether it has others is not shown
+        ({"log.dirs": "/a"}, None),
+    ],
+)
+def test_a_broker_whose_log_dirs_are_all_cordoned_is_cordoned(
+    configs: dict[str, str], expected: bool | None, tmp_path: Path
+) -> None:
+    lines = [f"  {key}={value} sensitive=false synonyms={{}}" for key, value in configs.items()]
+    own = "All configs for broker 2 are:\n  log.dirs=/z sensitive=false synonyms={}"
+    (tmp_path / "paste.txt").write_text("\n".join([DESCRIBE, "All configs for broker 1 are:", *lines, own]))
+    snapshot = load_snapshot(find_source(str(tmp_path / "paste.txt")))
+    assert {row["broker_id"]: row["cordoned"] for row in snapshot.brokers.to_pylist()} == {1: expected, 2: None}
+    assert snapshot.quarantined == []
+
+
 def test_a_line_of_all_configs_of_a_broker_has_selector_and_defaults() -> None:
     line = f"Configs for broker 7 are min.insync.replicas=2,replica.selector.class={SELECTOR}\n"
     assert parse(line) == [

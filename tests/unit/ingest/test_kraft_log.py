@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.kraft_log import FORMAT
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind
+from pipelines.ingest.sources import find_source
 
 from .facts import FORMATS_DIR, check_facts, facts, faults, reasons, shorten
 
@@ -179,6 +182,23 @@ def test_what_all_brokers_set_for_topics_is_their_default() -> None:
     facts = check_facts(records, FORMAT.parse_facts(records))
     assert facts["kind"].to_pylist() == ["topic_defaults", "ignored", "topic_defaults"]
     assert facts["configs"].to_pylist() == [[("min.insync.replicas", "2")], None, [("min.insync.replicas", None)]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"), [([], None), ([["A", "B"]], True), ([["A"]], False), ([["A", "B"], None, []], False)]
+)
+def test_a_broker_is_cordoned_once_all_of_its_log_dirs_are(
+    changes: list[list[str] | None], expected: bool | None, tmp_path: Path
+) -> None:
+    broker = {"brokerId": 1, "brokerEpoch": 9}
+    records = [{"type": "REGISTER_BROKER_RECORD", "version": 4, "data": broker | {"logDirs": ["A", "B"]}}]
+    for dirs in changes:
+        change = broker | {"fenced": -1} | ({} if dirs is None else {"cordonedLogDirs": dirs})
+        records.append({"type": "BROKER_REGISTRATION_CHANGE_RECORD", "version": 3, "data": change})
+    (tmp_path / "log.json").write_text("".join(json.dumps(record) + "\n" for record in records))
+    snapshot = load_snapshot(find_source(str(tmp_path / "log.json")))
+    assert snapshot.brokers["cordoned"].to_pylist() == [expected]
+    assert snapshot.quarantined == []
 
 
 @pytest.mark.parametrize("end", ["LeaderChange", "LeaderChange:", "LeaderChange: ", "LeaderChange: {"])
