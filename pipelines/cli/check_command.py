@@ -85,7 +85,7 @@ def check(
             later = cluster.read_later(source, settings, source)
             running = find_running_reassignments(later, rate, defaults, running, time.monotonic() - looked)
         common_options.write_answer(json_file, running, render_running(running, servers))
-        raise typer.Exit(EXIT_INPUT if running.stuck else 0)
+        raise typer.Exit(EXIT_INPUT if running.stuck or not running.is_known else 0)
     snapshot = add_new_brokers(snapshot, new_brokers)
     for plan in stored:
         if assumed := list_unknown_brokers(snapshot, plan.added_brokers):

@@ -90,7 +90,8 @@ def render_running(running: RunningReassignments, servers: str = "HOST:PORT") ->
     servers: of the cluster, for commands.
     """
     if not running.partitions:
-        yield "no partition is being reassigned"
+        unknown = "whether a partition is being reassigned is not known: the cluster has not answered that"
+        yield "no partition is being reassigned" if running.is_known else unknown
         return
     yield f"{count_of(len(running.partitions), 'partition')} being reassigned, {len(running.stuck):,} of them stuck"
     if running.bytes_left is not None:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from pipelines.ingest.formats.live_requests import print_requests
+from pipelines.ingest.formats.live_requests import ONGOING, print_requests
 from pipelines.live import tool_output
 from pipelines.live.cluster_records import ClusterDescription, Features, LivePartition, LiveTopic, Quorum
 from pipelines.live.kafka_connection import (
@@ -144,7 +144,7 @@ def read_cluster(
     problems = _Problems()
     quorum: Quorum | None = None
     if layout.fault is not None:
-        for things in ("ongoing reassignments", "voters"):  # the controller answers about both, with the same ACL
+        for things in (ONGOING, "voters"):  # the controller answers about both, with the same ACL
             problems.note(layout.fault, things)
     else:
         quorum = problems.catch("voters", connection.describe_quorum, None)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipelines.ingest.formats.live_requests import ONGOING
 from pipelines.ingest.merge.live_brokers import get_down_brokers, get_releases
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import dump_reassignment
@@ -53,6 +54,7 @@ class RunningReassignments:
     bytes_left: int | None  # of all that are not stuck and show them; None = none does
     # At the rate of all; at the throttle, of the broker that has most to copy; None = not known, or nothing is copied
     seconds_left: float | None
+    is_known: bool = True  # False = a running cluster did not answer what is under way
 
     @property
     def stuck(self) -> list[RunningReassignment]:
@@ -78,7 +80,9 @@ def find_running_reassignments(
         running = tuple(_measure_rate(one, before.get((one.topic, one.partition)), seconds) for one in running)
     stuck = [one for one in running if one.is_stuck]
     totals = _sum_left([one for one in running if one.waits_for and not one.is_stuck], throttle_bytes_per_s)
-    return RunningReassignments(running, throttle_bytes_per_s, _dump_cancel(running), _dump_cancel(stuck), *totals)
+    is_known = not any(ONGOING in warning for warning in snapshot.warnings["warning"].to_pylist())
+    cancel = _dump_cancel(running), _dump_cancel(stuck)
+    return RunningReassignments(running, throttle_bytes_per_s, *cancel, *totals, is_known)
 
 
 def _describe(

@@ -8,6 +8,7 @@ from pipelines.ingest.source_format import Fact, Format, Signature, ignore
 
 _HEADER = re.compile(r"requests to kafka://(.+)")
 _UNANSWERED = re.compile(r"not answered: (.+)")
+ONGOING = "ongoing reassignments"  # as an unanswered request names them
 NO_TOPICS = "the cluster has 0 topics"  # and all of them would be shown
 _ANY = re.compile(rf"requests to kafka://|not answered: |{NO_TOPICS}")
 

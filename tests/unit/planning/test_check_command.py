@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.cli.check_rendering import render_running
+from pipelines.ingest.formats.live_requests import ONGOING, print_requests
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.plan_files.running_reassignments import find_running_reassignments
@@ -370,6 +371,11 @@ def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (folder / "topics.txt").write_text("\n".join(describe("t", 1, "1 1")) + "\n")
     result = CommandResult(capsys, "check", folder)
     assert (result.code, result.out) == (0, "no partition is being reassigned\n")
+    problem = f"the controller does not answer, so {ONGOING} and voters are not known"
+    (folder / "not-read.txt").write_text("\n".join(print_requests("b1:9092", [problem], is_empty=False)) + "\n")
+    result = CommandResult(capsys, "check", folder)
+    unknown = "whether a partition is being reassigned is not known: the cluster has not answered that\n"
+    assert (result.code, result.out) == (1, unknown)
 
 
 @pytest.mark.parametrize(
