@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from udfs.arrow.ragged import find_in_segment, position_of, row_of
+from udfs.arrow.ragged import any_true, find_in_segment, position_of, row_of
 from udfs.planning.annealing import search_task
 from udfs.planning.annealing.balance_certificate import (
     REASONS,
@@ -15,8 +15,9 @@ from udfs.planning.annealing.balance_certificate import (
     measure_reached,
 )
 from udfs.planning.annealing.budget_plan import COPIED_LOADS, BudgetPlanner, bound_relief, find_harm, measure_relief
+from udfs.planning.annealing.kernels.search_moves import seed_random
 from udfs.planning.annealing.kernels.search_state import create_state
-from udfs.planning.annealing.search import search_assignment
+from udfs.planning.annealing.search import anneal_order, search_assignment
 from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchTask
 from udfs.planning.bounds.cost_bounds import CopyBound, bound_copied_bytes
 from udfs.planning.certificates import BalanceCertificate, Relief
@@ -39,6 +40,7 @@ _MIN_RELIEF = 0.95
 _MAX_TRIES = 3  # where replica counts stay uneven: a budget is in the way
 # Replicas in all tries together: a count and not a clock, so that plans are reproducible.
 _MAX_TRIED_REPLICAS = 600_000
+_NEAR = ((2.0, 0.02, 0.3),)  # rounds of anneal_order that change few lists
 
 
 def plan_balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
@@ -79,6 +81,7 @@ class _BalancePlanner:
             start = SearchResult(task.slots, result.limits, result.failover_out, result.oversized)
             candidates = [result, start, *self._find_others(task, result)]
             result = min(candidates, key=lambda candidate: self._rank(task, candidate))
+        result = self._keep_order(task, result)
         if reasons := self._find_overfull(result):
             raise InfeasibleRequest(reasons)
         lists = restore_list_order(model, self.offsets, result.slots)
@@ -222,6 +225,34 @@ class _BalancePlanner:
             for priority in self.request.priorities
         ]
         return (*excesses, float(state.copied_disk[0]), float(state.copied_count[0]))
+
+    def _keep_order(self, task: SearchTask, result: SearchResult) -> SearchResult:
+        """Leave the order of lists of which nothing is copied as it is, unless another improves a load."""
+        model, cluster = self.model, task.cluster
+        if not np.array_equal(self.offsets, model.offsets):
+            return result
+        copied = any_true(model.find_copied(model.with_lists(self.offsets, result.slots)), self.offsets)
+        as_now = np.where(copied[model.row], result.slots, model.replicas)
+        before = create_state(cluster, task.limits, self.slots)
+
+        def measure(slots: Int32s) -> tuple[tuple[float, ...], set[str], bool]:
+            one = replace(result, slots=slots)
+            rank = self._rank(task, one, np.max)[:-2]
+            return rank, {*find_harm(task, before, one)}, search_task.meets_limits(task, one)
+
+        least, harm, meets = measure(result.slots)
+
+        def is_as_good(slots: Int32s) -> bool:
+            rank, more_harm, meets_all = measure(slots)
+            return rank <= least and more_harm <= harm and meets_all >= meets
+
+        if is_as_good(as_now):
+            return replace(result, slots=as_now)
+        state = create_state(cluster, result.limits, as_now)
+        free = cluster._replace(can_change=cluster.can_change & ~result.oversized)
+        proposals = task.count_proposals(23, 1e6, 6)
+        anneal_order(free, result.limits, state, seed_random(task.seed), task.leader_unit, proposals, _NEAR)
+        return replace(result, slots=state.slots) if is_as_good(state.slots) else result
 
     def _find_others(self, task: SearchTask, result: SearchResult) -> Iterator[SearchResult]:
         model, priorities, best = self.model, self.request.priorities, result
