@@ -127,6 +127,7 @@ class ClusterFindings:
     live_brokers: int = _count("live brokers, and those of unknown state")
     empty_brokers: int = _count("those of them without replicas, as after a drain")
     down_brokers: Sequence[int] = _numbers("ids of brokers that are down")
+    cordoned_brokers: Sequence[int] = _numbers("ids of brokers that are not down and whose log dirs are all cordoned")
     down_critical_brokers: Sequence[int] = _numbers(
         "min_isr_critical_brokers of partitions that count with a replica on a down broker"
     )

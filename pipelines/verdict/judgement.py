@@ -143,6 +143,8 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
+    if cordoned := findings.cordoned_brokers:
+        yield statements.CORDONED.fill(len(cordoned), brokers=name_brokers(cordoned))
 
 
 def _unblock(findings: ClusterFindings, blocked: AffectedPartitions) -> NextStep:

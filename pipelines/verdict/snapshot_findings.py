@@ -106,6 +106,7 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         crowded_partitions=_count_crowded(counted, to_numpy(live_rows["broker_id"]), live_rows["rack"].to_pylist()),
         replication_factor=float(np.median(factors[factors > 1])) if (factors > 1).any() else None,
         down_brokers=tuple(down.tolist()),
+        cordoned_brokers=tuple(live_rows.filter(live_rows["cordoned"])["broker_id"].to_pylist()),
         down_critical_brokers=tuple(np.unique(down_critical).tolist()),
         failed_dir_brokers=failed_dir_brokers,
         failed_dir_replicas=failed_dir_replicas,

@@ -9,7 +9,6 @@ from pipelines.verdict.verdict_points import DEFAULT_SERVER, KINDS, Statement, S
 _SERVER = f"--bootstrap-server {DEFAULT_SERVER}"
 _LIST = f"kafka-topics {_SERVER} --describe "
 
-
 BROKER_CHECKS = "log of the replica fetchers, disk, network"  # where a live broker lags
 # How a next step goes on while {brokers} are down, or keep failed disks. The options select the partitions to repair.
 STAY_DOWN = "if broker[|s] {brokers} [stays|stay] down, "
@@ -19,8 +18,7 @@ _ADD_REPLICAS = "add replicas (a failed disk would lose the only copy): {plan}{o
 ADD_REPLICAS = Step(
     "some of them have replication factor 1, and three brokers or more are live",
     f"{_ADD_REPLICAS}; then raise min.insync.replicas to 2 where it is 1 (acks=all waits for two replicas): "
-    f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {{first}} "
-    "--add-config min.insync.replicas=2",
+    f"kafka-configs {_SERVER} --alter --entity-type topics --entity-name {{first}} --add-config min.insync.replicas=2",
     "rf",
 )
 ADD_BROKER = Step(
@@ -290,6 +288,11 @@ REASSIGNED = Statement(
     Level.OK,
     "Replicas of a partition are being added or removed.",
     "{n} [partition is|partitions are] being reassigned.",
+)
+CORDONED = Statement(
+    Level.OK,
+    "All log dirs of a broker that is not down are cordoned.",
+    "[Broker|Brokers] {brokers} [is|are] cordoned: [it gets|they get] no new replicas.",
 )
 DELETED = Statement(
     Level.OK,

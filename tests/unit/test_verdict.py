@@ -541,11 +541,13 @@ def test_leaders_that_are_uneven_but_not_a_risk_point_to_hotspots() -> None:
 
 def test_what_is_said_of_healthy_clusters() -> None:
     findings = ClusterFindings(deleted_topics_offline_partitions=2, reassigned_partitions=1, electable_partitions=1)
+    findings = replace(findings, cordoned_brokers=[3])
     verdict = judge([failure(1)], findings)
     assert verdict.level is Level.OK
     assert [point.text for point in verdict.points[1:]] == [
         "2 offline partitions belong to topics that are marked for deletion.",
         "1 partition is being reassigned.",
+        "Broker 3 is cordoned: it gets no new replicas.",
         "1 partition is not led by its preferred leader.",
     ]
 
