@@ -200,7 +200,7 @@ def read_cluster_request(snapshot: Snapshot) -> tuple[pa.Table, list[RequestedBr
     if not topics.num_rows:
         raise SettingsError(f"{cluster}: no topic has a known number of partitions and replication factor")
     counts_as_live = pc.fill_null(snapshot.brokers["live"], True)
-    live = snapshot.brokers.filter(counts_as_live).sort_by("broker_id").select(["broker_id", "rack"])
+    live = snapshot.brokers.filter(counts_as_live).sort_by("broker_id").select(["broker_id", "rack", "cordoned"])
     if not live.num_rows:
         raise SettingsError(f"{cluster}: no live broker is known. Add a list of brokers: --brokers FILE")
-    return topics, [RequestedBroker(id=row["broker_id"], rack=row["rack"]) for row in live.to_pylist()]
+    return topics, [RequestedBroker(id=row.pop("broker_id"), **row) for row in live.to_pylist()]

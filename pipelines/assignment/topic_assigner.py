@@ -93,6 +93,11 @@ def _assign_manually(request: AssignRequest) -> TopicAssignment:
     return TopicAssignment(name, 0, replicas)
 
 
+def _select_usable(brokers: Iterable[RequestedBroker], scheme: str) -> list[RequestedBroker]:
+    """Select the brokers that a scheme places over: Kafka's own one of KRaft leaves out cordoned ones."""
+    return [broker for broker in brokers if not (broker.cordoned and scheme == KRAFT)]
+
+
 def _create_broker_lists(lists: Sequence[Sequence[RequestedBroker]]) -> BrokerLists:
     brokers = [broker for list_ in lists for broker in list_]
     return BrokerLists.create(
@@ -116,7 +121,7 @@ def _place_batch(scheme: str, requests: list[AssignRequest]) -> Iterator[list[To
     existing = {i: topic.existing_replicas for i, topic in enumerate(topics) if topic.existing_replicas}
     expanded = np.array(list(existing), dtype=np.int64)
     # Kafka adds partitions over the brokers sorted by id.
-    usable = [[b for b in request.brokers if not (b.cordoned and scheme == KRAFT)] for request in requests]
+    usable = [_select_usable(request.brokers, scheme) for request in requests]
     by_id = [sorted(usable[request_of[i]], key=lambda broker: broker.id) for i in existing]
     lists = _create_broker_lists([*usable, *by_id])
     broker_list = request_of.copy()
@@ -139,7 +144,7 @@ def _place_batch(scheme: str, requests: list[AssignRequest]) -> Iterator[list[To
     placements = find_place_function(scheme)(arrays, lists, states)
     at = 0
     for request, rejected in zip(requests, rejections, strict=True):
-        assignments, cordons = [], any(broker.cordoned is not None for broker in request.brokers)
+        assignments, cordons = [], _knows_cordons(request.brokers)
         for i, (topic, rejection) in enumerate(zip(request.topics, rejected, strict=True)):
             name = request.topic_name(i)
             if rejection is not None:
@@ -149,6 +154,10 @@ def _place_batch(scheme: str, requests: list[AssignRequest]) -> Iterator[list[To
             assignments.append(TopicAssignment(name, int(start_partition[at]), *outcome, topic.existing_replicas))
             at += 1
         yield assignments
+
+
+def _knows_cordons(brokers: Iterable[RequestedBroker]) -> bool:
+    return any(broker.cordoned is not None for broker in brokers)
 
 
 def _read_outcome(
@@ -166,7 +175,8 @@ def assign_cluster(snapshot: Snapshot, scheme: str, run_seed: int, shared_random
     table, brokers = read_cluster_request(snapshot)
     names = table["topic"].to_pylist()
     partitions, factor = (table[name].to_numpy().astype(np.int64) for name in ("partitions", "replication_factor"))
-    place, lists, n = find_place_function(scheme), _create_broker_lists([brokers]), len(names)
+    lists, cordons = _create_broker_lists([_select_usable(brokers, scheme)]), _knows_cordons(brokers)
+    place, n = find_place_function(scheme), len(names)
     seeds: Ints = np.array([run_seed], dtype=np.int64)
     generator = np.zeros(n, dtype=np.int64)
     if not shared_random:
@@ -182,7 +192,8 @@ def assign_cluster(snapshot: Snapshot, scheme: str, run_seed: int, shared_random
         placements = place(topics, lists, states)
         for i, at in enumerate(batch.tolist()):
             seed = int(seeds[generator[at]]) if SCHEMES[scheme].is_random else None
-            yield TopicAssignment(names[at], 0, *_read_outcome(placements, topics, lists, i), seed=seed)
+            outcome = _read_outcome(placements, topics, lists, i, cordons=cordons)
+            yield TopicAssignment(names[at], 0, *outcome, seed=seed)
 
 
 _INCLUDES = "The manual partition assignment includes "

@@ -67,6 +67,17 @@ def test_cordoned_brokers_get_no_replicas_from_the_striped_placement(tmp_path: P
     assert {1, 4} < {broker for replicas in other["replicas"] for broker in replicas}
 
 
+def test_cordoned_brokers_of_a_source_get_no_replicas(tmp_path: Path) -> None:
+    folder, out = tmp_path / "source", tmp_path / "out.json"
+    folder.mkdir()
+    lines = [f"\tTopic: t\tPartition: {i}\tLeader: {i % 3}\tReplicas: {i % 3}\tIsr: {i % 3}" for i in range(9)]
+    (folder / "topics.txt").write_text("\n".join(["Topic: t\tPartitionCount: 9\tReplicationFactor: 1", *lines]))
+    configs = "Dynamic configs for broker 2 are:\n  cordoned.log.dirs=* sensitive=false synonyms={}\n"
+    (folder / "configs.txt").write_text(configs)
+    assert main(["assign", str(folder), "--scheme", "kraft", "--out", str(out)]) == 0
+    assert {broker for replicas in json.loads(out.read_text())["replicas"] for broker in replicas} == {0, 1}
+
+
 def test_requests_of_all_schemes_keep_their_order(tmp_path: Path) -> None:
     cases = [json.loads(line) for n in ("adminutils", "striped") for line in (GOLDEN / f"{n}.jsonl").open()][::7]
     cases = [case for pair in zip(cases, reversed(cases), strict=True) for case in pair]
