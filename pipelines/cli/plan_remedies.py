@@ -16,7 +16,7 @@ from pipelines.verdict.replica_findings import describe_stuck
 from pipelines.verdict.snapshot_findings import find_stuck_reassignments
 from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints
-from udfs.planning.constraints import COPYING_GOALS, Rules, build_rules, count_places
+from udfs.planning.constraints import COPYING_GOALS, Rules, build_rules, count_places, find_receiving_brokers
 from udfs.planning.elections import find_in_sync_replicas, find_last_copies
 from udfs.planning.plan_making import freeze_partitions
 from udfs.planning.plan_metrics import count_frozen_partitions
@@ -101,6 +101,9 @@ def _find_more_brokers(
     short = np.flatnonzero(~rules.fixed & (places < rules.factor))
     if not len(short):
         return
+    if model.cordoned is not None:
+        brokers = model.describe_brokers(np.flatnonzero(model.cordoned))
+        yield f"  uncordon {brokers}: delete the config cordoned.log.dirs there"
     missing = int((rules.factor - places)[short].max())
     down = model.broker_ids[~model.live & ~np.isin(model.broker_ids, request.exclude_brokers)].tolist()
     restart = f"restart {name_with_noun(down)}, or " if down else ""
@@ -125,7 +128,7 @@ def change_factor(model: ClusterModel, rows: Ints, factor: int, source: str) -> 
 def explain_few_brokers(model: ClusterModel, source: str) -> str:
     """Return what to do for the partitions that a repair leaves, as too few live brokers can hold their replicas."""
     rows = np.flatnonzero(model.frozen == FreezeReason.FEW_BROKERS)
-    places = count_places(model, model.live & ~model.draining, ~model.live).sum(axis=1)
+    places = count_places(model, find_receiving_brokers(model), ~model.live).sum(axis=1)
     lower = change_factor(model, rows, max(int(places[rows].min()), 1), source)
     return f"Restart or add brokers, or do with fewer replicas: {lower}"
 

@@ -64,6 +64,8 @@ def render_plan(
     if (judgement := plan.facts.judgement).level is not PlanLevel.SAFE:
         yield from render_findings(judgement)
     yield f"cluster {model.cluster_id}: {describe_goal(model, plan.facts.request)}; {counts}"
+    if model.cordoned is not None:
+        yield f"  no new replicas: {model.describe_brokers(np.flatnonzero(model.cordoned))}, all log dirs are cordoned"
     yield from _render_metrics(metrics, bool(model.rack_names))
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)

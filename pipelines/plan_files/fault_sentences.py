@@ -20,6 +20,8 @@ _SENTENCES = {
     PlanFault.UNKNOWN_BROKER: "{partitions} on {brokers}, which the cluster does not have",
     PlanFault.UNUSABLE_LOG_DIR: "{partitions} in a log dir of {brokers} that does not exist, or that failed",
     PlanFault.DOWN_BROKER: "{partitions} on {brokers}, down or fenced: kafka-reassign-partitions rejects such a file",
+    PlanFault.CORDONED_BROKER: "{partitions} with {brokers} in the list, all of whose log dirs are cordoned: Kafka 4.4 "
+    "rejects this, also for replicas that are there already. Uncordon first: delete the config cordoned.log.dirs",
     PlanFault.UNDER_WAY: "{partitions} that are being reassigned already: wait for them, or cancel that with --cancel",
     PlanFault.LAST_COPY: "{partitions} would drop the last complete copy, on {brokers}: Kafka keeps it, and does not "
     "complete this before another replica has caught up with it",

@@ -59,6 +59,8 @@ class SickCluster:
     unknown: frozenset[int] = frozenset()  # live brokers of which the sources do not show it
     waits_for_all: bool = True  # as up to Kafka 4.2, a reassignment waits for all replicas of its target
     drops_at_once: bool = False  # as up to Kafka 3.7, where it may not have waited for them
+    cordoned: frozenset[int] = frozenset()  # live brokers that get no new replicas
+    rejects_cordoned: bool = False  # as from Kafka 4.4 on, in any list
 
     @property
     def live(self) -> list[int]:
@@ -151,6 +153,8 @@ def find_harm(cluster: SickCluster, waves: Waves, expected: Expectation) -> Iter
             if not in_sync[key]:
                 yield f"{where}: nothing can be copied, as no replica in sync is live"
             copied = {broker for broker in new if broker not in lists[key]}
+            if cordoned := copied & cluster.cordoned:
+                yield f"{where}: copied to cordoned brokers {cordoned}"
             if lost := copied & cluster.failed[key]:
                 yield f"{where}: {lost} would get back what is in a failed log dir"
             after = (in_sync[key] & set(new)) | (copied if in_sync[key] else set())
@@ -180,7 +184,10 @@ def find_unrepaired(cluster: SickCluster, plan: Mapping[Key, list[int]]) -> Iter
         lost = cluster.down | cluster.failed[key]
         live_isr = [b for b in one.isr if b not in lost]
         factor = cluster.factors[key[0]]
-        if one.is_reassigned or not live_isr or len(live_isr) > factor or len({*cluster.racks} - lost) < factor:
+        places = {*cluster.racks} - lost - (cluster.cordoned - {*one.replicas})
+        if one.is_reassigned or not live_isr or len(live_isr) > factor or len(places) < factor:
+            continue
+        if cluster.rejects_cordoned and cluster.cordoned.intersection(one.replicas):
             continue
         new = plan.get(key, one.replicas)
         if len(new) < factor or lost.intersection(new):

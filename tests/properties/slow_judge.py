@@ -9,7 +9,7 @@ from tests.properties.sick_clusters import Key, Planned, SickCluster, Waves
 
 REJECTED = {
     *("unknown_partition", "repeated_partition", "empty_list", "repeated_replica", "log_dirs_length"),
-    *("unknown_broker", "unusable_log_dir", "down_broker", "under_way"),
+    *("unknown_broker", "unusable_log_dir", "down_broker", "cordoned_broker", "under_way"),
 }
 HARMFUL = {"last_copy", "drops_in_sync", "no_source", "cannot_complete", "replication_factor", "fewer_racks"}
 Places = dict[int, dict[str, bool]]  # whether the log dirs of the brokers that show theirs are online, by path
@@ -141,6 +141,8 @@ def _judge_partition(cluster: SickCluster, key: Key, steps: Sequence[Step], rule
         surely = [broker for broker in after.isr if broker not in step.awaited]
         if not live.issuperset(new):
             yield "down_broker", number
+        if cluster.rejects_cordoned and cluster.cordoned.intersection(new):
+            yield "cordoned_broker", number
         if one.is_reassigned:
             yield "under_way", number
         dropped = [broker for broker in state.replicas if broker not in new]

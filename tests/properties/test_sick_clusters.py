@@ -221,7 +221,8 @@ def find_harmful_rollback(cluster: SickCluster, waves: Waves, execution: Planned
     slow = {fault for fault, _ in judge_slowly(after, [back], rules) if fault not in ignored}
     quick = {str(one.fault) for one in judge_rollback(execution, JudgeOptions()).findings} - ignored
     differ = [f"rollback: {sorted(slow)}, not {sorted(quick)}"] if slow != quick else []
-    return [*differ, *(f"rollback: {fault}" for fault in slow & (HARMFUL | REJECTED))]
+    # What leaves a cordoned broker can only return once that is uncordoned.
+    return [*differ, *(f"rollback: {fault}" for fault in (slow & (HARMFUL | REJECTED)) - {"cordoned_broker"})]
 
 
 def is_asked_for(cluster: SickCluster, request: PlanRequest, fault: tuple[str, object]) -> bool:
@@ -236,6 +237,8 @@ def draw(rng: Random) -> DiskCluster:
     for broker in sorted(drawn.cluster.down & holders):
         drawn = drawn.unregister(broker) if rng.random() < 0.3 else drawn
     drawn.cluster.unknown = frozenset({rng.choice(drawn.cluster.live)}) if rng.random() < 0.2 else frozenset()
+    drawn.cluster.cordoned = frozenset({rng.choice(drawn.cluster.live)}) if rng.random() < 0.2 else frozenset()
+    drawn.cluster.rejects_cordoned = rng.random() < 0.5
     drawn.cluster.caps_min_isr = rng.random() < 0.8
     drawn.cluster.waits_for_all, drawn.cluster.drops_at_once = rng.choice([(False, False), (True, False), (True, True)])
     return drawn
@@ -259,6 +262,8 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
             caps_min_isr=cluster.caps_min_isr,
             completes_with_added=not cluster.waits_for_all,
             drops_at_once=cluster.drops_at_once,
+            cordoned=np.isin(model.broker_ids, [*cluster.cordoned]),
+            rejects_cordoned=cluster.rejects_cordoned,
         )
         if cluster.unknown:
             model = replace(model, unknown=np.isin(model.broker_ids, [*cluster.unknown]))

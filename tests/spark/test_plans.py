@@ -210,7 +210,7 @@ def test_moves_of_a_small_cluster(spark: SparkSession) -> None:
     brokers = [
         key
         | {"broker_id": id_, "rack": None, "live": True, "draining": False}
-        | {"release_from": None, "release_before": None, "follower_fetching": None}
+        | {"release_from": None, "release_before": None, "follower_fetching": None, "cordoned": None}
         for id_ in (1, 2)
     ]
     topics = [key | {"topic": "t", "marked_for_deletion": False, "min_insync_replicas": 1, "replication_factor": 2}]

@@ -13,6 +13,9 @@ CAPS_MIN_ISR = 307
 # of both counts up to 3.7: a reassignment waits for all, as with ZooKeeper, and drops what it removes at once.
 COMPLETES_WITH_ADDED = 403
 DROPS_WHEN_ALL_IN_SYNC = 308
+# No list of replicas may name a broker whose log dirs are all cordoned, not even one that holds the partition
+# (ReplicationControlManager.validateManualPartitionAssignment); 4.3 only creates no replicas there on its own.
+REJECTS_CORDONED = 404
 FIRST_WITH_ELR = 307  # the first one whose tools show eligible leader replicas
 NEWEST = 404  # the newest one that the rules were compared with
 

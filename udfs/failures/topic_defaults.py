@@ -13,6 +13,7 @@ from udfs.failures.kafka_releases import (
     CAPS_MIN_ISR,
     COMPLETES_WITH_ADDED,
     DROPS_WHEN_ALL_IN_SYNC,
+    REJECTS_CORDONED,
     ReleaseRange,
     holds_since,
 )
@@ -29,6 +30,7 @@ class TopicDefaults:
     cap_min_insync_replicas: bool = True
     completes_with_added: bool = True
     drops_at_once: bool = False
+    rejects_cordoned: bool = True
     ignored: tuple[str, ...] = ()  # patterns with *, ? and [...] of topics whose problems do not count
 
     def assume(self, release: int) -> "TopicDefaults":
@@ -38,13 +40,14 @@ class TopicDefaults:
     def adapt_to(self, brokers: Iterable[ReleaseRange]) -> "TopicDefaults":
         """Return the defaults for a cluster. brokers: the releases of those that may be live."""
         releases = list(brokers)
-        since = (CAPS_MIN_ISR, COMPLETES_WITH_ADDED, DROPS_WHEN_ALL_IN_SYNC)
-        caps, with_added, waits = (holds_since(release, releases) for release in since)
+        since = (CAPS_MIN_ISR, COMPLETES_WITH_ADDED, DROPS_WHEN_ALL_IN_SYNC, REJECTS_CORDONED)
+        caps, with_added, waits, rejects = (holds_since(release, releases) for release in since)
         return replace(
             self,
             cap_min_insync_replicas=self.cap_min_insync_replicas if caps is None else caps,
             completes_with_added=self.completes_with_added if with_added is None else with_added,
             drops_at_once=self.drops_at_once if waits is None else not waits,
+            rejects_cordoned=self.rejects_cordoned if rejects is None else rejects,
         )
 
     def fill_min_isr(self, values: pa.Array | pa.ChunkedArray, replicas: Ints) -> Ids:

@@ -13,14 +13,14 @@ from udfs.arrow.ragged import any_true, offsets_of, position_of, row_of
 from udfs.network.client_zones import NetworkAssumptions, list_zones, name_zones, share_clients
 from udfs.planning.certificates import Certificate, Proof
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Int32s, Ints, ProposedAssignment, take
-from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest
+from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, find_receiving_brokers
 from udfs.planning.plan_request import ZONES, BrokerSet, PlanRequest
 
 Plan = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
 REST = "other brokers"  # the set of the brokers that are in no other
 # Fields of ClusterModel.
 _OF_BROKERS, _OF_REPLICAS = (
-    ("broker_ids", "live", "fetching", "unknown"),
+    ("broker_ids", "live", "fetching", "unknown", "cordoned"),
     ("in_sync", "failed", "adding", "replica_size"),
 )
 _OF_PARTITIONS = ("topic", "partition", "size", "rate_in", "rate_out", "topic_min_isr", "unrated", "topic_factor")
@@ -236,7 +236,7 @@ def _plan_part(part: _Part, request: PlanRequest, plan: Plan) -> ProposedAssignm
     is_empty = np.bincount(model.replicas, minlength=model.brokers) == 0
     asks_nothing = {
         "drain": not own.brokers and not model.draining.any(),
-        "expand": not own.brokers and not (is_empty & model.live & ~model.draining).any(),
+        "expand": not own.brokers and not (is_empty & find_receiving_brokers(model)).any(),
         "replace": not own.replacements,
     }
     return unchanged if not gathers and asks_nothing.get(own.goal, False) else plan(model, own)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import to_flags, to_lists
+from udfs.arrow.columns import to_array, to_flags, to_lists
 from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kafka_releases import read_releases
@@ -76,6 +76,8 @@ class ClusterModel:
     barred: Int32s | None = None  # int32 (r), a broker that may not get a replica's partition, or -1; None = all -1
     replica_size: Floats | None = None  # float64 (r), bytes of each replica, see measure_replicas; None = as `size`
     unknown: Flags | None = None  # bool (n), brokers of unknown state, which count as live; None = none
+    cordoned: Flags | None = None  # bool (n), brokers that get no new replicas; None = none
+    rejects_cordoned: bool = True  # Whether Kafka rejects each list that names one of them
     rollback_lists: tuple[Int32s, Ints] | None = None  # p lists, and their offsets; None = those of now
 
     @property
@@ -265,6 +267,7 @@ class ClusterModel:
             live=np.append(self.live, True),
             unknown=None if self.unknown is None else np.append(self.unknown, False),
             draining=np.append(self.draining, False),
+            cordoned=None if self.cordoned is None else np.append(self.cordoned, False),
             fetching=None if self.fetching is None else np.append(self.fetching, self.fetching.all()),
             log_dirs=None,
         )
@@ -319,8 +322,8 @@ def build_model(
     placed = partitions.filter(pc.is_valid(partitions["replicas"]))
     placed = placed.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     names = pa.array(sorted(set(placed["topic"].to_pylist())), pa.string())
-    topic = pc.index_in(_combine(placed["topic"]), value_set=names)
-    lists = _combine(placed["replicas"])
+    topic = pc.index_in(to_array(placed["topic"]), value_set=names)
+    lists = to_array(placed["replicas"])
     offsets = offsets_of(_array(pc.list_value_length(lists), 0).astype(np.int64))
     ids = _array(lists.flatten(), 0).astype(np.int32)
     replicas = np.searchsorted(broker_ids, ids).astype(np.int32)
@@ -352,14 +355,14 @@ def build_model(
     is_usable, failed = is_usable[order], failed[order]
     adding = is_in_segment(ids, offsets, *to_lists(placed["adding_replicas"])[:2])[order]
 
-    topic_rows = pc.index_in(_combine(placed["topic"]), value_set=_combine(topics["topic"]))
+    topic_rows = pc.index_in(to_array(placed["topic"]), value_set=to_array(topics["topic"]))
     if "release_from" in brokers.column_names:
         defaults = defaults.adapt_to(read_releases(brokers.filter(pa.array(live))))
     uncapped = replace(defaults, cap_min_insync_replicas=False)
-    min_isr = uncapped.fill_min_isr(_combine(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
-    declared = _array(_combine(topics["replication_factor"]).take(topic_rows), 0).astype(np.int64)
+    min_isr = uncapped.fill_min_isr(to_array(topics["min_insync_replicas"]).take(topic_rows), np.diff(offsets))
+    declared = _array(to_array(topics["replication_factor"]).take(topic_rows), 0).astype(np.int64)
     topic_factor = np.where(declared > 0, declared, np.diff(offsets))
-    at_name = pc.index_in(names, value_set=_combine(topics["topic"]))
+    at_name = pc.index_in(names, value_set=to_array(topics["topic"]))
     counted_topics = defaults.find_counted(topics)[_array(at_name, 0)]
     frozen = np.zeros(len(offsets) - 1, dtype=np.int8)
     # A partition without a leader has no source of copies: none of its replicas in the ISR is live.
@@ -367,11 +370,11 @@ def build_model(
     leads = np.zeros(len(frozen), dtype=np.bool_) if leader is None else (leader >= 0) & live[leader]
     frozen[~any_true(is_source, offsets) & ~leads | ~any_true(is_usable, offsets)] = FreezeReason.OFFLINE
     frozen[to_flags(defaults.find_ignored(placed["topic"]))] = FreezeReason.IGNORED
-    excluded = pc.is_in(_combine(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))
+    excluded = pc.is_in(to_array(placed["topic"]), value_set=pa.array(list(exclude_topics), pa.string()))
     frozen[np.asarray(excluded)] = FreezeReason.EXCLUDED
-    frozen[_array(_combine(topics["marked_for_deletion"]).take(topic_rows), False).astype(bool)] = FreezeReason.DELETED
+    frozen[_array(to_array(topics["marked_for_deletion"]).take(topic_rows), False).astype(bool)] = FreezeReason.DELETED
     for name in ("adding_replicas", "removing_replicas"):
-        frozen[_array(pc.list_value_length(_combine(placed[name])), 0) > 0] = FreezeReason.IN_FLIGHT
+        frozen[_array(pc.list_value_length(to_array(placed[name])), 0) > 0] = FreezeReason.IN_FLIGHT
     loads = [placed[name] for name in ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")]
     size, rate_in, rate_out = (_array(column, 0).astype(np.float64) for column in loads)
     known = (loads[0].null_count < len(size), loads[1].null_count < len(size), loads[2].null_count < len(size))
@@ -386,14 +389,12 @@ def build_model(
     own_sizes, unknown = None if replica_size is None else replica_size[order], np.asarray(pc.is_null(brokers["live"]))
     model = replace(model, failed=failed if failed.any() else None, adding=adding, replica_size=own_sizes)
     model = replace(model, unknown=unknown if unknown.any() else None, drops_at_once=defaults.drops_at_once)
+    if "cordoned" in brokers.column_names and (cordoned := to_flags(brokers["cordoned"])).any():
+        model = replace(model, cordoned=cordoned, rejects_cordoned=defaults.rejects_cordoned)
     caps, with_added = defaults.cap_min_insync_replicas, defaults.completes_with_added
     return replace(model, topic_factor=topic_factor, caps_min_isr=caps, completes_with_added=with_added)
 
 
-def _combine(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
 def _array(column: pa.ChunkedArray | pa.Array, missing: int | float | bool) -> npt.NDArray[Any]:
-    array = _combine(column)
+    array = to_array(column)
     return np.asarray(pc.fill_null(array, pa.scalar(missing, array.type)).to_numpy(zero_copy_only=False))

@@ -57,7 +57,7 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
         raise ValueError("; ".join(faults))
     targets = np.isin(model.broker_ids, select_target_brokers(model, request))
     named = np.isin(model.broker_ids, request.brokers)  # by the user, who knows them
-    receives = model.live & ~model.draining & ~np.isin(model.broker_ids, request.exclude_brokers)
+    receives = find_receiving_brokers(model, request.exclude_brokers)
     must_leave = np.zeros(model.brokers, dtype=np.bool_)
     replacement = np.full(model.brokers, -1, dtype=np.int32)
     factor = model.factor
@@ -112,6 +112,18 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, even, *capacity)
     most_bytes, most_moves, most_of_broker = (np.inf if most is None else float(most) for most in request.budgets)
     return Rules(*rules, blocked, most_bytes, most_moves, most_of_broker, request.allow_empty_racks)
+
+
+def find_receiving_brokers(model: ClusterModel, excluded: Sequence[int] = ()) -> Flags:
+    """Find the brokers (bool, n) that may get replicas: live, not draining or cordoned. excluded: ids of others."""
+    receives = model.live & ~model.draining & ~np.isin(model.broker_ids, np.asarray(excluded, dtype=np.int64))
+    return receives if model.cordoned is None else receives & ~model.cordoned
+
+
+def find_rejected_brokers(model: ClusterModel) -> Flags:
+    """Find the brokers (bool, n) that no list may name, even if they hold the partition: Kafka rejects it."""
+    is_rejected = model.cordoned is not None and model.rejects_cordoned
+    return model.cordoned if is_rejected else np.zeros(model.brokers, dtype=np.bool_)
 
 
 def find_staying_brokers(model: ClusterModel, rules: Rules) -> Flags:
@@ -270,7 +282,7 @@ def select_target_brokers(model: ClusterModel, request: PlanRequest) -> list[int
     if request.brokers or request.goal not in ("expand", "drain"):
         return list(request.brokers)
     empty = np.bincount(model.replicas, minlength=model.brokers) == 0
-    fills = model.live & ~model.draining & empty
+    fills = find_receiving_brokers(model) & empty
     return model.ids(np.flatnonzero(fills if request.goal == "expand" else model.draining))
 
 
@@ -291,7 +303,7 @@ def _find_unknown_names(model: ClusterModel, request: PlanRequest) -> Iterator[s
 
 
 def _find_faults(model: ClusterModel, request: PlanRequest) -> Iterator[str]:
-    live, draining = (set(model.ids(np.flatnonzero(flags))) for flags in (model.live, model.draining))
+    receiving = set(model.ids(np.flatnonzero(find_receiving_brokers(model, request.exclude_brokers))))
     targets = select_target_brokers(model, request)
     if request.brokers and request.goal not in ("drain", "expand", "repair"):
         yield f"the goal {request.goal} takes no list of brokers"
@@ -300,16 +312,16 @@ def _find_faults(model: ClusterModel, request: PlanRequest) -> Iterator[str]:
     if request.goal == "expand":
         if not targets:
             yield "there is no empty live broker to fill: name the brokers to fill with --brokers"
-        unfit = sorted(set(request.brokers) - (live - draining))
+        unfit = sorted(set(request.brokers) - receiving - set(request.exclude_brokers))
         if unfit:
             brokers, state = ("broker", "it is") if len(unfit) == 1 else ("brokers", "they are")
-            yield f"{brokers} {join_names(unfit, _LISTED)} cannot be filled: {state} down or draining"
+            yield f"{brokers} {join_names(unfit, _LISTED)} cannot be filled: {state} down, draining or cordoned"
     if request.goal == "replace":
         if not request.replacements:
             yield "there is no broker to replace: name each broker and its replacement with --replace, as in 7=66"
-        fit = live - draining - {old for old, _ in request.replacements} - set(request.exclude_brokers)
+        fit = receiving - {old for old, _ in request.replacements}
         for old, new in request.replacements:
             if new not in fit:
-                yield f"broker {new} cannot replace {old}: it is down, excluded, draining, or itself replaced"
+                yield f"broker {new} cannot replace {old}: it is down, excluded, draining, cordoned, or itself replaced"
     if request.goal == "rf" and (request.factor is None or request.factor < 1):
         yield "there is no replication factor: set one of 1 or more with --rf"

@@ -7,7 +7,7 @@ import numpy as np
 
 from udfs.planning.bottleneck import Bottleneck, count_forced_copies
 from udfs.planning.cluster_model import ClusterModel, Flags, ProposedAssignment
-from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, build_rules
+from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, build_rules, find_receiving_brokers
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_metrics import mark_drained_brokers
 from udfs.planning.plan_request import ALL, MIN_BYTES, PlanRequest
@@ -158,7 +158,7 @@ def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottle
 def _list_repairs(model: ClusterModel, request: PlanRequest) -> Iterator[_Variant]:
     """List the repair onto the brokers that hold replicas already, where new ones take those of down brokers."""
     holds = np.bincount(model.replicas, minlength=model.brokers) > 0
-    new = np.flatnonzero(model.live & ~model.draining & ~holds & ~np.isin(model.broker_ids, request.exclude_brokers))
+    new = np.flatnonzero(find_receiving_brokers(model, request.exclude_brokers) & ~holds)
     old = np.isin(model.broker_ids, [old for old, _ in request.replacements])
     if request.goal not in ("repair", "replace") or not len(new) or (old & model.live).any():
         return

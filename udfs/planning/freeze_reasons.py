@@ -16,6 +16,7 @@ _EXPLANATIONS = (  # in words that follow `because of`
     "racks that a better plan would leave",
     "more in-sync replicas than the topic's replication factor: set that first (--goal rf)",
     "a topic that --topics does not name",
+    "a replica on a cordoned broker, which Kafka 4.4 rejects in every list: uncordon or drain it first",
 )
 
 
@@ -35,6 +36,7 @@ class FreezeReason(IntEnum):
     RACKS = 10
     EXTRA_REPLICAS = 11
     OTHER_TOPIC = 12
+    CORDONED = 13
 
     @property
     def explanation(self) -> str:

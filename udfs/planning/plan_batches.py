@@ -25,7 +25,7 @@ from udfs.planning.waves import WaveLimits
 
 _INTS = pa.list_(pa.int32())
 # Columns that a planner reads, without keys. No list is null.
-_FLAGS = ("live", "draining", "follower_fetching")
+_FLAGS = ("live", "draining", "follower_fetching", "cordoned")
 _RELEASES = ("release_from", "release_before")
 BROKERS = pa.schema(
     [

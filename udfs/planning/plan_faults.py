@@ -44,6 +44,7 @@ class PlanFault(StrEnum):
     UNKNOWN_BROKER = "unknown_broker"
     UNUSABLE_LOG_DIR = "unusable_log_dir"
     DOWN_BROKER = "down_broker"
+    CORDONED_BROKER = "cordoned_broker"
     UNDER_WAY = "under_way"
     LAST_COPY = "last_copy"
     DROPS_IN_SYNC = "drops_in_sync"

@@ -15,7 +15,7 @@ from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.planning.bottleneck import MIN_RATIO, MIN_SECONDS
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints
-from udfs.planning.constraints import find_fewer_racks, list_emptied_brokers
+from udfs.planning.constraints import find_fewer_racks, find_rejected_brokers, list_emptied_brokers
 from udfs.planning.disk_growth import sum_bytes_by_wave
 from udfs.planning.elections import find_last_copies, find_usable
 from udfs.planning.plan_faults import NO_BROKER, FaultRows, PlanFault, PlanLevel, find_worst
@@ -128,6 +128,8 @@ class _JudgedSteps:
         """Find the steps that Kafka or its tools reject."""
         down = self._first(~self._model.live[self.replicas], self.replicas, self.offsets)
         yield from self._select(PlanFault.DOWN_BROKER, down != NO_BROKER, down)
+        cordoned = self._first(find_rejected_brokers(self._model)[self.replicas], self.replicas, self.offsets)
+        yield from self._select(PlanFault.CORDONED_BROKER, cordoned != NO_BROKER, cordoned)
         yield from self._select(PlanFault.UNDER_WAY, self._model.frozen[self._row] == FreezeReason.IN_FLIGHT)
 
     def find_harm(self) -> Iterator[FaultRows]:

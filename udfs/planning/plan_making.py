@@ -7,8 +7,14 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.broker_sets import plan_in_sets
-from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Ints, ProposedAssignment
-from udfs.planning.constraints import find_fewer_racks, find_repair_obstacles, list_emptied_brokers
+from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Ints, ProposedAssignment
+from udfs.planning.constraints import (
+    find_fewer_racks,
+    find_receiving_brokers,
+    find_rejected_brokers,
+    find_repair_obstacles,
+    list_emptied_brokers,
+)
 from udfs.planning.failed_dirs import plan_around_failed_dirs, split_failed_dirs
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.log_dir_balance import choose_log_dirs
@@ -64,7 +70,7 @@ def _copy_to_lost_racks(
     model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, rows: Ints, emptied: Sequence[int]
 ) -> ProposedAssignment:
     """Return the plan with copies of some partitions (int64) in the racks that they lost, instead of shared ones."""
-    receives = model.live & ~model.draining & ~np.isin(model.broker_ids, [*emptied, *request.exclude_brokers])
+    receives = find_receiving_brokers(model, [*emptied, *request.exclude_brokers])
     replica_counts, replicas = np.bincount(proposal.replicas, minlength=model.brokers), proposal.replicas.copy()
     copied, in_sync, failed = model.find_copied(proposal), model.is_in_sync, model.in_failed_dir
     for row in rows.tolist():
@@ -86,12 +92,15 @@ def _copy_to_lost_racks(
 def freeze_partitions(model: ClusterModel, request: PlanRequest) -> ClusterModel:
     """Freeze partitions of other topics than those of the request, and those that the goal cannot change.
 
-    These have a replica on a down broker or in a failed log dir, unless the plan takes all off.
+    These have a replica on a down broker, in a failed log dir, or on a broker that no list may name, unless the plan
+    takes all off.
     For a repair, freeze those with too few brokers, or with more in-sync replicas than their topic should have.
     """
     if request.topics:
         is_other = ~np.isin(model.topic_names, request.topics)[model.topic]
         model = replace(model, frozen=np.where(is_other, FreezeReason.OTHER_TOPIC, model.frozen).astype(np.int8))
+    stays = ~np.isin(model.broker_ids, list_emptied_brokers(model, request))[model.replicas]
+    model = _freeze(model, FreezeReason.CORDONED, stays & find_rejected_brokers(model)[model.replicas])
     if request.goal == "rf":  # it takes the partitions that it changes off brokers that are down
         failed = any_true(model.in_failed_dir, model.offsets) & (model.frozen == FREE)
         usable = count_true(model.is_usable, model.offsets)
@@ -100,12 +109,11 @@ def freeze_partitions(model: ClusterModel, request: PlanRequest) -> ClusterModel
     if request.goal == "repair":
         obstacles = find_repair_obstacles(split_failed_dirs(model)[0], request)
         return replace(model, frozen=np.where(obstacles, obstacles, model.frozen)) if obstacles.any() else model
-    stays = ~np.isin(model.broker_ids, list_emptied_brokers(model, request))[model.replicas]
-    frozen = model.frozen
-    for reason, is_bad in (
-        (FreezeReason.DOWN_REPLICA, ~model.live[model.replicas]),
-        (FreezeReason.FAILED_DIR, model.in_failed_dir),
-    ):
-        bad = any_true(stays & is_bad, model.offsets) & (frozen == FREE)
-        frozen = np.where(bad, reason, frozen).astype(np.int8)
-    return replace(model, frozen=frozen) if (frozen != model.frozen).any() else model
+    model = _freeze(model, FreezeReason.DOWN_REPLICA, stays & ~model.live[model.replicas])
+    return _freeze(model, FreezeReason.FAILED_DIR, stays & model.in_failed_dir)
+
+
+def _freeze(model: ClusterModel, reason: FreezeReason, is_bad: Flags) -> ClusterModel:
+    """Freeze the partitions with such a replica (bool, r)."""
+    bad = any_true(is_bad, model.offsets) & (model.frozen == FREE)
+    return replace(model, frozen=np.where(bad, reason, model.frozen).astype(np.int8)) if bad.any() else model

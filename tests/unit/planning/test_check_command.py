@@ -52,6 +52,12 @@ def write(folder: Path, *lists: tuple[str, int, Sequence[int]], name: str = "pla
     return path
 
 
+def cordon(source: Path, broker: int) -> None:
+    """Add the configs of a broker whose log dirs are all cordoned."""
+    configs = f"Dynamic configs for broker {broker} are:\n  cordoned.log.dirs=* sensitive=false synonyms={{}}\n"
+    (source / "configs.txt").write_text(configs)
+
+
 def judge(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[str, dict[str, dict[str, Any]]]:
     """Return the level of a plan, and its findings by fault."""
     result = CommandResult(capsys, "check", *arguments, "--set", "topics.kafka_version=4.2", "--json", "-")
@@ -100,6 +106,75 @@ def test_every_fault_is_named(
     topic, partition, _ = lists[0]
     assert findings[fault]["first_partitions"] == [f"{topic}-{partition}"]
     assert f"{topic}-{partition}" in findings[fault]["text"]
+
+
+@pytest.mark.parametrize(
+    ("version", "lists", "level"),
+    [
+        ("4.4", [("orders", 0, [2, 1, 3])], "REJECTED BY KAFKA"),  # it only changes the order
+        ("4.4", [("orders", 1, [2, 3, 1])], "REJECTED BY KAFKA"),
+        ("4.4", [("orders", 0, [2, 3, 4])], "SAFE"),  # it leaves the cordoned broker
+        ("4.3", [("orders", 0, [2, 1, 3])], "SAFE"),
+        ("4.3", [("orders", 1, [2, 3, 1])], "SAFE"),
+    ],
+)
+def test_lists_with_a_cordoned_broker_are_rejected_since_4_4(
+    version: str,
+    lists: list[tuple[str, int, list[int]]],
+    level: str,
+    source: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cordon(source, 1)
+    file = write(tmp_path, *lists)
+    result = CommandResult(capsys, "check", file, source, "--set", f"topics.kafka_version={version}", "--json", "-")
+    answer = json.loads(result.out)
+    assert (answer["level"], result.code) == (level, int(level != "SAFE"))
+    rejected = [PlanFault.CORDONED_BROKER] * (level != "SAFE")
+    assert [(one["fault"], one["brokers"]) for one in answer["findings"]] == [(fault, [1]) for fault in rejected]
+
+
+@pytest.mark.parametrize("version", ["4.3", "4.4"])
+@pytest.mark.parametrize(
+    ("cordoned", "options", "code"),
+    [
+        (6, ("--goal", "balance"), 0),
+        (6, ("--goal", "rf", "--rf", "5", "--topics", "orders"), 3),  # there are five live brokers
+        (1, ("--goal", "drain", "--brokers", "1", "--topics", "orders"), 0),
+        (6, ("--goal", "expand", "--brokers", "6"), 1),
+        (4, ("--goal", "leaders"), 0),
+    ],
+)
+def test_plans_copy_nothing_to_a_cordoned_broker(
+    version: str,
+    cordoned: int,
+    options: tuple[str, ...],
+    code: int,
+    source: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cordon(source, cordoned)
+    out, version_is = tmp_path / "plan", ("--set", f"topics.kafka_version={version}")
+    result = CommandResult(capsys, "plan", source, *options, *version_is, "--out", out)
+    assert result.code == code, result.out + result.err
+    if code:
+        assert f"uncordon broker {cordoned}" in result.err or "down, draining or cordoned" in result.err
+        return
+    assert f"no new replicas: broker {cordoned}, all log dirs are cordoned" in result.out
+    before = {("orders", i): ids for i, ids in enumerate(([1, 2, 3], [2, 3, 4], [3, 4, 1]))}
+    for one in json.loads((out / "reassignment.json").read_text())["partitions"]:
+        assert cordoned not in one["replicas"] or cordoned in before[one["topic"], one["partition"]]
+    rejected = "cordoned_broker" in judge_version(capsys, version, out / "reassignment.json", source)
+    assert not rejected
+    back = "cordoned_broker" in judge_version(capsys, version, out / "rollback.json", source)
+    assert back is (version == "4.4" and options[1] == "drain")
+
+
+def judge_version(capsys: pytest.CaptureFixture[str], version: str, *arguments: str | Path) -> list[str]:
+    result = CommandResult(capsys, "check", *arguments, "--set", f"topics.kafka_version={version}", "--json", "-")
+    return [one["fault"] for one in json.loads(result.out)["findings"]]
 
 
 def test_a_plan_that_is_safe(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,14 @@ from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchT
 from udfs.planning.bounds.cost_bounds import CopyBound, bound_copied_bytes
 from udfs.planning.certificates import BalanceCertificate, Relief
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints, ProposedAssignment
-from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, find_rack_violations, find_staying_brokers
+from udfs.planning.constraints import (
+    InfeasibleRequest,
+    Rules,
+    build_rules,
+    find_rack_violations,
+    find_receiving_brokers,
+    find_staying_brokers,
+)
 from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.plan_request import BYTES_OUT, FAILOVER, LEADERS, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import explain_infeasibility
@@ -46,8 +53,8 @@ _NEAR = ((2.0, 0.02, 0.3),)  # rounds of anneal_order that change few lists
 def plan_balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
     """Plan for a goal whose rules these are; raise InfeasibleRequest if no plan meets them or brokers' capacity."""
     if request.goal == "expand":  # other brokers may receive as well, where that evens out what they give
-        excluded = np.isin(model.broker_ids, np.asarray(request.exclude_brokers, dtype=np.int64))
-        rules = replace(rules, receives=find_staying_brokers(model, rules) & ~excluded)
+        receives = find_receiving_brokers(model, request.exclude_brokers)
+        rules = replace(rules, receives=find_staying_brokers(model, rules) & receives)
     if reasons := explain_infeasibility(model, rules):
         raise InfeasibleRequest(reasons)
     return _BalancePlanner(model, rules, request).plan()
