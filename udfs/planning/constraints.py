@@ -122,8 +122,9 @@ def find_receiving_brokers(model: ClusterModel, excluded: Sequence[int] = ()) ->
 
 def find_rejected_brokers(model: ClusterModel) -> Flags:
     """Find the brokers (bool, n) that no list may name, even if they hold the partition: Kafka rejects it."""
-    is_rejected = model.cordoned is not None and model.rejects_cordoned
-    return model.cordoned if is_rejected else np.zeros(model.brokers, dtype=np.bool_)
+    if model.cordoned is None or not model.rejects_cordoned:
+        return np.zeros(model.brokers, dtype=np.bool_)
+    return model.cordoned
 
 
 def find_staying_brokers(model: ClusterModel, rules: Rules) -> Flags:
