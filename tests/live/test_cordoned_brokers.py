@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -65,5 +66,24 @@ def test_a_cordoned_broker(version: str, tmp_path: Path) -> None:
                 wait_until(lambda: not admin.list_reassignments(), "a reassignment does not end")
                 is_there = list(view_cluster(admin).partitions[key].replicas) == replicas
                 assert is_there is not is_rejected
+
+            # Drain it, and roll that back.
+            admin.alter_broker_configs(_CORDONED, {"cordoned.log.dirs": None})
+            wait_until(lambda: not admin.alter_reassignments({("t", 0): [3, 2]}), "broker 3 stays cordoned")
+            wait_until(lambda: not admin.list_reassignments(), "a reassignment does not end")
+            admin.alter_broker_configs(_CORDONED, {"cordoned.log.dirs": "*"})
+            call("plan", source, "--goal", "drain", "--brokers", "3", "--out", str(drain := tmp_path / "drain"))
+            arguments = ("apply", str(drain), "--bootstrap-server", running.bootstrap, "--execute")
+            assert "as planned" in call(*arguments).stdout
+            is_rejected = version == "kafka_4_4"
+            answer = json.loads(
+                call("check", str(drain / "rollback.json"), source, "--json", "-", code=int(is_rejected)).stdout
+            )
+            assert ("cordoned_broker" in {one["fault"] for one in answer["findings"]}) is is_rejected
+            if is_rejected:
+                assert _REJECTION in call(*arguments, "--rollback", code=1).stderr
+                admin.alter_broker_configs(_CORDONED, {"cordoned.log.dirs": None})
+                time.sleep(3)  # until its next heartbeats
+            assert "as before the plan" in call(*arguments, "--rollback").stdout
     finally:
         running.stop()
