@@ -111,6 +111,18 @@ def render_racks(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
         yield f"  not addressed: {one}, offline with any broker or rack: {again}"
 
 
+def render_extra_replicas(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
+    """Render the partitions that have more replicas than their topics after a repair, and what removes these."""
+    model, factor = plan.summary.model, np.diff(plan.summary.proposal.offsets)
+    has_more = (factor > model.declared_factor) & (model.frozen == FREE) & (plan.facts.request.goal == "repair")
+    for declared in np.unique(model.declared_factor[has_more]).tolist():
+        rows = np.flatnonzero(has_more & (model.declared_factor == declared))
+        count = f"{count_of(len(rows), 'partition')} ({model.describe_partitions(rows)})"
+        again = change_factor(model, rows, declared, command.source)
+        declare = f"with more than {count_of(declared, 'replica')}, as their topics declare"
+        yield f"  not addressed: {count} {declare}: {again}"
+
+
 def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
     """Render how much of a plan for another goal repairs rack violations, and the command that leaves them."""
     repairs = getattr(plan.summary.proposal.certificate, "rack_repairs", None)

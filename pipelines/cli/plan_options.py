@@ -47,7 +47,7 @@ class PlanOptions:
         int | None, option("Copy at most this many replicas.", "N", parser=whole_number(0, 10**12))
     ] = None
     max_time: Annotated[
-        str | None, option("No broker copies for longer than this at the throttle, as in 6h.", "TIME")
+        str | None, option("For balance: no broker copies for longer than this at the throttle, as in 6h.", "TIME")
     ] = None
     throttle: ThrottleOption = None
     objective: Annotated[str | None, option(_OBJECTIVE, "NAME", default=_DEFAULT_OBJECTIVE)] = None

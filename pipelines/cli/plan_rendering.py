@@ -12,6 +12,7 @@ from pipelines.cli.plan_details import (
     name_dir_throttle,
     render_bottleneck,
     render_disk_growth,
+    render_extra_replicas,
     render_log_dirs,
     render_rack_repairs,
     render_racks,
@@ -82,6 +83,7 @@ def render_plan(
         yield f"  replaced: {_describe_replacements(plan.facts.request, metrics.leader_replacements)}"
     yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
+    yield from render_extra_replicas(plan, command)
     yield from _render_uneven_leaders(plan, command, out)
     yield from _render_broker_sets(certificate)
     yield from _render_rack_levels(certificate)
@@ -221,12 +223,7 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
     certain = [k for k in counts if all(loss.get(k) == 1 for loss in losses)]
     for k in [k for k in counts if any(loss.get(k) for loss in losses) and k not in certain[1:]] or counts[-1:]:
         yield from compare(f"P(loss if {k} {'fails' if k == 1 else 'fail'})", (loss.get(k) for loss in losses), 6)
-    if before.balance.brokers != after.balance.brokers:
-        old = f"before: {count_of(before.balance.brokers, 'broker')}, without those that --add-brokers adds"
-        yield f"  ({old}; after: {after.balance.brokers:,})"
-    if before.balance.brokers < before.failures.live_brokers:
-        counted = f"{before.balance.brokers} of {before.failures.live_brokers} brokers that are not down"
-        yield f"  (the rows down to the worst survivor of a failure count only {counted}: those that stay)"
+    yield from (f"  ({text})" for text in metrics.explain_brokers())
 
 
 def _render_cross_zone(before: CrossZoneTraffic, after: CrossZoneTraffic) -> Iterator[str]:

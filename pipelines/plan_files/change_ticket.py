@@ -47,6 +47,8 @@ def _list_lines(plan: CreatedPlan, title: str, before: str, after: str, commands
     yield from (f"- {finding.level}: {finding.text}" for finding in judgement.findings)
     yield from ([""] if judgement.findings else [])
     yield from _table(["", "before", "after"], [["verdict", before, after], *_compare(metrics)])
+    for text in metrics.explain_brokers():
+        yield from (f"The verdicts count all live brokers; {text}.", "")
     yield "## Waves"
     yield ""
     yield from _table(_WAVE_HEADINGS, map(_describe_wave, waves))

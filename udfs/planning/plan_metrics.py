@@ -1,7 +1,7 @@
 """A cluster before a plan, by its leaders now, and after the plan and its elections; live replicas count as in sync."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from udfs.planning.elections import PreferredElections, find_current_leaders, le
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
+from udfs.plurals import count_of
 
 MAX_FAILURES = 5  # at once, of the loss probability
 Replacements = tuple[tuple[int, int], ...]  # of broker ids, as in PlanRequest
@@ -134,6 +135,16 @@ class PlanMetrics:
     leader_replacements: int  # Partitions whose preferred leader is replaced by the broker that takes over
     before: ClusterState
     after: ClusterState
+
+    def explain_brokers(self) -> Iterator[str]:
+        """Explain which brokers the means leave out."""
+        before, after = self.before.balance.brokers, self.after.balance.brokers
+        if before != after:
+            old = f"before: {count_of(before, 'broker')}, without those that --add-brokers adds"
+            yield f"{old}; after: {after:,}"
+        if before < self.before.failures.live_brokers:
+            counted = f"{before} of {self.before.failures.live_brokers} brokers that are not down"
+            yield f"the rows down to the worst survivor of a failure count only {counted}: those that stay"
 
 
 def measure_plan(

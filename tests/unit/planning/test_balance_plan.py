@@ -162,6 +162,23 @@ def test_expand_fills_empty_brokers_with_the_fewest_moves(oversized: bool) -> No
         assert proposal.certificate.missed == []
 
 
+def test_nights_of_an_expansion_spend_their_budgets_on_disks_once_counts_are_even() -> None:
+    """The first night copies small partitions; large ones then take their places, as many as the budget pays for."""
+    lists = {("t", row): [row % 4 + 1] for row in range(100)}
+    model = model_with(lists, range(1, 6), racks=["a"] * 5, sizes=[10.0 if row < 40 else 1.0 for row in range(100)])
+    fullest, texts = [], []
+    for budget in (20, 60, 60):
+        proposal = make_plan(model, PlanRequest("expand", brokers=(5,), max_bytes=budget))
+        assert copied_bytes(model, proposal) <= budget
+        model = model.with_lists(proposal.offsets, proposal.replicas)
+        fullest.append(float(model.sum_bytes(model).max()))
+        texts.append(" ".join(proposal.certificate.relaxed))
+    assert "20 B of at most 20 B; missed targets may need more" in texts[0]
+    assert "44 B of at most 60 B; no other copies within that were found" in texts[1]
+    assert texts[2] == ""
+    assert fullest == [110.0, 101.0, 92.0]
+
+
 def test_lists_are_reordered_only_where_that_improves_a_load() -> None:
     """Another night of an expansion that is complete changes nothing, and copies need few other leaders."""
     model = replace(make_model(12, 3, 150, 2, empty=2, oversized=False), known=(True, False, False))

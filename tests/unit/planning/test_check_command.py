@@ -370,6 +370,7 @@ def test_a_change_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert f"\n{apply} {option}    # " in text
     assert f"kafka-reassign-partitions --bootstrap-server b1:9092 --reassignment-json-file {out}/rollback.json" in text
     assert "Cluster id" not in text
+    assert "The verdicts count all live brokers; the rows" in text
     assert text == (out / "ticket.md").read_text()
     assert text.startswith("# Change of Kafka cluster topics: drain 1\n\n**SAFE.** ")
     for path in out.iterdir():

@@ -54,6 +54,16 @@ def test_in_sync_replicas_come_before_racks_and_leaders(capsys: pytest.CaptureFi
     assert plan(capsys, source, "--goal", "rf", "--rf", "2")[0] == {"t-0": [1, 2]}
 
 
+def test_a_repair_names_what_removes_extra_replicas(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The first partition has more replicas than its topic declares; that of another topic is being reassigned."""
+    moving = describe("moving", 2, "1,2,3 1,2,3 3")
+    source = write_describe(tmp_path, *describe("t", 2, "1,2,3 1,2,3", "2,3 2,3"), *moving)
+    out = CommandResult(capsys, "plan", source, "--goal", "repair").out
+    again = f"kafka-placement plan {source} --goal rf --rf 2 --topics t"
+    assert f"  not addressed: 1 partition (t-0) with more than 2 replicas, as their topics declare: {again}\n" in out
+    assert plan(capsys, source, "--goal", "rf", "--rf", "2", "--topics", "t")[0] == {"t-0": [1, 2]}
+
+
 def test_a_repair_takes_the_declared_factor(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     moving = ("65,62,63,64 62,63,64 65 64", "65,62,61,63 61,62,63 65 63", "63,64,61 63,64,61")
     others = describe("fares", 3, "65,64,61 65,64,61")

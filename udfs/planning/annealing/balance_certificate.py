@@ -133,7 +133,8 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
     balance = outcome.request.goal == "balance"
     if balance:
         relaxed += _explain_copies(outcome, rows, copied, bound)
-    relaxed += _explain_budget(outcome, copied, moves)
+    missed = [*_explain_missed(outcome)]
+    relaxed += _explain_budget(outcome, copied, moves, bool(missed))
     low_disk = explain_low_disk(model, rules, outcome.request, outcome.proposal, outcome.units.counted)
     return BalanceCertificate(
         goal=outcome.request.goal,
@@ -147,7 +148,7 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
         bytes_lower_bound=round(bound),
         reached=measure_reached(model, outcome.units, state),
         relaxed=relaxed,
-        missed=[*_explain_stayed(outcome), *_explain_missed(outcome), *low_disk],
+        missed=[*_explain_stayed(outcome), *missed, *low_disk],
     )
 
 
@@ -220,16 +221,24 @@ def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Ite
         yield f"bytes out: a single leader exceeds the limit of a broker; over the mean: {largest}"
 
 
-def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int) -> Iterator[str]:
-    """Explain that a budget limits the plan: its rest may not pay for the next partition."""
+def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: bool) -> Iterator[str]:
+    """Explain that a budget limits the plan, as its rest may not pay for the next partition, or why a rest is left."""
     request, largest = outcome.request, float(outcome.model.size.max(initial=0.0))
     more = "missed targets may need more"
-    if request.max_bytes is not None and copied + largest > request.max_bytes:
-        yield f"the plan copies {format_bytes(copied)} of at most {format_bytes(request.max_bytes)}; {more}"
+    budgets = []
+    if request.max_bytes is not None:
+        used = f"{format_bytes(copied)} of at most {format_bytes(request.max_bytes)}"
+        budgets.append((used, copied + largest > request.max_bytes))
+    if request.max_moves is not None:
+        budgets.append((f"{moves:,} of at most {request.max_moves:,} replicas", moves >= request.max_moves - 1))
+    is_limited = request.max_broker_bytes is not None or any(is_spent for _, is_spent in budgets)
     if request.max_broker_bytes is not None:
         yield f"no broker receives or sends more than {format_bytes(request.max_broker_bytes)}; {more}"
-    if request.max_moves is not None and moves >= request.max_moves - 1:
-        yield f"the plan copies {moves:,} of at most {request.max_moves:,} replicas; {more}"
+    for used, is_spent in budgets:
+        if is_spent:
+            yield f"the plan copies {used}; {more}"
+        elif misses and not is_limited:
+            yield f"the plan copies {used}; no other copies within that were found that bring a missed target nearer"
 
 
 def _measure_survivor_out(outcome: BalanceOutcome) -> float:

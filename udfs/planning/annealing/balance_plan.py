@@ -80,6 +80,9 @@ class _BalancePlanner:
             ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
         if self._find_overfull(result):  # capacity comes before few moves
             task, result = self._search(ratio, few_moves=False)
+        if not balances and request.has_budget and not search_task.meets_limits(task, result):  # spend the rest
+            candidates = [result, self._spend_budget(task, result)]
+            result = min(candidates, key=lambda candidate: self._rank(task, candidate, np.max))
         is_affordable = not (balances and request.has_budget) or self._is_affordable(result.slots)
         if not is_affordable:
             result = self._spend_budget(task, result)
@@ -105,7 +108,7 @@ class _BalancePlanner:
         """Search with the limits of disk and bytes in of expand and drain at `ratio` times the mean."""
         request, rules = self.request, self.rules
         limits = search_task.compute_limits(self.model, rules, self.units, request, self.cluster, ratio)
-        if few_moves:
+        if few_moves and not request.has_budget:  # which is the limit
             copied = int(create_state(self.cluster, limits, self.slots).copied_count[0])
             most = float(int(copied * (1 + request.targets.extra_moves)))
             limits = limits._replace(copied_replicas=min(limits.copied_replicas, most))
@@ -152,8 +155,10 @@ class _BalancePlanner:
             return min(harmless, key=lambda one: self._rank(task, one, np.max))
 
         searched = [] if next(exceeded, "") in COPIED_LOADS else [search_assignment(task)]
-        part = choose(planner.find_candidates(self.request.priorities, planned_only=True))
         best = choose([*planner.find_candidates(self.request.priorities, planned_only=False), *searched])
+        if self.request.goal != "balance":  # the budget pays for all that is planned, so that no plan needs its parts
+            return best
+        part = choose(planner.find_candidates(self.request.priorities, planned_only=True))
         relief = [measure_relief(task, before, one, self.request.priorities[0]) for one in (part, best)]
         return part if relief[0] >= _MIN_RELIEF * relief[1] else best
 
