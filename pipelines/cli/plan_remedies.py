@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipelines.ingest.merge.live_brokers import get_down_brokers, is_version_known
+from pipelines.ingest.merge.quorum_merge import get_voters
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_creation import CreatedPlan
@@ -16,7 +17,14 @@ from pipelines.verdict.replica_findings import describe_stuck
 from pipelines.verdict.snapshot_findings import find_stuck_reassignments
 from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints
-from udfs.planning.constraints import COPYING_GOALS, Rules, build_rules, count_places, find_receiving_brokers
+from udfs.planning.constraints import (
+    COPYING_GOALS,
+    Rules,
+    build_rules,
+    count_places,
+    find_receiving_brokers,
+    list_emptied_brokers,
+)
 from udfs.planning.elections import find_in_sync_replicas, find_last_copies
 from udfs.planning.plan_making import freeze_partitions
 from udfs.planning.plan_metrics import count_frozen_partitions
@@ -149,6 +157,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
     if stuck.stuck_partitions:
         point = describe_stuck(stuck).name_server(server)
         yield f"{point.text.rstrip('.')}. Next: {point.step}"
+    yield from _warn_of_emptied_voters(plan, snapshot)
     yield from _warn_of_kept_lagging(plan)
     yield from _warn_of_high_min_isr(plan, is_version_known(snapshot.brokers))
     out_of_sync = plan_writer.list_not_elected(plan.summary)
@@ -166,6 +175,21 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
         yield "the sources show no sizes: plans.broker_bytes is ignored"
     if model.known[0] and (count := model.unsized_partitions):
         yield f"the sources show no size for {count_of(count, 'partition')}: counted as 0 bytes"
+
+
+def _warn_of_emptied_voters(plan: CreatedPlan, snapshot: Snapshot) -> Iterator[str]:
+    """Warn of brokers that are to be empty, and so may be stopped, though they are voters of the quorum."""
+    quorum = get_voters(snapshot.quorum.to_pylist(), get_down_brokers(snapshot.brokers).tolist())
+    voters = sorted({*quorum.voters} & {*list_emptied_brokers(plan.summary.model, plan.facts.request)})
+    if voters:
+        role, they, are = "a voter" if len(voters) == 1 else "voters", it_or_them(len(voters)), is_or_are(len(voters))
+        left = count_of(len(quorum.voters) - len({*voters, *quorum.lagging}), "voter")
+        majority = "" if quorum.elects_without(voters) else ", which is no majority: no leader could be elected"
+        yield (
+            f"{name_with_noun(voters)} {are} also {role} of the controller quorum: without {they}, {left} of "
+            f"{len(quorum.voters)} would be left{majority}. Before you stop {they}, add a controller on another node: "
+            "kafka-metadata-quorum add-controller"
+        )
 
 
 def _warn_of_kept_lagging(plan: CreatedPlan) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pipelines.live.cluster_records import Quorum, QuorumNode
 from pipelines.live.tool_output import print_quorum
 from pipelines.verdict.failure_answers import NO_MAJORITY
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
+from tests.commands import call
 from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
@@ -171,3 +172,17 @@ def test_a_broker_is_the_last_voter_that_may_fail(tmp_path: Path) -> None:
     assert answers == {1: False, 2: True, 3: True}
     (cause,) = evaluate_failure(snapshot, [2], KAFKA_DEFAULTS).summary.causes
     assert cause.text.endswith("1 of 3 voters of the controller quorum fails (down or lagging already: 1).")
+
+
+def test_drain_of_a_voter(tmp_path: Path) -> None:
+    """Voter 1 lags: without broker 2, voter 3 would be alone."""
+    topics = _TOPICS.replace("1,2,3", "1,2,4").replace("2,3,1", "2,3,4")
+    for name, text in {"topics": topics, "status": _STATUS, "replication": _REPLICATION}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    out = call("plan", f"c={tmp_path}", "--goal", "drain", "--brokers", "2")
+    assert (
+        "broker 2 is also a voter of the controller quorum: without it, 1 voter of 3 would be left, which is no "
+        "majority: no leader could be elected. Before you stop it, add a controller on another node"
+    ) in out.stderr
+    out = call("plan", f"c={tmp_path}", "--goal", "drain", "--brokers", "4")
+    assert "controller quorum" not in out.stderr
