@@ -143,6 +143,8 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
+    if findings.empty_brokers and not findings.cordoned_brokers and findings.partitions >= findings.live_brokers:
+        yield statements.EMPTY_BROKERS.fill(findings.empty_brokers)
     if cordoned := findings.cordoned_brokers:
         yield statements.CORDONED.fill(len(cordoned), brokers=name_brokers(cordoned))
 

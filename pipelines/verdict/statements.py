@@ -32,9 +32,7 @@ COMPLETE_ISRS = Step(
     f"{{restart}}wait until all replicas are in sync: {_LIST}--under-replicated-partitions{{repair_first}}",
 )
 ADD_ABOVE_MIN_ISR = Step(
-    "a broker is left for another replica",
-    "raise the replication factor above min.insync.replicas: {plan}{others}",
-    "rf",
+    "another broker is live", "raise the replication factor above min.insync.replicas: {plan}{others}", "rf"
 )
 LOWER_MIN_ISR = Step(
     "",
@@ -234,9 +232,7 @@ ONE_RACK = Statement(
 )
 # Load.
 SPREAD_TAKEOVERS_AND_LEADERS = Step(
-    "a broker leads over 1.25 times the mean now, too",
-    "spread takeovers evenly (this also evens out leaders): {plan}",
-    "failover",
+    "a broker leads that much now, too", "spread takeovers evenly (this also evens out leaders): {plan}", "failover"
 )
 SPREAD_TAKEOVERS = Step("", "spread takeovers evenly: {plan}", "failover")
 HOT_SURVIVOR = Statement(
@@ -285,9 +281,13 @@ EXTRA_REPLICAS = Statement(
     goal="rf",
 )
 REASSIGNED = Statement(
+    Level.OK, "A partition is being reassigned.", "{n} [partition is|partitions are] being reassigned."
+)
+EMPTY_BROKERS = Statement(
     Level.OK,
-    "Replicas of a partition are being added or removed.",
-    "{n} [partition is|partitions are] being reassigned.",
+    "A live broker has no replicas, no broker is cordoned, and there are as many partitions as live brokers.",
+    "{n} live [broker has|brokers have] no replicas.",
+    "fill [it|them], unless that is meant: kafka-placement plan SOURCE --goal expand --out plan-CLUSTER-expand",
 )
 CORDONED = Statement(
     Level.OK,

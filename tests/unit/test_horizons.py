@@ -57,7 +57,7 @@ def test_many_clusters_are_counted() -> None:
 def test_every_serious_finding_has_its_place() -> None:
     """Each statement is due at one time, but for those that only inform, and those of `what-if`."""
     informing = {"uneven_leaders", "reassigned", "deleted", "ignored", "healthy", "no_topics", "even_voters"}
-    informing |= {"majority_fails", "cordoned"}
+    informing |= {"majority_fails", "cordoned", "empty_brokers"}
     for kind in STATEMENTS:
         places = [title for title, sentences in write_sentences(cluster("a", kind)).items() if sentences]
         assert len(places) == (0 if kind in informing else 1), kind

@@ -328,6 +328,15 @@ def test_brokers_without_replicas_share_no_leaders() -> None:
     assert judge([failure(1), failure(2)], replace(drained, empty_brokers=0), now).level is Level.WARNING
 
 
+def test_brokers_without_replicas_may_be_filled() -> None:
+    findings = ClusterFindings(live_brokers=4, empty_brokers=2)
+    (point,) = [one for one in judge([failure(1), failure(2)], findings).points if one.kind == "empty_brokers"]
+    assert (point.level, point.text) == (Level.OK, "2 live brokers have no replicas.")
+    assert "fill them, unless that is meant: kafka-placement plan SOURCE --goal expand" in point.step
+    for other in ({"empty_brokers": 0}, {"cordoned_brokers": (3,)}, {"live_brokers": PARTITIONS + 1}):
+        assert "empty_brokers" not in {one.kind for one in judge([failure(1)], replace(findings, **other)).points}
+
+
 def test_load() -> None:
     verdict = judge([failure(1, worst_survivor_ratio=1.5, hot_survivor=9, leaders_after_max=15), failure(2)])
     assert verdict.headline == "WARNING: if broker 1 fails, broker 9 leads 15 partitions, 1.50 times the mean."
