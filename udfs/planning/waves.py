@@ -17,6 +17,7 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, position_of, row_of, take_segments
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment
+from udfs.planning.constraints import find_rejected_brokers
 from udfs.planning.kernels.array_types import ListChanges
 from udfs.planning.kernels.wave_steps import (
     BY_BYTES,
@@ -195,12 +196,13 @@ def _list_steps(model: ClusterModel, proposal: ProposedAssignment) -> _Partition
     rows = np.flatnonzero(find_reassigned_partitions(model, proposal))
     old, old_offsets = take_segments(model.replicas, model.offsets, rows)
     new, new_offsets = take_segments(proposal.replicas, proposal.offsets, rows)
-    # No step may name a down broker, or a replica in a failed log dir, unless the plan keeps it.
+    # No step names a down broker, a replica in a failed log dir, or one that Kafka rejects, unless the plan keeps it.
     is_usable, is_in_sync = (
         take_segments(flags, model.offsets, rows)[0] for flags in (model.is_usable, model.is_in_sync)
     )
     keeps_lost = any_true(~is_usable & is_in_segment(old, old_offsets, new, new_offsets), old_offsets)
-    keep = is_usable | keeps_lost[row_of(old_offsets)]
+    is_rejected = find_rejected_brokers(model)[old] & ~is_in_segment(old, old_offsets, new, new_offsets)
+    keep = (is_usable | keeps_lost[row_of(old_offsets)]) & ~is_rejected
     in_sync = is_in_sync[keep]
     old, old_offsets = old[keep], offsets_of(count_true(keep, old_offsets))
     adds = count_true(~is_in_segment(new, new_offsets, old, old_offsets), new_offsets)

@@ -280,3 +280,16 @@ def test_few_waves_for_a_drain() -> None:
 def test_limit_of_zero_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is 0, but must be more than 0"):
         WaveLimits(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("rejects", "new", "steps"),
+    [(True, [4, 5, 3], [[2, 3, 4], [4, 5, 3]]), (True, [4], [[4]]), (False, [4, 5, 3], [[1, 4, 3], [4, 5, 3]])],
+)
+def test_a_cordoned_leader_that_leaves_is_in_no_list(rejects: bool, new: list[int], steps: list[list[int]]) -> None:
+    """Kafka 4.4 rejects every list that names it."""
+    model = model_with({("t", 0): [1, 2, 3]}, range(1, 6))
+    model = replace(model, cordoned=model.broker_ids == 1, rejects_cordoned=rejects)
+    proposal = proposal_with(model, {("t", 0): new})
+    lists, _ = of_row(model, proposal, split_into_waves(model, proposal, WaveLimits(1e9, 1, 1e6)), 0)
+    assert [model.ids(np.array(one)) for one in lists[1:]] == steps

@@ -95,7 +95,7 @@ def _choose_swap(
 def fill_steps(lists: ListChanges, in_sync: Flags, rack: Int32s, steps: Steps) -> None:
     """Fill the steps: until the last, a list begins with the leader and is at most as long as before or after.
 
-    in_sync: bool, of the old replicas. rack: int32 (n), by broker.
+    lists: the old ones without replicas that no step may name. in_sync: bool, of these. rack: int32 (n), by broker.
     """
     longest = 0
     for i in range(len(steps.source)):
@@ -113,8 +113,10 @@ def fill_steps(lists: ListChanges, in_sync: Flags, rack: Int32s, steps: Steps) -
                 lagging[lagging_count] = old[k]
                 lagging_count += 1
         leader = steps.source[i]
-        now[0] = leader
-        size = 1
+        size = 0
+        if _contains(old, leader):  # else no list may name it
+            now[0] = leader
+            size = 1
         for broker in old:
             if broker != leader:
                 now[size] = broker
