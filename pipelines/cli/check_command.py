@@ -14,7 +14,7 @@ from pipelines.cli.option_values import option, parse_output, parse_path, take_g
 from pipelines.cli.plan_options import AddBrokersOption, ThrottleOption
 from pipelines.cli.source_arguments import SourceArgument, get_servers
 from pipelines.cli.text_format import print_message, print_warning
-from pipelines.errors import EXIT_INPUT, SettingsError
+from pipelines.errors import EXIT_INPUT
 from pipelines.ingest.sources import is_live
 
 if TYPE_CHECKING:
@@ -118,8 +118,9 @@ def _describe_journal(folder: Path) -> Iterator[str]:
 
 
 def _write_scenario(path: Path, judgement: "PlanJudgement") -> None:
-    """Write the scenario of the worst fault that has one. Raises: SettingsError if that is impossible."""
+    """Write the scenario of the worst fault that has one, or say that none has."""
     lines = next((finding.scenario for finding in judgement.findings if finding.scenario), ())
     if not lines:
-        raise SettingsError(f"--scenario {path}: no fault of this plan can be shown by a scenario. Leave it out")
+        print_warning(f"--scenario {path} is not written: no fault of this plan can be shown by a scenario")
+        return
     common_options.write_text(path, "\n".join(lines) + "\n", "--scenario")

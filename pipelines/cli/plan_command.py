@@ -95,7 +95,7 @@ def plan(
             name = out if out is not None and not printed else Path("DIR")
             commands = _list_commands(created, name, get_servers(source) or named, cluster.command_config)
             paths = [ticket, *([folder / TICKET] if folder == out else [])]
-            _write_tickets(paths, created, snapshot, folder, defaults, commands)
+            _write_tickets(paths, created, snapshot, folder, defaults, commands, cluster.after or ())
     for warning in list_warnings(created, snapshot, source, named):
         print_warning(warning)
     if printed and created.facts.judgement.findings:
@@ -115,8 +115,12 @@ def _write_tickets(
     folder: Path,
     defaults: "TopicDefaults",
     commands: "Iterable[str]",
+    earlier: "Iterable[Path | str]",
 ) -> None:
-    """Write the ticket of a plan to files. folder: of the plan. Raises: SettingsError if a file cannot be written."""
+    """Write the ticket of a plan to files. folder: of the plan; earlier: of those that are executed before it.
+
+    Raises: SettingsError if a file cannot be written.
+    """
     from pipelines.cli.plan_rendering import describe_goal
     from pipelines.plan_files.change_ticket import build_ticket
     from pipelines.plan_files.plan_reader import read_plan
@@ -126,6 +130,7 @@ def _write_tickets(
     after = assume_applied(snapshot, read_plan(folder), folder)
     before, then = (evaluate_brokers(state, defaults).verdict.headline for state in (snapshot, after))
     title = describe_goal(created.summary.model, created.facts.request)
+    title += "".join(f", after the plan in {folder}" for folder in earlier)
     text = build_ticket(created, title, before, then, commands)
     for path in paths:
         common_options.write_text(path, text, "--ticket")

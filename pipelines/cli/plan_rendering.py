@@ -325,14 +325,16 @@ def render_commands(summary: PlanSummary, rollback: PlanJudgement, out: Path, se
     def reassign(file: str, options: str) -> str:
         return f"    kafka-reassign-partitions {to} --reassignment-json-file {shlex.quote(str(out / file))} {options}"
 
-    election_file = shlex.quote(str(out / plan_writer.ELECTION))
-    election = f"    kafka-leader-election {to} --election-type preferred --path-to-json-file {election_file}"
+    def elect(file: str) -> str:
+        path = shlex.quote(str(out / file))
+        return f"    kafka-leader-election {to} --election-type preferred --path-to-json-file {path}"
+
     throttle = f" --throttle {int(waves.limits.throttle_bytes_per_s)}"
     copies = any(report.replicas_added for report in summary.wave_reports)
     yield "  to execute it:"
     if not reassigned:
         verb = "is not led by its preferred leader" if elections == 1 else "are not led by their preferred leaders"
-        yield f"{election}    # {count_of(elections, 'partition')} {verb} now"
+        yield f"{elect(plan_writer.ELECTION)}    # {count_of(elections, 'partition')} {verb} now"
         return
     files = [plan_writer.name_wave_file(name) for name in plan_writer.name_waves(waves.waves)]
     dir_throttle = name_dir_throttle(summary)
@@ -342,7 +344,7 @@ def render_commands(summary: PlanSummary, rollback: PlanJudgement, out: Path, se
     if waves.waves > 1:
         yield f"    and so on to {files[-1]}, each after --verify finds the previous one complete"
     if has_elections:
-        yield election
+        yield elect(plan_writer.ELECTION)
     missing = plan_writer.list_not_in_rollback(model, proposal)
     changed[find_irreversible(model, proposal)] = False
     restored = reassigned - missing.partitions
@@ -357,8 +359,8 @@ def render_commands(summary: PlanSummary, rollback: PlanJudgement, out: Path, se
         yield reassign(plan_writer.ROLLBACK, f"--execute{throttle if copies_back else dir_throttle}")
         yield reassign(plan_writer.ROLLBACK, "--verify")
         yield from (f"    {finding.level}: {finding.text}" for finding in rollback.findings)
-        if has_elections:
-            yield election
+        if plan_writer.find_rollback_elections(model, proposal).any():
+            yield elect(plan_writer.ROLLBACK_ELECTION)
     yield from _render_other_elections(summary)
     if missing.partitions:
         names = join_names(missing.first_partitions, _LISTED, missing.partitions)

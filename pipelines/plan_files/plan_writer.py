@@ -43,8 +43,12 @@ _UNLIMITED = (WaveLimits().bytes_in_flight, WaveLimits().moves_per_broker)
 PLAN, REASSIGNMENT, ROLLBACK, ELECTION = "plan.json", "reassignment.json", "rollback.json", "election.json"
 TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT = "topics-to-move.json", "throttles.json", "throttles.sh"
 OTHER_ELECTIONS = "other-elections.json"  # of partitions whose preferred leader the plan does not change
+ROLLBACK_ELECTION = "rollback-election.json"  # of partitions that are led as before the plan again
 TICKET = "ticket.md"
-_FILES = (TICKET, REASSIGNMENT, ROLLBACK, ELECTION, OTHER_ELECTIONS, TOPICS_TO_MOVE, THROTTLES, THROTTLE_SCRIPT, PLAN)
+_FILES = (
+    *(TICKET, REASSIGNMENT, ROLLBACK, ELECTION, OTHER_ELECTIONS, ROLLBACK_ELECTION, TOPICS_TO_MOVE, THROTTLES),
+    *(THROTTLE_SCRIPT, PLAN),
+)
 _RANGES = re.compile(r"[0-9]{1,10}(?:-[0-9]{1,10})?(?:,[0-9]{1,10}(?:-[0-9]{1,10})?)*+")
 _WAVE = re.compile(r"wave-[0-9]{2,}\.json")
 _REMEDY = "Name a new or empty folder, or one that holds a plan, which is then replaced"
@@ -199,6 +203,17 @@ def list_not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> O
     return _omit(model, find_irreversible(model, proposal), NO_ROLLBACK)
 
 
+def find_rollback_elections(model: ClusterModel, proposal: ProposedAssignment) -> Flags:
+    """Find the partitions (bool, p) whose preferred leader leads now, and is another one in the plan."""
+    planned = kafka_json.get_planned_lists(model, proposal)
+    found, leaders = np.zeros(model.partitions, dtype=np.bool_), model.current_leaders
+    irreversible = set(find_irreversible(model, proposal).tolist())
+    for row, before, after in zip(planned.rows, planned.before.values(), planned.after.values(), strict=True):
+        leads = leaders[row] != NOTHING_ADDED and model.broker_ids[leaders[row]] == before[0]
+        found[row] = leads and after[0] != before[0] and row not in irreversible
+    return found
+
+
 def list_not_elected(execution: PlannedWaves) -> OmittedPartitions:
     """List the partitions that election.json leaves out, as their preferred leader is out of sync."""
     return _omit(execution.model, np.flatnonzero(execution.elections.out_of_sync), OUT_OF_SYNC)
@@ -261,7 +276,7 @@ def build_files(execution: PlannedWaves, facts: Mapping[str, Any]) -> dict[str, 
     irreversible = {get_key(model, row) for row in find_irreversible(model, proposal).tolist()}
     down = set(model.broker_ids[~model.live].tolist())
     rate = max(1, int(waves.limits.throttle_bytes_per_s))
-    elections = execution.elections
+    elections, returning = execution.elections, find_rollback_elections(model, proposal)
     whole = kafka_json.compute_throttle(before, after, down)
     throttles, now = [], dict(before)
     for lists in by_wave:
@@ -274,6 +289,7 @@ def build_files(execution: PlannedWaves, facts: Mapping[str, Any]) -> dict[str, 
         ROLLBACK: dump({key: ids for key, ids in before.items() if key not in irreversible}, planned.log_dirs_before),
         ELECTION: _dump_election(model, elections.elected),
         **({OTHER_ELECTIONS: _dump_election(model, elections.others)} if elections.others.any() else {}),
+        **({ROLLBACK_ELECTION: _dump_election(model, returning)} if returning.any() else {}),
         TOPICS_TO_MOVE: kafka_json.dump_topics_to_move(topic for topic, _ in after),
         THROTTLES: kafka_json.dump_throttles(rate, whole, throttles),
         THROTTLE_SCRIPT: kafka_json.dump_throttle_script(rate, whole, list(zip(names, throttles, strict=True))),

@@ -48,12 +48,12 @@ class Kafka:
             isr = [broker for broker in new if broker in isr or broker not in old]
             self.partitions[entry["partition"]] = (leader if leader in isr else isr[0], new, isr)
 
-    def elect(self, path: Path) -> None:
-        """Elect the preferred leaders; none of the elections fails or is needless."""
+    def elect(self, path: Path, *, may_lead: bool = False) -> None:
+        """Elect the preferred leaders; none of the elections fails or, unless they `may_lead`, is needless."""
         for entry in json.loads(path.read_text())["partitions"]:
             leader, replicas, isr = self.partitions[entry["partition"]]
             assert replicas[0] in isr
-            assert replicas[0] != leader
+            assert may_lead or replicas[0] != leader
             self.partitions[entry["partition"]] = (replicas[0], replicas, isr)
 
     def measure_leaders(self, brokers: set[int]) -> tuple[float, float]:
@@ -120,6 +120,14 @@ def test_plan_keeps_its_promise(
         assert not_elected["reason"] == "the preferred leader is out of sync, so its election would fail"
     if goal == ["leaders"] and failed and not out_of_sync:
         assert any(FAILED in kafka.partitions[partition][1] for partition in elects)
+    restored = {entry["partition"] for entry in json.loads((out / "rollback.json").read_text())["partitions"]}
+    kafka.reassign(out / "rollback.json")
+    if (returning := out / "rollback-election.json").exists():
+        kafka.elect(returning, may_lead=True)
+    led = {p: one.partitions[p][0] for one in (Kafka(out_of_sync, failed, seed=3),) for p in one.partitions}
+    for partition in restored:  # those that were led by their preferred leader are again
+        leader, replicas, _ = kafka.partitions[partition]
+        assert leader == led[partition] or replicas[0] != led[partition]
 
 
 @pytest.mark.parametrize(("some", "others"), [("1,2", "1,3"), ("1,3", "1,2")])

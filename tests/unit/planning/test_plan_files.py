@@ -54,7 +54,14 @@ def lists_in(document: Any) -> dict[str, list[int]]:
 
 def test_file_names() -> None:
     names = ["reassignment.json", "wave-01.json", "wave-02.json", "wave-03.json", "rollback.json", "election.json"]
-    assert list(texts()) == [*names, "topics-to-move.json", "throttles.json", "throttles.sh", "plan.json"]
+    assert list(texts()) == [
+        *names,
+        "rollback-election.json",
+        "topics-to-move.json",
+        "throttles.json",
+        "throttles.sh",
+        "plan.json",
+    ]
     assert name_waves(101)[0] == "001"
 
 
