@@ -152,7 +152,8 @@ def _judge_partition(cluster: SickCluster, key: Key, steps: Sequence[Step], rule
         if dropped_in_sync and surely:
             needed = cluster.find_min_isr(topic.min_isr, len(new))
             left = len(surely)
-            if left < min(len(state.isr), len(new)) or left < min(needed, len(state.isr)):
+            most = max(len(new), len(steps[-1].planned.replicas))  # what one wave drops, a later one may bring back
+            if left < min(len(state.isr), most) or left < min(needed, len(state.isr)):
                 yield "drops_in_sync", number
         if cluster.unknown.intersection(copied):
             yield "unknown_state", number

@@ -104,6 +104,9 @@ class _JudgedSteps:
         self._awaited: Flags = states.awaited[is_after]
         self._drops = ~is_in_segment(self._before, self._before_offsets, self.replicas, self.offsets)
         self._usable = find_usable(model, self._row, self.replicas, self.offsets)
+        self._is_last = states.end[changed] > states.waves
+        self._last_size = np.zeros(model.partitions, dtype=np.int64)  # of the last lists
+        self._last_size[self._row[self._is_last]] = np.diff(self.offsets)[self._is_last]
 
     def _select(
         self, fault: PlanFault, is_faulty: Flags, broker: Ints | None = None, values: tuple[Ints, Ints] | None = None
@@ -149,7 +152,9 @@ class _JudgedSteps:
             (before, after),
         )
         min_isr = self._model.find_min_isr(self._row, size)
-        fewer = (after < np.minimum(before, size)) | ((after < min_isr) & (after < before))
+        fewer = (after < np.minimum(before, np.maximum(size, self._last_size[self._row]))) | (
+            (after < min_isr) & (after < before)
+        )
         yield from self._select(PlanFault.DROPS_IN_SYNC, drops & (after > 0) & fewer, broker, (before, after))
         adds = any_true(self._copied, self.offsets)
         yield from self._select(PlanFault.NO_SOURCE, is_offline & adds)
@@ -174,7 +179,7 @@ class _JudgedSteps:
 
     def find_last_lists(self) -> Iterator[FaultRows]:
         """Find the last lists of partitions with another replication factor, or with fewer racks."""
-        model, is_last = self._model, self._states.end[self._after] > self._states.waves
+        model, is_last = self._model, self._is_last
         size = np.diff(self.offsets)
         now, declared = model.factor[self._row], model.declared_factor[self._row]
         is_expected = (size == now) | (size == declared) | np.isin(size, self._options.asked_factors)

@@ -298,6 +298,19 @@ def test_files_that_are_no_plans(
     assert CommandResult(capsys, "check", tmp_path, source).code == 1
 
 
+def test_copies_that_one_wave_drops_and_a_later_one_brings_back(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last list has as many replicas as before, but one in-sync copy is left meanwhile."""
+    files = []
+    for wave, replicas in enumerate(([1], [1, 2, 3])):
+        folder = tmp_path / f"wave-{wave}"
+        folder.mkdir()
+        files.append(write(folder, ("orders", 0, replicas)))
+    level, findings = judge(capsys, *files, source)
+    assert (level, findings[PlanFault.DROPS_IN_SYNC]["wave"]) == ("HARMFUL", 1)
+
+
 @pytest.mark.parametrize(
     ("lists", "shown"),
     [
