@@ -12,6 +12,7 @@ from pipelines.config.capacity_file import match_broker, read_capacities, read_c
 from pipelines.config.setting_sections import CustomFailure
 from pipelines.errors import SettingsError
 from pipelines.ingest.merge.quorum_merge import get_voters
+from pipelines.spark.entity_shards import unpack
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters
 from udfs.failures.kafka_releases import ReleaseRange
@@ -34,17 +35,20 @@ def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
 def collect_clusters(
     brokers: DataFrame,
     topics: DataFrame,
-    quorum: DataFrame,
+    entities: DataFrame | None = None,
     custom: Sequence[CustomFailure] = (),
     defaults: TopicDefaults = KAFKA_DEFAULTS,
 ) -> Clusters:
-    """Describe clusters. A custom failure without a cluster applies to every one that has all of its brokers."""
+    """Describe clusters. A custom failure without a cluster applies to every one that has all of its brokers.
+
+    entities: show the controller quorum; None = it does not matter.
+    """
     known = collect_brokers(brokers)
     counts = topics.groupBy(*SNAPSHOT_KEY).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counts}
-    nodes: dict[tuple[str, str], list[Row]] = {}
-    for row in quorum.select(*SNAPSHOT_KEY, "node_id", "voter", "leader", "caught_up").orderBy("node_id").collect():
-        nodes.setdefault((row.cluster_id, row.snapshot_id), []).append(row)
+    # Not from gold.quorum: the sums of failures do not wait for the quality gate.
+    shown = [] if entities is None else entities.where("quorum IS NOT NULL").select(*SNAPSHOT_KEY, "quorum").collect()
+    nodes = {(row.cluster_id, row.snapshot_id): unpack([row.quorum], "quorum").to_pylist() for row in shown}
 
     def describe(key: tuple[str, str]) -> Cluster:
         rows = known.get(key, [])

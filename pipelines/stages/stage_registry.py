@@ -134,7 +134,7 @@ def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
         pair_loads=failures.pair_loads,
         network=build_assumptions(context.settings),
     )
-    clusters = collect_clusters(t[BROKERS], t[_TOPICS], t[_QUORUM], failures.custom, topics.defaults)
+    clusters = collect_clusters(t[BROKERS], t[_TOPICS], t[_ENTITIES], failures.custom, topics.defaults)
     parameters = AggregationParameters(topics.defaults, clusters, plan, select_aggregate_settings(context.settings))
     return scheme_aggregates(t[_ENTITIES], t[BROKERS], parameters)
 
@@ -166,11 +166,11 @@ def _headroom_stage(table: Table, over_capacity: bool) -> Stage:
         capacity = context.settings.capacity
         limits: Limits = {}
         if capacity.file:
-            limits = match_capacities(capacity.file, collect_clusters(t[BROKERS], t[_TOPICS], t[_QUORUM]))
+            limits = match_capacities(capacity.file, collect_clusters(t[BROKERS], t[_TOPICS]))
         function = arrow_functions.headroom_function(limits, capacity.headroom, over_capacity)
         return compute_table(t[SUMS], function, table)
 
-    return Stage(table.name, (SUMS, BROKERS, _TOPICS, _QUORUM), make)
+    return Stage(table.name, (SUMS, BROKERS, _TOPICS), make)
 
 
 def _disk_after_failure(t: Frames, context: Context) -> DataFrame:
@@ -204,12 +204,7 @@ def _pack_plans(t: Frames, context: Context) -> DataFrame:
 RAW, _ENTITIES = "bronze.raw_metadata", "internal.entities"
 BROKERS, SUMS = "silver.brokers", "internal.scheme_aggregates"
 _REPLICAS, LOG_DIRS, _SOURCE_SUMMARY = "silver.replicas", "silver.log_dirs", "silver.source_summary"
-_TOPICS, _PARTITIONS, _QUORUM, _PACKED_PLANS = (
-    "silver.topics",
-    "silver.partitions",
-    "gold.quorum",
-    "internal.packed_plans",
-)
+_TOPICS, _PARTITIONS, _PACKED_PLANS = "silver.topics", "silver.partitions", "internal.packed_plans"
 _SILVER_INPUTS = (_TOPICS, _PARTITIONS, BROKERS)
 _FINDINGS = "gold.findings"
 _JUDGED = ("gold.cluster_findings", "gold.leader_hotspots", "gold.failure_summary")
@@ -228,8 +223,8 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage("silver.warnings", (_ENTITIES,), silver_stages.warnings),
     _plain_stage("silver.conflicts", (_ENTITIES, BROKERS), silver_stages.conflicts),
     _plain_stage(_SOURCE_SUMMARY, (_ENTITIES, RAW), silver_stages.source_summary),
-    _plain_stage(_QUORUM, (_ENTITIES, BROKERS), silver_stages.quorum),
-    Stage(SUMS, (_ENTITIES, BROKERS, _TOPICS, _QUORUM), _scheme_aggregates),
+    Stage(SUMS, (_ENTITIES, BROKERS, _TOPICS), _scheme_aggregates),
+    _plain_stage("gold.quorum", (_ENTITIES, BROKERS), silver_stages.quorum),
     Stage("gold.cluster_findings", (_ENTITIES, _SOURCE_SUMMARY), _cluster_findings),
     _failure_stage(gold_tables.FAILURE_SUMMARY, lambda c: arrow_functions.table_function(summary_rows)),
     _failure_stage(gold_tables.LOADS_AFTER_FAILURE, lambda c: arrow_functions.table_function(load_after_failure_rows)),

@@ -51,7 +51,7 @@ def test_stages_come_after_their_inputs() -> None:
     assert written | {"ops.runs", "ops.quality_results"} == set(RUN_TABLES)
     assert len(REPLAY_TABLES) == 10
     assert steps_between(None, None) == list(STEPS)
-    assert steps_between("gold", None)[:3] == ["quality", "gold.quorum", "internal.scheme_aggregates"]
+    assert steps_between("gold", None)[:2] == ["quality", "internal.scheme_aggregates"]
     assert steps_between("gold.durability", "gold.durability") == ["quality", "gold.durability"]
     assert steps_between("silver.brokers", "quality")[-1] == "quality"
 

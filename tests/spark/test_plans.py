@@ -42,8 +42,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PLAN_TABLES = ("internal.packed_plans", "gold.plans", "gold.plan_metrics", "gold.plan_moves")
 # What the verdicts that recommend plans need, beside the silver tables.
 AGGREGATES = (
-    *("gold.quorum", "gold.cluster_findings", "internal.scheme_aggregates", "gold.failure_summary"),
-    *("gold.leader_hotspots", "gold.findings"),
+    *("gold.cluster_findings", "internal.scheme_aggregates", "gold.failure_summary", "gold.leader_hotspots"),
+    "gold.findings",
 )
 BEFORE = STEPS[: STEPS.index("quality") + 1]
 KEYS = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))

@@ -85,9 +85,7 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession) -> None:
     merged = entities(raw, {}).localCheckpoint()
     brokers = silver_stages.brokers(merged).localCheckpoint()
     topics = silver_stages.topics(merged, DEFAULTS).localCheckpoint()
-    parameters = failure_stages.AggregationParameters(
-        DEFAULTS, collect_clusters(brokers, topics, silver_stages.quorum(merged, brokers)), PLAN, ""
-    )
+    parameters = failure_stages.AggregationParameters(DEFAULTS, collect_clusters(brokers, topics, merged), PLAN, "")
     sums = failure_stages.scheme_aggregates(merged, brokers, parameters).localCheckpoint()
     summary = arrow_functions.table_function(summary_rows)
     hotspots = arrow_functions.hotspot_function(1.1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from chispa import assert_approx_df_equality, assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
 from tests.spark.stages.conftest import AGGREGATE_SETTINGS
 from tests.spark.stages.frames import (
     CLOSE_ROWS,
@@ -19,6 +21,7 @@ from tests.spark.stages.frames import (
     run_stage,
     select_columns,
 )
+from udfs.arrow.ipc import pack_table
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +121,10 @@ def test_partitions_after_each_failure(spark: SparkSession, failure_summary: Dat
 @pytest.mark.stage("gold.failure_summary")
 def test_no_leader_is_elected_without_a_majority(spark: SparkSession, small_cluster: Frames) -> None:
     nodes = [(1, True, True), (4, True, None), (101, True, True), (102, False, True)]
-    frames = small_cluster | {"gold.quorum": input_frame(spark, "gold.quorum", "node_id voter caught_up", nodes)}
+    rows = [{"node_id": id_, "voter": voter, "leader": False, "caught_up": follows} for id_, voter, follows in nodes]
+    packed = pack_table(pa.Table.from_pylist(rows, ENTITY_SCHEMAS["quorum"]))
+    entities = small_cluster["internal.entities"].withColumn("quorum", F.lit(packed))
+    frames = small_cluster | {"internal.entities": entities}
     aggregates = run_stage("internal.scheme_aggregates", frames, *AGGREGATE_SETTINGS)
     summary = run_stage("gold.failure_summary", {**frames, "internal.scheme_aggregates": aggregates})
     columns = (

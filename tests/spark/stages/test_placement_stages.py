@@ -155,7 +155,6 @@ def test_metrics_over_seeds(spark: SparkSession, ring: Frames) -> None:
     """
     frames = {**ring, "silver.topics": ring["silver.topics"].where("topic = 'ring'")}
     frames["internal.entities"] = pack_entities(spark, frames)
-    frames["gold.quorum"] = input_frame(spark, "gold.quorum", "node_id voter", [])
     settings = ('run.schemes=["kafka", "naive"]', "failures.seeds=5")
     aggregates = run_stage("internal.scheme_aggregates", frames, *settings)
     actual = run_stage("gold.scheme_distribution", {"internal.scheme_aggregates": aggregates})
