@@ -206,12 +206,12 @@ def list_not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> O
 def find_rollback_elections(model: ClusterModel, proposal: ProposedAssignment) -> Flags:
     """Find the partitions (bool, p) whose preferred leader leads now, and is another one in the plan."""
     planned = kafka_json.get_planned_lists(model, proposal)
-    found, leaders = np.zeros(model.partitions, dtype=np.bool_), model.current_leaders
+    returning, leaders = np.zeros(model.partitions, dtype=np.bool_), model.current_leaders
     irreversible = set(find_irreversible(model, proposal).tolist())
     for row, before, after in zip(planned.rows, planned.before.values(), planned.after.values(), strict=True):
         leads = leaders[row] != NOTHING_ADDED and model.broker_ids[leaders[row]] == before[0]
-        found[row] = leads and after[0] != before[0] and row not in irreversible
-    return found
+        returning[row] = leads and after[0] != before[0] and row not in irreversible
+    return returning
 
 
 def list_not_elected(execution: PlannedWaves) -> OmittedPartitions:

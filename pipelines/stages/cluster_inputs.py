@@ -47,8 +47,8 @@ def collect_clusters(
     counts = topics.groupBy(*SNAPSHOT_KEY).agg(F.sum("partitions").alias("n")).collect()
     partitions = {(row.cluster_id, row.snapshot_id): int(row.n or 0) for row in counts}
     # Not from gold.quorum: the sums of failures do not wait for the quality gate.
-    shown = [] if entities is None else entities.where("quorum IS NOT NULL").select(*SNAPSHOT_KEY, "quorum").collect()
-    nodes = {(row.cluster_id, row.snapshot_id): unpack([row.quorum], "quorum").to_pylist() for row in shown}
+    packed = [] if entities is None else entities.where("quorum IS NOT NULL").select(*SNAPSHOT_KEY, "quorum").collect()
+    nodes = {(row.cluster_id, row.snapshot_id): unpack([row.quorum], "quorum").to_pylist() for row in packed}
 
     def describe(key: tuple[str, str]) -> Cluster:
         rows = known.get(key, [])
