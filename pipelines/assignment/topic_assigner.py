@@ -161,7 +161,7 @@ def _knows_cordons(brokers: Iterable[RequestedBroker]) -> bool:
 
 
 def _read_outcome(
-    placements: TopicPlacements, topics: Topics, lists: BrokerLists, i: int, *, cordons: bool = False
+    placements: TopicPlacements, topics: Topics, lists: BrokerLists, i: int, *, cordons: bool
 ) -> tuple[Replicas | None, KafkaError | None]:
     """Return (replicas, error) of topic i; one of them is None. cordons: with errors of Kafka 4.3 and later."""
     if code := int(placements.error_code[i]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipelines.ingest.merge.live_brokers import get_down_brokers, is_version_known
-from pipelines.ingest.merge.quorum_merge import get_voters
+from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_creation import CreatedPlan
@@ -179,7 +179,7 @@ def list_warnings(plan: CreatedPlan, snapshot: Snapshot, source: str, server: st
 
 def _warn_of_emptied_voters(plan: CreatedPlan, snapshot: Snapshot) -> Iterator[str]:
     """Warn of brokers that are to be empty, and so may be stopped, though they are voters of the quorum."""
-    quorum = get_voters(snapshot.quorum.to_pylist(), get_down_brokers(snapshot.brokers).tolist())
+    quorum = find_voters(snapshot.quorum, snapshot.brokers)
     voters = sorted({*quorum.voters} & {*list_emptied_brokers(plan.summary.model, plan.facts.request)})
     if voters:
         role, they, are = "a voter" if len(voters) == 1 else "voters", it_or_them(len(voters)), is_or_are(len(voters))

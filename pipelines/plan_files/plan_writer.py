@@ -24,7 +24,7 @@ from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssig
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import measure_wave_health
-from udfs.planning.waves import WaveLimits
+from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 
 Hashes = npt.NDArray[np.uint32]
 
@@ -205,12 +205,10 @@ def list_not_in_rollback(model: ClusterModel, proposal: ProposedAssignment) -> O
 
 def find_rollback_elections(model: ClusterModel, proposal: ProposedAssignment) -> Flags:
     """Find the partitions (bool, p) whose preferred leader leads now, and is another one in the plan."""
-    planned = kafka_json.get_planned_lists(model, proposal)
-    returning, leaders = np.zeros(model.partitions, dtype=np.bool_), model.current_leaders
-    irreversible = set(find_irreversible(model, proposal).tolist())
-    for row, before, after in zip(planned.rows, planned.before.values(), planned.after.values(), strict=True):
-        leads = leaders[row] != NOTHING_ADDED and model.broker_ids[leaders[row]] == before[0]
-        returning[row] = leads and after[0] != before[0] and row not in irreversible
+    first, planned = model.source_order[model.offsets[:-1]], proposal.replicas[proposal.offsets[:-1]]
+    returning: Flags = find_reassigned_partitions(model, proposal) & (planned != first)
+    returning &= model.current_leaders == first
+    returning[find_irreversible(model, proposal)] = False
     return returning
 
 

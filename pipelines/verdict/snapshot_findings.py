@@ -18,7 +18,7 @@ from pipelines.ingest.merge.live_brokers import (
     get_unknown_brokers,
     is_version_known,
 )
-from pipelines.ingest.merge.quorum_merge import get_voters
+from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.snapshot_reader import ClusterTables
 from pipelines.ingest.sources import name_line
 from pipelines.verdict.cluster_evidence import (
@@ -114,7 +114,7 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         **_find_lagging(counted, is_expected & ~is_down),
         bootstrap_server=get_bootstrap_server(snapshot.brokers),
         **_elect_preferred(partitions, live),
-        **_judge_quorum(snapshot, set(down.tolist())),
+        **_judge_quorum(snapshot),
         deleted_topics_offline_partitions=int((is_offline & is_deleted).sum()),
         ignored_topics=int(is_ignored.sum()),
         ignored_offline_partitions=int((is_offline & of_ignored).sum()),
@@ -262,9 +262,9 @@ def _name_log_dirs(snapshot: ClusterTables, down: set[int]) -> dict[str, Any]:
     return {"failed_log_dirs": tuple(failed), "full_log_dirs": tuple(full)}
 
 
-def _judge_quorum(snapshot: ClusterTables, down: set[int]) -> dict[str, Any]:
+def _judge_quorum(snapshot: ClusterTables) -> dict[str, Any]:
     """Find the voters, and a rack that has too many of them: fields of ClusterFindings."""
-    voters = get_voters(snapshot.quorum.to_pylist(), down)
+    voters = find_voters(snapshot.quorum, snapshot.brokers)
     racks = dict(zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
     rack = voters.find_fatal_rack(racks) if len(set(racks.values()) - {None}) > 1 else None
     return {"quorum_voters": voters.voters, "lagging_voters": voters.lagging, "voter_rack": rack}

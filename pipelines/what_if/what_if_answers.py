@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
-from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_releases, get_unknown_brokers
-from pipelines.ingest.merge.quorum_merge import get_voters
+from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases, get_unknown_brokers
+from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
 from pipelines.plan_files.hypothetical_cluster import Hypothesis
@@ -179,7 +179,7 @@ def model_snapshot(
         custom_failures=custom,
         unknown=unknown,
         caps_min_isr=defaults.adapt_to(get_releases(snapshot.brokers)).cap_min_insync_replicas,
-        quorum=get_voters(snapshot.quorum.to_pylist(), get_down_brokers(snapshot.brokers)),
+        quorum=find_voters(snapshot.quorum, snapshot.brokers),
     )
     shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
     placement, scenarios = group_observed(shard), build_scenarios(snapshot.cluster_id, cluster, RandomSets())
@@ -288,7 +288,7 @@ def evaluate_brokers(
     racks = [_describe(row, single) for row in evidence.rack_failures]
     survivors = list_survivor_loads(failures, aggregates, capacities)
     outage = find_outage(snapshot, defaults)
-    rest = (survivors, outage, get_voters(snapshot.quorum.to_pylist(), findings.down_brokers))
+    rest = (survivors, outage, find_voters(snapshot.quorum, snapshot.brokers))
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, racks, gaps, *rest)
 
 

@@ -152,9 +152,8 @@ class _JudgedSteps:
             (before, after),
         )
         min_isr = self._model.find_min_isr(self._row, size)
-        fewer = (after < np.minimum(before, np.maximum(size, self._last_size[self._row]))) | (
-            (after < min_isr) & (after < before)
-        )
+        most = np.maximum(size, self._last_size[self._row])  # what one wave drops, a later one may bring back
+        fewer = (after < np.minimum(before, most)) | ((after < min_isr) & (after < before))
         yield from self._select(PlanFault.DROPS_IN_SYNC, drops & (after > 0) & fewer, broker, (before, after))
         adds = any_true(self._copied, self.offsets)
         yield from self._select(PlanFault.NO_SOURCE, is_offline & adds)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.merge.entities import QUORUM, QUORUM_NODES
 from pipelines.ingest.merge.fact_merge import merge_by_key
+from pipelines.ingest.merge.live_brokers import get_down_brokers
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.column_declarations import FLAG, TEXT
@@ -27,11 +28,15 @@ def get_voters(nodes: Iterable[Any], down: Collection[int]) -> QuorumVoters:
     return QuorumVoters(tuple(row["node_id"] for row in rows), tuple(lagging), leader)
 
 
+def find_voters(quorum: pa.Table, brokers: pa.Table) -> QuorumVoters:
+    """Return the voters of a quorum (schema QUORUM) of a cluster with these brokers (id, and whether they are live)."""
+    return get_voters(quorum.to_pylist(), set(get_down_brokers(brokers).tolist()))
+
+
 def describe_nodes(quorum: pa.Table, brokers: pa.Table) -> pa.Table:
     """Add to the nodes of a quorum (schema QUORUM) what its brokers show, with id, rack and live (QUORUM_NODES)."""
     racks = dict(zip(*(brokers[name].to_pylist() for name in ("broker_id", "rack")), strict=True))
-    down = brokers.filter(pc.invert(pc.fill_null(brokers["live"], True)))["broker_id"].to_pylist()
-    voters, nodes = get_voters(quorum.to_pylist(), down), quorum["node_id"].to_pylist()
+    voters, nodes = find_voters(quorum, brokers), quorum["node_id"].to_pylist()
     columns = {
         "broker": pa.array([node in racks for node in nodes], FLAG),
         "rack": pa.array([racks.get(node) for node in nodes], TEXT),
