@@ -16,7 +16,7 @@ from udfs.placement.kernels.admin_utils import derive_start_index
 from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, KafkaError, TopicPlacements, Topics, describe_error
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
-from udfs.placement.schemes import KRAFT, MANUAL, SCHEMES, find_place_function
+from udfs.placement.schemes import KRAFT, MANUAL, SCHEMES, find_place_function, find_usable
 from udfs.placement.topic_placement import get_utf8_buffers
 from udfs.plurals import count_of
 
@@ -93,9 +93,9 @@ def _assign_manually(request: AssignRequest) -> TopicAssignment:
     return TopicAssignment(name, 0, replicas)
 
 
-def _select_usable(brokers: Iterable[RequestedBroker], scheme: str) -> list[RequestedBroker]:
-    """Select the brokers that a scheme places over: Kafka's own one of KRaft leaves out cordoned ones."""
-    return [broker for broker in brokers if not (broker.cordoned and scheme == KRAFT)]
+def _select_usable(brokers: Sequence[RequestedBroker], scheme: str) -> list[RequestedBroker]:
+    """Select the brokers that a scheme places over."""
+    return [brokers[i] for i in find_usable(scheme, [broker.cordoned for broker in brokers])]
 
 
 def _create_broker_lists(lists: Sequence[Sequence[RequestedBroker]]) -> BrokerLists:

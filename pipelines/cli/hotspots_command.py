@@ -79,7 +79,8 @@ def find_snapshot_hotspots(snapshot: Snapshot, options: TrialOptions) -> Cluster
 
     ids = get_live_brokers(snapshot.brokers)
     at = pc.index_in(pa.array(ids), value_set=to_array(snapshot.brokers["broker_id"]))
-    brokers = LiveBrokers(ids.tolist(), to_array(snapshot.brokers["rack"]).take(at).to_pylist())
+    live = snapshot.brokers.take(at)
+    brokers = LiveBrokers(*(live[name].to_pylist() for name in ("broker_id", "rack", "cordoned")))
     return find_hotspots(snapshot.cluster_id, brokers, snapshot.topics, snapshot.partitions, options)
 
 
@@ -96,8 +97,9 @@ def format_hotspots(
     findings: those on the same snapshot, for what an election would change; threshold: the max/mean whose
     exceedance probability is shown; source: as commands name it.
     """
+    from pipelines.verdict.naming import name_with_noun
     from udfs.hotspots.single_leader_topics import describe_single_leaders
-    from udfs.plurals import count_live_brokers
+    from udfs.plurals import count_live_brokers, is_or_are
 
     now = answer.observed
     brokers = count_live_brokers(answer.live_brokers, len(findings.unknown_brokers))
@@ -121,6 +123,9 @@ def format_hotspots(
         table = align_rows([_HEADINGS, [text.format(threshold=threshold) for text in _UNITS], *rows])
         yield from (f"  {line}" for line in table)
         yield from _format_expected(next(iter(tried.values())), answer)
+    if findings.cordoned_brokers and KRAFT in answer.schemes:
+        cordoned, verb = name_with_noun(findings.cordoned_brokers), is_or_are(len(findings.cordoned_brokers))
+        yield f"  note: kraft places nothing on {cordoned}, which {verb} cordoned"
     yield from _explain_kraft(answer, threshold)
     for name, hotspots in answer.schemes.items():
         if count := hotspots.facts.unplaceable_topics:

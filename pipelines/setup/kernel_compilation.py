@@ -57,7 +57,8 @@ def compile_placement() -> None:
                 trial.count(0)
                 trial.expect_random_leaders()
     brokers = pa.table(
-        [pa.array([0, 1, 2], pa.int32()), pa.nulls(3, pa.string()), pa.array([True] * 3)], schema=BROKERS
+        [pa.array([0, 1, 2], pa.int32()), pa.nulls(3, pa.string()), pa.array([True] * 3), pa.nulls(3, pa.bool_())],
+        schema=BROKERS,
     )
     # The last partition breaks the pattern, so that the kernel also tries whether the topic grew later.
     lists_of_replicas = ([0, 1], [1, 2], [2, 0], [0, 1], [0, 2])

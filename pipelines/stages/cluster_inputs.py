@@ -20,7 +20,7 @@ from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
-_BROKER = ("broker_id", "rack", "live", "release_from", "release_before", "follower_fetching")
+_BROKER = ("broker_id", "rack", "live", "release_from", "release_before", "follower_fetching", "cordoned")
 
 
 def collect_brokers(brokers: DataFrame) -> dict[tuple[str, str], list[Row]]:
@@ -64,9 +64,9 @@ def collect_clusters(
         caps = defaults.adapt_to(
             ReleaseRange(row.release_from, row.release_before) for row in live
         ).cap_min_insync_replicas
-        fetching = tuple(row.follower_fetching for row in live)
+        fetching, cordoned = (tuple(row[name] for row in live) for name in ("follower_fetching", "cordoned"))
         voters = get_voters(nodes.get(key, ()), all_ids.difference(ids))
-        return Cluster(ids, racks, tuple(failures), partitions.get(key, 0), unknown, caps, fetching, voters)
+        return Cluster(ids, racks, tuple(failures), partitions.get(key, 0), unknown, caps, fetching, cordoned, voters)
 
     return {key: describe(key) for key in sorted({*known, *partitions})}
 

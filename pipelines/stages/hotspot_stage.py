@@ -31,7 +31,7 @@ def hotspot_distribution(
     topics: DataFrame, brokers: DataFrame, partitions: DataFrame, options: TrialOptions
 ) -> DataFrame:
     """Compute gold.hotspot_distribution from silver.topics, silver.brokers and silver.partitions."""
-    broker = F.struct("broker_id", "rack").cast(from_arrow_type(hotspots_by_scheme.BROKER))
+    broker = F.struct("broker_id", "rack", "cordoned").cast(from_arrow_type(hotspots_by_scheme.BROKER))
     live = brokers.where(COUNTS_AS_LIVE).select(*SNAPSHOT_KEY, broker.alias("broker"))
     with_leader = partitions.where(F.col("replicas").isNotNull() & (F.col("leader") >= 0))
     counted = with_leader.groupBy(*SNAPSHOT_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))

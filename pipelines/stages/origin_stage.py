@@ -16,7 +16,7 @@ def topic_origin(topics: DataFrame, partitions: DataFrame, brokers: DataFrame) -
     lists = F.collect_list(F.struct("partition", "replicas")).alias("partitions")
     by_topic = known.groupBy(*SNAPSHOT_KEY, "topic").agg(lists)
     with_lists = topics.select(*SNAPSHOT_KEY, "topic").join(by_topic, on=[*SNAPSHOT_KEY, "topic"], how="left")
-    candidates = brokers.select(*SNAPSHOT_KEY, "broker_id", "rack", "live")
+    candidates = brokers.select(*SNAPSHOT_KEY, "broker_id", "rack", "live", "cordoned")
 
     def judge(_key: tuple[pa.Scalar, ...], cluster_topics: pa.Table, cluster_brokers: pa.Table) -> pa.Table:
         at = cluster_topics.schema.get_field_index("partitions")

@@ -85,7 +85,7 @@ def _shard_counts(context: Context) -> dict[str, int]:
 def _placements(t: Frames, context: Context) -> DataFrame:
     run = context.settings.run
     live = {
-        key: LiveBrokers([row.broker_id for row in rows], [row.rack for row in rows])
+        key: LiveBrokers(*([getattr(row, name) for row in rows] for name in ("broker_id", "rack", "cordoned")))
         for key, rows in collect_brokers(t[BROKERS].where(COUNTS_AS_LIVE)).items()
     }
     parameters = placement_stage.PlacementParameters(run.schemes, run.seed, live)

@@ -97,6 +97,18 @@ def test_a_rejected_topic_is_error_rows_and_the_others_go_through(spark: SparkSe
     }
 
 
+def test_krafts_scheme_leaves_out_cordoned_brokers(spark: SparkSession) -> None:
+    live = {("c", "s"): LiveBrokers(BROKERS, RACKS, [True, None, None, False])}
+    rows = place(spark, topic("good", 9, 2), topic("wide", 2, 4), live=live, schemes=("kafka", "kraft"))
+    placed = {name: {b for r in rows if r.scheme == name for b in r.replicas or ()} for name in ("kafka", "kraft")}
+    assert placed == {"kafka": {1, 2, 5, 9}, "kraft": {2, 5, 9}}
+    assert {r.error for r in rows if r.scheme == "kraft" and r.topic == "wide"} == {
+        "InvalidReplicationFactorException: The target replication factor of 4 cannot be reached because only 3 "
+        "broker(s) are registered or some brokers have all their log directories cordoned. "
+        "(topic wide: 2 partitions, replication factor 4, 3 brokers)"
+    }
+
+
 def test_a_topic_of_100000_partitions(spark: SparkSession) -> None:
     parameters = PlacementParameters(("kafka",), 0, {("c", "s"): LiveBrokers(range(7))})
     placed = computed_placements(frame(spark, topic("huge", 100_000, 3), topic("next", 1, 1)), parameters)

@@ -27,10 +27,10 @@ from udfs.failures.replica_logs import align_lists, list_replica_bytes
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.placement.kernels.java_util import scramble_seeds
-from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics
+from udfs.placement.kernels.topic_arrays import Ints, TopicPlacements, Topics
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import Scheme
-from udfs.placement.topic_placement import get_utf8_buffers
+from udfs.placement.topic_placement import LiveBrokers, create_broker_lists, get_utf8_buffers
 
 _LOADS = (("size_bytes", LONG), ("bytes_in_per_s", DOUBLE), ("bytes_out_per_s", DOUBLE))
 # Topics, and partitions with known replicas. A null list counts as empty.
@@ -240,17 +240,16 @@ def _listed_partitions(topics: pa.Table) -> tuple[pa.StructArray, Ints]:
 def place_shard(shard: TopicShard, scheme: Scheme, run_seed: int) -> TopicPlacements:
     """Place topics by a scheme on indices of the live brokers, in the order of ids; rejected ones have no rows."""
     assert scheme.place is not None
-    table, brokers, count, n = shard.topics, shard.cluster, shard.topics.num_rows, len(shard.cluster.ids)
+    table, cluster, count = shard.topics, shard.cluster, shard.topics.num_rows
+    brokers = LiveBrokers(range(len(cluster.ids)), cluster.racks, cluster.cordoned).select_usable(scheme.name)
     loads, listed_offsets = _listed_partitions(table)
     listed = to_numpy(pc.struct_field(loads, "partition")).astype(np.int64)
     partitions, factor = (to_numpy(table[name]).astype(np.int64) for name in ("partitions", "replication_factor"))
     first_list = np.zeros(count, dtype=np.int64)
     ids = {"partition_ids": listed, "partition_id_offsets": listed_offsets}
     requests = Topics.create(partitions, factor, first_list, **ids)
-    lists = BrokerLists.create(np.arange(n, dtype=np.int32), np.array([0, n]), list(brokers.racks))
-    cluster = get_utf8_buffers(pa.array([shard.cluster_id] * count, TEXT))
-    seeds = compute_topic_seeds(run_seed, cluster, get_utf8_buffers(to_array(table["topic"])))
-    return scheme.place(requests, lists, scramble_seeds(seeds))
+    names = [get_utf8_buffers(one) for one in (pa.array([shard.cluster_id] * count, TEXT), to_array(table["topic"]))]
+    return scheme.place(requests, create_broker_lists(brokers), scramble_seeds(compute_topic_seeds(run_seed, *names)))
 
 
 def group_computed(shard: TopicShard, placed: TopicPlacements) -> Placement:

@@ -37,6 +37,7 @@ class Cluster:
     unknown: tuple[int, ...] = ()  # of ids: nothing shows whether they are live, so none is elected from an ELR
     caps_min_isr: bool = True  # whether min.insync.replicas counts only up to the number of replicas, see TopicDefaults
     follower_fetching: tuple[bool | None, ...] = ()  # of each broker, see silver.brokers; empty = not known
+    cordoned: tuple[bool | None, ...] = ()  # whether all log dirs of each broker are; None = not known; empty = of all
     quorum: QuorumVoters = UNKNOWN_QUORUM
 
 

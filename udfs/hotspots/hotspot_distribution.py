@@ -14,11 +14,11 @@ import pyarrow as pa
 from udfs.arrow.column_declarations import DOUBLE, LONG, column
 from udfs.hotspots.kernels.balls_in_bins import FullestBin, find_fullest_bin
 from udfs.hotspots.kernels.leader_counts import ClusterTopics, SeedCounts, find_arcs
-from udfs.hotspots.leaders_by_seed import count_replicas, create_broker_lists, estimate_cost, find_errors
-from udfs.placement.kernels.topic_arrays import Ints
+from udfs.hotspots.leaders_by_seed import count_replicas, estimate_cost, find_errors
+from udfs.placement.kernels.topic_arrays import BrokerLists, Ints
 from udfs.placement.kernels.topic_seeds import mix_run_seeds
 from udfs.placement.schemes import KRAFT, SCHEMES
-from udfs.placement.topic_placement import LiveBrokers
+from udfs.placement.topic_placement import LiveBrokers, create_broker_lists
 
 _SEEDS_AT_ONCE = 1000
 _PERCENTILES = {"p5": 5, "p50": 50, "p95": 95, "p99": 99, "highest": 100}
@@ -115,7 +115,7 @@ class PlacementTrial:
         cls, scheme: str, topics: ClusterTopics, brokers: LiveBrokers, seeds: int, max_placed_topics: int
     ) -> PlacementTrial:
         """Prepare a trial of so many seeds, or of fewer if these would exceed `max_placed_topics`."""
-        lists = create_broker_lists(brokers)
+        lists = create_broker_lists(brokers.select_usable(scheme))
         placeable = topics.select(find_errors(scheme, topics, lists) == 0)
         affordable = max(1, max_placed_topics // max(1, estimate_cost(scheme, placeable, lists)))
         seeds = min(seeds, affordable) if SCHEMES[scheme].is_random else 1
@@ -125,7 +125,7 @@ class PlacementTrial:
     def count(self, run_seed: int, first: int = 0, until: int | None = None) -> SeedCounts:
         """Count by seeds first to until - 1; seed i places what a run with run.seed = run_seed + i does."""
         run_words = mix_run_seeds(run_seed + first, (self.seeds if until is None else until) - first)
-        return count_replicas(self.scheme, self.topics, create_broker_lists(self.brokers), run_words)
+        return count_replicas(self.scheme, self.topics, self.usable, run_words)
 
     def find_hottest(self, run_seed: int, first: int = 0, until: int | None = None) -> tuple[Ints, Ints]:
         """Return (leaders, replicas) of the broker with most of them, by seed: int64 (seeds)."""
@@ -136,6 +136,11 @@ class PlacementTrial:
             hottest.append(np.array([counts.leaders.max(axis=1), counts.replicas.max(axis=1)]))
         leaders, replicas = np.concatenate(hottest, axis=1)
         return leaders, replicas
+
+    @cached_property
+    def usable(self) -> BrokerLists:
+        """A single list of the brokers that the scheme places over."""
+        return create_broker_lists(self.brokers.select_usable(self.scheme))
 
     @cached_property
     def single_partition_topics(self) -> int:
@@ -149,15 +154,15 @@ class PlacementTrial:
 
     def expect_single_partition_leaders(self) -> FullestBin:
         """Return the distribution of the hottest broker's leaders of single-partition topics alone."""
-        sizes = np.array([len(self.brokers.ids)])
+        sizes = self.usable.sizes
         if self.scheme == KRAFT and self.brokers.racks:
-            sizes = np.unique(create_broker_lists(self.brokers).rack, return_counts=True)[1]
+            sizes = np.unique(self.usable.rack, return_counts=True)[1]
         sizes, racks = np.unique(sizes, return_counts=True)
         return find_fullest_bin(self.single_partition_topics, 1.0 / (racks.sum() * sizes), racks * sizes)
 
     def expect_random_leaders(self) -> tuple[int, FullestBin]:
         """Return (leaders of whole rounds on every broker, the hottest broker's others, each falling on any broker)."""
-        n = len(self.brokers.ids)
+        n = len(self.usable.ids)
         arcs = find_arcs(self.topics, n)
         return int(arcs.whole.sum()), find_fullest_bin(int(arcs.length.sum()), np.array([1.0 / n]), np.array([n]))
 

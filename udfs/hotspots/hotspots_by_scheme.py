@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, schema_of
+from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, schema_of
 from udfs.arrow.columns import to_array, to_codes, to_numpy
 from udfs.arrow.ragged import offsets_of
 from udfs.hotspots.hotspot_distribution import (
@@ -22,6 +22,7 @@ from udfs.hotspots.hotspot_distribution import (
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.hotspots.leaders_by_seed import read_cluster_topics
 from udfs.hotspots.single_leader_topics import SingleLeaderTopic, find_single_leader_topics
+from udfs.placement.schemes import KRAFT
 from udfs.placement.topic_placement import LiveBrokers
 
 
@@ -47,7 +48,7 @@ class ClusterHotspots:
     observed: ObservedLeaders
     schemes: dict[str, SchemeHotspots]
     single_leader_topics: tuple[SingleLeaderTopic, ...] = ()
-    rack_sizes: tuple[int, ...] = ()  # live brokers of each known rack, the largest first
+    rack_sizes: tuple[int, ...] = ()  # brokers of each known rack that KRaft's scheme places over, the largest first
 
 
 def find_hotspots(
@@ -76,14 +77,15 @@ def find_hotspots(
         schemes[scheme] = SchemeHotspots.create(facts, *hottest_by_seed, options.thresholds)
     code, names = to_codes(partitions["topic"])
     led_by_one = find_single_leader_topics(code, np.where(live, leader, -1), names.to_pylist()) if len(ids) > 1 else ()
-    sizes = tuple(sorted(Counter(rack for rack in brokers.racks if rack is not None).values(), reverse=True))
+    by_rack = Counter(rack for rack in brokers.select_usable(KRAFT).racks if rack is not None)
+    sizes = tuple(sorted(by_rack.values(), reverse=True))
     return ClusterHotspots(cluster, len(ids), topics.num_rows, options.run_seed, observed, schemes, led_by_one, sizes)
 
 
 _SNAPSHOT = [("cluster_id", TEXT), ("snapshot_id", TEXT)]
 # name_hash: of `hash_names`; partition_ids: the only partitions to place, null = all.
 TOPIC = pa.struct([("name_hash", LONG), ("partitions", INT), ("replication_factor", INT), ("partition_ids", INTS)])
-BROKER = pa.struct([("broker_id", INT), ("rack", TEXT)])
+BROKER = pa.struct([("broker_id", INT), ("rack", TEXT), ("cordoned", FLAG)])
 LEADERS = pa.struct([("broker_id", INT), ("leaders", LONG)])
 # A snapshot's topics, live brokers and leaders now, and the chunk of the seeds to try.
 _LISTS = (("topics", pa.list_(TOPIC)), ("brokers", pa.list_(BROKER)), ("leaders", pa.list_(LEADERS)))
@@ -127,7 +129,7 @@ def make_trial_function(options: TrialOptions) -> Callable[[Iterable[pa.RecordBa
             for i, row in enumerate(rows):
                 topics = _read_topics(batch["topics"].slice(i, 1).flatten())
                 live = sorted(batch["brokers"][i].as_py() or [], key=lambda broker: broker["broker_id"])
-                brokers = LiveBrokers([b["broker_id"] for b in live], [b["rack"] for b in live])
+                brokers = LiveBrokers(*([broker[field.name] for broker in live] for field in BROKER))
                 output = [_try_chunk(options, scheme, row, topics, brokers) for scheme in options.schemes]
                 yield from pa.Table.from_pylist(output, TRIAL_OUTPUT).to_batches()
 

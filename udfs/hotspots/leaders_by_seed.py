@@ -21,7 +21,7 @@ from udfs.placement.kernels.topic_arrays import (
 )
 from udfs.placement.kernels.topic_seeds import Words, combine_seeds, hash_topic_names
 from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, find_place_function
-from udfs.placement.topic_placement import LiveBrokers, get_utf8_buffers
+from udfs.placement.topic_placement import get_utf8_buffers
 
 
 def read_cluster_topics(cluster: str, topics: pa.Table) -> ClusterTopics:
@@ -46,11 +46,6 @@ def hash_names(cluster: pa.Array, topic: pa.Array) -> pa.Array:
     """Return `ClusterTopics.name_hash` as int64, from strings without nulls. Body of a scalar Arrow UDF."""
     hashes = hash_topic_names(get_utf8_buffers(cluster), get_utf8_buffers(topic))
     return pa.array(hashes.view(np.int64), pa.int64())
-
-
-def create_broker_lists(brokers: LiveBrokers) -> BrokerLists:
-    """Return the brokers as a single broker list."""
-    return BrokerLists.create(np.asarray(brokers.ids, dtype=np.int32), np.array([0, len(brokers.ids)]), brokers.racks)
 
 
 def _create_topics(topics: ClusterTopics) -> Topics:

@@ -5,8 +5,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import INT, INTS, LONG, TEXT, TEXTS, column, schema_of
-from udfs.arrow.columns import to_array, to_lists, to_numpy
+from udfs.arrow.column_declarations import FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.arrow.columns import to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import offsets_of, row_of, take_segments
 from udfs.origin.kernels.origin_search import TopicOrigins, find_origins
 from udfs.origin.kernels.round_robin_fit import UNKNOWN, ObservedTopics
@@ -33,7 +33,7 @@ _TITLES = {
 # Input: a row per topic with its partitions in any order, and a row per broker.
 PARTITIONS = pa.list_(pa.struct([("partition", INT), ("replicas", INTS)]))
 TOPICS = pa.schema([("cluster_id", TEXT), ("snapshot_id", TEXT), ("topic", TEXT), ("partitions", PARTITIONS)])
-BROKERS = pa.schema([("broker_id", INT), ("rack", TEXT), ("live", pa.bool_())])
+BROKERS = pa.schema([("broker_id", INT), ("rack", TEXT), ("live", FLAG), ("cordoned", FLAG)])
 
 # Columns of gold.topic_origin after cluster_id and snapshot_id.
 ORIGIN_COLUMNS: tuple[pa.Field, ...] = (
@@ -67,7 +67,11 @@ ORIGIN_COLUMNS: tuple[pa.Field, ...] = (
         INT,
         "for origin none: first partition that deviates from the scheme that explains most of the cluster",
     ),
-    column("note", TEXT, "explanation"),
+    column(
+        "note",
+        TEXT,
+        "explanation; `without 4, cordoned now`: the topic fits exactly only if broker 4 got nothing already",
+    ),
 )
 TOPIC_ORIGINS = pa.schema([("cluster_id", TEXT), ("snapshot_id", TEXT), *schema_of(ORIGIN_COLUMNS)])
 
@@ -92,10 +96,11 @@ def read_brokers(brokers: pa.Table, with_replicas: npt.NDArray[np.integer]) -> C
     ids = np.union1d(known, with_replicas).astype(np.int32)
     at = np.searchsorted(ids, known)
     codes, rank, _ = index_rack_names(brokers["rack"].to_pylist())
-    live, rack = np.zeros(len(ids), dtype=np.bool_), np.full(len(ids), NO_RACK, dtype=np.int32)
+    (live, cordoned), rack = np.zeros((2, len(ids)), dtype=np.bool_), np.full(len(ids), NO_RACK, dtype=np.int32)
     live[at] = to_numpy(brokers["live"], True)  # null = unknown, which counts as live
+    cordoned[at] = to_flags(brokers["cordoned"])
     rack[at] = np.append(rank, NO_RACK)[codes]
-    return CandidateBrokers(ids, live, rack)
+    return CandidateBrokers(ids, live, rack, cordoned)
 
 
 def _describe_order(pattern: Pattern, brokers: CandidateBrokers) -> str:
@@ -103,6 +108,8 @@ def _describe_order(pattern: Pattern, brokers: CandidateBrokers) -> str:
     members[pattern.order] = True
     missing, down = brokers.ids[brokers.live & ~members], brokers.ids[members & ~brokers.live]
     parts = [f"without {', '.join(map(str, missing[:5]))}"] if len(missing) else []
+    if len(missing) and brokers.cordoned[brokers.live & ~members].all():
+        parts[0] += ", cordoned now"
     if len(down):
         parts.append(f"with {', '.join(map(str, down[:5]))}, not live")
     return f"over {len(pattern.order)} brokers: {'; '.join(parts)}" if parts else ""

@@ -57,9 +57,10 @@ def placement_udf(scheme: str, run_seed: int, live_brokers: LiveBrokersBySnapsho
         types = (pa.string(), pa.string(), pa.int32(), pa.int32(), pa.list_(pa.int32()))
         columns = zip((cluster, topic, partitions, *rest), types, strict=False)  # rest: factor, and perhaps ids
         batch = TopicBatch(*(pa.array(series, data_type, from_pandas=True) for series, data_type in columns))
-        lists, of_list = find_broker_lists(batch.cluster, pa.array(snapshot, pa.string()), live_brokers)
-        placed = place_topics(batch, lists, of_list, scheme, run_seed)
-        return to_frame(placed)
+        lists, of_list, cordons = find_broker_lists(
+            batch.cluster, pa.array(snapshot, pa.string()), live_brokers, scheme
+        )
+        return to_frame(place_topics(batch, lists, of_list, scheme, run_seed, cordons))
 
     # Spark leaves a nondeterministic function where it is; it could call another one twice.
     udf: Callable[..., Column] = F.pandas_udf(place, SPARK_TYPE).asNondeterministic()  # type: ignore[attr-defined]

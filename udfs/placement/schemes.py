@@ -5,7 +5,7 @@ Every command needs the names, few need the compiled kernels: these are imported
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -75,6 +75,11 @@ SCHEMES: dict[str, Scheme] = {
 def is_computed(name: str) -> bool:
     """Return whether the scheme computes placements, rather than taking replicas as input."""
     return SCHEMES[name].place is not None
+
+
+def find_usable(name: str, cordoned: Sequence[bool | None]) -> list[int]:
+    """Return the indices of the brokers that a scheme places over: KRaft's own one leaves out cordoned ones."""
+    return [i for i, is_cordoned in enumerate(cordoned) if not (is_cordoned and name == KRAFT)]
 
 
 def find_place_function(name: str) -> PlaceFunction:

@@ -1,5 +1,7 @@
 """Placing batches of topics: Arrow arrays of topics in, one placement per topic out. The kernels do the work."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,8 +14,10 @@ from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics, describe_error
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
-from udfs.placement.schemes import SCHEMES, find_place_function
+from udfs.placement.schemes import SCHEMES, find_place_function, find_usable
 from udfs.plurals import count_of
+
+Mask = npt.NDArray[np.bool_]
 
 # One row per topic, not per partition: little passes between Spark and Python, and Spark cuts the list.
 TOPIC_PLACEMENT = pa.struct(
@@ -33,6 +37,12 @@ class LiveBrokers:
 
     ids: Sequence[int]  # Broker ids
     racks: Sequence[str | None] = ()  # The rack of each broker, None = unknown; empty = no broker has one
+    cordoned: Sequence[bool | None] = ()  # Whether all log dirs of each are, None = unknown; empty = all
+
+    def select_usable(self, scheme: str) -> LiveBrokers:
+        """Select those that a scheme places over."""
+        at = find_usable(scheme, self.cordoned or [None] * len(self.ids))
+        return LiveBrokers(*([values[i] for i in at] if values else () for values in vars(self).values()))
 
 
 # {(cluster_id, snapshot_id): live brokers}
@@ -64,13 +74,16 @@ def get_utf8_buffers(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArra
     return np.frombuffer(data, dtype=np.uint8) if data else np.empty(0, dtype=np.uint8), ends
 
 
-def _describe_errors(topics: Topics, lists: BrokerLists, names: pa.Array, placements: TopicPlacements) -> pa.Array:
+def _describe_errors(
+    topics: Topics, lists: BrokerLists, names: pa.Array, placements: TopicPlacements, cordons: Mask | None
+) -> pa.Array:
     """Return Kafka's exception and message for each topic that cannot be placed, with its values; null = placed."""
     out: list[str | None] = [None] * len(names)
     for row in np.flatnonzero(placements.error_code).tolist():
         code, detail = int(placements.error_code[row]), int(placements.error_detail[row])
-        error = describe_error(topics, lists, row, code, detail)
-        brokers = lists.sizes[topics.broker_list[row]]
+        list_ = topics.broker_list[row]
+        knows_cordons = cordons is not None and bool(cordons[list_])
+        error, brokers = describe_error(topics, lists, row, code, detail, cordons=knows_cordons), lists.sizes[list_]
         values = f"{count_of(topics.partitions[row], 'partition')}, replication factor {topics.replication_factor[row]}"
         values += f", {count_of(brokers, 'broker')}"
         out[row] = f"{error.exception}: {error.message} (topic {names[row]}: {values})"
@@ -78,11 +91,17 @@ def _describe_errors(topics: Topics, lists: BrokerLists, names: pa.Array, placem
 
 
 def place_topics(
-    batch: TopicBatch, lists: BrokerLists, broker_list: Ints, scheme_name: str, run_seed: int
+    batch: TopicBatch,
+    lists: BrokerLists,
+    broker_list: Ints,
+    scheme_name: str,
+    run_seed: int,
+    cordons: Mask | None = None,
 ) -> pa.StructArray:
     """Place n topics by a scheme, over the list of each topic (broker_list: int64, n), with one kernel call.
 
-    `run_seed` is the seed from which each topic's own seed is derived. Returns TOPIC_PLACEMENT (n): a topic that cannot
+    `run_seed` is the seed from which each topic's own seed is derived. cordons: bool (lists), those of Kafka 4.3 and
+    later, whose errors differ. Returns TOPIC_PLACEMENT (n): a topic that cannot
     be placed has no replicas and an error. Raises: ValueError if the scheme does not compute placements.
     """
     place = find_place_function(scheme_name)
@@ -107,16 +126,21 @@ def place_topics(
             nullable("start_index", placements.start_index),
             nullable("shift", placements.shift),
             nullable("seed", seeds if SCHEMES[scheme_name].is_random else None),
-            _describe_errors(topics, lists, batch.topic, placements),
+            _describe_errors(topics, lists, batch.topic, placements, cordons),
         ],
         fields=list(TOPIC_PLACEMENT),
     )
 
 
+def create_broker_lists(brokers: LiveBrokers) -> BrokerLists:
+    """Return the brokers as a single broker list."""
+    return BrokerLists.create(np.asarray(brokers.ids, dtype=np.int32), np.array([0, len(brokers.ids)]), brokers.racks)
+
+
 def find_broker_lists(
-    cluster: pa.Array, snapshot: pa.Array, live_brokers: LiveBrokersBySnapshot
-) -> tuple[BrokerLists, Ints]:
-    """Return (broker lists that n topics are placed over, int64 (n): the list of each topic).
+    cluster: pa.Array, snapshot: pa.Array, live_brokers: LiveBrokersBySnapshot, scheme: str
+) -> tuple[BrokerLists, Ints, Mask]:
+    """Return (broker lists that a scheme places n topics over, the list of each topic, `cordons` of place_topics).
 
     A snapshot that is missing in `live_brokers` has none.
     """
@@ -125,8 +149,10 @@ def find_broker_lists(
     names = [column.dictionary.to_pylist() for column in columns]
     pairs, broker_list = np.unique(codes[0].astype(np.int64) * len(names[1]) + codes[1], return_inverse=True)
     keys = [(names[0][pair // len(names[1])], names[1][pair % len(names[1])]) for pair in pairs.tolist()]
-    result = [live_brokers.get(key, LiveBrokers(())) for key in keys]
+    known = [live_brokers.get(key, LiveBrokers(())) for key in keys]
+    cordons = np.array([any(one is not None for one in brokers.cordoned) for brokers in known], dtype=np.bool_)
+    result = [brokers.select_usable(scheme) for brokers in known]
     offsets = offsets_of(np.array([len(brokers.ids) for brokers in result], dtype=np.int64))
     racks = [rack for brokers in result for rack in brokers.racks or [None] * len(brokers.ids)]
     ids = np.array([broker for brokers in result for broker in brokers.ids], dtype=np.int32)
-    return BrokerLists.create(ids, offsets, racks), broker_list
+    return BrokerLists.create(ids, offsets, racks), broker_list, cordons

@@ -8,9 +8,9 @@ import pytest
 
 from udfs.hotspots.hotspot_distribution import HotspotDistribution, PlacementTrial
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
-from udfs.hotspots.leaders_by_seed import count_by_placing, create_broker_lists, hash_names
+from udfs.hotspots.leaders_by_seed import count_by_placing, hash_names
 from udfs.placement.kernels.topic_seeds import mix_run_seeds
-from udfs.placement.topic_placement import LiveBrokers, TopicBatch, place_topics
+from udfs.placement.topic_placement import LiveBrokers, TopicBatch, create_broker_lists, place_topics
 
 DRAWN = ("kafka", "kafka_rack_unaware", "kraft")
 UNEVEN = ("a", "a", "a", "b", "c", "c", "b")
@@ -93,6 +93,20 @@ def test_each_seed_counts_what_a_run_with_it_places(cluster: str, scheme: str) -
     assert trial.seeds == (0 if rejects_all else 1 if scheme == "naive" else 6)
     assert trial.unplaceable_topics == (len(batch.topic) if rejects_all else 2 if scheme == "kraft" else 3)
     assert (counts.leaders.sum(axis=1) == trial.partitions).all()
+
+
+def test_only_krafts_scheme_leaves_out_cordoned_brokers() -> None:
+    """They have no leaders, but count for the mean."""
+    topics = make_topics(some_topics(4, 5))
+    racks = ("x", "y", "x", "y", "x")
+    some = LiveBrokers((1, 2, 3, 4, 5), racks, (None, False, True, False, None))
+    fewer, all_ = LiveBrokers((1, 2, 4, 5), ("x", "y", "y", "x")), LiveBrokers((1, 2, 3, 4, 5), racks)
+    for scheme, alike in (("kraft", fewer), ("kafka", all_), ("naive", all_)):
+        trial, expected = (PlacementTrial.create(scheme, topics, one, 5, 10**9) for one in (some, alike))
+        assert trial.count(3).leaders.tolist() == expected.count(3).leaders.tolist()
+        means = [one.expect_random_leaders()[1].mean for one in (trial, expected)]
+        assert means[0] == means[1]
+        assert trial.find_facts([1] * 5).brokers == 5
 
 
 @pytest.mark.parametrize("scheme", DRAWN)

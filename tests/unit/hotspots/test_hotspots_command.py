@@ -139,6 +139,16 @@ def test_small_racks_explain_the_leaders_of_kraft(tmp_path: Path) -> None:
     assert text in call("hotspots", ".", folder=tmp_path).stdout
 
 
+def test_krafts_scheme_leaves_out_cordoned_brokers(tmp_path: Path) -> None:
+    lines = [describe_line("a", i, i % 3 + 1, str(i % 3 + 1), str(i % 3 + 1)) for i in range(60)]
+    write_describe(tmp_path, "Topic: a\tPartitionCount: 60\tReplicationFactor: 1\tConfigs: ", *lines)
+    configs = "Dynamic configs for broker 2 are:\n  cordoned.log.dirs=* sensitive=false synonyms={}\n"
+    (tmp_path / "configs.txt").write_text(configs)
+    hottest = {name: one.leaders.percentile(50) for name, one in find(tmp_path).schemes.items() if one.leaders}
+    assert hottest == {"kraft": 30, "kafka": 20, "naive": 20}
+    assert "  note: kraft places nothing on broker 2, which is cordoned" in format_lines(tmp_path)
+
+
 def test_only_schemes_that_compute_placements() -> None:
     assert parse_schemes("naive, kafka,naive") == ("naive", "kafka")
     for name in ("observed", "nonsense", ""):

@@ -55,6 +55,7 @@ def find_origins_of(
     brokers: Sequence[int],
     racks: Sequence[str | None] | None = None,
     down: Sequence[int] = (),
+    cordoned: Sequence[int] = (),
 ) -> list[dict]:
     """Find the origins of topics: replicas by partition, or of partitions 0, 1, ... in order."""
     by_partition = [dict(enumerate(topic)) if isinstance(topic, list) else topic for topic in topics]
@@ -63,8 +64,8 @@ def find_origins_of(
         for i, topic in enumerate(by_partition)
     ]
     table = pa.Table.from_pylist([dict(zip(TOPICS.names, row, strict=True)) for row in rows], schema=TOPICS)
-    live = [b not in down for b in brokers]
-    columns = [list(brokers), list(racks or [None] * len(brokers)), live]
+    live, flags = [b not in down for b in brokers], [b in cordoned for b in brokers]
+    columns = [list(brokers), list(racks or [None] * len(brokers)), live, flags]
     brokers_table = pa.Table.from_arrays(
         [pa.array(values, field.type) for values, field in zip(columns, BROKERS, strict=True)], schema=BROKERS
     )

@@ -218,3 +218,21 @@ def test_a_topic_of_100000_partitions_and_many_topics() -> None:
         changed = [*big[:70_000], big[70_001], *big[70_001:]]
         first = find_origins_of([changed, *many[:50]], order, racks)[0]["first_mismatch_partition"]
         assert first == 70_000 or (scheme == "kraft" and first < 70_040)  # 70,000 begins a round there
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_topics_placed_before_and_after_a_cordon_are_explained(seed: int) -> None:
+    """Brokers 4 and 7 are cordoned now: an exact match decides which topics are older."""
+    ids, racks = range(9), ["a", "b", "c"] * 3
+    usable = [id_ for id_ in ids if id_ not in (4, 7)]
+    before = place_topics("kraft", ids, [(30, 3)] * 4, seed, racks)
+    after = place_topics("kraft", usable, [(30, 3)] * 4, seed, [racks[id_] for id_ in usable])
+    note = "over 7 brokers: without 4, 7"
+    for cordoned, expected in (((4, 7), f"{note}, cordoned now"), ((), note)):
+        found = find_origins_of(after, ids, racks, cordoned=cordoned)
+        assert {one["note"] for one in found} == {expected}
+    found = find_origins_of([*before, *after], ids, racks, cordoned=(4, 7))
+    assert {one["origin"] for one in found} == {"kraft"}
+    assert [one["note"] for one in found] == [None] * 4 + [f"{note}, cordoned now"] * 4
+    unexplained = find_origins_of([*before, *after], ids, racks)[4:]
+    assert {one["origin"] for one in unexplained} == {"none"}

@@ -38,10 +38,14 @@ def _remove_repeated(member_sets: list[Ids]) -> list[Ids]:
 
 
 def _find_base_sets(observed: ObservedTopics, brokers: CandidateBrokers) -> list[Ids]:
-    """Return the live brokers, all known ones, and those with replicas: int32, by id."""
+    """Return the live brokers, all known ones, those with replicas, and those not cordoned: int32, by id.
+
+    A cordon may be newer than a topic: an exact match decides.
+    """
     with_replicas = np.zeros(len(brokers.ids), dtype=np.bool_)
     with_replicas[observed.broker] = True
-    masks = (brokers.live, np.ones_like(with_replicas), with_replicas, brokers.live & with_replicas)
+    live, uncordoned = brokers.live, brokers.live & ~brokers.cordoned
+    masks = (live, np.ones_like(with_replicas), with_replicas, live & with_replicas, uncordoned)
     return _remove_repeated([np.flatnonzero(mask).astype(np.int32) for mask in masks])
 
 

@@ -45,6 +45,7 @@ class CandidateBrokers(NamedTuple):
     ids: Ids  # int32 (b)
     live: Mask  # bool (b)
     rack: Ids  # int32 (b), rank of the rack's name in Java's order, NO_RACK = unknown
+    cordoned: Mask  # bool (b), whether it gets no new replicas now; it may have when a topic was placed
 
 
 class Pattern(NamedTuple):
