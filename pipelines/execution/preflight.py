@@ -254,11 +254,11 @@ def find_unchecked_disks(steps: PlannedSteps, view: ClusterView, disks: ClusterD
 
 
 def _list_log_dirs(disks: ClusterDisks, broker: int, *, has_failed: bool) -> dict[str, int]:
-    """Return the log dirs of a broker that have failed, or that have not, with their number of logs."""
+    """Return the log dirs of a broker that have failed, or that may get replicas, with their number of logs."""
     return {
         one["log_dir"]: sum(len(topic["partitions"]) for topic in one["topics"])
         for one in disks.log_dirs.get(broker, ())
-        if bool(one.get("error")) is has_failed
+        if bool(one.get("error")) is has_failed and (has_failed or not one.get("is_cordoned"))
     }
 
 

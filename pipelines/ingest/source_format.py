@@ -83,7 +83,7 @@ FACTS = pa.schema(
         ("observers", _INTS),  # Confluent: replicas that stay out of the ISR unless they are promoted
         ("offline_replicas", _INTS),  # replicas on brokers or log directories that are offline; empty = none
         ("failed_dir_replicas", _INTS),  # PARTITION: those of them whose log dir is not online; null: not shown
-        # KRaft log: ids of the replicas' log dirs; of a broker's online ones, and of its cordoned ones
+        # KRaft log: ids of log dirs: of replicas; of a broker's online ones, and its cordoned ones (configs: paths or *)
         *((name, pa.list_(pa.string())) for name in ("directories", "cordoned_directories")),
         ("partition_count", pa.int32()),
         ("replication_factor", pa.int32()),
@@ -97,7 +97,7 @@ FACTS = pa.schema(
         ("listed_state", pa.string()),  # its state in such a list, as people write it: running, decommissioned
         ("in_model", pa.bool_()),  # true: a broker of a cluster model
         ("reported_live", pa.bool_()),  # what a tool says of the broker itself; null: nothing
-        *(("fenced", pa.bool_()), ("cordoned", pa.bool_())),  # cordoned: all of its log dirs are
+        *(("fenced", pa.bool_()), ("cordoned", pa.bool_())),  # cordoned: BROKER: all of its log dirs are; LOG_DIR
         ("shutting_down", pa.bool_()),  # true: in a controlled shutdown; null: not shown
         ("controller", pa.bool_()),  # true: the active controller
         *(("voter", pa.bool_()), ("directory_id", pa.string())),  # QUORUM; voter: false = an observer

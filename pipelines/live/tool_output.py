@@ -141,9 +141,11 @@ def _describe_dir(log_dir: Mapping[str, Any]) -> dict[str, Any]:
         for topic in log_dir["topics"]
         for one in topic["partitions"]
     ]
-    # Kafka's tool prints no bytes of the volume; these keys are those of DescribeLogDirs (-1 = unknown).
+    # Kafka's tool prints neither bytes of the volume nor cordons. The keys are those of DescribeLogDirs (-1 = unknown).
     volume = {"totalBytes": log_dir.get("total_bytes", -1), "usableBytes": log_dir.get("usable_bytes", -1)}
-    known = {key: value for key, value in volume.items() if value >= 0}
+    known: dict[str, Any] = {key: value for key, value in volume.items() if value >= 0}
+    if "is_cordoned" in log_dir:  # Kafka 4.3 and later
+        known["isCordoned"] = log_dir["is_cordoned"]
     return {"partitions": partitions, "error": log_dir.get("error"), "logDir": log_dir["log_dir"], **known}
 
 

@@ -332,7 +332,7 @@ def _is_in_planned_log_dirs(change: PlannedChange, paths: Mapping[int, str]) -> 
 
 
 def _find_log_dir_problems(plan: StoredPlan, model: ClusterModel, rows: Mapping[Key, int]) -> Iterator[str]:
-    """Explain which log dirs of the rest of a plan do not exist, are offline, or have no room for what moves to them.
+    """Explain which log dirs of the rest of a plan are missing, offline, cordoned, or without room for it.
 
     rows: of the partitions whose replicas are not yet in their planned log dirs.
     """
@@ -345,20 +345,20 @@ def _find_log_dir_problems(plan: StoredPlan, model: ClusterModel, rows: Mapping[
     }
     brokers_with_dirs = set(model.broker_ids[np.unique(log_dirs.broker)].tolist())
     incoming = np.zeros(len(log_dirs.paths))
-    absent: dict[tuple[int, str], int] = {}
+    unusable: dict[tuple[int, str], str] = {}
     for key, row in rows.items():
         replicas = slice(*model.offsets[row : row + 2].tolist())
         here = dict(zip(model.ids(model.replicas[replicas]), range(replicas.start, replicas.stop), strict=True))
         for broker, path in plan.changes[key].log_dirs.items():
             at = index.get((broker, path), ANY)
-            if at == ANY or not log_dirs.online[at]:
-                absent[broker, path] = absent.get((broker, path), 0) + (broker in brokers_with_dirs)
-            elif broker not in here or log_dirs.of_replica[here[broker]] != at:
+            if broker in brokers_with_dirs and (at == ANY or not log_dirs.online[at]):
+                unusable[broker, path] = "does not exist" if at == ANY else "is offline"
+            elif at != ANY and (broker not in here or log_dirs.of_replica[here[broker]] != at):
                 incoming[at] += log_dirs.size[here[broker]] if broker in here else model.size[row]
-    for (broker, path), count in sorted(absent.items()):
-        if count:
-            state = "is offline" if (broker, path) in index else "does not exist"
-            yield f"log dir {path} of broker {broker} {state}, and the plan needs it"
+                if not log_dirs.receives[at]:
+                    unusable[broker, path] = "is cordoned"
+    for (broker, path), state in sorted(unusable.items()):
+        yield f"log dir {path} of broker {broker} {state}, and the plan needs it"
     for (broker, path), at in sorted(index.items()):
         if incoming[at] > log_dirs.compute_room(1.0)[at]:
             yield (

@@ -171,9 +171,14 @@ class _StepReader:
         self._brokers = {id_: index for index, id_ in enumerate(model.broker_ids.tolist())}
         self._lost = set(zip(model.row[model.in_failed_dir], model.replicas[model.in_failed_dir], strict=True))
         self._log_dirs: dict[tuple[int, str], int] = {}  # those that are online, by broker and path
+        self._cordoned: set[int] = set()  # of these
+        self._in_cordoned: set[tuple[int, int]] = set()  # the replicas there: partition and log dir
         if (dirs := model.log_dirs) is not None:
             places = zip(dirs.broker.tolist(), dirs.paths, strict=True)
             self._log_dirs = {place: i for i, place in enumerate(places) if dirs.online[i]}
+            self._cordoned = {*np.flatnonzero(dirs.online & ~dirs.receives).tolist()}
+            at = np.flatnonzero(np.isin(dirs.of_replica, list(self._cordoned)))
+            self._in_cordoned = set(zip(model.row[at].tolist(), dirs.of_replica[at].tolist(), strict=True))
         self._with_log_dirs = {broker for broker, _ in self._log_dirs}
         self._faults: dict[PlanFault, list[tuple[PlannedList, int, int | None]]] = {}
 
@@ -219,19 +224,22 @@ class _StepReader:
         unknown = next((id_ for id_ in replicas if id_ not in self._brokers), None)
         if unknown is not None:
             return PlanFault.UNKNOWN_BROKER, unknown
-        unusable = next((id_ for id_, path in self._list_places(planned) if self._is_unusable(key, id_, path)), None)
-        return (None if unusable is None else PlanFault.UNUSABLE_LOG_DIR), unusable
+        faults = ((self._find_dir_fault(key, id_, path), id_) for id_, path in self._list_places(planned))
+        return next((one for one in faults if one[0] is not None), (None, None))
 
     def _list_places(self, planned: PlannedList) -> list[tuple[int, str]]:
         """List the brokers on which a list chooses a log dir, and that log dir."""
         places = zip(planned.replicas, planned.log_dirs or (), strict=False)
         return [(id_, path) for id_, path in places if path != ANY_LOG_DIR]
 
-    def _is_unusable(self, key: Key, id_: int, path: str) -> bool:
-        """Return whether Kafka puts no replica of a partition into a log dir; unknown ones are usable."""
-        broker = self._brokers[id_]
-        is_missing = broker in self._with_log_dirs and (broker, path) not in self._log_dirs
-        return is_missing or (self._rows[key], broker) in self._lost
+    def _find_dir_fault(self, key: Key, id_: int, path: str) -> PlanFault | None:
+        """Find why Kafka puts no replica of a partition into a log dir; None = it does, or the log dir is unknown."""
+        row, broker = self._rows[key], self._brokers[id_]
+        log_dir = self._log_dirs.get((broker, path))
+        if (broker in self._with_log_dirs and log_dir is None) or (row, broker) in self._lost:
+            return PlanFault.UNUSABLE_LOG_DIR
+        is_rejected = log_dir in self._cordoned and (row, log_dir) not in self._in_cordoned
+        return PlanFault.CORDONED_LOG_DIR if is_rejected else None
 
     @property
     def findings(self) -> Iterator[PlanFinding]:

@@ -106,11 +106,10 @@ def _change_factors(snapshot: Snapshot, changes: Mapping[Key, PlannedChange]) ->
 
 
 def _find_only_log_dirs(snapshot: Snapshot) -> dict[int, str]:
-    """Return the log dirs of the brokers that have one online."""
-    online = snapshot.log_dirs.filter(pc.is_null(snapshot.log_dirs["log_dir_error"]))
-    brokers = online["broker_id"].to_pylist()
-    counts = Counter(brokers)
-    paths = zip(brokers, online["log_dir"].to_pylist(), strict=True)
+    """Return the log dirs of the brokers that have one that is online and not cordoned."""
+    rows = [row for row in snapshot.log_dirs.to_pylist() if row["log_dir_error"] is None and not row["cordoned"]]
+    paths = [(row["broker_id"], row["log_dir"]) for row in rows]
+    counts = Counter(broker for broker, _ in paths)
     return {broker: path for broker, path in paths if counts[broker] == 1}
 
 

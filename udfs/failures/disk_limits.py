@@ -76,14 +76,16 @@ def list_broker_disks(
     capacities: DiskCapacities = NO_CAPACITIES,
     broker_bytes: float = 0,
 ) -> dict[int, list[Volume]]:
-    """List the disks of brokers, see list_disks.
+    """List the disks of brokers that may get new replicas, see list_disks: not those that are cordoned, unless all are.
 
-    sums: LOG_SUMS. log_dirs: broker_id, log_dir, total_bytes, usable_bytes, log_dir_error. capacities: of a file.
+    sums: LOG_SUMS. log_dirs: broker_id, log_dir, total_bytes, usable_bytes, log_dir_error, and perhaps cordoned.
+    capacities: of a file.
     """
     by_broker, sizes, unknown = group_log_dirs(log_dirs), sum_column(sums), sum_column(sums, "unknown_logs")
     disks = {}
     for broker in brokers:
         rows = [row for row in by_broker.get(broker, ()) if row["log_dir_error"] is None]
+        rows = [row for row in rows if not row.get("cordoned")] or rows
         places = [(broker, row["log_dir"]) for row in rows]
         used = ({"used_bytes": None if unknown[place] else sizes[place]} for place in places)
         online = [row | one for row, one in zip(rows, used, strict=True)]

@@ -21,6 +21,7 @@ class BrokerLogDirs:
     offsets: Ints  # int64 (n + 1), range of each broker's log dirs
     paths: tuple[str, ...]  # (d)
     online: Flags  # bool (d)
+    receives: Flags  # bool (d), whether it gets new replicas: those that are online and not cordoned
     total: Floats  # float64 (d), bytes of the volume; NaN = unknown
     usable: Floats  # float64 (d), free bytes of the volume; NaN = unknown
     of_replica: Int32s  # int32 (r), the log dir of each replica; ANY = unknown
@@ -43,8 +44,8 @@ class BrokerLogDirs:
 
     @property
     def only_dir(self) -> Int32s:
-        """Return a log dir of each broker whose online ones share one volume: int32 (n); ANY = there are several."""
-        at, brokers = np.flatnonzero(self.online), len(self.offsets) - 1
+        """Return a log dir of each broker whose receiving ones share one volume: int32 (n); ANY = there are several."""
+        at, brokers = np.flatnonzero(self.receives), len(self.offsets) - 1
         broker, first = np.unique(self.broker[at], return_index=True)
         only = np.full(brokers, ANY, dtype=np.int32)
         only[broker] = at[first]

@@ -6,7 +6,8 @@ fullness: l_i / c_i of log dir i.
 mean: sum(l) / sum(c).
 lower bound: no plan leaves the fullest log dir below the largest of: the mean; l_i / c_i of what cannot be moved from a
 log dir; the least fullness of any log dir that takes the largest replica; and, as two of the d + 1 largest replicas
-share one of d log dirs, the sum of the last two of these over the largest c.
+share one of d log dirs, the sum of the last two of these over the largest c; and the mean of the log dirs that are not
+cordoned, which may gain replicas of the others but cannot lose to them.
 bytes to move: at least sum(max(0, l_i - reached * c_i)), as what is above the reached fullness has to leave.
 """
 
@@ -38,7 +39,7 @@ class BrokerTask(NamedTuple):
     weight: Floats  # float64 (m), bytes, or 1 where all logs are empty
     load: Floats  # float64 (d)
     capacity: Floats  # float64 (d)
-    room: Floats  # float64 (d)
+    room: Floats  # float64 (d); < 0 = cordoned: it gets nothing
     by_bytes: bool
 
     @property
@@ -55,7 +56,8 @@ class BrokerTask(NamedTuple):
         """Return a fullness that no plan leaves the fullest log dir below."""
         d = len(self.load)
         fixed = self.load - np.bincount(self.home, self.weight, d)
-        bounds = [self.mean, float((fixed / self.capacity).max())]
+        bounds, open_ = [self.mean, float((fixed / self.capacity).max())], self.room >= 0
+        bounds.append(float(self.load[open_].sum() / self.capacity[open_].sum()))
         if len(self.weight):
             bounds.append(float(((fixed + self.weight[0]) / self.capacity).min()))
         if len(self.weight) > d:
@@ -68,11 +70,12 @@ def even_out_log_dirs(model: ClusterModel, request: PlanRequest) -> ProposedAssi
     log_dirs = model.log_dirs
     if log_dirs is None:
         raise InfeasibleRequest(["no source shows the log dirs of brokers: add kafka-log-dirs --describe"])
-    if not (log_dirs.several & model.live).any():
-        raise InfeasibleRequest(["no live broker has several online log dirs, so there is nothing to even out"])
+    receives = np.bincount(log_dirs.broker[log_dirs.receives], minlength=model.brokers) > 0
+    if not (balanced := log_dirs.several & model.live & receives).any():
+        raise InfeasibleRequest(["no live broker has several online log dirs to even out, not all of them cordoned"])
     planned = log_dirs.of_replica.copy()
     brokers = []
-    for broker in np.flatnonzero(log_dirs.several & model.live).tolist():
+    for broker in np.flatnonzero(balanced).tolist():
         task = _select_task(model, log_dirs, broker, request.max_disk_ratio)
         if task.load.any():
             planned[task.replicas], balance = balance_broker(task, int(model.broker_ids[broker]), request)
@@ -115,6 +118,7 @@ def _select_task(model: ClusterModel, log_dirs: BrokerLogDirs, broker: int, max_
     if not by_bytes or np.isnan(capacity).any() or (capacity <= 0).any():
         capacity = np.ones(len(dirs))
     room = log_dirs.compute_room(max_disk_ratio)[dirs] if by_bytes else np.full(len(dirs), np.inf)
+    room[~log_dirs.receives[dirs]] = -1.0
     movable: Flags = (model.frozen[model.row[here]] == FREE) & ~log_dirs.moving[here]
     order = np.flatnonzero(movable)[np.argsort(-weight[movable], kind="stable")]
     loads = (load.astype(np.float64), capacity, room, by_bytes)
@@ -166,7 +170,7 @@ def choose_log_dirs(model: ClusterModel, proposal: ProposedAssignment) -> Propos
     free = np.where(is_unknown[log_dirs.broker], -log_dirs.sum_sizes(log_dirs.of_replica), log_dirs.usable)
     chosen = np.full(len(added), ANY, dtype=np.int64)
     size = size if size.any() else np.ones(len(size))
-    fill_log_dirs(proposal.replicas[added].astype(np.int64), size, log_dirs.offsets, log_dirs.online, free, chosen)
+    fill_log_dirs(proposal.replicas[added].astype(np.int64), size, log_dirs.offsets, log_dirs.receives, free, chosen)
     planned = np.full(len(proposal.replicas), ANY, dtype=np.int32)
     planned[added] = chosen
     return replace(proposal, log_dirs=planned)

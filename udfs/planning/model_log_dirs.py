@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.columns import to_array, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.failures.replica_logs import take_logs
 from udfs.failures.volumes import number_volumes
@@ -32,10 +32,12 @@ def add_log_dirs(model: ClusterModel, log_dirs: pa.Table, partitions: pa.Table, 
     )  # one key of broker and path
     of_replica, size = _find_logs(model, partitions, to_array(names))
     stray = _sum_stray_logs(stray_logs, to_array(names))
+    online = ~is_valid(known["log_dir_error"])
     log_dirs_of_model = BrokerLogDirs(
         offsets,
         tuple(known["log_dir"].to_pylist()),
-        np.asarray(pc.is_null(known["log_dir_error"]).to_numpy(zero_copy_only=False), dtype=np.bool_),
+        online,
+        online & ~to_flags(known["cordoned"]),
         _to_floats(known["total_bytes"]),
         _to_floats(known["usable_bytes"]),
         of_replica,

@@ -43,6 +43,7 @@ class PlanFault(StrEnum):
     LOG_DIRS_LENGTH = "log_dirs_length"
     UNKNOWN_BROKER = "unknown_broker"
     UNUSABLE_LOG_DIR = "unusable_log_dir"
+    CORDONED_LOG_DIR = "cordoned_log_dir"
     DOWN_BROKER = "down_broker"
     CORDONED_BROKER = "cordoned_broker"
     UNDER_WAY = "under_way"

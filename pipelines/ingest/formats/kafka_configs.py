@@ -7,6 +7,7 @@ Headers and config lines are as ConfigCommand prints them, of Kafka 0.9 to 4.1.
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from pipelines.ingest.formats.checked_values import as_int, as_topic, unparsable
 from pipelines.ingest.formats.kafka_versions import date_cluster, read_feature
@@ -151,12 +152,14 @@ def _parse_protocol(broker: str, value: str | None) -> list[Fact]:
 
 
 def _parse_cordoned(broker: str, value: str | None, dirs: str) -> list[Fact]:
-    """Return whether all log dirs of a broker are cordoned. dirs: all that it has; empty = not shown."""
-    own, cordoned = ({name.strip() for name in (text or "").split(",")} - {"", "null"} for text in (dirs, value))
-    if not broker or value is None or (cordoned and "*" not in cordoned and not own):
+    """Return the cordoned log dirs of a broker, and whether these are all. dirs: all that it has; empty = not shown."""
+    if not broker or value is None:
         return []
-    is_cordoned = bool(cordoned) and ("*" in cordoned or own <= cordoned)
-    return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "cordoned": is_cordoned})]
+    own, cordoned = ({name.strip() for name in text.split(",")} - {"", "null"} for text in (dirs, value))
+    values: dict[str, Any] = {"broker_id": as_int(broker, "id"), "cordoned_directories": sorted(cordoned)}
+    if own or not cordoned or "*" in cordoned:
+        values["cordoned"] = bool(cordoned) and ("*" in cordoned or own <= cordoned)
+    return [(FactKind.BROKER, values)]
 
 
 def parse_voters(value: str | None) -> list[Fact]:

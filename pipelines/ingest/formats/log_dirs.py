@@ -1,7 +1,8 @@
 """`kafka-log-dirs --describe`: two lines of text, then one JSON document of brokers, log dirs and replicas.
 
 Kafka's tool prints no bytes of a log dir's volume (up to 4.1). Where a log dir has the keys `totalBytes` and
-`usableBytes`, named as in the answer of DescribeLogDirs (Kafka 3.3 and later, KIP-827), they are read.
+`usableBytes` (Kafka 3.3 and later, KIP-827) or `isCordoned` (4.3, KIP-1066), named as in the answer of DescribeLogDirs,
+they are read.
 """
 
 import json
@@ -39,7 +40,7 @@ _PLACE = pa.struct([("broker_id", pa.int32()), ("log_dir", pa.string())])
 # Contexts, beside the place of a replica as JSON: a broker; a log dir that shows an error instead of its
 # replicas.
 _BROKER, _FAILED_DIR = "broker", "failed log dir"
-_DIR_KEYS = ("logDir", "error", "totalBytes", "usableBytes")
+_DIR_KEYS = ("logDir", "error", "totalBytes", "usableBytes", "isCordoned")
 _KEYS = re.compile(r'"logDirs?"\s*:')
 # How a broker renames the directory of a log that it is going to delete.
 _TO_BE_DELETED = re.compile(r".+-[0-9]+\.[0-9a-f]+-(?:delete|stray)")
@@ -145,7 +146,10 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
         broker = check.parse_object(raw, "the broker")
         broker_id = broker.read("broker", check.as_int)
         log_dirs = (_parse_log_dir(broker_id, check.JsonObject(one)) for one in broker.get("logDirs", ()))
-        return [(FactKind.BROKER, {"broker_id": broker_id, "registered": True}), *filter(None, log_dirs)]
+        facts = list(filter(None, log_dirs))
+        flags = [values.get("cordoned") for _, values in facts if "log_dir_error" not in values]
+        cordoned = {"cordoned": all(flags)} if flags and None not in flags else {}
+        return [(FactKind.BROKER, {"broker_id": broker_id, "registered": True} | cordoned), *facts]
     if context == _FAILED_DIR:
         failed = check.parse_object(raw, "the log dir")
         if isinstance(failed.get("logDir"), str):  # silver.log_dirs has its error
@@ -185,6 +189,8 @@ def _parse_log_dir(broker_id: int, log_dir: check.JsonObject) -> Fact | None:
     for key, name in (("totalBytes", "total_bytes"), ("usableBytes", "usable_bytes")):
         if log_dir.get(key) not in (None, -1):  # DescribeLogDirs has -1 for unknown
             values[name] = check.as_int(log_dir[key], key, 0, check.INT64)
+    if log_dir.get("isCordoned") is not None:
+        values["cordoned"] = check.as_bool(log_dir["isCordoned"], "isCordoned")
     if error is not None:
         values["log_dir_error"] = check.quote(error).strip('"')
     return FactKind.LOG_DIR, values

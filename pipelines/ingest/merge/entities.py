@@ -234,6 +234,7 @@ LOG_DIRS = pa.schema(
         column("total_bytes", LONG, "bytes of its volume (Kafka 3.3 and later); null = unknown"),
         column("usable_bytes", LONG, "bytes of its volume that are free for the broker; null = unknown"),
         column("log_dir_error", TEXT, "why it is offline, as Kafka shows it; null = it is online"),
+        column("cordoned", FLAG, "it gets no new replicas (KIP-1066, Kafka 4.3 and later); null = not shown"),
     ]
 )
 

@@ -1,6 +1,7 @@
 """Merges sizes, lags and offsets of replicas' logs, and adds them to the replicas that they belong to."""
 
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,7 @@ from udfs.failures.replica_logs import take_logs
 Flags = npt.NDArray[np.bool_]
 # Formats that show all topics, if they show brokers: these facts are in every shard.
 _LIST_ALL_TOPICS = (KRAFT_LOG, zookeeper_json.FORMAT.name)
-_LOG_DIR_FIELDS = ("total_bytes", "usable_bytes", "log_dir_error")
+_LOG_DIR_FIELDS = ("total_bytes", "usable_bytes", "log_dir_error", "cordoned")
 _LOG_FIELDS = tuple(field.name for field in LOG)
 
 
@@ -106,16 +107,15 @@ def merge_log_dirs(shard: ShardFacts) -> pa.Table:
     first = pa.array(merged.first_rows)
     columns = {name: to_array(facts[name]).take(first) for name in ("broker_id", "log_dir")}
     columns |= {name: to_array(merged.table[name]) for name in _LOG_DIR_FIELDS}
-    table = _add_volumes(shard, pa.table(columns).select(LOG_DIRS.names).cast(LOG_DIRS))
-    return table.sort_by([("broker_id", "ascending"), ("log_dir", "ascending")])
+    rows = pa.table(columns).to_pylist()
+    _add_volumes(shard, rows)
+    _add_cordons(shard, rows)
+    return pa.Table.from_pylist(rows, LOG_DIRS).sort_by([("broker_id", "ascending"), ("log_dir", "ascending")])
 
 
-def _add_volumes(shard: ShardFacts, log_dirs: pa.Table) -> pa.Table:
+def _add_volumes(shard: ShardFacts, rows: list[dict[str, Any]]) -> None:
     """Give log dirs of unknown bytes those of the volume that metrics show there, mounted deepest above them."""
     volumes = shard.select(FactKind.VOLUME).select(["broker_id", "log_dir", "total_bytes", "usable_bytes"]).to_pylist()
-    if not volumes:
-        return log_dirs
-    rows = log_dirs.to_pylist()
     for row in (row for row in rows if row["total_bytes"] is None):
         own = [
             volume
@@ -126,7 +126,22 @@ def _add_volumes(shard: ShardFacts, log_dirs: pa.Table) -> pa.Table:
         if own:
             deepest = max(own, key=lambda volume: len(volume["log_dir"]))
             row |= {name: deepest[name] for name in ("total_bytes", "usable_bytes")}
-    return pa.Table.from_pylist(rows, LOG_DIRS)
+
+
+def _add_cordons(shard: ShardFacts, rows: list[dict[str, Any]]) -> None:
+    """Say which log dirs are cordoned, where DescribeLogDirs does not, as configs of brokers and metadata logs do.
+
+    A metadata log names log dirs by ids, and no source shows their paths: it says only whether all or none are.
+    """
+    facts = shard.select(FactKind.BROKER).select(["broker_id", "directories", "cordoned_directories", "cordoned"])
+    brokers = facts.filter(pc.is_valid(facts["cordoned_directories"])).to_pylist()
+    by_id = {broker["broker_id"]: broker for broker in brokers}
+    for row in (row for row in rows if row["cordoned"] is None and row["broker_id"] in by_id):
+        broker = by_id[row["broker_id"]]
+        paths = {PurePosixPath(name) for name in broker["cordoned_directories"]}
+        is_by_id = bool(paths) and broker["directories"] is not None
+        if broker["cordoned"] or not is_by_id:
+            row["cordoned"] = bool(broker["cordoned"]) or PurePosixPath(row["log_dir"]) in paths
 
 
 def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:

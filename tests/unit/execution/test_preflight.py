@@ -54,6 +54,7 @@ def disks_of(log_dirs: Mapping[int, list[dict[str, Any]]], ratio: float = 0.95, 
     rows = [
         {
             **{"broker_id": broker, "log_dir": one["log_dir"], "log_dir_error": one["error"]},
+            "cordoned": one.get("is_cordoned"),
             **{name: None if one[name] < 0 else one[name] for name in ("total_bytes", "usable_bytes")},
         }
         for broker, own in log_dirs.items()
@@ -79,6 +80,14 @@ def test_one_full_log_dir_among_several() -> None:
     assert len(find([full, empty], chosen="/full")) == 1
     assert len(find([log_dir("/full", 100 * GB, 14 * GB)] * 2)) == 1  # one volume: both copies go there
     assert find([log_dir("/a", 100 * GB, 24 * GB), log_dir("/b", 100 * GB, 30 * GB)]) == []
+
+
+def test_cordoned_log_dirs_are_no_room() -> None:
+    """Kafka chooses none of them."""
+    wide, small = log_dir("/wide", 1000 * GB, 900 * GB), log_dir("/small", 100 * GB, 6 * GB, {8: 1, 9: 1})
+    assert find([wide, small]) == []
+    (problem,) = find([wide | {"is_cordoned": True}, small])
+    assert problem.startswith("broker 3 has 6.0 GB left on its disks, too little for the 20.0 GB")
 
 
 def test_disks_may_be_used_up_to_a_share() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,43 @@ def test_a_broker_whose_log_dirs_are_all_cordoned_is_cordoned(
     snapshot = load_snapshot(find_source(str(tmp_path / "paste.txt")))
     assert {row["broker_id"]: row["cordoned"] for row in snapshot.brokers.to_pylist()} == {1: expected, 2: None}
     assert snapshot.quarantined == []
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        ({"cordoned.log.dirs": "*"}, {"/a": True, "/b": True, "/c": False}),
+        ({"cordoned.log.dirs": "/b/"}, {"/a": False, "/b": True, "/c": False}),
+        ({"cordoned.log.dirs": ""}, {"/a": False, "/b": False, "/c": False}),
+        ({}, {"/a": None, "/b": None, "/c": False}),
+    ],
+)
+def test_log_dirs_are_cordoned_as_configs_and_brokers_say(
+    configs: dict[str, str], expected: dict[str, bool | None], tmp_path: Path
+) -> None:
+    lines = [f"  {key}={value} sensitive=false synonyms={{}}" for key, value in configs.items()]
+    own = [{"logDir": path, "error": None, "partitions": []} for path in ("/a", "/b")]
+    own.append({"logDir": "/c", "error": None, "partitions": [], "isCordoned": False})
+    document = json.dumps({"version": 1, "brokers": [{"broker": 1, "logDirs": own}]})
+    (tmp_path / "paste.txt").write_text("\n".join([DESCRIBE, document, "All configs for broker 1 are:", *lines]))
+    snapshot = load_snapshot(find_source(str(tmp_path / "paste.txt")))
+    assert (
+        dict(zip(*(snapshot.log_dirs[name].to_pylist() for name in ("log_dir", "cordoned")), strict=True)) == expected
+    )
+    assert snapshot.quarantined == []
+
+
+@pytest.mark.parametrize(("cordoned", "expected"), [((True, True), True), ((True, False), False), ((), None)])
+def test_log_dirs_say_whether_their_broker_is_cordoned(
+    cordoned: tuple[bool, ...], expected: bool | None, tmp_path: Path
+) -> None:
+    """Failed ones do not count."""
+    own: list[dict[str, Any]] = [{"logDir": "/f", "error": "KAFKA_STORAGE_ERROR", "partitions": []}]
+    own += [{"logDir": f"/{i}", "error": None, "partitions": [], "isCordoned": one} for i, one in enumerate(cordoned)]
+    document = json.dumps({"version": 1, "brokers": [{"broker": 1, "logDirs": own}]})
+    (tmp_path / "paste.txt").write_text(f"{DESCRIBE}\n{document}")
+    snapshot = load_snapshot(find_source(str(tmp_path / "paste.txt")))
+    assert {row["cordoned"] for row in snapshot.brokers.to_pylist() if row["broker_id"] == 1} == {expected}
 
 
 def test_a_line_of_all_configs_of_a_broker_has_selector_and_defaults() -> None:

@@ -22,6 +22,7 @@ class JbodCluster:
     sizes: dict[tuple[Key, int], int]
     volumes: dict[Place, tuple[int, int] | None]  # total and usable bytes; None = not shown
     offline: set[Place] = field(default_factory=set)
+    cordoned: set[Place] = field(default_factory=set)
     future: set[tuple[Key, int]] = field(default_factory=set)  # replicas that are being moved between log dirs
 
     @property
@@ -61,6 +62,7 @@ class JbodCluster:
             is_offline = (broker, path) in self.offline
             log_dir = {"logDir": path, "error": "KAFKA_STORAGE_ERROR" if is_offline else None, "partitions": logs}
             known = {} if volume is None else {"totalBytes": volume[0], "usableBytes": volume[1]}
+            known |= {"isCordoned": (broker, path) in self.cordoned} if self.cordoned else {}
             brokers[broker].append(log_dir | known)
         return [{"broker": broker, "logDirs": dirs} for broker, dirs in brokers.items()]
 
@@ -103,6 +105,7 @@ def judge_log_dirs(cluster: JbodCluster, reassignment: dict[str, Any], max_disk_
                 continue
             faults["unknown log dir"] += (broker, path) not in cluster.volumes
             faults["offline log dir"] += (broker, path) in cluster.offline
+            faults["cordoned log dir"] += (broker, path) in cluster.cordoned and path != places[key, broker]
             if path != places[key, broker]:
                 changes += 1
                 moved += cluster.sizes[key, broker]

@@ -223,6 +223,19 @@ def test_a_log_dir_that_failed_or_does_not_exist(
     assert judge(capsys, file, jbod) == ("SAFE", {})
 
 
+def test_a_move_to_a_cordoned_log_dir(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As Kafka does since 4.3: "Log directory /d1 is cordoned". What is there already may stay."""
+    log = {"partition": "orders-1", "size": 20 * 10**9, "offsetLag": 0, "isFuture": False}
+    dirs = [{"logDir": f"/d{i}", "error": None, "partitions": [log] * (i == 0), "isCordoned": i < 2} for i in range(3)]
+    (source / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": [{"broker": 4, "logDirs": dirs}]}))
+    for path, expected in (("/d0", {}), ("/d1", {"cordoned_log_dir"}), ("/d2", {})):
+        file = write(tmp_path, ("orders", 1, [2, 3, 4]), log_dirs=["any", "any", path])
+        level, findings = judge(capsys, file, source)
+        assert (level == "REJECTED BY KAFKA", findings.keys()) == (bool(expected), set(expected))
+    copied = write(tmp_path, ("orders", 0, [2, 3, 4]), log_dirs=["any", "any", "/d1"])
+    assert "cordoned_log_dir" in judge(capsys, copied, source)[1]
+
+
 def test_a_move_between_log_dirs_fills_a_volume(jbod: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, ("orders", 1, [2, 3, 4]), log_dirs=["any", "any", "/d1"])
     level, findings = judge(capsys, file, jbod)

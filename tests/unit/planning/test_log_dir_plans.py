@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines import cli
+from tests.seed_sampler import sample_some
 from tests.unit.planning.jbod_clusters import JbodCluster, judge_log_dirs, make_cluster
 from tests.unit.planning.plan_commands import CommandResult
 from udfs.planning.kernels.log_dir_search import assign_first_waves, balance_log_dirs, fill_log_dirs
@@ -45,12 +47,16 @@ def test_bounds_hold_for_every_assignment_of_a_small_broker(data: st.DataObject)
     home = data.draw(st.lists(st.integers(0, d - 1), min_size=m, max_size=m))
     fixed = data.draw(st.lists(st.integers(0, 30), min_size=d, max_size=d))
     capacity = data.draw(st.sampled_from([[1] * d, [2, 1, 3][:d]]))
+    cordoned = data.draw(st.sets(st.integers(1, d - 1)))
     task = make_task(weights, home, fixed, capacity)
+    task.room[list(cordoned)] = -1.0
     log_dirs, one = balance_broker(task, 1, PlanRequest("log-dirs"))
     reached = one.max_over_mean * task.mean
     fixed_load = task.load - np.bincount(task.home, task.weight, d)
     optimum, fewest_bytes = np.inf, np.inf
     for chosen in product(range(d), repeat=m):
+        if any(to != at and to in cordoned for to, at in zip(chosen, task.home, strict=True)):
+            continue
         load = fixed_load + np.bincount(chosen, task.weight, d)
         fullest = (load / task.capacity).max()
         optimum = min(optimum, fullest)
@@ -62,7 +68,8 @@ def test_bounds_hold_for_every_assignment_of_a_small_broker(data: st.DataObject)
     assert one.max_over_mean <= one.max_over_mean_before + 1e-9
     assert one.max_over_mean_lower_bound * task.mean <= optimum * (1 + 1e-9)
     assert one.bytes_lower_bound <= fewest_bytes + 1e-6
-    assert reached <= max(TARGET * task.mean, 4 / 3 * optimum) * (1 + 1e-9)
+    assert not any(to != at and to in cordoned for to, at in zip(log_dirs, task.home, strict=True))
+    assert cordoned or reached <= max(TARGET * task.mean, 4 / 3 * optimum) * (1 + 1e-9)
 
 
 def test_the_search_is_close_to_the_optimum_on_average() -> None:
@@ -186,6 +193,28 @@ def test_offline_log_dirs_and_replicas_under_way_stay_out(tmp_path: Path) -> Non
     assert judge_log_dirs(cluster, files["reassignment.json"])["faults"] == {}
 
 
+@pytest.mark.parametrize("goal", ["log-dirs", "drain"])
+@pytest.mark.parametrize("seed", sample_some(range(12), 4, "clusters with cordoned log dirs"))
+def test_cordoned_log_dirs_get_nothing(goal: str, seed: int, tmp_path: Path) -> None:
+    """Of broker 1, all are cordoned; replicas that are in cordoned ones may leave them."""
+    cluster = make_cluster(seed, volumes=seed % 2 > 0)
+    rng = random.Random(seed)
+    several = [place for place in cluster.volumes if place[1] not in ("/d0", "/d1") or place[0] == 1]
+    cluster.cordoned = {place for place in several if place[0] == 1 or rng.random() < 0.5}
+    options = ("--brokers", "1") if goal == "drain" else ()
+    lists = plan_files(cluster, tmp_path, *options, goal=goal)["reassignment.json"]["partitions"]
+    chosen = {
+        place
+        for entry in lists
+        for place in zip(entry["replicas"], entry.get("log_dirs", []), strict=False)
+        if place[1] != cluster.places.get(((entry["topic"], entry["partition"]), place[0]))
+    }
+    assert chosen
+    assert chosen.isdisjoint(cluster.cordoned)
+    if goal == "log-dirs":
+        assert judge_log_dirs(cluster, {"partitions": lists})["faults"] == {}
+
+
 def test_without_log_dirs_there_is_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = make_cluster(1).write(tmp_path / "source") / "topics.txt"
     result = CommandResult(capsys, "plan", source, "--goal", "log-dirs")
@@ -265,6 +294,10 @@ def test_check_names_log_dirs_that_are_gone_or_full(tmp_path: Path, capsys: pyte
     cluster.offline.add((broker, path))
     assert (
         f"log dir {path} of broker {broker} is offline, and the plan needs it" in check(cluster, tmp_path, capsys).out
+    )
+    cluster.offline, cluster.cordoned = set(), {(broker, path)}
+    assert (
+        f"log dir {path} of broker {broker} is cordoned, and the plan needs it" in check(cluster, tmp_path, capsys).out
     )
 
 

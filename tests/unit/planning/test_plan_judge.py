@@ -101,6 +101,7 @@ def make_jbod(volume: Sequence[int]) -> ClusterModel:
         offsets=np.array([0, 2, 4]),
         paths=("/a", "/b", "/a", "/b"),
         online=np.ones(4, dtype=np.bool_),
+        receives=np.ones(4, dtype=np.bool_),
         total=np.full(4, 100 * GB),
         usable=np.full(4, 55 * GB),
         of_replica=np.array([0, 0, 2], dtype=np.int32),
