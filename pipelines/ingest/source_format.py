@@ -83,7 +83,7 @@ FACTS = pa.schema(
         ("observers", _INTS),  # Confluent: replicas that stay out of the ISR unless they are promoted
         ("offline_replicas", _INTS),  # replicas on brokers or log directories that are offline; empty = none
         ("failed_dir_replicas", _INTS),  # PARTITION: those of them whose log dir is not online; null: not shown
-        # KRaft log: ids of log dirs: of replicas; of a broker's online ones, and its cordoned ones (configs: paths or *)
+        # KRaft log: ids of log dirs: of replicas; a broker's online ones, and its cordoned ones (configs: paths or *)
         *((name, pa.list_(pa.string())) for name in ("directories", "cordoned_directories")),
         ("partition_count", pa.int32()),
         ("replication_factor", pa.int32()),
