@@ -2,12 +2,14 @@
 
 import json
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, name_fields, read_level
+from pipelines.ingest.formats.metadata_quorum import make_node
 from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lines
@@ -25,6 +27,7 @@ _CONTROL = re.compile(
 )
 _CUT_LEADER_CHANGE = re.compile(r"\bLeaderChange:?\s*\Z")
 _LEADER_CHANGE = re.compile(r"\bLeaderChange: (\{.*)")
+_VOTERS = re.compile(r"\b(?:LeaderChange|KRaftVoters):? (\{.*)")
 _DUMP_HEADER = re.compile(r"\s*(?:Dumping |Log starting offset: |Snapshot end offset: |Starting offset: )")
 # Where a log or a snapshot begins: a dumped file says so; else the first batch or record shows it.
 _BEGIN = re.compile(r"\s*+Log starting offset: (?P<log>[0-9]{1,18})|\s*+Snapshot end offset: (?P<snapshot>[0-9]+)")
@@ -158,6 +161,20 @@ def find_new_controller(raw: str) -> int | None:
     return None
 
 
+def _parse_voters(raw: str) -> Iterator[Fact]:
+    """Yield a fact about each voter of the quorum in a LeaderChange or KRaftVoters record."""
+    match = _VOTERS.search(raw)
+    if match is None:
+        return
+    record = check.parse_object(match[1], "the control record", "the control record")
+    leader = record.find("leaderId", check.as_int)
+    for one in check.as_list(record.get("voters") or [], "voters"):
+        voter = check.as_object(one, "voter")
+        node = voter.read("voterId", check.as_int)
+        directory = voter.find("voterDirectoryId", check.as_text)
+        yield make_node(node, voter=True, controller=node == leader or None, directory_id=directory)
+
+
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     surroundings = {} if context is None else json.loads(context)
     facts = _parse_line(raw, surroundings)
@@ -172,7 +189,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
 def _parse_line(raw: str, surroundings: dict[str, Any]) -> list[Fact]:
     payload = find_payload(raw)
     if payload is None:
-        return ignore(_classify_line(raw))
+        reason = _classify_line(raw)
+        return list(_parse_voters(raw)) or ignore(reason)
     if "ignored" in surroundings:
         return ignore(surroundings["ignored"])
     return _parse_payload(check.parse_object(payload, "the payload", "the payload"), surroundings.get("topic"))

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from pipelines.ingest.formats import json_documents as documents
 from pipelines.ingest.formats.checked_values import (
     as_broker_ids,
+    as_list,
     as_partition,
     as_text,
     parse_object,
@@ -14,8 +15,10 @@ from pipelines.ingest.formats.checked_values import (
 )
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import STATE_MESSAGE
+from udfs.plurals import count_of
 
 _CURRENT, _PROPOSED = "current", "proposed"
+_ANY = "any"  # a log dir that the tool does not show: before Kafka 4.2, or of a broker that does not answer
 _ELEMENT = re.compile(r'"partitions"\s*:\s*\[\s*(?:\{[^{}]*"(?:topic|partition)"\s*:|\])')
 # A partition of an assignment, or an array of them, without the object around them.
 _BARE = re.compile(
@@ -150,12 +153,15 @@ def _parse_partition(assignment: str, raw: str) -> list[Fact]:
     if assignment == _PROPOSED:
         return ignore("proposed assignment")
     partition = parse_object(raw, "the partition", "the partition")
-    values = {
-        "topic": partition.read("topic", as_text),
-        "partition": partition.read("partition", as_partition),
-        "replicas": partition.read("replicas", as_broker_ids),
-    }
-    return [(FactKind.PARTITION, values)]
+    key = {"topic": partition.read("topic", as_text), "partition": partition.read("partition", as_partition)}
+    replicas = partition.read("replicas", as_broker_ids)
+    paths = as_list(partition.get("log_dirs") or [_ANY] * len(replicas), "log_dirs")
+    if len(paths) != len(replicas):
+        lengths = f"{count_of(len(paths), 'path')}, replicas has {count_of(len(replicas), 'broker')}"
+        raise unparsable(f"log_dirs has {lengths}")
+    logs = zip(replicas, (as_text(path, "log_dirs") for path in paths), strict=True)
+    dirs = [(FactKind.REPLICA, key | {"broker_id": broker, "log_dir": path}) for broker, path in logs if path != _ANY]
+    return [(FactKind.PARTITION, key | {"replicas": replicas}), *dirs]
 
 
 def _is_input(text: str) -> bool:

@@ -254,6 +254,7 @@ class _LogState:
         self.partitions: dict[str, dict[int, dict[str, Any]]] = {}
         self.configs: dict[str, dict[str, Any]] = {}
         self.brokers: dict[int, dict[str, Any]] = {}
+        self.voters: list[dict[str, Any]] = []  # as the last record names them
         self.faults: list[tuple[dict[str, Any], str]] = []
 
     def apply(self, fact: dict[str, Any]) -> None:
@@ -274,6 +275,9 @@ class _LogState:
                     partition["elr"], partition["last_known_elr"] = [], []
         elif kind in (FactKind.CONFIG, FactKind.TOPIC_DEFAULTS):
             self._change_config(fact)
+        elif kind == FactKind.QUORUM:
+            record = fact["record_number"]
+            self.voters = [*(one for one in self.voters if one["record_number"] == record), fact]
         else:
             self._change_broker(fact)
 
@@ -341,7 +345,7 @@ class _LogState:
         self._find_failed_dirs()
         self._find_cordoned()
         configs = ({**fact, "configs": list(fact["configs"].items())} for fact in self.configs.values())
-        return [*self.topics.values(), *self.brokers.values(), *self._list_partitions(), *configs]
+        return [*self.topics.values(), *self.brokers.values(), *self.voters, *self._list_partitions(), *configs]
 
 
 def replay_log(facts: pa.Table) -> tuple[pa.Table, list[tuple[dict[str, Any], str]]]:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.source_format import FactKind
+from pipelines.ingest.sources import find_source
 
 from .facts import SAMPLES, load_facts
 
 KRAFT, ZOOKEEPER = SAMPLES / "kafka-4.1.1-kraft", SAMPLES / "kafka-2.8.2-zookeeper"
 KRAFT_LATER, ZOOKEEPER_LATER = SAMPLES / "captures" / KRAFT.name, SAMPLES / "captures" / ZOOKEEPER.name
+
+SICK = {version: SAMPLES / "captures" / f"kafka-{version}-sick" for version in ("4.2.1", "4.3.1", "4.4.0")}
 
 State = dict[tuple[str, int], dict[str, Any]]
 
@@ -124,3 +130,69 @@ def test_the_filtered_describe_is_part_of_the_full_one() -> None:
     part = partitions(KRAFT_LATER / "topics-describe-under-replicated.broker-2-down.txt", *columns)
     assert len(part) == 315
     assert part == {key: value for key, value in whole.items() if len(value["isr"]) < len(value["replicas"])}
+
+
+def read_capture(path: Path) -> Snapshot:
+    snapshot = load_snapshot(find_source(f"prod={path}"))
+    assert snapshot.quarantined == []
+    return snapshot
+
+
+def list_states(snapshot: Snapshot) -> State:
+    names = ("leader", "replicas", "isr", "elr", "adding_replicas", "removing_replicas")
+    return {
+        (row["topic"], row["partition"]): {n: row[n] if n == "leader" else row[n] or [] for n in names}
+        for row in snapshot.partitions.to_pylist()
+    }
+
+
+@pytest.mark.parametrize("version", SICK)
+def test_the_tools_of_a_newer_version_show_the_same_sick_cluster(version: str) -> None:
+    folder = SICK[version]
+    expected = list_states(read_capture(folder / "topics-describe.txt"))
+    assert len(expected) == 13
+    assert expected["single", 0] | {"elr": [2]} == expected["single", 0]
+    names = ["cluster-metadata-dump.txt", "cluster-metadata-dump.snapshot.txt", "metadata-shell.txt"]
+    for name in names if version != "4.4.0" else names[:2]:
+        snapshot = read_capture(folder / name)
+        states = list_states(snapshot)
+        assert states == expected, name
+        live = {row["broker_id"]: row["live"] for row in snapshot.brokers.to_pylist()}
+        assert live == {1: True, 2: False, 3: True, 4: True}
+        if name != "metadata-shell.txt":
+            cordoned = {row["broker_id"] for row in snapshot.brokers.to_pylist() if row["cordoned"]}
+            assert cordoned == (set() if version == "4.2.1" else {4})
+
+
+@pytest.mark.parametrize("version", SICK)
+def test_a_metadata_log_names_the_voters_as_the_tool_does(version: str) -> None:
+    folder = SICK[version]
+    quorums = [
+        read_capture(folder / name).quorum.to_pylist()
+        for name in ("cluster-metadata-dump.txt", "metadata-quorum.status.txt", "metadata-quorum.replication.txt")
+    ]
+    voters = [{(row["node_id"], row["leader"]) for row in rows if row["voter"]} for rows in quorums]
+    assert {node for node, _ in voters[0]} == {100, 101, 102}
+    assert voters[0] == voters[1] == voters[2]
+
+
+@pytest.mark.parametrize("version", SICK)
+def test_generate_shows_the_log_dirs_that_the_brokers_name(version: str) -> None:
+    def list_dirs(name: str) -> State:
+        return {
+            (row["topic"], row["partition"], row["broker_id"]): row["log_dir"]
+            for row in rows(SICK[version] / name)
+            if row["kind"] == FactKind.REPLICA and row["topic"] == "orders"
+        }
+
+    shown = list_dirs("reassign-generate.txt")
+    assert shown == list_dirs("log-dirs.txt")
+    assert len(shown) == 13  # of 18: broker 2 has the others
+
+
+@pytest.mark.parametrize("version", SICK)
+def test_the_files_of_a_sick_cluster_are_one_source(version: str) -> None:
+    snapshot = read_capture(SICK[version])
+    assert list_states(snapshot) == list_states(read_capture(SICK[version] / "topics-describe.txt"))
+    (conflict,) = snapshot.conflicts.to_pylist()
+    assert "big-0" in conflict["entity"]  # before the reassignment

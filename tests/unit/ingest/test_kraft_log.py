@@ -35,6 +35,7 @@ def test_the_records_of_a_log_in_order() -> None:
     placed = {"adding_replicas": [], "removing_replicas": [], "elr": [], "last_known_elr": [], "leader_epoch": 0}
     orders = {"topic": "orders", "topic_id": T1}
     assert rows == [
+        {"kind": "quorum", "broker_id": 100, "voter": True, "controller": True},
         {"kind": "broker", "broker_id": 1, "registered": True, "rack": "east"} | at("b1"),
         {"kind": "broker", "broker_id": 2, "registered": True} | at("b2"),
         {"kind": "broker_change", "broker_id": 1, "fenced": False},
@@ -79,7 +80,6 @@ def test_records_of_unfinished_transactions_are_ignored() -> None:
     assert ignored["aborted transaction"] == 4
     assert ignored["unfinished transaction"] == 2
     assert ignored["batch header"] == 7
-    assert ignored["control record"] == 1
     assert ignored["NO_OP record"] == 1
     assert ignored["FEATURE_LEVEL_RECORD carries no placement"] == 1
 
