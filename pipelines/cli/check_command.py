@@ -1,7 +1,9 @@
 """The command `check`."""
 
+import shlex
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,14 +54,16 @@ def check(
     from pipelines.cli.check_rendering import render_judgement, render_progress, render_rest, render_running
     from pipelines.cli.plan_option_values import parse_new_brokers, parse_option, parse_throttle
     from pipelines.config.plan_parameters import build_wave_limits
+    from pipelines.execution.journal import Journal
     from pipelines.ingest.merge.live_brokers import get_releases
     from pipelines.plan_files.consecutive_plans import chain_plans
+    from pipelines.plan_files.fault_sentences import describe_assumption
     from pipelines.plan_files.foreign_plan import judge_lists
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
+    from pipelines.plan_files.plan_judgement import describe_baseline, join_judgements
     from pipelines.plan_files.plan_reader import StoredPlan, read_plan
     from pipelines.plan_files.reassignment_reader import is_plan_folder, read_reassignment
     from pipelines.plan_files.running_reassignments import find_running_reassignments
-    from udfs.failures.kafka_releases import COMPLETES_WITH_ADDED, holds_since
     from udfs.json_answers import to_json
     from udfs.planning.plan_judge import JudgeOptions
 
@@ -68,16 +72,15 @@ def check(
     new_brokers = parse_option("--add-brokers", add_brokers, parse_new_brokers) if add_brokers else ()
     written = [(path, read_plan(path) if is_plan_folder(path) else read_reassignment(path)) for path in plans or ()]
     stored = [plan for _, plan in written if isinstance(plan, StoredPlan)]
-    own_rates = filter(None, (plan.throttle_bytes_per_s for plan in stored))
+    executed = (Journal.open(path).open_rate for path, plan in written if isinstance(plan, StoredPlan))
+    own_rates = filter(None, (*executed, *(plan.throttle_bytes_per_s for plan in stored)))
     rate = float(next(own_rates, None) or build_wave_limits(settings).throttle_bytes_per_s)
     rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
     snapshot = cluster.apply(cluster.read(source, settings), defaults)
     common_options.print_findings(snapshot)
-    if holds_since(COMPLETES_WITH_ADDED, get_releases(snapshot.brokers)) is None:
-        version = settings.topics.kafka_version
-        problem = "no source shows the version of Kafka, which decides what reassignments wait for"
-        print_message(f"{problem}: as in Kafka {version} (topics.kafka_version)")
     if not written:
+        for note in describe_assumption(defaults.adapt_to(get_releases(snapshot.brokers)).assumed_release):
+            print_message(note)
         servers = get_servers(source) or "HOST:PORT"
         running, looked = find_running_reassignments(snapshot, rate, defaults), time.monotonic()
         if is_live(source) and running.partitions:
@@ -91,18 +94,26 @@ def check(
         if assumed := list_unknown_brokers(snapshot, plan.added_brokers):
             snapshot = add_new_brokers(snapshot, assumed)
             print_warning(explain_assumption(assumed))
-    factors = {rf, *(plan.asked_factor for plan in stored)}
-    emptied = {broker for plan in stored for broker in plan.emptied_brokers}
-    options = JudgeOptions(tuple(filter(None, factors)), throttle_bytes_per_s=rate, emptied=tuple(sorted(emptied)))
     chain = chain_plans(written, snapshot, defaults)
-    judgement = judge_lists(chain.waves, chain.snapshot, chain.model, options, settings)
+    judged = []
+    for one in chain.parts:
+        factors = {rf} if one.plan is None else {rf, one.plan.asked_factor}
+        emptied = () if one.plan is None else tuple(sorted(one.plan.emptied_brokers))
+        options = JudgeOptions(tuple(filter(None, factors)), throttle_bytes_per_s=rate, emptied=emptied)
+        judged.append((one.path.name, judge_lists(one.waves, one.snapshot, one.model, options, settings)))
+    judgement = join_judgements(judged)
+    if len(judged) == 1:
+        judgement = replace(judgement, baseline=describe_baseline(cluster.after or ()))
     if scenario is not None:
         _write_scenario(scenario, judgement)
     answer = {"progress": [{"folder": str(path), **to_json(one)} for path, one in chain.progress], **to_json(judgement)}
     lines: list[str] = []
-    for path, one in chain.progress:
+    for path, progress in chain.progress:
         lines += [f"{path}:"] if len(written) > 1 else []
-        lines += [*render_progress(one), *_describe_journal(path)]
+        lines += [*render_progress(progress), *_describe_journal(path)]
+        if progress.undone_plans:
+            after = shlex.join(word for folder in progress.undone_plans for word in ("--after", folder))
+            lines.append(f"  kafka-placement check {shlex.quote(str(path))} {cluster.quote_with(source)} {after}")
     lines += [*(render_rest(judgement) if stored else ()), *render_judgement(judgement)]
     common_options.write_answer(json_file, answer, lines)
     may_execute = not judgement.level.is_harmful and all(one.may_execute for _, one in chain.progress)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pipelines.cli.text_format import align_rows
 from pipelines.execution.wave_window import describe_waves
 from pipelines.plan_files import plan_writer
+from pipelines.plan_files.fault_sentences import describe_running
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus, Reassignment
 from pipelines.plan_files.plan_judgement import JudgedWave, PlanJudgement
 from pipelines.plan_files.running_reassignments import RunningReassignment, RunningReassignments
@@ -20,7 +21,6 @@ _FIRST, _LAST = 12, 6  # waves in the table, if there are more than both togethe
 _EXPLANATIONS = {
     PlanStatus.FITS: "the plan fits: the assignment is unchanged since then, and no partition is being reassigned",
     PlanStatus.CHANGED: "the plan does not fit: the cluster has changed where the plan needs it. Make a new plan",
-    PlanStatus.IN_FLIGHT: "wait: partitions are being reassigned",
     PlanStatus.EXECUTING: "the partitions being reassigned are the plan's own step",
     PlanStatus.ROLLING_BACK: "its rollback is under way, or was interrupted. End it with apply --rollback or --cancel",
     PlanStatus.PARTLY_DONE: "the plan is partly done",
@@ -28,17 +28,18 @@ _EXPLANATIONS = {
 }
 
 _SUMMARIES = {
-    PlanLevel.SAFE: "no step makes the cluster weaker than it is now",
-    PlanLevel.RISKY: "it can be executed, but the cluster is weaker during or after it",
-    PlanLevel.HARMFUL: "do not execute it",
+    PlanLevel.SAFE: "no step makes the cluster weaker than it is {}",
+    PlanLevel.RISKY: "it can be executed, but the cluster is weaker during or after it than {}",
+    PlanLevel.HARMFUL: "do not execute it: it harms the cluster as it is {}",
     PlanLevel.REJECTED: "Kafka or its tools would not execute it as it is",
 }
 
 
 def render_findings(judgement: PlanJudgement) -> Iterator[str]:
     """Render the verdict on a plan, and its reasons, line by line."""
-    yield f"{judgement.level}: {_SUMMARIES[judgement.level]}"
+    yield f"{judgement.level}: {_SUMMARIES[judgement.level].format(judgement.baseline)}"
     yield from (f"  {finding.level}: {finding.text}" for finding in judgement.findings)
+    yield from (f"  note: {note}" for note in judgement.notes)
 
 
 def render_judgement(judgement: PlanJudgement) -> Iterator[str]:
@@ -68,7 +69,7 @@ def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
     headings = ["wave", "partitions", "replicas"]
     headings += ["copied", "in total", f"time at {format_bytes(judgement.throttle_bytes_per_s)}/s"] * has_sizes
     headings += ["slowest broker"] * has_sizes
-    headings += [f"{title} (now {now[name]:,})" for title, name in counts.items()]
+    headings += [f"{title} ({judgement.moment} {now[name]:,})" for title, name in counts.items()]
     rows, total = [[*headings, "rollback copies"]], 0
     for wave in judgement.waves:
         row = [wave.file, f"{wave.partitions:,}", f"{wave.replicas_added:,}"]
@@ -146,12 +147,16 @@ def _describe_rollback(wave: JudgedWave) -> str:
 def render_progress(progress: PlanProgress) -> Iterator[str]:
     """Render a plan's progress, line by line."""
     status = progress.status
-    explanation = _EXPLANATIONS[status]
+    others = [(move.topic, move.partition) for move in progress.in_flight if not (move.planned or move.rolls_back)]
+    explanation = _EXPLANATIONS.get(status) or "; ".join(describe_running(others))
     if progress.changes_beside_plan and status == PlanStatus.FITS:
         explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
     if status == PlanStatus.EXECUTING:
         waves = describe_waves(sorted({move.wave for move in progress.in_flight if move.wave}))
         explanation = f"{waves}, with {count_of(len(progress.in_flight), 'partition')} being reassigned as planned"
+    if progress.undone_plans:
+        names, folder = join_names(progress.undone_plans), progress.undone_plans[0]
+        explanation = f"made after {names}, not done yet: pass --after {folder} to judge it, or execute that first"
     pending = len(progress.pending_elections)
     if pending and status == PlanStatus.DONE:
         explanation = f"all replicas are as planned, but {count_of(pending, 'preferred leader')} must still be elected"

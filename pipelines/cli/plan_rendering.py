@@ -103,9 +103,9 @@ def render_plan(
         yield from (f"  {title}: {text}" for text in texts[:_LISTED])
         if len(texts) > _LISTED:
             yield f"  {title}: {len(texts) - _LISTED} more, see plan.json"
-    yield from render_waves(summary)
+    yield from render_waves(summary, judgement.moment)
     if metrics.lists_changed and judgement.level is PlanLevel.SAFE:
-        yield f"  {next(render_findings(judgement))}"
+        yield from (f"  {line}" for line in render_findings(judgement))
     yield from render_bottleneck(plan, command, shlex.quote(server))
     yield f"  took: {', '.join(f'{part} {seconds:.1f} s' for part, seconds in plan.seconds.items())}"
     if out is None:

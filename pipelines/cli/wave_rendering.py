@@ -19,8 +19,8 @@ _FIRST, _LAST = 12, 6  # waves in the table, if there are more than both togethe
 _SHORT = {WaveLimit.BYTES: "bytes", WaveLimit.MOVES: "replicas", WaveLimit.ORDER: "order", WaveLimit.SIZE: "size"}
 
 
-def render_waves(execution: PlannedWaves) -> Iterator[str]:
-    """Render the waves of a plan that copies replicas."""
+def render_waves(execution: PlannedWaves, moment: str) -> Iterator[str]:
+    """Render the waves of a plan that copies replicas. moment: before them, in a word."""
     model, waves, reports = execution.model, execution.waves, execution.wave_reports
     if not any(report.replicas_added for report in reports):
         return
@@ -29,7 +29,7 @@ def render_waves(execution: PlannedWaves) -> Iterator[str]:
     time = time if has_sizes else f" at {throttle}; sizes are unknown"
     yield f"  {count_of(len(reports), 'wave')}{time}"
     health = measure_wave_health(execution)
-    yield from _render_table(_list_rows(execution, health))
+    yield from _render_table(_list_rows(execution, health, moment))
     limits = {closure.limit for report in reports for closure in report.closed_by[:1]}
     yield from (f"    {_SHORT[limit]}: {_explain(limit, waves.limits)}" for limit in WaveLimit if limit in limits)
     if len(waves.oversized):
@@ -95,7 +95,7 @@ def _render_safety(health: WaveHealth) -> Iterator[str]:
     yield f"    after wave {wave}, every partition with several replicas has at least two in sync"
 
 
-def _list_rows(execution: PlannedWaves, health: WaveHealth) -> list[list[str]]:
+def _list_rows(execution: PlannedWaves, health: WaveHealth, moment: str) -> list[list[str]]:
     """List the headings of the table, and the cells of each wave."""
     reports, has_sizes = execution.wave_reports, execution.model.known[0]
     counts = {
@@ -107,7 +107,7 @@ def _list_rows(execution: PlannedWaves, health: WaveHealth) -> list[list[str]]:
     columns = {title: count.tolist() for title, count in counts.items() if health.under_replicated[0] and count[0]}
     headings = ["wave", "partitions", "replicas"]
     headings += ["copied", "time", "in total"] * has_sizes
-    headings += [f"{title} (now {count[0]:,})" for title, count in columns.items()]
+    headings += [f"{title} ({moment} {count[0]:,})" for title, count in columns.items()]
     rows, seconds = [[*headings, "closed by"]], 0.0
     for number, report in enumerate(reports, 1):
         seconds += report.seconds

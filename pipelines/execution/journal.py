@@ -119,6 +119,12 @@ class Journal:
             return begun is not None
         return "waves_left" in end and begun["direction"] == Direction.APPLY
 
+    @property
+    def open_rate(self) -> int | None:
+        """The throttle of an execution that has not ended, in bytes per second; None = without one, or all have."""
+        rates = [entry["throttle_bytes_per_s"] for entry in self.entries if entry["event"] in (BEGIN, RATE)]
+        return None if self.last_end or not rates else rates[-1]
+
     def describe_open(self) -> str | None:
         """Describe what has not ended, or has left waves for another night; None without any."""
         begun, end = self.last_begin, self.last_end or {}

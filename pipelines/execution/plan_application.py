@@ -41,7 +41,8 @@ from pipelines.execution.throttle_change import leave_throttle, take_throttle
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.live.live_sources import read_snapshot
-from pipelines.plan_files.plan_check import PlanProgress, PlanStatus, check_plan
+from pipelines.plan_files.consecutive_plans import check_after
+from pipelines.plan_files.plan_check import PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
 from udfs.plurals import count_of
@@ -112,7 +113,7 @@ class PlanApplication:
         throttles = self._read_throttles(view)
         snapshot, reading = read_snapshot(self.connection, self.plan.cluster, self.pause)
         defaults = settings.topics.defaults
-        progress = check_plan(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
+        progress = check_after(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
         missing = self._list_missing_permissions(view, options)
         disks = measure_disks(snapshot, reading.log_dirs, settings)
         work = list_work(self.steps, view, disks.sizes, options.throttle_bytes_per_s)

@@ -14,6 +14,7 @@ from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
 from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, WaveTarget
 from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
+from pipelines.plan_files.fault_sentences import describe_running
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.failures.disk_limits import compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
@@ -93,9 +94,7 @@ def find_problems(
     problems = []
     if permissions:
         problems.append(f"the user lacks permissions: {join_names(permissions, 5)}. Grant them with kafka-acls")
-    if foreign := steps.list_foreign(view.reassignments):
-        count = count_of(len(foreign), "partition")
-        problems.append(f"{count} are being reassigned beside the plan ({name_partitions(foreign)}). Wait for them")
+    problems += describe_running(steps.list_foreign(view.reassignments))
     steps = steps.end_with(waves.last)  # what later waves need may come back until then
     fenced = {broker.id for broker in view.state.brokers if broker.is_fenced}
     needed = {b for _, one, done in _list_steps_done(steps, view) for after in one.lists[done + 1 :] for b in after}

@@ -40,12 +40,13 @@ def _list_lines(plan: CreatedPlan, title: str, before: str, after: str, commands
     rate = f"{format_bytes(summary.waves.limits.throttle_bytes_per_s)}/s per broker"
     counts = f"{count_of(metrics.lists_changed, 'replica list')} in {count_of(len(waves), 'wave')}"
     copies = f"{count_of(metrics.moves, 'replica')} copied: {copied}, {duration} at {rate}"
-    yield f"**{judgement.level}.** {counts}; {copies}."
+    yield f"**{judgement.level}**, compared with the cluster as it is {judgement.baseline}. {counts}; {copies}."
     elected = int(summary.elections.elected.sum())
     yield f"{count_of(elected, 'leader')} {'moves' if elected == 1 else 'move'} by the election at the end."
     yield ""
     yield from (f"- {finding.level}: {finding.text}" for finding in judgement.findings)
-    yield from ([""] if judgement.findings else [])
+    yield from (f"- note: {note}" for note in judgement.notes)
+    yield from ([""] if judgement.findings or judgement.notes else [])
     yield from _table(["", "before", "after"], [["verdict", before, after], *_compare(metrics)])
     for text in metrics.explain_brokers():
         yield from (f"The verdicts count all live brokers; {text}.", "")

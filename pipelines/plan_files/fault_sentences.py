@@ -1,7 +1,8 @@
 """Sentences about the faults of plans."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from pipelines.plan_files.kafka_json import Key
 from pipelines.verdict.naming import name_with_noun
 from udfs.planning.plan_faults import PlanFault
 from udfs.plurals import count_of, join_names
@@ -86,3 +87,19 @@ def describe_fault(
         rate=format_bytes(throttle),
     )
     return f"wave {wave}: {text}" if wave else text
+
+
+def describe_assumption(release: int | None) -> Iterator[str]:
+    """Say which version of Kafka is assumed, as no source shows it; None = one does."""
+    if release is not None:
+        version = f"{release // 100}.{release % 100}"
+        yield f"Kafka's version is not shown by the source: judged as {version} (topics.kafka_version)"
+
+
+def describe_running(others: Collection[Key]) -> Iterator[str]:
+    """Say that a plan waits for reassignments that are under way and not its own."""
+    if others:
+        names = join_names((f"{topic}-{partition}" for topic, partition in sorted(others)), _LISTED)
+        them = "it is" if len(others) == 1 else "they are"
+        count = count_of(len(others), "reassignment")
+        yield f"the plan waits for {count} beside it: apply begins once {them} complete ({names})"

@@ -128,6 +128,7 @@ class PlanProgress:
     leaders_known: bool  # Whether a source shows leaders; else no election is pending
     racks_known: bool  # Whether a source shows racks, or none did when the plan was made
     log_dir_problems: tuple[str, ...] = ()  # Of log dirs that the rest of the plan needs
+    undone_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after, and that are not done
 
     @property
     def may_execute(self) -> bool:

@@ -1,6 +1,7 @@
 """Create a plan from a snapshot: solve it, measure it, and write its files."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,8 +12,16 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
+from pipelines.plan_files.fault_sentences import describe_running
 from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
-from pipelines.plan_files.plan_judgement import PlanJudgement, judge_planned_waves, judge_rollback, measure_disk_room
+from pipelines.plan_files.plan_judgement import (
+    PlanJudgement,
+    describe_baseline,
+    judge_planned_waves,
+    judge_rollback,
+    measure_disk_room,
+)
+from pipelines.plan_files.plan_reader import select_reassigned
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
@@ -64,6 +73,7 @@ class PlanFacts:
     disk_growth: tuple[DiskGrowth, ...]  # Brokers whose disk grows most
     # The part of a repair to do first, or None
     urgent_repair: UrgentRepair | None = None
+    preceding_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after
 
 
 def build_snapshot_model(
@@ -89,8 +99,12 @@ def create_plan(
     limits: WaveLimits,
     options: MetricOptions,
     defaults: TopicDefaults,
+    preceding_plans: Sequence[Path] = (),
 ) -> CreatedPlan:
-    """Create a plan, and write it to the folder `out`. Raise Infeasible, or SourceError for a wrong request."""
+    """Create a plan, and write it to the folder `out`. Raise Infeasible, or SourceError for a wrong request.
+
+    preceding_plans: folders of those after which the snapshot is.
+    """
     plan_writer.check_plan_folder(out.resolve())
     summary, seconds = solve_plan(snapshot, request, limits, options, defaults)
     measured = perf_counter()
@@ -100,6 +114,12 @@ def create_plan(
     model = summary.model
     room = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
     judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, room)
+    judgement = judge_planned_waves(summary, judge_options)
+    if summary.waves.waves:
+        running = select_reassigned(snapshot.partitions).select(["topic", "partition"]).to_pylist()
+        waits = describe_running([(row["topic"], row["partition"]) for row in running])
+        judgement = replace(judgement, notes=(*judgement.notes, *waits))
+    judgement = replace(judgement, baseline=describe_baseline(preceding_plans))
     facts = PlanFacts(
         cluster=model.cluster_id,
         kafka_cluster_id=snapshot.kafka_cluster_id,
@@ -111,12 +131,13 @@ def create_plan(
         frozen_partitions=count_frozen_partitions(model),
         certificate=summary.proposal.certificate,
         metrics=summary.metrics,
-        judgement=judge_planned_waves(summary, judge_options),
+        judgement=judgement,
         rollback=judge_rollback(summary, judge_options),
         bottleneck=bottleneck,
         faster_plans=faster,
         disk_growth=find_disk_growth(summary),
         urgent_repair=find_urgent_repair(model, request, summary.proposal, summary.waves.limits),
+        preceding_plans=tuple(map(str, preceding_plans)),
     )
     files = plan_writer.write_plan(out, summary, to_json(facts))
     return CreatedPlan(

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.plan_files.fault_sentences import describe_fault
+from pipelines.plan_files.fault_sentences import describe_assumption, describe_fault
 from pipelines.plan_files.kafka_json import Key, find_irreversible
 from pipelines.plan_files.plan_writer import ROLLBACK, name_wave_file, name_waves
 from pipelines.plan_files.reassignment_reader import PlannedList, PlanWave
@@ -22,6 +23,7 @@ from udfs.planning.plan_judge import Judgement, JudgeOptions, judge_steps
 from udfs.planning.plan_states import StepLists
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import find_reassigned_partitions
+from udfs.plurals import join_names
 
 _LISTED = 5  # partitions by name
 
@@ -73,6 +75,13 @@ class PlanJudgement:
     waves: tuple[JudgedWave, ...]
     now: Mapping[str, int]  # counts of partitions before the plan, by their name in JudgedWave
     throttle_bytes_per_s: float  # of times
+    baseline: str = "now"  # when the cluster is as the one that the states are compared with
+    notes: tuple[str, ...] = ()  # what the verdict assumes, and what the plan waits for
+
+    @property
+    def moment(self) -> str:
+        """The moment of the baseline in a word, as in headings of columns."""
+        return "now" if self.baseline == "now" else "before"
 
 
 @dataclass(frozen=True)
@@ -142,7 +151,31 @@ def _describe_judgement(
     now = {f"{name}_partitions": int(getattr(judged.waves, name)[0]) for name in counts}
     now["blocked_if_a_broker_fails"] = int(judged.waves.blocked_by_broker[0])
     listed = tuple(_list_waves(names, model, judged, options))
-    return PlanJudgement(level, tuple(findings), listed, now, options.throttle_bytes_per_s)
+    notes = tuple(describe_assumption(model.assumed_release))
+    return PlanJudgement(level, tuple(findings), listed, now, options.throttle_bytes_per_s, notes=notes)
+
+
+def describe_baseline(preceding_plans: Sequence[Path]) -> str:
+    """Describe when the cluster is as plans (folders) leave it."""
+    plans = "plan" if len(preceding_plans) == 1 else "plans"
+    return f"after the {plans} in {join_names(preceding_plans)}" if preceding_plans else "now"
+
+
+def join_judgements(judged: Sequence[tuple[str, PlanJudgement]]) -> PlanJudgement:
+    """Join the verdicts on plans, by name, each compared with the cluster as those before it leave it."""
+    first = judged[0][1]
+    if len(judged) == 1:
+        return first
+    findings, waves = list[PlanFinding](), list[JudgedWave]()
+    for name, one in judged:
+        begin = len(waves)
+        waves += (replace(wave, wave=begin + wave.wave) for wave in one.waves)
+        own = ((finding, begin + finding.wave if finding.wave else 0) for finding in one.findings)
+        findings += (replace(finding, wave=wave, text=f"{name}: {finding.text}") for finding, wave in own)
+    findings.sort(key=lambda one: one.fault.rank)
+    level, notes = find_worst(one.level for one in findings), (note for _, one in judged for note in one.notes)
+    joined = PlanJudgement(level, tuple(findings), tuple(waves), first.now, first.throttle_bytes_per_s)
+    return replace(joined, baseline="before its plan", notes=tuple(dict.fromkeys(notes)))
 
 
 def measure_disk_room(snapshot: Snapshot, model: ClusterModel, max_disk_ratio: float, broker_bytes: float) -> Floats:

@@ -121,6 +121,7 @@ class _Plan(PlanDocument):
     kafka_cluster_id: str | None = None
     topic_ids: dict[str, str] = {}
     source_files: dict[str, str] = {}
+    preceding_plans: list[str] = []
     request: _Request = _Request()
     limits: _Limits = _Limits()
     added_brokers: list[_AddedBroker] = []
@@ -230,6 +231,7 @@ class StoredPlan:
     asked_factor: int | None = None  # The replication factor that it is to give, if it is for that
     emptied_brokers: tuple[int, ...] = ()  # Brokers that it is to empty
     source_files: Mapping[str, str] = field(default_factory=dict)  # sha256 by name, if other tools have made it
+    preceding_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -300,6 +302,7 @@ def read_plan(directory: Path) -> StoredPlan:
             *(old for old, *_ in plan.request.replacements),
         ),
         plan.source_files,
+        tuple(plan.preceding_plans),
     )
 
 

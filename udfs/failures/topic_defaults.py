@@ -31,11 +31,12 @@ class TopicDefaults:
     completes_with_added: bool = True
     drops_at_once: bool = False
     rejects_cordoned: bool = True
+    assumed_release: int | None = None  # whose rules these are, where no source shows one; None = a source does
     ignored: tuple[str, ...] = ()  # patterns with *, ? and [...] of topics whose problems do not count
 
     def assume(self, release: int) -> "TopicDefaults":
         """Return the defaults with the rules of this release, where no source shows it."""
-        return self.adapt_to([ReleaseRange(release, release + 1)])
+        return replace(self.adapt_to([ReleaseRange(release, release + 1)]), assumed_release=release)
 
     def adapt_to(self, brokers: Iterable[ReleaseRange]) -> "TopicDefaults":
         """Return the defaults for a cluster. brokers: the releases of those that may be live."""
@@ -48,6 +49,7 @@ class TopicDefaults:
             completes_with_added=self.completes_with_added if with_added is None else with_added,
             drops_at_once=self.drops_at_once if waits is None else not waits,
             rejects_cordoned=self.rejects_cordoned if rejects is None else rejects,
+            assumed_release=self.assumed_release if None in (caps, with_added, waits) else None,
         )
 
     def fill_min_isr(self, values: pa.Array | pa.ChunkedArray, replicas: Ints) -> Ids:

@@ -79,6 +79,7 @@ class ClusterModel:
     cordoned: Flags | None = None  # bool (n), brokers that get no new replicas; None = none
     rejects_cordoned: bool = True  # Whether Kafka rejects each list that names one of them
     rollback_lists: tuple[Int32s, Ints] | None = None  # p lists, and their offsets; None = those of now
+    assumed_release: int | None = None  # of Kafka, as in TopicDefaults
 
     @property
     def brokers(self) -> int:
@@ -172,8 +173,7 @@ class ClusterModel:
 
     def find_min_isr(self, rows: Ints, replicas: Ints) -> Int32s:
         """Return the effective min.insync.replicas of partitions (k) with so many replicas (k): int32 (k)."""
-        defaults = TopicDefaults(cap_min_insync_replicas=self.caps_min_isr)
-        return defaults.cap_min_isr(self.topic_min_isr[rows], replicas)
+        return TopicDefaults(cap_min_insync_replicas=self.caps_min_isr).cap_min_isr(self.topic_min_isr[rows], replicas)
 
     @property
     def min_isr(self) -> Int32s:
@@ -385,7 +385,7 @@ def build_model(
     is_null = [np.asarray(pc.is_null(column)) for column in loads[1:]]
     unrated = is_null[0] & known[1] | is_null[1] & known[2]
     state = (frozen, min_isr, source_replicas, leader, in_sync, counted_topics, loads[0].null_count, unrated, fetching)
-    model = ClusterModel(*lists, size, rate_in, rate_out, known, *state)
+    model = ClusterModel(*lists, size, rate_in, rate_out, known, *state, assumed_release=defaults.assumed_release)
     own_sizes, unknown = None if replica_size is None else replica_size[order], np.asarray(pc.is_null(brokers["live"]))
     model = replace(model, failed=failed if failed.any() else None, adding=adding, replica_size=own_sizes)
     model = replace(model, unknown=unknown if unknown.any() else None, drops_at_once=defaults.drops_at_once)

@@ -17,6 +17,7 @@ from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.plan_files.running_reassignments import find_running_reassignments
 from tests.commands import call
+from tests.unit.ingest.test_kafka_versions import write_api_versions
 from tests.unit.planning.plan_commands import CommandResult
 from tests.unit.planning.test_sick_plans import describe
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
@@ -267,7 +268,7 @@ def test_files_are_waves_in_their_order(source: Path, tmp_path: Path, capsys: py
     assert (level, findings["waits_for_lagging"]["brokers"]) == ("RISKY", [1])
     result = CommandResult(capsys, "check", second, source, "--set", "topics.kafka_version=4.3")
     assert result.out.startswith("SAFE: ")
-    assert "which decides what reassignments wait for: as in Kafka 4.3 (topics.kafka_version)" in result.err
+    assert "judged as 4.3 (topics.kafka_version)" in result.out
     third = write(tmp_path, ("keys", 0, [9]), name="third.json")
     assert judge(capsys, first, second, third, source)[1]["unknown_broker"]["wave"] == 3
 
@@ -399,7 +400,9 @@ def test_a_change_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "Cluster id" not in text
     assert "The verdicts count all live brokers; the rows" in text
     assert text == (out / "ticket.md").read_text()
-    assert text.startswith("# Change of Kafka cluster topics: drain 1\n\n**SAFE.** ")
+    assert text.startswith(
+        "# Change of Kafka cluster topics: drain 1\n\n**SAFE**, compared with the cluster as it is now. "
+    )
     for path in out.iterdir():
         assert path.name == "ticket.md" or f"| {path.name} | {hashlib.sha256(path.read_bytes()).hexdigest()} |" in text
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
@@ -414,6 +417,26 @@ def test_a_change_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (result.code, "--ticket" in result.err) == (64, True)
     CommandResult(capsys, "plan", source, "--goal", "leaders", "--after", out, "--ticket", ticket)
     assert ticket.read_text().startswith(f"# Change of Kafka cluster topics: leaders, after the plan in {out}\n")
+
+
+def test_the_assumed_version_and_what_a_plan_waits_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`plan`, its ticket and `check` say it in the same words."""
+    source, out, ticket = tmp_path / "topics.txt", tmp_path / "plan", tmp_path / "ticket.md"
+    lines = [*describe("t", 2, "1,2 1,2", "1,3 1,3"), *describe("u", 2, "3,1,2 1,2 3 2")]
+    source.write_text("\n".join(lines) + "\n")
+    goal = ("--goal", "drain", "--brokers", "1", "--topics", "t", "--out", out, "--ticket", ticket)
+    options = ("--set", "topics.kafka_version=4.2")
+    texts = [CommandResult(capsys, "plan", source, *goal, *options).out, ticket.read_text()]
+    texts.append(CommandResult(capsys, "check", out, source, *options).out)
+    version = "Kafka's version is not shown by the source: judged as 4.2 (topics.kafka_version)"
+    waits = "the plan waits for 1 reassignment beside it: apply begins once it is complete (u-0)"
+    assert all(f"note: {version}\n" in text for text in texts)
+    assert all(waits in text for text in texts)
+    assert texts[2].startswith(f"in flight: {waits}\n")
+    assert version in CommandResult(capsys, "check", source, *options).err
+    with source.open("a") as file:
+        file.write(write_api_versions(9))  # up to 3.6
+    assert "judged as" not in CommandResult(capsys, "check", source, *options).err
 
 
 def _write_log_dirs(folder: Path, sizes: Mapping[int, int]) -> None:

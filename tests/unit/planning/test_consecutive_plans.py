@@ -31,8 +31,21 @@ def test_plans_are_judged_one_after_another(tmp_path: Path, capsys: pytest.Captu
     assert "n1/wave-" in result.out
     answer = json.loads(CommandResult(capsys, "check", *nights, source, "--json", "-").out)
     assert [one["folder"] for one in answer["progress"]] == [*map(str, nights)]
+    text, name = result.out, "than it is before its plan"
+    assert name in text or "during or after it than before its plan" in text
+    assert {finding["text"].partition(":")[0] for finding in answer["findings"]} <= {"n1", "n2"}
+    # Each night is compared with the cluster that it starts from, however it is judged.
+    own = json.loads((nights[1] / "plan.json").read_text())["judgement"]
+    alone = CommandResult(capsys, "check", nights[1], source, "--after", nights[0], "--json", "-").out
+    assert own["baseline"] == json.loads(alone)["baseline"] == f"after the plan in {nights[0]}"
+    judged = [own, json.loads(alone), answer]
+    faults = [{one["text"].removeprefix("n2: ") for one in each["findings"]} for each in judged[:2]]
+    faults.append({one["text"].removeprefix("n2: ") for one in answer["findings"] if one["text"].startswith("n2: ")})
+    assert faults[0] == faults[1] == faults[2]
     # Without the first night, and after a file that changes what the second one plans, it does not fit.
-    assert CommandResult(capsys, "check", nights[1], source).out.startswith("changed")
+    text = CommandResult(capsys, "check", nights[1], source).out
+    assert text.startswith(f"changed: made after {nights[0]}, not done yet: pass --after {nights[0]} to judge it, or ")
+    assert f"\n  kafka-placement check {nights[1]} {source} --after {nights[0]}\n" in text
     moved = [change["partition"] for change in planned]
     assert 2 in moved
     answer = json.loads(CommandResult(capsys, "check", nights[0], between, nights[1], source, "--json", "-").out)

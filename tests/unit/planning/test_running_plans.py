@@ -73,8 +73,9 @@ def test_running_plan_is_no_fault(running: Callable[..., Any]) -> None:
     assert [wave["replicas_added"] for wave in answer["waves"]] == [1, 1, 1, 1]  # with what is being copied
     assert [wave["rollback_replicas"] for wave in answer["waves"]] == [1, 2, 3, 4]
     Journal.open(folder).write(BEGIN, direction="apply", kafka_cluster_id=None, throttle_bytes_per_s=1)
-    _, text, _ = running(_go)
+    answer, text, _ = running(_go)
     assert "  journal: apply began at 20" in text
+    assert answer["throttle_bytes_per_s"] == 1  # of the execution
 
 
 def test_broker_that_fails_during_the_run_is_waited_for(running: Callable[..., Any]) -> None:
