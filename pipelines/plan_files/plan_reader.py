@@ -394,9 +394,7 @@ def _check_lists(path: Path, planned: Lists, log_dirs: LogDirPaths, omitted: int
     missing = planned.keys() - entries.keys()
     if len(missing) != omitted:
         topic, partition = min(missing, default=("", 0))
-        problem = (
-            f"partition {topic}-{partition} of {PLAN} is missing"
-            if missing
-            else f"{PLAN} leaves out {omitted} of its partitions"
-        )
+        problem = f"{PLAN} leaves out {omitted} of its partitions"
+        if missing:
+            problem = f"partition {topic}-{partition} of {PLAN} is missing"
         raise SourceError(str(path), problem, REMEDY)

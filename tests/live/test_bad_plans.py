@@ -226,6 +226,8 @@ def draw_bad_list(run: SickRun, fault: PlanFault, folder: Path) -> list[int]:
     worse = {str(one) for one in PlanFault if one.rank < fault.rank} & (HARMFUL | REJECTED)
     worse -= _BESIDE.get(fault, set())
     drawn = DiskCluster(sick, read_snapshot(run.admin, "sick")[1])
+    if fault == PlanFault.DROPS_IN_SYNC and not rules.drops_at_once:  # nothing is dropped before what lags is in sync
+        fault = PlanFault.WAITS_FOR_LAGGING
     for _ in range(2000):
         (wave,) = mutate(drawn, [], rng)
         if [one.key for one in wave] != [key] or wave[0].log_dirs:

@@ -151,7 +151,7 @@ def _judge_partition(cluster: SickCluster, key: Key, steps: Sequence[Step], rule
             yield "last_copy", number
         if dropped_in_sync and surely:
             needed = cluster.find_min_isr(topic.min_isr, len(new))
-            left = len(surely)
+            left = len(surely if rules.drops_at_once else {*surely, *step.awaited, *copied})
             most = max(len(new), len(steps[-1].planned.replicas))  # what one wave drops, a later one may bring back
             if left < min(len(state.isr), most) or left < min(needed, len(state.isr)):
                 yield "drops_in_sync", number
@@ -200,6 +200,8 @@ def _find_weaknesses_of(cluster: SickCluster, min_isr: int, state: State) -> dic
 
 def _judge_last(cluster: SickCluster, factor: int, now: State, last: State, rules: Rules) -> Iterator[str]:
     size = len(last.replicas)
+    if size == 1 < len(now.replicas):
+        yield "single_replica"
     if size not in (len(now.replicas), factor, rules.asked):
         yield "replication_factor"
     live = set(cluster.live)

@@ -59,6 +59,7 @@ class PlanFault(StrEnum):
     UNKNOWN_STATE = "unknown_state"
     WAITS_FOR_LAGGING = "waits_for_lagging"
     BLOCKED_WHILE_COPYING = "blocked_while_copying"
+    SINGLE_REPLICA = "single_replica"
     UNDER_MIN_ISR = "under_min_isr"
     BROKER_TAKES_OFFLINE = "broker_takes_offline"
     BROKER_BLOCKS = "broker_blocks"
@@ -87,6 +88,7 @@ RESTORED = frozenset(
         PlanFault.DROPS_IN_SYNC,
         PlanFault.REPLICATION_FACTOR,
         PlanFault.FEWER_RACKS,
+        PlanFault.SINGLE_REPLICA,
         PlanFault.UNDER_MIN_ISR,
         PlanFault.BROKER_TAKES_OFFLINE,
         PlanFault.BROKER_BLOCKS,

@@ -153,8 +153,10 @@ class _JudgedSteps:
         )
         min_isr = self._model.find_min_isr(self._row, size)
         most = np.maximum(size, self._last_size[self._row])  # what one wave drops, a later one may bring back
-        fewer = (after < np.minimum(before, most)) | ((after < min_isr) & (after < before))
-        yield from self._select(PlanFault.DROPS_IN_SYNC, drops & (after > 0) & fewer, broker, (before, after))
+        # Nothing is dropped before all that it waits for are in sync.
+        left = after if self._model.drops_at_once else count_true(self._in_sync | self._awaited, self.offsets)
+        fewer = (left < np.minimum(before, most)) | ((left < min_isr) & (left < before))
+        yield from self._select(PlanFault.DROPS_IN_SYNC, drops & (after > 0) & fewer, broker, (before, left))
         adds = any_true(self._copied, self.offsets)
         yield from self._select(PlanFault.NO_SOURCE, is_offline & adds)
         stuck = self._awaited & ~self._usable & self._model.live[self.replicas]
@@ -183,6 +185,8 @@ class _JudgedSteps:
         now, declared = model.factor[self._row], model.declared_factor[self._row]
         is_expected = (size == now) | (size == declared) | np.isin(size, self._options.asked_factors)
         yield from self._select(PlanFault.REPLICATION_FACTOR, is_last & ~is_expected, None, (declared, size))
+        broker = self._first(np.ones(len(self.replicas), dtype=np.bool_), self.replicas, self.offsets)
+        yield from self._select(PlanFault.SINGLE_REPLICA, is_last & (size == 1) & (now > 1), broker)
         fewer, before, after = find_fewer_racks(model, self._row, self, self._options.emptied)
         yield from self._select(PlanFault.FEWER_RACKS, is_last & fewer, None, (before, after))
 
