@@ -14,7 +14,7 @@ from pipelines.execution.plan_verification import PlanState, Verification
 from pipelines.execution.preflight import WaveWork
 from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import name_throttled
-from pipelines.execution.wave_window import WaveWindow, describe_waves, format_local
+from pipelines.execution.wave_window import WaveWindow, describe_waves
 from pipelines.live.kafka_connection import Key
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of
@@ -79,18 +79,18 @@ def _render_work(work: Sequence[WaveWork], window: WaveWindow) -> Iterator[str]:
         if window.until is not None:
             is_late = end > window.until or len(fitting) < number
             fitting += [] if is_late else [one.wave]
-            text += f", would end at {format_local(end)}: not begun" if is_late else f", ends at {format_local(end)}"
+            text += f", would end at {window.format(end)}: not begun" if is_late else f", ends at {window.format(end)}"
         yield text
     if not chosen:
         yield "  no partition has to be reassigned"
     elif len(chosen) > 1:
         sizes, times = [one.copied_bytes for one in chosen], [one.seconds for one in chosen]
         size, seconds = (None if None in values else sum(filter(None, values)) for values in (sizes, times))
-        sums = (sum(one.partitions for one in chosen), sum(one.copies for one in chosen))
+        sums = (len({key for one in chosen for key in one.keys}), sum(one.copies for one in chosen))
         yield f"  in all: {_describe_work(*sums, None if size is None else int(size), seconds)}"
     if chosen and window.until is not None:
         fit = f"{describe_waves(fitting)} {'fits' if len(fitting) == 1 else 'fit'}" if fitting else "no wave fits"
-        yield f"  until {format_local(window.until)}: {fit}"
+        yield f"  until {window.format(window.until)}: {fit}"
 
 
 def _describe_work(partitions: int, copies: int, copied_bytes: int | None, seconds: float | None) -> str:

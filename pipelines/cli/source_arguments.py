@@ -176,17 +176,22 @@ def open_source(
     for options that are for neither source.
     """
     _check_use([argument], command_config, format_name, [] if beside is None else [beside])
-    source = _open(argument, command_config, metrics, format_name)
+    source = _open(argument, command_config, metrics, format_name, is_again=argument == beside)
     if metrics is not None:
         metrics.check_names([source.cluster_id])
     return source
 
 
 def _open(
-    argument: str, command_config: str | Sequence[str] | None, metrics: MetricsRequest | None, format_name: str | None
+    argument: str,
+    command_config: str | Sequence[str] | None,
+    metrics: MetricsRequest | None,
+    format_name: str | None,
+    *,
+    is_again: bool = False,
 ) -> Source:
     if is_live(argument):
-        return save_live_cluster(argument, command_config, _create_folder() / "cluster", metrics)
+        return save_live_cluster(argument, command_config, _create_folder() / "cluster", metrics, is_again=is_again)
     source = find_source(argument)
     return source if metrics is None else metrics.add_loads(source, None, format_name=format_name)
 
@@ -199,8 +204,9 @@ def save_live_cluster(
     *,
     offsets: bool = False,
     is_saved: bool = False,
+    is_again: bool = False,
 ) -> Source:
-    """Read a running cluster now, write what it shows to a folder, and say so.
+    """Read a running cluster now, write what it shows to a folder, and say so, unless this is the second time.
 
     offsets: also of all logs. is_saved: whether the user keeps the files.
     Raises: SourceError if the argument is not the address of one, or if it does not answer.
@@ -215,7 +221,8 @@ def save_live_cluster(
     partitions = sum(len(topic.partitions) for topic in topics)
     counts = {"broker": len(brokers), "topic": len(topics), "partition": partitions}
     listed = ", ".join(count_of(count, noun) for noun, count in counts.items())
-    print_message(f"read {argument}: {listed}{'' if reading.elrs is not None else '; the cluster has no ELRs'}")
+    if not is_again:
+        print_message(f"read {argument}: {listed}{'' if reading.elrs is not None else '; the cluster has no ELRs'}")
     words = [word for text in texts for word in ("--command-config", text)]
     source = replace(source, options=shlex.join(words))
     if metrics is None:

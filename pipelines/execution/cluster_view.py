@@ -18,7 +18,10 @@ from pipelines.verdict.naming import name_with_noun
 from udfs.failures.partition_health import is_under_replicated
 from udfs.plurals import join_names
 
-SILENCE_REMEDY = "Make the listeners that they advertise reachable from here, or apply the plan from where they are"
+SILENCE_REMEDY = (
+    "Start what has just failed; else make the listeners that they advertise reachable from here, or apply the plan "
+    "from where they are"
+)
 _T = TypeVar("_T")
 
 
@@ -129,8 +132,8 @@ def ask_directly(
 def describe_silence(silent: Mapping[int, str]) -> str:
     """Name the brokers that do not answer, and why."""
     names = name_with_noun(list(silent))
-    verbs = "is live, but does" if len(silent) == 1 else "are live, but do"
-    return f"{names} {verbs} not answer ({'; '.join(silent.values())})"
+    verb, them = ("does", "it") if len(silent) == 1 else ("do", "them")
+    return f"{names} {verb} not answer, though the cluster lists {them} as live ({'; '.join(silent.values())})"
 
 
 def explain_fault(connection: KafkaAdmin, error: KafkaFault) -> KafkaFault:

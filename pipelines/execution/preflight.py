@@ -30,10 +30,15 @@ class WaveWork(NamedTuple):
     """What a wave does. copied_bytes: None where no size is known. seconds: of the whole wave, None = not known."""
 
     wave: int
-    partitions: int
+    keys: tuple[Key, ...]  # partitions
     copies: int
     copied_bytes: int | None
     seconds: float | None = None
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.keys)
 
 
 class ClusterDisks(NamedTuple):
@@ -198,7 +203,7 @@ def list_work(
                 ways.update({(False, source): size, (True, broker): size})
             seconds = max(ways.values(), default=0) / rate if rate and sizes else None
         copied = sum(size for *_, size in copies) if sizes else None
-        work.append(WaveWork(wave, len(rest), len(copies), copied, seconds))
+        work.append(WaveWork(wave, tuple(rest), len(copies), copied, seconds))
     return work
 
 

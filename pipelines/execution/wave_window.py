@@ -51,15 +51,17 @@ class WaveWindow:
         speed = "" if rate is None else f" at {format_bytes(rate)}/s"
         return (
             f"wave {wave} is not begun: it takes about {format_duration(seconds)}{speed}, and would end at "
-            f"{format_local(end)}, after {format_local(self.until)}"
+            f"{self.format(end)}, after {self.format(self.until)}"
         )
+
+    def format(self, moment: datetime) -> str:
+        """Write a moment as local time, with seconds if the end has some, or is less than a minute away."""
+        has_seconds = self.until is not None and (
+            bool(self.until.second) or 0 < abs((self.until - moment).total_seconds()) < 60
+        )
+        return f"{moment.astimezone():%Y-%m-%d %H:%M{':%S' if has_seconds else ''}}"
 
 
 def describe_waves(waves: Sequence[int]) -> str:
     """Name waves that follow each other, as in `wave 3` or `waves 3-5`."""
     return f"wave{'' if len(waves) == 1 else 's'} {WaveRange(min(waves), max(waves))}"
-
-
-def format_local(moment: datetime) -> str:
-    """Write a moment as the time of this machine."""
-    return f"{moment.astimezone():%Y-%m-%d %H:%M}"

@@ -135,7 +135,10 @@ def _describe_rollback(plan: CreatedPlan) -> Iterator[str]:
     yield ""
 
 
-_BROKER_HEADINGS = ("broker", "bytes in", "bytes out", "held now", "held at most", "leaders now", "leaders after")
+_BROKER_HEADINGS = (
+    *("broker", "bytes in", "bytes out", "bytes now", "bytes at most", "bytes after"),
+    *("replicas now", "replicas after", "leaders now", "leaders after"),
+)
 
 
 def _list_brokers(plan: CreatedPlan) -> Iterator[list[str]]:
@@ -144,12 +147,13 @@ def _list_brokers(plan: CreatedPlan) -> Iterator[list[str]]:
     received, sent = (load.sum(axis=0) for load in (loads.received, loads.sent))
     now, then = find_current_leaders(model), summary.elections.leader
     leaders = [np.bincount(one[one != NO_LEADER], minlength=model.brokers) for one in (now, then)]
-    before, peak, _ = measure_disk(summary)
-    touched = (received > 0) | (sent > 0) | (leaders[0] != leaders[1])
+    replicas = [np.bincount(one.replicas, minlength=model.brokers) for one in (model, summary.proposal)]
+    disk = measure_disk(summary)
+    touched = (received > 0) | (sent > 0) | (leaders[0] != leaders[1]) | (replicas[0] != replicas[1])
     for broker in np.flatnonzero(touched).tolist():
-        sizes = [format_bytes(load[broker]) for load in (received, sent, before, peak)]
+        sizes = [format_bytes(load[broker]) for load in (received, sent, *disk)]
         sizes = sizes if model.known[0] else [_UNKNOWN] * len(sizes)
-        yield [f"{model.broker_ids[broker]}", *sizes, *(f"{count[broker]:,}" for count in leaders)]
+        yield [f"{model.broker_ids[broker]}", *sizes, *(f"{count[broker]:,}" for count in (*replicas, *leaders))]
 
 
 def _list_topics(plan: CreatedPlan) -> Iterator[str]:

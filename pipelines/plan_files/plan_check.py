@@ -104,7 +104,7 @@ class PlanProgress:
     """Progress of a plan."""
 
     status: PlanStatus  # Status
-    planned: int  # Partitions that the plan changes
+    planned: int  # Partitions that the plan changes, and that exist
     # Those of them that are as planned. new_topics, new_brokers: Not there when the plan was made. missing_brokers,
     # down_brokers: Live when the plan was made. returned_brokers: Not live then, and in sync now with replicas that the
     # rest of the plan moves away.
@@ -170,7 +170,7 @@ def check_plan(
     pending = [
         PendingPartition(*key, plan.changes[key].steps[done or 0][0], now.get(key, []), plan.changes[key].after)
         for key, done in sorted(steps_done.items())
-        if done != len(plan.changes[key].steps)
+        if done != len(plan.changes[key].steps) and key in rows
     ]
     started = any(steps_done.values()) or bool(in_flight) or not plan.changes
     live, known = set(model.broker_ids[model.live].tolist()), set(model.broker_ids.tolist())
@@ -217,7 +217,7 @@ def check_plan(
     to_add = tuple(str(NewBroker(id_, plan.racks.get(id_))) for id_ in missing)
     new = live - plan.live_brokers - {id_ for change in plan.changes.values() for id_ in change.before}
     brokers = (missing, to_add, tuple(sorted(lost & known)), tuple(sorted(new)), tuple(sorted(returned)))
-    done = (len(plan.changes), len(plan.changes) - len(pending), _count_waves(plan, steps_done))
+    done = (len(rows), len(rows) - len(pending), _count_waves(plan, {key: steps_done[key] for key in rows}))
     members = (status, *done, *partition_lists, *brokers, tuple(racks), tuple(sorted(drained)), tuple(elections))
     changes_beside_plan = bool(beside or unused_topics or new_topics or live ^ plan.live_brokers)
     certainty = (leaders_known, bool(racks_now) or not plan.racks)
@@ -301,10 +301,10 @@ def _list_reassignments(plan: StoredPlan, partitions: pa.Table) -> list[Reassign
 
 def _count_waves(plan: StoredPlan, steps_done: dict[Key, int | None]) -> tuple[WaveProgress, ...]:
     done, planned = [0] * len(plan.waves), [0] * len(plan.waves)
-    for key, change in plan.changes.items():
-        for number, (wave, _) in enumerate(change.steps):
+    for key, steps in steps_done.items():
+        for number, (wave, _) in enumerate(plan.changes[key].steps):
             planned[wave - 1] += 1
-            done[wave - 1] += number < (steps_done[key] or 0)
+            done[wave - 1] += number < (steps or 0)
     files = [wave.file for wave in plan.waves]
     return tuple(WaveProgress(i + 1, file, done[i], planned[i] - done[i]) for i, file in enumerate(files))
 

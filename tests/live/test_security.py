@@ -290,7 +290,7 @@ def test_controller_that_hangs(secure: KafkaCluster) -> None:
 def test_plan_is_not_applied_beside_what_hangs(secure: KafkaCluster, tmp_path: Path) -> None:
     plan = tmp_path / "plan"
     call("plan", f"prod=kafka://{secure.bootstrap}", "--goal", "leaders", "--out", str(plan))
-    silent = "broker 2 is live, but does not answer"
+    silent = "broker 2 does not answer, though the cluster lists it as live"
     for id_, problem in ((2, silent), (CONTROLLER_ID, f"the controller ({CONTROLLER_ID}@")):
         with _hang(secure, id_):
             out = call("apply", str(plan), "--bootstrap-server", secure.bootstrap, "--execute", code=1)

@@ -636,8 +636,8 @@ def test_every_live_broker_has_to_answer(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as error:
         check_answers(silent, "b1:9092")
     assert str(error.value).startswith(
-        "b1:9092: brokers 2, 6 are live, but do not answer (broker 2 at h:1: no answer; broker 6 at h:1: no answer). "
-        "Nothing was changed. Make the listeners that they advertise reachable from here"
+        "b1:9092: brokers 2, 6 do not answer, though the cluster lists them as live (broker 2 at h:1: no answer; "
+        "broker 6 at h:1: no answer). Nothing was changed. Start what has just failed; else make the listeners "
     )
 
 
@@ -648,7 +648,8 @@ def test_cluster_that_does_not_answer_names_its_silent_brokers(tmp_path: Path) -
     cluster.faults["list"] = [_fault() for _ in range(1_000)]
     cluster.silent = {3}
     with pytest.raises(
-        ExecutionStopped, match=r"b1:9092: no answer; broker 3 is live, but does not answer \(broker 3 at"
+        ExecutionStopped,
+        match=r"no answer; broker 3 does not answer, though the cluster lists it as live \(broker 3 at",
     ):
         executor.execute(Direction.APPLY)
 

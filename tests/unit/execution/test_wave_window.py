@@ -21,7 +21,7 @@ from pipelines.execution.plan_application import RollbackPreview
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.execution.preflight import WaveWork, find_window_problem, list_work
-from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow, describe_waves, format_local
+from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow, describe_waves
 from tests.commands import call
 from tests.unit.execution.test_apply_command import _make_plan
 from tests.unit.execution.test_plan_executor import _KEY, _RATE, _Cluster, _make_executor
@@ -160,20 +160,31 @@ def test_deadline_may_have_seconds() -> None:
 
 
 def _preview(until: datetime | None, window: WaveRange = ALL_WAVES) -> list[str]:
-    work = [WaveWork(1, 2, 2, 10**9, 3600.0), WaveWork(2, 1, 0, 0, 0.0), WaveWork(3, 1, 1, 10**9, 7200.0)]
+    one, two, three = (("t", 0),), (("t", 0), ("t", 1)), (("t", 2),)
+    work = [WaveWork(1, two, 2, 10**9, 3600.0), WaveWork(2, one, 0, 0, 0.0), WaveWork(3, three, 1, 10**9, 7200.0)]
     options = ExecutionOptions(1_000, window=WaveWindow(window, until))
     return list(render_rollback(RollbackPreview(work, [], []), options))
 
 
+def test_times_have_seconds_where_they_matter() -> None:
+    until = _in(2).replace(second=0, microsecond=0)
+    local = f"{until.astimezone():%Y-%m-%d %H:%M}"
+    assert WaveWindow(until=until).format(until) == local
+    assert WaveWindow(until=until).format(until + timedelta(seconds=20)) == f"{local}:20"
+    assert WaveWindow(until=until + timedelta(seconds=30)).format(until) == f"{local}:00"
+    lines = _preview(until + timedelta(seconds=30))
+    assert lines[5] == f"  until {local}:30: waves 1-2 fit"
+
+
 def test_preview_shows_which_waves_fit() -> None:
-    until = _in(2)
+    until = _in(2).replace(second=0, microsecond=0)
     lines = _preview(until)
     assert lines[1].startswith("  wave 1: 2 partitions, 2 replicas to copy, 1 GB, about 60 min, ends at ")
     assert lines[2].startswith("  wave 2: 1 partition, no copies, ends at ")
     assert lines[3].startswith("  wave 3: 1 partition, 1 replica to copy, 1 GB, about 2 h 0 min, would end at ")
     assert lines[3].endswith(": not begun")
-    assert lines[4] == "  in all: 4 partitions, 3 replicas to copy, 2 GB, about 3 h 0 min"
-    assert lines[5] == f"  until {format_local(until)}: waves 1-2 fit"
+    assert lines[4] == "  in all: 3 partitions, 3 replicas to copy, 2 GB, about 3 h 0 min"
+    assert lines[5] == f"  until {until.astimezone():%Y-%m-%d %H:%M}: waves 1-2 fit"
     assert _preview(_in(0.5))[5].endswith(": no wave fits")
     assert _preview(_in(9), WaveRange(1, 1))[2].endswith(": wave 1 fits")
     assert not any("until" in line for line in _preview(None))
@@ -185,14 +196,15 @@ def test_rollback_is_previewed(tmp_path: Path) -> None:
     cluster.lists[_KEY] = (4, 3)
     view = _make_executor(cluster, tmp_path)._look()
     work = list_work(_STEPS, view, {_KEY: 7 * _RATE}, _RATE, Direction.ROLLBACK)
-    assert work == [WaveWork(3, 1, 1, 7_000, 7.0), WaveWork(2, 0, 0, 0, 0.0), WaveWork(1, 1, 1, 7_000, 7.0)]
-    assert list_work(_STEPS, view, {}, _RATE, Direction.ROLLBACK)[0] == WaveWork(3, 1, 1, None)
+    key = (_KEY,)
+    assert work == [WaveWork(3, key, 1, 7_000, 7.0), WaveWork(2, (), 0, 0, 0.0), WaveWork(1, key, 1, 7_000, 7.0)]
+    assert list_work(_STEPS, view, {}, _RATE, Direction.ROLLBACK)[0] == WaveWork(3, (_KEY,), 1, None)
     lines = list(render_rollback(RollbackPreview(work, [], []), ExecutionOptions(_RATE)))
     assert lines == [
         "with --rollback --execute, throttled to 1 kB/s per broker, each way:",
         "  wave 3: 1 partition, 1 replica to copy, 7 kB, about 7 s",
         "  wave 1: 1 partition, 1 replica to copy, 7 kB, about 7 s",
-        "  in all: 2 partitions, 2 replicas to copy, 14 kB, about 14 s",
+        "  in all: 1 partition, 2 replicas to copy, 14 kB, about 14 s",
         "Nothing was changed. Add --execute to roll it back.",
     ]
     cluster.lists[_KEY] = (1, 2)
