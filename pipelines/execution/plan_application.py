@@ -116,7 +116,8 @@ class PlanApplication:
         progress = check_after(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
         missing = self._list_missing_permissions(view, options)
         disks = measure_disks(snapshot, reading.log_dirs, settings)
-        work = list_work(self.steps, view, disks.sizes, options.throttle_bytes_per_s)
+        present = get_replica_sizes(disks.log_dirs)
+        work = list_work(self.steps, view, disks.sizes, options.throttle_bytes_per_s, present=present)
         problems = find_problems(self.steps, view, disks, missing, options.window.waves)
         begun = self.journal.last_begin
         if begun is not None and self.journal.is_open and begun["direction"] == Direction.ROLLBACK:

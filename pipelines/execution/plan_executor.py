@@ -90,10 +90,11 @@ class PlanExecutor(ClusterExecution):
         self.say(f"throttle: {limit} from now on")
         return True
 
-    def _is_late(self, wave: int) -> bool:
-        """Return whether a wave would end too late if it began now, and say so."""
+    def _is_late(self, wave: int, left: Iterable[Key]) -> bool:
+        """Return whether what is left of a wave would end too late if it began now, and say so."""
         rate = self.options.throttle_bytes_per_s
-        text = self.options.window.explain_lateness(wave, self.steps.estimate_seconds(wave, rate), rate)
+        seconds = self.steps.estimate_seconds(wave, rate, dict.fromkeys(left, 1.0))
+        text = self.options.window.explain_lateness(wave, seconds, rate)
         if text:
             self.say(text)
         return bool(text)
@@ -107,7 +108,7 @@ class PlanExecutor(ClusterExecution):
             return True
         self._adopt_rate()
         has_begun = Place.MOVING in places.values()  # in an execution that was interrupted
-        if not has_begun and self._is_late(wave):
+        if not has_begun and self._is_late(wave, todo):
             return False
         self._has_changed = True
         self.say(f"wave {wave} of {self.steps.waves}: {count_of(len(todo), 'partition')}")
@@ -127,7 +128,7 @@ class PlanExecutor(ClusterExecution):
                 break
             self._check_brokers(wave, pending, view)
             is_throttled = is_throttled and not self._adopt_rate()
-            if not has_begun and self._is_late(wave):  # after a pause
+            if not has_begun and self._is_late(wave, todo):  # after a pause
                 return False
             reason = "" if is_throttled else self._set_throttle(wave, todo, view)
             is_throttled = not reason

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from pipelines.errors import SettingsError
@@ -92,15 +93,34 @@ class PlannedSteps:
         waves = range(1, self.waves + 1)
         return list(waves) if direction is Direction.APPLY else list(reversed(waves))
 
-    def estimate_seconds(self, wave: int, rate: int | None) -> float | None:
-        """Estimate how long a wave of the plan takes. rate: bytes per second of a broker, None = no throttle.
+    def estimate_seconds(self, wave: int, rate: int | None, left: Mapping[Key, float] | None = None) -> float | None:
+        """Estimate how long a wave of the plan takes, or what is left of it.
 
+        rate: bytes per second of a broker, None = no throttle. left: partitions with the share of each that is still
+        to be copied; None = all.
         Returns: None if sizes or the rate are not known.
         """
         size = self.busiest_bytes[wave - 1] if self.busiest_bytes else None
+        if size and left is not None:
+            all_of_it = dict.fromkeys(self.find_targets(wave, Direction.APPLY), 1.0)
+            whole, rest = (self._find_busiest_bytes(wave, one) for one in (all_of_it, left))
+            size *= rest / whole if whole else len(left) / max(len(all_of_it), 1)
         if not size:  # a wave without copies takes no time
             return size
         return None if rate is None else size / rate
+
+    def _find_busiest_bytes(self, wave: int, shares: Mapping[Key, float]) -> float:
+        """Find the bytes that the broker copies which copies most of these shares of partitions, each way."""
+        ways: dict[tuple[bool, int], float] = {}
+        for key, share in shares.items():
+            change = self.partitions[key]
+            added = [set(after).difference(before) for before, after in pairwise(change.lists)]
+            size = share * (change.bytes_to_copy or 0.0) / max(sum(map(len, added)), 1)
+            index = change.waves.index(wave)
+            for broker in added[index]:
+                for way in ((False, change.lists[index][0]), (True, broker)):
+                    ways[way] = ways.get(way, 0.0) + size
+        return max(ways.values(), default=0.0)
 
     def find_targets(self, wave: int, direction: Direction) -> dict[Key, WaveTarget]:
         """Return what a wave does, by partition."""

@@ -185,9 +185,14 @@ def list_work(
     sizes: Mapping[Key, int],
     rate: int | None = None,
     direction: Direction = Direction.APPLY,
+    present: Mapping[tuple[int, Key], int] | None = None,
 ) -> list[WaveWork]:
-    """List what each wave has still to do. sizes: of partitions, as far as known; rate: None = no throttle."""
+    """List what each wave has still to do. sizes: of partitions, as far as known; rate: None = no throttle.
+
+    present: bytes that brokers have of partitions; None = nothing of what is still to be copied.
+    """
     work, ignored = [], list_irreversible(steps, view) if direction is Direction.ROLLBACK else set()
+    existing = {} if present is None or steps.moves_log_dirs else present
     for wave in steps.list_waves(direction):
         targets = {key: one for key, one in steps.find_targets(wave, direction).items() if key not in ignored}
         places = {
@@ -195,8 +200,14 @@ def list_work(
             for key, one in targets.items()
         }
         rest = [key for key, place in places.items() if place in (Place.PENDING, Place.MOVING)]
-        copies = [copy for key in rest for copy in _list_wave_copies(steps, view, key, targets[key], sizes)]
-        seconds = steps.estimate_seconds(wave, rate)
+        copies, shares = list[tuple[int, int, int]](), dict[Key, float]()
+        for key in rest:
+            whole = _list_wave_copies(steps, view, key, targets[key], sizes)
+            left = [(source, broker, max(size - existing.get((broker, key), 0), 0)) for source, broker, size in whole]
+            total = sum(size for *_, size in whole)
+            shares[key] = sum(size for *_, size in left) / total if total else 1.0
+            copies += left
+        seconds = steps.estimate_seconds(wave, rate, shares)
         if direction is Direction.ROLLBACK:
             ways = Counter[tuple[bool, int]]()
             for source, broker, size in copies:

@@ -9,7 +9,8 @@ from udfs.plurals import count_of, join_names
 from udfs.quantities import format_bytes, format_duration
 
 _LISTED = 3  # partitions by name
-_AT_ONCE = ". KRaft drops them at once up to Kafka 3.7; with ZooKeeper, this waits until all that stay are in sync"
+# Of DROPS_IN_SYNC, where a replica that stays is out of sync.
+AT_ONCE = ". KRaft drops them at once up to Kafka 3.7; with ZooKeeper, this waits until all that stay are in sync"
 _MORE = "{after_bytes}, {ratio:.1f} times the mean of the brokers that could share it: {seconds} at {rate}/s"
 
 # {partitions}: how many and which; {brokers}: those that it is about; {before}, {after}: of the first partition.
@@ -30,7 +31,7 @@ _SENTENCES = {
     PlanFault.LAST_COPY: "{partitions} would drop the last complete copy, on {brokers}: Kafka keeps it, and does not "
     "complete this before another replica has caught up with it",
     PlanFault.DROPS_IN_SYNC: "{partitions} would lose replicas in sync on {brokers}: {before:.0f} are in sync now, "
-    "{after:.0f} then{at_once}",
+    "{after:.0f} then",
     PlanFault.NO_SOURCE: "{partitions} that are offline: there is nothing to copy from, so that this does not complete "
     "before a broker with a complete copy is back",
     PlanFault.CANNOT_COMPLETE: "{partitions} with a replica in a failed log dir of {brokers}: with Kafka 3.8 to 4.2, "
@@ -72,19 +73,14 @@ def describe_fault(
     before: float = 0.0,
     after: float = 0.0,
     throttle: float = 1.0,
-    lags: bool = False,
 ) -> str:
-    """Describe a fault of a plan. names: the first partitions or log dirs that have it; count: of all; wave 0: all.
-
-    lags: whether a replica that stays is out of sync.
-    """
+    """Describe a fault of a plan. names: the first partitions or log dirs that have it; count: of all; wave 0: all."""
     number = len(names) if count is None else count
     partitions = f"{count_of(number, 'partition')} ({join_names(names, _LISTED, number)})"
     text = _SENTENCES[fault].format(
         partitions=partitions,
         brokers=name_with_noun(brokers),
         names=join_names(names, _LISTED),
-        at_once=_AT_ONCE if lags else "",
         before=before,
         after=after,
         before_bytes=format_bytes(before),

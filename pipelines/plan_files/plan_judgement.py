@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.plan_files.fault_sentences import describe_assumption, describe_fault
+from pipelines.plan_files.fault_sentences import AT_ONCE, describe_assumption, describe_fault
 from pipelines.plan_files.kafka_json import Key, find_irreversible
 from pipelines.plan_files.plan_writer import ROLLBACK, name_wave_file, name_waves
 from pipelines.plan_files.reassignment_reader import PlannedList, PlanWave
@@ -300,12 +300,12 @@ def _describe_rows(model: ClusterModel, steps: StepLists, rows: FaultRows, optio
             names = [f"{path} of broker {id_}" for path, id_ in zip(paths, brokers, strict=True)]
         text = describe_fault(rows.fault, names, int(rows.wave[0]), brokers, **values)
         return PlanFinding(rows.fault.level, rows.fault, text, 0, (), int(rows.wave[0]), tuple(brokers), ())
-    if rows.fault is PlanFault.DROPS_IN_SYNC:  # the list of the step has more than are in sync then
-        step = np.flatnonzero((steps.row == rows.row[first]) & (steps.wave == rows.wave[first] - 1))[0]
-        values["lags"] = after < np.diff(steps.offsets)[step]
     order = np.argsort(rows.wave, kind="stable")
     names = [model.name(row) for row in rows.row[order[:_LISTED]].tolist()]
     text = describe_fault(rows.fault, names, int(rows.wave[first]), brokers, count=len(rows.row), **values)
+    if rows.fault is PlanFault.DROPS_IN_SYNC:
+        step = np.flatnonzero((steps.row == rows.row[first]) & (steps.wave == rows.wave[first] - 1))[0]
+        text += AT_ONCE if after < np.diff(steps.offsets)[step] else ""
     scenario = tuple(_write_scenario(model, steps, rows, first))
     count = len(rows.row)
     return PlanFinding(

@@ -27,8 +27,6 @@ REMEDY = "Restore the file that `plan` wrote, or make a new plan"
 
 _Id = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Replicas = Annotated[list[_Id], Field(min_length=1)]
-
-
 # Path by broker id, which is a text in JSON.
 _LogDirs = dict[Annotated[str, Field(pattern=r"^[0-9]{1,10}$")], Annotated[str, Field(min_length=1)]]
 
@@ -69,6 +67,7 @@ class _Change(_Partition):
     steps: Annotated[list[_Step], Field(min_length=1)]
     log_dirs_before: _LogDirs = {}
     log_dirs: _LogDirs = {}
+    bytes_to_copy: float | int | None = None
 
 
 class PlannedWave(PlanDocument):
@@ -144,6 +143,7 @@ class PlannedChange:
     # Paths by broker; a broker without one has any. Both are empty if the plan chooses no log dir.
     log_dirs_before: Mapping[int, str] = field(default_factory=dict)
     log_dirs: Mapping[int, str] = field(default_factory=dict)
+    bytes_to_copy: float | None = None  # in all steps, by the size when the plan was made; None = not known
 
     @cached_property
     def lists(self) -> tuple[tuple[int, ...], ...]:
@@ -247,6 +247,7 @@ def read_plan(directory: Path) -> StoredPlan:
             tuple((step.wave, step.replicas) for step in change.steps),
             {int(broker): path for broker, path in change.log_dirs_before.items()},
             {int(broker): path for broker, path in change.log_dirs.items()},
+            change.bytes_to_copy,
         )
         for key, change in entries.items()
     }
@@ -279,8 +280,9 @@ def read_plan(directory: Path) -> StoredPlan:
         try:
             topics[topic] = parse_ranges(short.partitions, len(hashes)), hashes
         except ValueError as error:
-            where = f"assignment_before.topics.{shorten_text(topic)}"
-            raise SourceError(str(path), f"{where}: partitions {error}", REMEDY) from error
+            problem = f"assignment_before.topics.{shorten_text(topic)}: partitions {error}"
+            raise SourceError(str(path), problem, REMEDY) from error
+    drained = plan.request.brokers if plan.request.goal == "drain" else ()
     return StoredPlan(
         tuple(plan.waves),
         before.sha256,
@@ -297,10 +299,7 @@ def read_plan(directory: Path) -> StoredPlan:
         plan.topic_ids,
         None if plan.limits.throttle_bytes_per_s is None else int(plan.limits.throttle_bytes_per_s),
         plan.request.factor,
-        (
-            *(plan.request.brokers if plan.request.goal == "drain" else ()),
-            *(old for old, *_ in plan.request.replacements),
-        ),
+        (*drained, *(old for old, *_ in plan.request.replacements)),
         plan.source_files,
         tuple(plan.preceding_plans),
     )

@@ -16,12 +16,15 @@ from pipelines.cli.apply_rendering import render_rollback
 from pipelines.cli.option_values import parse_deadline, parse_waves
 from pipelines.errors import EXIT_USAGE
 from pipelines.execution.cluster_execution import ExecutionOptions
+from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import Journal
 from pipelines.execution.plan_application import RollbackPreview
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.execution.preflight import WaveWork, find_window_problem, list_work
 from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow, describe_waves
+from pipelines.live.cluster_records import ClusterDescription, LivePartition, OngoingReassignment
+from pipelines.plan_files.plan_reader import PlannedChange
 from tests.commands import call
 from tests.unit.execution.test_apply_command import _make_plan
 from tests.unit.execution.test_plan_executor import _KEY, _RATE, _Cluster, _make_executor
@@ -71,6 +74,22 @@ def test_wave_that_would_end_too_late_is_not_begun(tmp_path: Path) -> None:
     assert not cluster.elected
     assert lines[-1].startswith("wave 3 is not begun: it takes about 2 h 0 min at 1 kB/s, and would end at ")
     assert _make_night(cluster, tmp_path, WaveWindow(until=_in(3))).execute(Direction.APPLY) == []
+
+
+def test_only_what_is_left_of_a_wave_is_estimated() -> None:
+    """Of three partitions that broker 3 gets, the largest is complete, and half of another one is copied."""
+    keys = [("t", partition) for partition in range(3)]
+    sizes = dict(zip(keys, (6_000, 3_000, 1_000), strict=True))
+    changes = {key: PlannedChange([1, 2], ((1, [1, 3]),), bytes_to_copy=size) for key, size in sizes.items()}
+    steps = PlannedSteps(changes, 1, (10_000.0,))
+    lists = dict(zip(keys, ((1, 3), (1, 3, 2), (1, 2)), strict=True))
+    partitions = {key: LivePartition(key[1], 1, ids, (1, 2), ()) for key, ids in lists.items()}
+    moves = {keys[1]: OngoingReassignment((1, 3, 2), (3,), (2,))}
+    view = ClusterView(ClusterDescription(None, ()), partitions, {"t": None}, moves)
+    assert steps.estimate_seconds(1, 1_000) == steps.estimate_seconds(1, 1_000, dict.fromkeys(keys, 1.0)) == 10
+    assert steps.estimate_seconds(1, 1_000, dict.fromkeys(keys[1:], 1.0)) == 4
+    (work,) = list_work(steps, view, sizes, 1_000, present={(3, keys[1]): 1_500})
+    assert (work.keys, work.copied_bytes, work.seconds) == (tuple(keys[1:]), 2_500, 2.5)
 
 
 def test_wave_that_is_under_way_is_finished_late(tmp_path: Path) -> None:

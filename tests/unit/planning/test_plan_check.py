@@ -147,6 +147,8 @@ def test_new_and_missing_partitions_and_topics(plan: Path) -> None:
     found = state(plan, without | {("new", 0): [1]})
     assert found.status == PlanStatus.CHANGED
     assert (found.missing_topics, found.new_topics) == (("logs.a",), ("new",))
+    changed = read_plan(plan).changes.keys()
+    assert (found.done, found.planned) == (0, len(changed & without.keys()))  # as apply --verify counts
     assert [(one.topic, one.partition, one.now) for one in found.changed_partitions] == [("b", 2, None)]
     said = "\n".join(lines_of(found))
     assert "missing topics: logs.a\n  new topics: new" in said
