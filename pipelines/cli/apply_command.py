@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -112,6 +113,9 @@ def apply(
         int | None, option("The replication factor that files are to give.", "N", "--rf", parser=whole_number(1, 1000))
     ] = None,
     accept_harm: Annotated[bool, flag("accept-harm", "Carry out files that are judged HARMFUL.")] = False,
+    cordon: Annotated[
+        bool, flag("cordon", "Cordon the brokers that the plan empties, until a rollback (Kafka 4.3 and later).")
+    ] = False,
     max_under_replicated: Annotated[
         int | None,
         option(
@@ -172,6 +176,8 @@ def apply(
         if (accept_harm or rf is not None) and not (files and may_write):
             name = "--accept-harm" if accept_harm else "--rf"
             raise typer.BadParameter(f"{name} is for files of other tools that are carried out. Leave it out")
+        if cordon and not may_write:
+            raise typer.BadParameter("--cordon is for --execute: --rollback and --cancel undo it. Leave it out")
         plan = plans[0]
         if files:
             plan = choose_folder(files, connection, settings, rate, may_write, factor=rf, accepts_harm=accept_harm)
@@ -186,6 +192,7 @@ def apply(
         config = Path(command_config) if command_config else None
         window = WaveWindow(waves or WaveRange(), until)
         options = ExecutionOptions(rate, max_under_replicated, float(max_pause), window=window, command_config=config)
+        options = replace(options, cordons=cordon)
         try:
             with _raise_signals():
                 code = _act(application, mode, options, settings, plan)
@@ -315,6 +322,7 @@ def _write_command(
     words = ["kafka-placement", "apply", str(folder), "--bootstrap-server", application.connection.servers]
     words += ["--command-config", str(options.command_config)] if options.command_config else []
     words += ["--rollback"] if mode is _Mode.ROLLBACK else []
+    words += ["--cordon"] if options.cordons else []
     words += ["--execute", "--waves", str(waves)]
     if rate != application.plan.throttle_bytes_per_s:
         words += ["--throttle", _NO_THROTTLE if rate is None else str(rate)]

@@ -17,7 +17,7 @@ from pipelines.execution.set_throttles import name_throttled
 from pipelines.execution.wave_window import WaveWindow, describe_waves
 from pipelines.live.kafka_connection import Key
 from pipelines.verdict.naming import name_with_noun
-from udfs.plurals import count_of
+from udfs.plurals import count_of, is_or_are
 from udfs.quantities import format_bytes, format_duration
 
 
@@ -30,6 +30,9 @@ def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[
     yield from lines
     yield f"with --execute, {_describe_throttle(options)}:"
     yield from _render_work(preview.work, options.window)
+    if preview.cordons:
+        verb = is_or_are(len(preview.cordons))
+        yield f"  {name_with_noun(preview.cordons)} {verb} cordoned from the first wave on whose lists leave them out"
     if preview.left:
         end = "--cancel removes them" if preview.problems else "they are removed"
         yield f"  throttles of this plan are left on {name_throttled(preview.left)}: {end}"

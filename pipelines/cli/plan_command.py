@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from udfs.failures.topic_defaults import TopicDefaults
 
 _ADD = "--add-brokers"
+_EMPTIES = "it empties, so that new topics stay away"
 _TICKET = "Write a change ticket, a page for those who approve the plan, to this file; --out has it as ticket.md, too."
 _OUT = "Folder for the plan: a new or empty one, or one that holds a plan; - prints only the reassignment JSON."
 
@@ -94,7 +95,10 @@ def plan(
         reassignment = Path(folder, REASSIGNMENT).read_text() if printed else ""
         if ticket is not None:
             name = out if out is not None and not printed else Path("DIR")
-            commands = _list_commands(created, name, get_servers(source) or named, cluster.command_config)
+            apply = _name_apply_command(get_servers(source) or named, cluster.command_config, name)
+            options = {" --execute --cordon": f"likewise, and first cordons what {_EMPTIES}"}
+            options = options if _can_cordon(created, snapshot) else {}
+            commands = _list_commands(created, name, get_servers(source) or named, apply, options)
             paths = [ticket, *([folder / TICKET] if folder == out else [])]
             _write_tickets(paths, created, snapshot, folder, defaults, commands, cluster.after or ())
     for warning in list_warnings(created, snapshot, source, named):
@@ -105,7 +109,8 @@ def plan(
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command, ticket is not None)
     if is_live(source) and out is not None and not printed:
         apply = _name_apply_command(get_servers(source) or named, cluster.command_config, out)
-        lines = chain(lines, [f"  or: {apply}    # shows what it would do; --execute does it"])
+        cordon = f", and with --cordon first cordons what {_EMPTIES}" if _can_cordon(created, snapshot) else ""
+        lines = chain(lines, [f"  or: {apply}    # shows what it would do; --execute does it{cordon}"])
     common_options.write_answer(json_file, build_answer(created), lines)
 
 
@@ -137,12 +142,24 @@ def _write_tickets(
         common_options.write_text(path, text, "--ticket")
 
 
-def _list_commands(created: "CreatedPlan", out: Path, server: str, command_config: str | None) -> "list[str]":
+def _can_cordon(created: "CreatedPlan", snapshot: "Snapshot") -> bool:
+    """Return whether a plan empties brokers of a cluster whose brokers can be cordoned."""
+    from pipelines.ingest.merge.live_brokers import get_releases
+    from udfs.failures.kafka_releases import HAS_CORDONS, holds_since
+    from udfs.planning.constraints import list_emptied_brokers
+
+    emptied = list_emptied_brokers(created.summary.model, created.facts.request)
+    return bool(emptied) and holds_since(HAS_CORDONS, get_releases(snapshot.brokers)) is True
+
+
+def _list_commands(
+    created: "CreatedPlan", out: Path, server: str, apply: str, other_options: dict[str, str]
+) -> "list[str]":
     """List the commands that execute a plan, with this program and with Kafka's tools, and those that roll it back."""
     from pipelines.cli.plan_rendering import render_commands
 
-    apply = _name_apply_command(server, command_config, out)
-    options = {"": "shows what it would do", " --execute": "executes it", " --verify": "compares the cluster with it"}
+    options = {"": "shows what it would do", " --execute": "executes it", **other_options}
+    options |= {" --verify": "compares the cluster with it"}
     options |= {" --cancel": "cancels what is under way", " --rollback --execute": "rolls it back"}
     lines = [f"{apply}{option}    # {what}" for option, what in options.items()]
     return [*lines, "With Kafka's tools:", *render_commands(created.summary, created.facts.rollback, out, server)]

@@ -11,6 +11,7 @@ from typing import ClassVar, NoReturn
 
 from pipelines.errors import KafkaPlacementError
 from pipelines.execution import journal as log
+from pipelines.execution.broker_cordons import BrokerCordon
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
 from pipelines.execution.journal import Journal, list_keys
 from pipelines.execution.planned_steps import PlannedSteps
@@ -20,9 +21,11 @@ from pipelines.execution.wave_window import WaveWindow
 from pipelines.live.kafka_changes import KafkaAdmin, KafkaRejection
 from pipelines.live.kafka_connection import KafkaFault, Key, UnsupportedCall
 from pipelines.live.pauses import growing_pauses
+from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of, is_or_are, join_names
 
 FIRST_PAUSE_S = 0.25  # before the next look at a cluster that has just changed
+_UNCORDON_S = 5.0  # until the controller knows of it, by heartbeats of the brokers
 _ATTEMPTS = 5  # of restoring an order
 _MAX_ERRORS = 5  # of Kafka, in a message
 
@@ -42,6 +45,7 @@ class ExecutionOptions:
     progress_s: float = 15.0  # between two lines on the progress of a wave
     window: WaveWindow = field(default_factory=WaveWindow)  # the waves that may be begun
     command_config: Path | None = None  # of Kafka's tools, for the commands that messages contain
+    cordons: bool = False  # whether the brokers that the plan empties are cordoned
 
 
 @dataclass
@@ -94,7 +98,17 @@ class ClusterExecution:
     _view: ClusterView | None = None  # the last one; None = the cluster does not answer
 
     def __post_init__(self) -> None:
-        self._throttle = ReplicationThrottle(self.connection, self.journal, self.say, self.pause)
+        changes = (self.connection, self.journal, self.say, self.pause)
+        self._throttle, self._cordon = ReplicationThrottle(*changes), BrokerCordon(*changes)
+
+    def _uncordon(self, view: ClusterView) -> None:
+        """Restore what cordons of the plan have replaced, before lists name their brokers again."""
+        if brokers := sorted(self._cordon.earlier.brokers.keys() & view.live_brokers):
+            self.say(
+                f"{name_with_noun(brokers)} {'gets its' if len(brokers) == 1 else 'get their'} earlier cordons back"
+            )
+            self._cordon.restore(view.live_brokers)
+            self.pause(_UNCORDON_S)
 
     def _adopt_throttles(self, view: ClusterView) -> None:
         """Have throttles removed that an earlier execution of the plan has left, whose journal is lost."""
@@ -213,6 +227,8 @@ class ClusterExecution:
             if outstanding
             else "No throttle of the plan is left."
         )
+        if cordoned := sorted(self._cordon.earlier.brokers):
+            left += f" {name_with_noun(cordoned).capitalize()} {is_or_are(len(cordoned))} cordoned."
         return [f"{text} {left}", self.next_step, *self._list_commands()]
 
     def _list_commands(self) -> list[str]:

@@ -23,12 +23,16 @@ BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DON
     *("begin", "wave", "throttle", "unthrottle", "alter", "cancel", "restore-order", "elect", "wave-done", "pause"),
     *("rate", "end"),
 )
+CORDON, UNCORDON = "cordon", "uncordon"
+_UNDOES = {UNTHROTTLE: THROTTLE, UNCORDON: CORDON}
 
 _KEYS = {  # that entries need, beside the time and the event
     BEGIN: ("direction", "kafka_cluster_id", "throttle_bytes_per_s"),
     WAVE: ("wave", "direction", "partitions"),
     THROTTLE: ("earlier_brokers", "earlier_topics"),
     UNTHROTTLE: ("brokers", "topics"),
+    CORDON: ("earlier_brokers", "earlier_topics"),
+    UNCORDON: ("brokers", "topics"),
     CANCEL: ("origins",),
     RESTORE_ORDER: ("partitions",),
     WAVE_DONE: ("copied_bytes",),
@@ -38,7 +42,7 @@ _KEYS = {  # that entries need, beside the time and the event
 
 @dataclass
 class EarlierConfigs:
-    """Configs as they were before the throttles of an execution.
+    """Configs as they were before the throttles, or the cordons, of an execution.
 
     Values are None where a config was not set.
     """
@@ -145,19 +149,19 @@ class Journal:
 
     def find_restored_configs(self) -> EarlierConfigs:
         """Find the configs that were there before throttles, and that are restored since."""
-        return self._split_earlier_configs()[1]
+        return self._split_earlier_configs(THROTTLE)[1]
 
-    def find_earlier_configs(self) -> EarlierConfigs:
-        """Find the configs that throttles have replaced, and that are not restored yet."""
-        return self._split_earlier_configs()[0]
+    def find_earlier_configs(self, change: str = THROTTLE) -> EarlierConfigs:
+        """Find the configs that throttles, or cordons, have replaced, and that are not restored yet."""
+        return self._split_earlier_configs(change)[0]
 
-    def _split_earlier_configs(self) -> tuple[EarlierConfigs, EarlierConfigs]:
-        """Return the configs that throttles have replaced: those that are not restored yet, and those that are."""
+    def _split_earlier_configs(self, change: str) -> tuple[EarlierConfigs, EarlierConfigs]:
+        """Return the configs that changes have replaced: those that are not restored yet, and those that are."""
         outstanding, restored = EarlierConfigs(), EarlierConfigs()
         for entry in self.entries:
-            if entry["event"] == THROTTLE:
+            if entry["event"] == change:
                 _add_earlier(outstanding, entry)
-            elif entry["event"] == UNTHROTTLE:
+            elif _UNDOES.get(entry["event"]) == change:
                 for broker in entry["brokers"]:
                     restored.brokers[broker] = outstanding.brokers.pop(broker, {})
                 for topic in entry["topics"]:
@@ -176,7 +180,7 @@ def list_origins(moving: Mapping[Key, Sequence[int]]) -> list[list[object]]:
 
 
 def _add_earlier(earlier: EarlierConfigs, entry: Mapping[str, Any]) -> None:
-    """Add the configs that a throttle replaces and that are not known yet: those before the first throttle count."""
+    """Add the configs that a change replaces and that are not known yet: those before the first change count."""
     for broker, configs in entry["earlier_brokers"].items():
         earlier.brokers[int(broker)] = configs | earlier.brokers.get(int(broker), {})
     for topic, configs in entry["earlier_topics"].items():

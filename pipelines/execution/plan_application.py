@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 from pipelines import __version__
 from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError, SourceError
+from pipelines.execution.broker_cordons import explain_no_cordons, find_rejections
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
 from pipelines.execution.copy_progress import get_replica_sizes
-from pipelines.execution.journal import BEGIN, EarlierConfigs, Journal
+from pipelines.execution.journal import BEGIN, CORDON, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import Verification, verify_plan
@@ -61,6 +62,7 @@ class PlanPreview(NamedTuple):
     left: EarlierConfigs  # throttles of an earlier execution of the plan, which its journal may not know
     is_open: bool  # whether the journal has an execution that has not ended
     unchecked_disks: list[str]  # log dirs of target brokers whose room is not known
+    cordons: tuple[int, ...] = ()  # brokers that are to be cordoned
 
     @property
     def is_under_way(self) -> bool:
@@ -128,6 +130,12 @@ class PlanApplication:
             count = count_of(len(foreign), "partition")
             names, verb = name_partitions(foreign), "has" if len(foreign) == 1 else "have"
             problems.append(f"{count} of the plan {verb} been changed by another tool ({names}). Make a new plan")
+        if options.cordons:
+            own = None if self.steps.emptied_brokers else "--cordon is for plans that empty brokers. Leave it out"
+            problems += filter(None, [own or explain_no_cordons(self.connection)])
+        rest, config = self.steps.end_with(options.window.waves.last), options.command_config
+        none = EarlierConfigs()
+        problems += find_rejections(rest, view, self.connection, reading.log_dirs, Direction.APPLY, none, config)
         rate = options.throttle_bytes_per_s
         if problem := find_window_problem(self.steps, view, Direction.APPLY, options.window, rate):
             problems.append(problem)
@@ -136,12 +144,14 @@ class PlanApplication:
         throttled = (id_ for id_ in self.steps.brokers & throttles.rates.keys() if throttles.rates[id_])
         others = tuple(sorted(set(throttled) - known.brokers.keys() - left.brokers.keys()))
         left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
-        unchecked = find_unchecked_disks(self.steps.end_with(options.window.waves.last), view, disks)
-        return PlanPreview(progress, work, problems, others, left, self.journal.is_open, unchecked)
+        unchecked = find_unchecked_disks(rest, view, disks)
+        cordons = tuple(sorted(self.steps.emptied_brokers)) if options.cordons else ()
+        return PlanPreview(progress, work, problems, others, left, self.journal.is_open, unchecked, cordons)
 
     def _list_missing_permissions(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
-        return self.connection.list_missing_permissions(topics, configs=options.throttle_bytes_per_s is not None)
+        configs = options.cordons or options.throttle_bytes_per_s is not None
+        return self.connection.list_missing_permissions(topics, configs=configs)
 
     def _read_throttles(self, view: ClusterView) -> SetThrottles:
         """Read throttles. Raises: SourceError if a live broker of the cluster does not answer."""
@@ -177,11 +187,13 @@ class PlanApplication:
     def describe_journal(self) -> str | None:
         """Describe an execution that has not ended, and throttles that are left; None without either."""
         begun, outstanding = self.journal.last_begin, self.journal.find_earlier_configs()
+        cordons = self.journal.find_earlier_configs(CORDON)
         is_running = begun is not None and self._is_running(begun)
         parts = [
             self.journal.describe_open(),
             f"process {begun['process']} of this machine carries it on" if begun and is_running else None,
             f"throttles are set on {name_throttled(outstanding)}" if outstanding else None,
+            f"{name_throttled(cordons)} cordoned, which --rollback undoes" if cordons else None,
         ]
         return "; ".join(filter(None, parts)) or None
 
@@ -216,7 +228,13 @@ class PlanApplication:
             find_lost_places(self.steps, view, self.connection),
             f"the user lacks permissions: {', '.join(missing[:5])}" if missing else None,
         )
-        return [problem for problem in problems if problem]
+        log_dirs: dict[int, list[dict[str, Any]]] = {}
+        for broker in self.steps.brokers & view.live_brokers:
+            with suppress(KafkaFault):  # the user may not see log dirs
+                log_dirs[broker] = self.connection.describe_log_dirs(broker)
+        cordons, config = self.journal.find_earlier_configs(CORDON), options.command_config
+        rejected = find_rejections(self.steps, view, self.connection, log_dirs, Direction.ROLLBACK, cordons, config)
+        return [*filter(None, problems), *rejected]
 
     def cancel(self, options: ExecutionOptions) -> None:
         """Cancel the plan's reassignments that are under way. Raises: ExecutionStopped if Kafka cannot cancel one."""

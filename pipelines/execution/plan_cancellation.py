@@ -24,6 +24,7 @@ class PlanCancellation(ClusterExecution):
         with self._explain_faults():
             view = self._look()
             self._adopt_throttles(view)
+            self._uncordon(view)
             moving = {
                 key: self._find_origin(key, view)
                 for key, move in view.reassignments.items()

@@ -58,6 +58,7 @@ class PlanExecutor(ClusterExecution):
             self._max_under_replicated = len(view.list_under_replicated()) if limit is None else limit
             if direction is Direction.ROLLBACK:
                 self._leave_out_irreversible(view)
+                self._uncordon(view)
             self._restore_order()  # if a cancellation was interrupted
             self._remove_throttles(view)
             left = self._execute_waves(direction)
@@ -103,6 +104,8 @@ class PlanExecutor(ClusterExecution):
         """Carry out a wave. Returns: whether it was, as it would not end too late."""
         targets = {k: one for k, one in self.steps.find_targets(wave, direction).items() if k not in self._left_out}
         view, places = self._find_places(self._look(), targets)
+        if self.options.cordons and direction is Direction.APPLY:
+            self._cordon.apply(self.steps.find_unlisted(wave) & view.live_brokers)
         todo = {key: targets[key] for key, place in places.items() if place in (Place.PENDING, Place.MOVING)}
         if not todo:
             return True

@@ -47,6 +47,7 @@ class PlannedSteps:
     partitions: Mapping[Key, PlannedChange]
     waves: int
     busiest_bytes: Sequence[float | None] = ()  # that the slowest broker of each wave copies; None = not known
+    emptied_brokers: frozenset[int] = frozenset()
 
     @classmethod
     def of_plan(cls, plan: StoredPlan) -> PlannedSteps:
@@ -55,7 +56,13 @@ class PlannedSteps:
             is_repeated = len({*change.lists}) < len(change.lists)
             if is_repeated and not change.moves_log_dirs:  # where a partition is would be ambiguous
                 raise SettingsError(f"the plan gives {key[0]}-{key[1]} the same replicas twice. Make a new plan")
-        return cls(plan.changes, len(plan.waves), [wave.busiest_bytes for wave in plan.waves])
+        busiest = [wave.busiest_bytes for wave in plan.waves]
+        return cls(plan.changes, len(plan.waves), busiest, frozenset(plan.emptied_brokers))
+
+    def find_unlisted(self, wave: int) -> frozenset[int]:
+        """Find the brokers that the plan empties, and that no list of this wave or a later one has."""
+        later = [self.select_lists(self.find_targets(one, Direction.APPLY))[1] for one in range(wave, self.waves + 1)]
+        return self.emptied_brokers - {broker for lists in later for one in lists.values() for broker in one}
 
     def end_with(self, last: int | None) -> PlannedSteps:
         """Return the steps of the waves up to `last`; None = all."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from pipelines.execution.journal import THROTTLE, UNTHROTTLE, EarlierConfigs, Journal
 from pipelines.execution.set_throttles import DIR_RATES, RATES, REPLICAS, shorten_replicas
@@ -19,8 +19,11 @@ _ATTEMPTS, _PAUSE_S = 5, 1.0  # to restore a config
 _T = TypeVar("_T")
 
 
-class ReplicationThrottle:
-    """Sets and removes throttles on a cluster; the journal knows what has to be restored."""
+class ConfigChange:
+    """Changes configs of a cluster, and restores them; the journal knows what has to be restored."""
+
+    name: ClassVar[str]
+    events: ClassVar[tuple[str, str]]  # of the journal: changed, restored
 
     def __init__(
         self,
@@ -34,68 +37,28 @@ class ReplicationThrottle:
         self._say = say
         self._pause = pause
 
-    def apply(
-        self,
-        wave: int,
-        rate: int,
-        before: Mapping[Key, Sequence[int]],
-        after: Mapping[Key, Sequence[int]],
-        live: set[int],
-    ) -> None:
-        """Throttle the copies of a wave. rate: bytes per second of a broker, each way. live: brokers that take configs.
+    @property
+    def earlier(self) -> EarlierConfigs:
+        """The configs that are to be restored."""
+        return self._journal.find_earlier_configs(self.events[0])
 
-        Raises: KafkaFault if a live broker does not take its throttle: nothing is copied without it.
-        """
-        throttle = compute_throttle(before, after)
-        brokers = [broker for broker in throttle.brokers if broker in live]
-        own = {name: dict.fromkeys(REPLICAS) for name in throttle.topics}
-        topics = self._connection.describe_topic_configs(sorted(throttle.topics), REPLICAS)
-        earlier_topics = {name: {**own[name], **topics.get(name, {})} for name in throttle.topics}
-        earlier_brokers = self._read_rates(brokers, RATES)
-        known = self._journal.find_earlier_configs()
-        if earlier_brokers.keys() - known.brokers.keys() or earlier_topics.keys() - known.topics.keys():
-            self._write(EarlierConfigs(earlier_brokers, earlier_topics), wave, rate)
-        throttles = {
-            name: dict(zip(REPLICAS, map(shorten_replicas, lists), strict=True))
-            for name, lists in throttle.topics.items()
-        }
-        for name, error in self._connection.alter_topic_configs(throttles).items():
-            if UNKNOWN_PARTITION not in error:
-                raise self._connection.make_rejection(f"the throttle of topic {name}", error)
-        for broker in brokers:
-            self._connection.alter_broker_configs(broker, dict.fromkeys(RATES, str(rate)))
-
-    def limit_dir_moves(self, wave: int, rate: int, brokers: set[int]) -> None:
-        """Throttle moves between the log dirs of brokers. rate: bytes per second of a broker. Raises: KafkaFault."""
-        earlier = self._read_rates(brokers, DIR_RATES)
-        if earlier.keys() - self._journal.find_earlier_configs().brokers.keys():
-            self._write(EarlierConfigs(earlier), wave, rate)
-        for broker in sorted(brokers):
-            self._connection.alter_broker_configs(broker, dict.fromkeys(DIR_RATES, str(rate)))
-
-    def _read_rates(self, brokers: Iterable[int], names: Sequence[str]) -> dict[int, dict[str, str | None]]:
-        """Read the rates of brokers; None where one is not set."""
+    def _read_own(self, brokers: Iterable[int], names: Sequence[str]) -> dict[int, dict[str, str | None]]:
+        """Read configs of brokers; None where one is not set."""
         return {
             broker: {**dict.fromkeys(names), **self._connection.describe_own_broker_configs(broker, names)}
             for broker in sorted(brokers)
         }
 
-    def adopt(self, left: EarlierConfigs) -> None:
-        """Have throttles removed that an execution of this plan has left whose journal is lost."""
-        self._write(left, None, None)
-
-    def _write(self, earlier: EarlierConfigs, wave: int | None, rate: int | None) -> None:
+    def _write(self, earlier: EarlierConfigs, **values: int | None) -> None:
         brokers = {str(broker): configs for broker, configs in earlier.brokers.items()}
-        self._journal.write(
-            THROTTLE, wave=wave, rate_bytes_per_s=rate, earlier_brokers=brokers, earlier_topics=earlier.topics
-        )
+        self._journal.write(self.events[0], **values, earlier_brokers=brokers, earlier_topics=earlier.topics)
 
     def restore(self, live: set[int]) -> None:
-        """Restore the configs that throttles have replaced, and name those that keep them. live: brokers that answer.
+        """Restore the configs that were there before, and name what keeps the new ones. live: brokers that answer.
 
         Brokers come first, the last one before the others, so that whatever an interruption leaves can be recognized.
         """
-        earlier = self._journal.find_earlier_configs()
+        earlier = self.earlier
         if not earlier:
             return
         rejected = {f"broker {broker}": "it is down, or does not answer" for broker in earlier.brokers.keys() - live}
@@ -115,8 +78,9 @@ class ReplicationThrottle:
             errors = dict.fromkeys(earlier.topics, error.problem)
         errors = {name: error for name, error in errors.items() if UNKNOWN_PARTITION not in error}
         for name, problem in sorted((rejected | {f"topic {name}": error for name, error in errors.items()}).items()):
-            self._say(f"warning: the throttle of {name} was not removed: {problem}")
-        self._journal.write(UNTHROTTLE, brokers=sorted(restored), topics=sorted(earlier.topics.keys() - errors.keys()))
+            self._say(f"warning: the {self.name} of {name} was not removed: {problem}")
+        topics = sorted(earlier.topics.keys() - errors.keys())
+        self._journal.write(self.events[1], brokers=sorted(restored), topics=topics)
 
     def _retry(self, change: Callable[[], _T]) -> _T:
         """Make a change, again if the cluster does not answer. Raises: KafkaFault of the last attempt."""
@@ -128,6 +92,54 @@ class ReplicationThrottle:
                     raise
             self._pause(_PAUSE_S)
         return change()
+
+
+class ReplicationThrottle(ConfigChange):
+    """Sets and removes throttles on a cluster."""
+
+    name, events = "throttle", (THROTTLE, UNTHROTTLE)
+
+    def apply(
+        self,
+        wave: int,
+        rate: int,
+        before: Mapping[Key, Sequence[int]],
+        after: Mapping[Key, Sequence[int]],
+        live: set[int],
+    ) -> None:
+        """Throttle the copies of a wave. rate: bytes per second of a broker, each way. live: brokers that take configs.
+
+        Raises: KafkaFault if a live broker does not take its throttle: nothing is copied without it.
+        """
+        throttle = compute_throttle(before, after)
+        brokers = [broker for broker in throttle.brokers if broker in live]
+        own = {name: dict.fromkeys(REPLICAS) for name in throttle.topics}
+        topics = self._connection.describe_topic_configs(sorted(throttle.topics), REPLICAS)
+        earlier_topics = {name: {**own[name], **topics.get(name, {})} for name in throttle.topics}
+        earlier_brokers, known = self._read_own(brokers, RATES), self.earlier
+        if earlier_brokers.keys() - known.brokers.keys() or earlier_topics.keys() - known.topics.keys():
+            self._write(EarlierConfigs(earlier_brokers, earlier_topics), wave=wave, rate_bytes_per_s=rate)
+        throttles = {
+            name: dict(zip(REPLICAS, map(shorten_replicas, lists), strict=True))
+            for name, lists in throttle.topics.items()
+        }
+        for name, error in self._connection.alter_topic_configs(throttles).items():
+            if UNKNOWN_PARTITION not in error:
+                raise self._connection.make_rejection(f"the throttle of topic {name}", error)
+        for broker in brokers:
+            self._connection.alter_broker_configs(broker, dict.fromkeys(RATES, str(rate)))
+
+    def limit_dir_moves(self, wave: int, rate: int, brokers: set[int]) -> None:
+        """Throttle moves between the log dirs of brokers. rate: bytes per second of a broker. Raises: KafkaFault."""
+        earlier = self._read_own(brokers, DIR_RATES)
+        if earlier.keys() - self.earlier.brokers.keys():
+            self._write(EarlierConfigs(earlier), wave=wave, rate_bytes_per_s=rate)
+        for broker in sorted(brokers):
+            self._connection.alter_broker_configs(broker, dict.fromkeys(DIR_RATES, str(rate)))
+
+    def adopt(self, left: EarlierConfigs) -> None:
+        """Have throttles removed that an execution of this plan has left whose journal is lost."""
+        self._write(left, wave=None, rate_bytes_per_s=None)
 
 
 def list_restore_commands(earlier: EarlierConfigs, servers: str, command_config: Path | None) -> list[str]:

@@ -47,14 +47,14 @@ TopicConfigs = dict[str, dict[str, str | None]]
 # Configs of topics that decide what a failure does: read even where they have Kafka's default.
 FAILURE_CONFIGS = ("min.insync.replicas", "unclean.leader.election.enable")
 _PROTOCOL = "inter.broker.protocol.version"  # by default that of the version, up to Kafka 3.9
-_CORDONED = "cordoned.log.dirs"  # by default none; unknown up to Kafka 4.2
+CORDONED_LOG_DIRS = "cordoned.log.dirs"  # by default none; unknown up to Kafka 4.2
 # Configs of brokers that explain what a cluster does; its topics and log dirs show the rest.
 _BROKER_CONFIGS = (
     *("auto.leader.rebalance.enable", "default.replication.factor", _PROTOCOL, "num.partitions"),
     *("leader.replication.throttled.rate", "follower.replication.throttled.rate", "replica.lag.time.max.ms"),
     *("replica.selector.class", "remote.log.storage.system.enable", "min.insync.replicas"),
     *("unclean.leader.election.enable", "controller.quorum.voters"),
-    *(_CORDONED, "log.dirs", "log.dir"),
+    *(CORDONED_LOG_DIRS, "log.dirs", "log.dir"),
 )
 _VOTERS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
 _ELR_FEATURE = "eligible.leader.replicas.version"
@@ -210,9 +210,8 @@ class KafkaConnection:
         if not entries:  # the library does not say that the user may not read them
             what = f"the configs of broker {broker}"
             raise _make_denied(self.servers, what, "an empty answer", acl="DescribeConfigs on the cluster")
-        known = {
-            key: entry["value"] for key, entry in entries.items() if _is_set(entry) or key in (_PROTOCOL, _CORDONED)
-        }
+        by_default = (_PROTOCOL, CORDONED_LOG_DIRS)
+        known = {key: entry["value"] for key, entry in entries.items() if _is_set(entry) or key in by_default}
         return {key: value for key, value in known.items() if value is not None}
 
     def describe_own_broker_configs(self, broker: int, keys: Sequence[str]) -> dict[str, str]:

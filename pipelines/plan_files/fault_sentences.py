@@ -22,8 +22,8 @@ _SENTENCES = {
     PlanFault.LOG_DIRS_LENGTH: "{partitions} with fewer or more log_dirs than replicas",
     PlanFault.UNKNOWN_BROKER: "{partitions} on {brokers}, which the cluster does not have",
     PlanFault.UNUSABLE_LOG_DIR: "{partitions} in a log dir of {brokers} that does not exist, or that failed",
-    PlanFault.CORDONED_LOG_DIR: "{partitions} moved to a cordoned log dir of {brokers}: Kafka rejects this. Choose "
-    "another one, or take it out of the config cordoned.log.dirs",
+    PlanFault.CORDONED_LOG_DIR: "{partitions} with a cordoned log dir of {brokers}: Kafka rejects this, also where "
+    "the replica is there already. Write any, or take it out of the config cordoned.log.dirs",
     PlanFault.DOWN_BROKER: "{partitions} on {brokers}, down or fenced: kafka-reassign-partitions rejects such a file",
     PlanFault.CORDONED_BROKER: "{partitions} with {brokers} in the list, all of whose log dirs are cordoned: Kafka 4.4 "
     "rejects this, also for replicas that are there already. Uncordon first: delete the config cordoned.log.dirs",

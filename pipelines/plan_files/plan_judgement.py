@@ -17,6 +17,7 @@ from udfs.failures.disk_limits import compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
 from udfs.planning.broker_log_dirs import ANY, ANY_LOG_DIR
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints
+from udfs.planning.constraints import find_rejected_brokers
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.plan_faults import NO_BROKER, RESTORED, FaultRows, PlanFault, PlanLevel, find_worst
 from udfs.planning.plan_judge import Judgement, JudgeOptions, judge_steps
@@ -204,14 +205,9 @@ class _StepReader:
         self._brokers = {id_: index for index, id_ in enumerate(model.broker_ids.tolist())}
         self._lost = set(zip(model.row[model.in_failed_dir], model.replicas[model.in_failed_dir], strict=True))
         self._log_dirs: dict[tuple[int, str], int] = {}  # those that are online, by broker and path
-        self._cordoned: set[int] = set()  # of these
-        self._in_cordoned: set[tuple[int, int]] = set()  # the replicas there: partition and log dir
         if (dirs := model.log_dirs) is not None:
             places = zip(dirs.broker.tolist(), dirs.paths, strict=True)
             self._log_dirs = {place: i for i, place in enumerate(places) if dirs.online[i]}
-            self._cordoned = {*np.flatnonzero(dirs.online & ~dirs.receives).tolist()}
-            at = np.flatnonzero(np.isin(dirs.of_replica, list(self._cordoned)))
-            self._in_cordoned = set(zip(model.row[at].tolist(), dirs.of_replica[at].tolist(), strict=True))
         self._with_log_dirs = {broker for broker, _ in self._log_dirs}
         self._faults: dict[PlanFault, list[tuple[PlannedList, int, int | None]]] = {}
 
@@ -266,13 +262,17 @@ class _StepReader:
         return [(id_, path) for id_, path in places if path != ANY_LOG_DIR]
 
     def _find_dir_fault(self, key: Key, id_: int, path: str) -> PlanFault | None:
-        """Find why Kafka puts no replica of a partition into a log dir; None = it does, or the log dir is unknown."""
-        row, broker = self._rows[key], self._brokers[id_]
+        """Find why Kafka puts no replica of a partition into a log dir; None = it does, or the log dir is unknown.
+
+        It takes no cordoned one, not even for a replica that is there already (ReplicaManager.alterReplicaLogDirs).
+        """
+        broker, dirs = self._brokers[id_], self._model.log_dirs
         log_dir = self._log_dirs.get((broker, path))
-        if (broker in self._with_log_dirs and log_dir is None) or (row, broker) in self._lost:
+        if (broker in self._with_log_dirs and log_dir is None) or (self._rows[key], broker) in self._lost:
             return PlanFault.UNUSABLE_LOG_DIR
-        is_rejected = log_dir in self._cordoned and (row, log_dir) not in self._in_cordoned
-        return PlanFault.CORDONED_LOG_DIR if is_rejected else None
+        if dirs is None or log_dir is None or dirs.receives[log_dir] or find_rejected_brokers(self._model)[broker]:
+            return None
+        return PlanFault.CORDONED_LOG_DIR
 
     @property
     def findings(self) -> Iterator[PlanFinding]:

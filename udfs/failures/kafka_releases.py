@@ -16,6 +16,7 @@ DROPS_WHEN_ALL_IN_SYNC = 308
 # No list of replicas may name a broker whose log dirs are all cordoned, not even one that holds the partition
 # (ReplicationControlManager.validateManualPartitionAssignment); 4.3 only creates no replicas there on its own.
 REJECTS_CORDONED = 404
+HAS_CORDONS = 403  # of metadata.version
 FIRST_WITH_ELR = 307  # the first one whose tools show eligible leader replicas
 NEWEST = 404  # the newest one that the rules were compared with
 

@@ -13,7 +13,7 @@ import pytest
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions, ExecutionStopped
 from pipelines.execution.cluster_view import ClusterView
-from pipelines.execution.journal import CANCEL, END, RATE, EarlierConfigs, Journal
+from pipelines.execution.journal import CANCEL, CORDON, END, RATE, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
@@ -25,7 +25,7 @@ from pipelines.execution.wave_window import WaveRange
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
 from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
+from pipelines.live.kafka_connection import CORDONED_LOG_DIRS, KafkaFault, Key, ReplicaLogDirs
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
 from pipelines.plan_files.plan_reader import PlannedChange
 from tests.unit.execution.test_planned_steps import _STEPS
@@ -670,3 +670,55 @@ def test_reassignment_of_another_tool_is_not_the_plans(tmp_path: Path) -> None:
         ExecutionStopped, match=r"t-0: changed by another tool .*\nNo reassignment of the plan was submitted"
     ):
         _make_executor(cluster, tmp_path).execute(Direction.APPLY)
+
+
+def test_brokers_are_cordoned_once_no_later_list_names_them(tmp_path: Path) -> None:
+    """Kafka 4.4 rejects such lists. The earlier value comes back before the rollback, and not twice."""
+    cluster, lines = _Cluster(), list[str]()
+    cluster.rates = {1: {CORDONED_LOG_DIRS: "/a"}}
+
+    def execute(direction: Direction) -> None:
+        executor = _make_executor(cluster, tmp_path, lines.append)
+        executor.steps = replace(_STEPS, emptied_brokers=frozenset({1, 2}))
+        executor.options = replace(executor.options, cordons=True, throttle_bytes_per_s=None)
+        executor.execute(direction)
+
+    alter = cluster.alter_reassignments
+    seen: list[dict[int, str | None]] = []
+
+    def note(targets: Mapping[Key, Sequence[int] | None]) -> dict[Key, str]:
+        seen.append({id_: one.get(CORDONED_LOG_DIRS) for id_, one in sorted(cluster.rates.items())})
+        return alter(targets)
+
+    cluster.alter_reassignments = note  # type: ignore[method-assign]
+    execute(Direction.APPLY)
+    assert seen == [{1: "/a", 2: "*"}, {1: "*", 2: "*"}]  # the first wave leads to [1, 3]
+    assert "broker 2 is cordoned: it gets no new replicas" in lines
+    execute(Direction.APPLY)  # again: nothing is left to do
+    earlier = Journal.open(tmp_path).find_earlier_configs(CORDON).brokers
+    assert earlier == {1: {CORDONED_LOG_DIRS: "/a"}, 2: {CORDONED_LOG_DIRS: None}}
+    assert not Journal.open(tmp_path).find_earlier_configs()
+    seen.clear()
+    execute(Direction.ROLLBACK)
+    assert seen == [{1: "/a", 2: None}] * 2
+    assert cluster.lists[_KEY] == (1, 2)
+    assert not Journal.open(tmp_path).find_earlier_configs(CORDON)
+
+
+def test_a_cancellation_uncordons(tmp_path: Path) -> None:
+    """As Kafka rejects the list that restores the order of replicas."""
+    cluster = _Cluster()
+    executor = _make_executor(cluster, tmp_path)
+    executor._cordon.apply({2})
+    assert executor.describe_rest()[0].endswith("No throttle of the plan is left. Broker 2 is cordoned.")
+    _make_cancellation(cluster, tmp_path).cancel()
+    assert cluster.rates == {2: {CORDONED_LOG_DIRS: None}}
+
+
+def test_brokers_that_are_down_stay_cordoned_until_they_are_back(tmp_path: Path) -> None:
+    cluster, lines = _Cluster(), list[str]()
+    _make_executor(cluster, tmp_path)._cordon.apply({3, 4})
+    cluster.brokers.remove(4)
+    _make_executor(cluster, tmp_path, lines.append).execute(Direction.ROLLBACK)
+    assert "warning: the cordon of broker 4 was not removed: it is down, or does not answer" in lines
+    assert list(Journal.open(tmp_path).find_earlier_configs(CORDON).brokers) == [4]

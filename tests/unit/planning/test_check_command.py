@@ -226,11 +226,11 @@ def test_a_log_dir_that_failed_or_does_not_exist(
 
 
 def test_a_move_to_a_cordoned_log_dir(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As Kafka does since 4.3: "Log directory /d1 is cordoned". What is there already may stay."""
+    """As Kafka does since 4.3: "Log directory /d1 is cordoned", also where the replica is there already."""
     log = {"partition": "orders-1", "size": 20 * 10**9, "offsetLag": 0, "isFuture": False}
     dirs = [{"logDir": f"/d{i}", "error": None, "partitions": [log] * (i == 0), "isCordoned": i < 2} for i in range(3)]
     (source / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": [{"broker": 4, "logDirs": dirs}]}))
-    for path, expected in (("/d0", {}), ("/d1", {"cordoned_log_dir"}), ("/d2", {})):
+    for path, expected in (("/d0", {"cordoned_log_dir"}), ("/d1", {"cordoned_log_dir"}), ("/d2", {})):
         file = write(tmp_path, ("orders", 1, [2, 3, 4]), log_dirs=["any", "any", path])
         level, findings = judge(capsys, file, source)
         assert (level == "REJECTED BY KAFKA", findings.keys()) == (bool(expected), set(expected))
