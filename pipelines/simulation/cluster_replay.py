@@ -38,6 +38,7 @@ from udfs.simulation.group_simulation import (
     simulate_groups,
 )
 from udfs.simulation.kernels.codes import EventKind
+from udfs.simulation.quorum_elections import QuorumElections
 from udfs.simulation.result_tables import Row
 from udfs.simulation.simulator import Simulation, simulate_log
 
@@ -124,6 +125,7 @@ def run_replay(request: ReplayRequest) -> Replay:
     observed = _read_sources(request, others, bool(scenarios or request.fail))
     state, events, until = observed.initial_state, list(observed.events), observed.until
     group_events: Sequence[GroupEvent] = ()
+    followed: list[Event] = []
     if scenarios:
         until_ms = until.at_ms if until and until.since_start else None
         scenario = read_scenario(scenarios[0], observed.final_state, until_ms)
@@ -133,14 +135,16 @@ def run_replay(request: ReplayRequest) -> Replay:
             settings = {"completes_with_added": request.defaults.completes_with_added, **settings}
         assert state is not None
         state = replace(state, settings=replace(state.settings, **settings))
-        events, group_events = [*events, *scenario.events], scenario.group_events
+        followed, group_events = list(scenario.events), scenario.group_events
     assert state is not None
-    events += _fail_brokers(request, state, events)
+    followed += _fail_brokers(request, state, [*events, *followed])
+    elections = QuorumElections(observed.final_state or state)
+    events += elections.elect(followed)
     end_at = until.at_ms if until else None
     if until:
         events = [event for event in events if until.includes(event)]
         group_events = [event for event in group_events if end_at is None or event.at_ms <= end_at]
-    warnings = (*observed.warnings, *_warn_of_unknown_stops(request, state, events))
+    warnings = (*observed.warnings, *_warn_of_unknown_stops(request, state, events), *elections.describe_unanswered())
     log = build_event_log(state, events, end_at, *_make_key(request))
     finished = simulate_log(log), simulate_groups(group_events, end_at=end_at)
     return Replay(state, tuple(events), log, *finished, observed.has_clock_times, warnings)
@@ -173,7 +177,8 @@ def _fail_brokers(request: ReplayRequest, state: InitialState, events: Sequence[
     twice = [broker for broker, count in Counter(request.fail).items() if count > 1]
     if twice:
         raise SettingsError(f"--fail names broker {twice[0]} twice. Name distinct brokers")
-    known, at = {*state.brokers, *(event.broker for event in events)}, events[-1].at_ms if events else 0
+    known = {*state.brokers, *state.quorum.voters, *(event.broker for event in events)}
+    at = events[-1].at_ms if events else 0
     for broker in request.fail:
         if broker not in known:
             ids = ", ".join(map(str, state.brokers))

@@ -17,6 +17,7 @@ from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
 from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
 from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON
 from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases
+from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source
@@ -57,6 +58,7 @@ def read_initial_state(snapshot: Snapshot, facts: pa.Table, defaults: TopicDefau
             completes_with_added=defaults.adapt_to(get_releases(brokers)).completes_with_added,
         ),
         frozenset(snapshot.stops.shut_down),
+        find_voters(snapshot.quorum, brokers),
     )
 
 

@@ -7,6 +7,7 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
+from udfs.failures.controller_quorum import UNKNOWN_QUORUM, QuorumVoters
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.kernels.simulation_arrays import BrokerFlag
 from udfs.simulation.simulation_schemas import EVENTS
@@ -111,7 +112,10 @@ class ClusterSettings:
 
 @dataclass(frozen=True)
 class InitialState:
-    """A cluster before the first event. brokers: all ids; live: those of live brokers; shut_down: stopped cleanly."""
+    """A cluster before the first event. brokers: all ids; live: those of live brokers; shut_down: stopped cleanly.
+
+    quorum: the voters that elect the controller, with KRaft; unknown, a controller is assumed.
+    """
 
     brokers: tuple[int, ...] = ()
     live: frozenset[int] = frozenset()
@@ -120,6 +124,7 @@ class InitialState:
     controller_epoch: int = 0
     settings: ClusterSettings = field(default_factory=ClusterSettings)
     shut_down: frozenset[int] = frozenset()
+    quorum: QuorumVoters = UNKNOWN_QUORUM
 
 
 # The columns of EVENTS that are an attribute of Event of another name.

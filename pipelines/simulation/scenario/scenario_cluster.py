@@ -123,6 +123,7 @@ class ScenarioCluster:
         self.file, self.settings = file, settings
         self.time = SentenceTime()  # of the current sentence
         self.brokers, self.live = initial_state.brokers, set(initial_state.live)
+        self.controllers = {*initial_state.quorum.voters} - {*self.brokers}
         self._leaving: set[int] = set()
         # All brokers that may have a replica: during and after a reassignment, the former ones too.
         self.replicas: dict[str, dict[int, BrokerIds]] = {}

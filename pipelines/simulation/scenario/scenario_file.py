@@ -9,13 +9,14 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.quoted_values import quote_value
 from pipelines.simulation.scenario.yaml_reader import YamlFault, YamlList, YamlMapping, read_yaml
+from udfs.failures.controller_quorum import QuorumVoters
 from udfs.quantities import format_bytes
 from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, InitialState
 
 FETCH_EVERY = "followers_fetch_every_ms"  # a setting of the scenario, not of the cluster
 LARGEST, LARGEST_ID = 10**12 - 1, 10**9 - 1  # numbers, and ids of brokers and partitions
 _MAX_BYTES = 2_000_000
-_KEYS = ("brokers", "controller", "topics", "settings", "events")
+_KEYS = ("brokers", "controller", "voters", "topics", "settings", "events")
 _CHOICES = {"truncate_to": ("epoch", "high_watermark")}
 _MINIMUM = {"leader_imbalance_check_ms": 1, "replica_lag_time_max_ms": 2, "checkpoint_ms": 1, "message_bytes": 1}
 _TYPES: dict[Any, str] = {bool: "true or false", int: "a whole number", str: "text"}
@@ -62,24 +63,33 @@ class ScenarioFile:
 
     def read_cluster(self, settings: dict[str, Any]) -> InitialState:
         """Return the cluster that the scenario describes. settings: fields of ClusterSettings."""
-        brokers, line = self.content.get("brokers"), self.get_line("brokers")
-        if not isinstance(brokers, list) or not brokers or not all(_is_whole(b) and b >= 0 for b in brokers):
-            remedy = "List their ids, as in brokers: [1, 2, 3]; or give a source with the scenario."
-            self.fail(f"brokers is {quote_value(brokers)}", remedy, line)
-        if len(set(brokers)) < len(brokers):
-            self.fail(f"brokers is {quote_value(brokers)}: one is listed twice", "List distinct ids.", line)
-        if max(brokers) > LARGEST_ID:
-            self.fail(f"broker {max(brokers)} is too large a number", f"Write at most {LARGEST_ID:,}.", line)
+        brokers = self._read_ids("brokers", "List their ids, as in brokers: [1, 2, 3]; or give a source with it.")
+        voters: list[int] = []
+        if "voters" in self.content:
+            voters = self._read_ids("voters", "List the ids of the quorum's voters, as in voters: [1, 2, 3].")
+            if not settings.get("kraft"):
+                self.fail("voters need KRaft", "Add kraft: true under settings.", self.get_line("voters"))
         controller = self.content.get("controller", min(brokers))
         if not _is_whole(controller) or controller not in brokers:
             problem = f"controller {quote_value(controller)} is not one of the brokers"
             self.fail(problem, f"Brokers: {brokers}.", self.get_line("controller"))
         ids, partitions = tuple(sorted(brokers)), tuple(self._read_partitions(list(brokers)))
-        return InitialState(ids, frozenset(ids), partitions, controller, 1, ClusterSettings(**settings))
+        quorum = QuorumVoters(tuple(voters), leader=min(voters, default=None))
+        return InitialState(ids, frozenset(ids), partitions, controller, 1, ClusterSettings(**settings), quorum=quorum)
+
+    def _read_ids(self, key: str, remedy: str) -> list[int]:
+        ids, line = self.content.get(key), self.get_line(key)
+        if not isinstance(ids, list) or not ids or not all(_is_whole(one) and one >= 0 for one in ids):
+            self.fail(f"{key} is {quote_value(ids)}", remedy, line)
+        if len(set(ids)) < len(ids):
+            self.fail(f"{key} is {quote_value(ids)}: one is listed twice", "List distinct ids.", line)
+        if max(ids) > LARGEST_ID:
+            self.fail(f"{key.removesuffix('s')} {max(ids)} is too large a number", f"Write at most {LARGEST_ID:,}.", line)
+        return ids
 
     def reject_cluster(self) -> None:
         """Fail if the scenario describes a cluster although it is given with a source."""
-        for key in ("brokers", "controller", "topics"):
+        for key in ("brokers", "controller", "voters", "topics"):
             if key in self.content:
                 problem = f"defines {key}, but so does the source given with it"
                 self.fail(problem, f"Remove {key} from the scenario.", self.get_line(key))

@@ -61,9 +61,18 @@ _GENERATION_OPTIONS = {"generation": ("generation", WHOLE_NUMBER)}
 def _change_brokers(cluster: ScenarioCluster, match: re.Match[str]) -> Iterator[Event]:
     brokers, kind = parse_ids(match[1]), _BROKER_KINDS[match[2]]
     cluster.change_brokers(brokers, kind)
-    is_same_process = int(match[2] == "unfenced")  # it did not start anew
+    is_same_process = int(match[2] in ("fenced", "unfenced"))  # it did not end, or start anew
     for broker in brokers:
         yield cluster.make_event(kind, cluster.read_broker(str(broker)), value=is_same_process)
+
+
+def _change_voters(cluster: ScenarioCluster, match: re.Match[str]) -> Iterator[Event]:
+    """Change nodes of the controller quorum that are no brokers."""
+    for node in parse_ids(match[1]):
+        if node not in cluster.controllers:
+            nodes = ", ".join(map(str, sorted(cluster.controllers))) or "none that is no broker"
+            cluster.fail(f"there is no controller {node}", f"Voters of the controller quorum: {nodes}.")
+        yield cluster.make_event(_BROKER_KINDS[match[2]], node)
 
 
 def _lose_controller(cluster: ScenarioCluster, match: re.Match[str]) -> Iterator[Event]:
@@ -240,6 +249,7 @@ SENTENCES: tuple[tuple[re.Pattern[str], EventMaker], ...] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
         (rf"brokers? {IDS} (down|up|fenced|unfenced|shutting down)", _change_brokers),
+        (rf"controllers? {IDS} (down|up)", _change_voters),
         (rf"controller lost(?: to {BROKER})?", _lose_controller),
         (rf"old controller {BROKER} of epoch {NUMBER} writes {PARTITION}", _write_as_old_controller),
         (rf"topic {NAME} (created|grown) {LISTS}", _create_topic),

@@ -69,3 +69,16 @@ def test_replay_and_what_if_elect_the_same_leaders(tmp_path: Path) -> None:
                     assert leaders[key] == change.leader_after, (source, change)
                     compared += change.leader_before != change.leader_after
     assert compared > count_cases(200), "else the samples show too little"
+
+
+@pytest.mark.parametrize("failed", [(100, 101), (100, 101, 1), (1, 100, 101), (100, 1), (101, 4, 3), (102, 101, 3)])
+def test_without_a_majority_of_voters_both_elect_nobody(failed: tuple[int, ...]) -> None:
+    """Controllers 100 to 102 are no brokers; broker 2 is down already."""
+    source = str(SAMPLES / "captures" / "kafka-4.4.0-sick")
+    answer = evaluate_failure(load_snapshot(find_source(source)), list(failed), KAFKA_DEFAULTS)
+    rows = get_final_state(run_replay(ReplayRequest([source], failed)).simulation).partitions
+    leaders = {(row["topic"], row["partition"]): row["leader"] for row in rows}
+    changes = [one for one in answer.partitions if one.topic != "big"]  # it is being reassigned
+    assert {(one.topic, one.partition): one.leader_after for one in changes} == {
+        key: leader for key, leader in leaders.items() if key[0] != "big"
+    }

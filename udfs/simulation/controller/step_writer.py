@@ -226,6 +226,9 @@ class KRaftStepWriter(StepWriter):
             self._controller, self._epoch = after
             self._write(f"leader of the metadata quorum: {after[0]}, epoch {after[1]}", _LOG)
             return
+        if kind == StepKind.UNNOTICED_DOWN:
+            self._write(f"broker {broker} fails: without a majority of the quorum's voters, nothing is written", _LOG)
+            return
         if kind == StepKind.LEADER_REBALANCE:
             if not len(wrote):
                 return  # the preferred leader cannot lead

@@ -36,7 +36,7 @@ class ZooKeeperStepWriter(StepWriter):
 
     def _write_step(self, kind: int, place: int, after: tuple[int | None, int], wrote: Ints) -> None:
         broker = self._reader.get_broker(place)
-        if kind in (StepKind.BROKER_DOWN, StepKind.CONTROLLER_DOWN, StepKind.LAST_BROKER_DOWN):
+        if kind in (StepKind.BROKER_DOWN, StepKind.CONTROLLER_DOWN, StepKind.UNNOTICED_DOWN):
             self._write_failure(kind, place, after, wrote)
         elif kind in (StepKind.BROKER_UP, StepKind.CONTROLLER_UP):
             self._write_registration(kind, place, after, wrote)
@@ -62,7 +62,7 @@ class ZooKeeperStepWriter(StepWriter):
         if kind == StepKind.CONTROLLER_DOWN:
             self._write_failover(after, wrote)
             return
-        if kind == StepKind.LAST_BROKER_DOWN:
+        if kind == StepKind.UNNOTICED_DOWN:
             self._controller = None
             self._write("deleted: the controller's session ended; no broker is left to create it", "/controller")
             return

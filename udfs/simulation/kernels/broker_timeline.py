@@ -8,7 +8,7 @@ import enum
 import numpy as np
 
 from udfs.kernel_compiler import compiled, part
-from udfs.simulation.kernels.codes import NONE, EventKind
+from udfs.simulation.kernels.codes import NONE, DownKind, EventKind
 from udfs.simulation.kernels.simulation_arrays import BrokerFlag, Ints, StepKind, TimelineStep, columns
 
 
@@ -33,12 +33,13 @@ def build_timeline_steps(
         broker = place - first
         is_live = place != NONE and flags[broker] & BrokerFlag.LIVE != 0
         step = NONE
-        if kind == EventKind.BROKER_DOWN and is_live:
-            flags[broker] -= BrokerFlag.LIVE
-            step = StepKind.BROKER_DOWN
+        if kind == EventKind.BROKER_DOWN and (is_live or events[i, ClusterEvent.VALUE] == DownKind.NOTICED_LATER):
+            flags[broker] &= ~BrokerFlag.LIVE
+            is_noticed = events[i, ClusterEvent.VALUE] != DownKind.UNNOTICED
+            step = StepKind.BROKER_DOWN if is_noticed else StepKind.UNNOTICED_DOWN
             if not kraft and controller == place:
                 controller = _lowest_live_broker(flags, first)
-                step = StepKind.LAST_BROKER_DOWN if controller == NONE else StepKind.CONTROLLER_DOWN
+                step = StepKind.UNNOTICED_DOWN if controller == NONE else StepKind.CONTROLLER_DOWN
                 epoch += controller != NONE
         elif kind == EventKind.BROKER_UP and not is_live:
             # A broker of a quorum may have lost messages, unless it was only fenced (value 1) or stopped cleanly.

@@ -62,6 +62,12 @@ class EventKind(NamedCode):
     INITIAL_PARTITION = "partition at first"
 
 
+class DownKind(enum.IntEnum):
+    """Value of the failure of a broker: how the controller learns of it."""
+
+    NOTICED, FENCED, UNNOTICED, NOTICED_LATER = range(4)  # FENCED: the process lives
+
+
 class PartitionState(NamedCode):
     """State of a partition in the controller (Kafka's PartitionState)."""
 

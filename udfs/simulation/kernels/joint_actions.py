@@ -190,7 +190,7 @@ def _has_controller(sim: SimulationArrays, p: int) -> bool:
     """Return whether there is a controller after p's last step: there is none once the last broker has failed."""
     step = sim.partitions[p, Partition.NEXT_STEP] - 1
     is_first = step < cluster_setting(sim, p, ClusterSetup.STEP_BEGIN)
-    return bool(is_first or sim.steps[step, TimelineStep.KIND] != StepKind.LAST_BROKER_DOWN)
+    return bool(is_first or sim.steps[step, TimelineStep.KIND] != StepKind.UNNOTICED_DOWN)
 
 
 @part

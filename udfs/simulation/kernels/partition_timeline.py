@@ -205,9 +205,9 @@ def _take_step(sim: SimulationArrays, p: int, step: int) -> bool:
     sim.partitions[p, Partition.NEXT_STEP] = step + 1
     set_context(sim, p, at, event)
     has_replica = slot != NONE and sim.partitions[p, Partition.HAS_DATA] != 0
-    if has_replica and kind in (StepKind.BROKER_DOWN, StepKind.CONTROLLER_DOWN, StepKind.LAST_BROKER_DOWN):
+    if has_replica and kind in (StepKind.BROKER_DOWN, StepKind.CONTROLLER_DOWN, StepKind.UNNOTICED_DOWN):
         replica_manager.stop_replica(sim, p, slot)
-    if kind != StepKind.LAST_BROKER_DOWN:
+    if kind != StepKind.UNNOTICED_DOWN:
         kafka_controller.apply_step(sim, p, kind, slot)
     replica_manager.apply_leader_change(sim, p, leader, epoch)
     exists = sim.partitions[p, Partition.STATE] != PartitionState.NON_EXISTENT
