@@ -40,7 +40,7 @@ class QuorumElections:
         followed: list[Event] = []
         for (_, ends), group in groupby(events, lambda one: (one.at_ms, _ends_process(one))):
             together = list(group)
-            if ends:  # nodes that fail at the same time elect nobody in between
+            if ends:  # no controller is elected between failures at the same time
                 self._absent |= {*self._quorum.voters} & {one.broker for one in together}
             followed += (result for one in together for result in self._follow(one))
         return followed
