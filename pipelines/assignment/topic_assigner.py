@@ -87,7 +87,9 @@ def _assign_manually(request: AssignRequest) -> TopicAssignment:
     if (invalid := reject_topic_name(name)) is not None:
         return TopicAssignment(name, 0, None, invalid)
     try:
-        replicas = parse_manual_assignment(name, request.replica_assignment, {broker.id for broker in request.brokers})
+        cordoned = {broker.id for broker in request.brokers if broker.cordoned}
+        brokers = {broker.id for broker in request.brokers}
+        replicas = parse_manual_assignment(name, request.replica_assignment, brokers, cordoned)
     except ManualAssignmentError as error:
         return TopicAssignment(name, 0, None, error.kafka_error)
     return TopicAssignment(name, 0, replicas)
@@ -202,7 +204,7 @@ _INCLUDES = "The manual partition assignment includes "
 class ManualAssignmentError(ValueError):
     """An assignment that Kafka rejects. The message names topic, partition and value.
 
-    `kafka_error` is the error of Kafka's controller (ReplicationControlManager, 4.1).
+    `kafka_error` is the error of Kafka's controller (ReplicationControlManager, 4.4).
     """
 
     def __init__(self, location: str, problem: str, kafka_message: str = "") -> None:
@@ -212,9 +214,12 @@ class ManualAssignmentError(ValueError):
         self.kafka_error = KafkaError(exception, kafka_message or str(self))
 
 
-def parse_manual_assignment(topic: str, text: str, brokers: Collection[int]) -> list[list[int]]:
+def parse_manual_assignment(
+    topic: str, text: str, brokers: Collection[int], cordoned: Collection[int] = ()
+) -> list[list[int]]:
     """Parse `id:id:id,id:id:id`: `,` separates partitions, `:` replicas. Return the replicas of each partition.
 
+    cordoned: brokers whose log dirs are all cordoned, which Kafka rejects since 4.4.
     Raises: ManualAssignmentError if the text is malformed, or Kafka's controller would reject the assignment.
     """
     partitions: list[list[int]] = []
@@ -227,6 +232,9 @@ def parse_manual_assignment(topic: str, text: str, brokers: Collection[int]) -> 
             if broker not in brokers:
                 message = f"{_INCLUDES}broker {broker}, but no such broker is registered."
                 raise ManualAssignmentError(location, f"there is no broker {broker}", message)
+            if broker in cordoned:
+                message = f"{_INCLUDES}broker {broker}, but all its log directories are cordoned."
+                raise ManualAssignmentError(location, f"broker {broker} is cordoned", message)
             if replicas.count(broker) > 1:
                 message = f"{_INCLUDES}the broker {broker} more than once."
                 raise ManualAssignmentError(location, f"broker {broker} is repeated", message)

@@ -96,9 +96,9 @@ def plan(
         if ticket is not None:
             name = out if out is not None and not printed else Path("DIR")
             apply = _name_apply_command(get_servers(source) or named, cluster.command_config, name)
-            options = {" --execute --cordon": f"likewise, and first cordons what {_EMPTIES}"}
-            options = options if _can_cordon(created, snapshot) else {}
-            commands = _list_commands(created, name, get_servers(source) or named, apply, options)
+            cordon = {" --execute --cordon": f"likewise, and first cordons what {_EMPTIES}"}
+            others = cordon if _can_cordon(created, snapshot) else {}
+            commands = _list_commands(created, name, get_servers(source) or named, apply, others)
             paths = [ticket, *([folder / TICKET] if folder == out else [])]
             _write_tickets(paths, created, snapshot, folder, defaults, commands, cluster.after or ())
     for warning in list_warnings(created, snapshot, source, named):
@@ -109,8 +109,8 @@ def plan(
     lines = reassignment.splitlines() if printed else render_plan(created, out, named, command, ticket is not None)
     if is_live(source) and out is not None and not printed:
         apply = _name_apply_command(get_servers(source) or named, cluster.command_config, out)
-        cordon = f", and with --cordon first cordons what {_EMPTIES}" if _can_cordon(created, snapshot) else ""
-        lines = chain(lines, [f"  or: {apply}    # shows what it would do; --execute does it{cordon}"])
+        more = f", and with --cordon first cordons what {_EMPTIES}" if _can_cordon(created, snapshot) else ""
+        lines = chain(lines, [f"  or: {apply}    # shows what it would do; --execute does it{more}"])
     common_options.write_answer(json_file, build_answer(created), lines)
 
 

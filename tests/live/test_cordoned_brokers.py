@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from kafka.errors import InvalidReplicationAssignmentError
 
 from pipelines.execution.cluster_view import view_cluster
 from pipelines.live.client_properties import ClientProperties
@@ -21,6 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.live]
 
 _CORDONED = 3
 _CONFIG = "cordoned.log.dirs"
+_REQUESTED = [{"id": id_, "cordoned": id_ == _CORDONED} for id_ in (1, 2, 3)]
 _PREFLIGHT = "Kafka 4.4 rejects lists with broker 3, all of whose log dirs are cordoned: 1 partition (t-0)"
 _REJECTION = "The manual partition assignment includes broker 3, but all its log directories are cordoned."
 
@@ -59,6 +62,13 @@ def test_a_cordoned_broker(version: str, tmp_path: Path) -> None:
             assert not any(_CORDONED in brokers for key, brokers in lists.items() if key[1] != 6)
             arguments = ("apply", str(plan), "--bootstrap-server", running.bootstrap, "--execute")
             assert "as planned" in call(*arguments).stdout
+
+            rejects = pytest.raises(InvalidReplicationAssignmentError, match=_REJECTION)
+            with rejects if version == "kafka_4_4" else nullcontext():
+                running.create_topics({"manual": ({0: [1, 3]}, {})})
+            lists_of_manual = json.dumps({"algorithm": "manual", "brokers": _REQUESTED, "replica_assignment": "1:3"})
+            (tmp_path / "manual.jsonl").write_text(lists_of_manual)
+            assert _REJECTION in call("assign", str(tmp_path / "manual.jsonl"), code=0).stdout
 
             now = view_cluster(admin).partitions["t", 6].replicas
             for partition, replicas in ((0, [3, 2]), (6, list(reversed(now))), (6, [1, 2])):

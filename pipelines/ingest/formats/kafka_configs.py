@@ -41,7 +41,7 @@ _FEATURE = re.compile(
 )
 _VOTERS = "controller.quorum.voters"  # of a quorum whose voters never change
 _VOTER = re.compile(r"\s*+([0-9]++)@([^@\s]+):([0-9]{1,5})\s*+")
-_CORDONED = "cordoned.log.dirs"
+CORDONED = "cordoned.log.dirs"
 _LOG_DIRS = ("log.dirs", "log.dir")  # the first one that is set counts
 _NOT_USED = "output of kafka-configs: not used"
 _SELECTOR = "replica.selector.class"
@@ -75,7 +75,7 @@ def _read_rows(text: str, _path: str) -> Iterator[Row]:
             dirs[config["key"]] = _read_value(config)
         rows.append((number, entity, line, dirs))
     for number, entity, line, dirs in rows:
-        is_cordoned = _CORDONED in line and (entity or "").startswith(f"{_BROKERS} ")
+        is_cordoned = CORDONED in line and (entity or "").startswith(f"{_BROKERS} ")
         own = next((dirs[key] for key in _LOG_DIRS if dirs.get(key, "null") != "null"), "") if is_cordoned else ""
         yield number, f"{entity} {own}" if own else entity, line
 
@@ -137,7 +137,7 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
     selector = _parse_selector(broker, dict(configs).get(_SELECTOR)) + _parse_protocol(
         broker, dict(configs).get(_PROTOCOL)
     )
-    selector += _parse_cordoned(broker, dict(configs).get(_CORDONED), dirs) + parse_voters(dict(configs).get(_VOTERS))
+    selector += parse_cordoned(broker, dict(configs).get(CORDONED), dirs) + parse_voters(dict(configs).get(_VOTERS))
     return [*selector, *(fact for fact in parse_defaults(configs) if not selector or fact[0] != FactKind.IGNORED)]
 
 
@@ -151,7 +151,7 @@ def _parse_protocol(broker: str, value: str | None) -> list[Fact]:
     return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "release_from": release})]
 
 
-def _parse_cordoned(broker: str, value: str | None, dirs: str) -> list[Fact]:
+def parse_cordoned(broker: str, value: str | None, dirs: str = "") -> list[Fact]:
     """Return the cordoned log dirs of a broker, and whether these are all. dirs: all that it has; empty = not shown."""
     if not broker or value is None:
         return []

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -315,6 +315,11 @@ def _read_cordoned(data: check.JsonObject) -> dict[str, Any]:
     if data.get(key) is None:  # not changed
         return {}
     return {"cordoned_directories": [check.as_text(one, key) for one in check.as_list(data[key], key)]}
+
+
+def are_all_cordoned(directories: Collection[str], cordoned: Collection[str]) -> bool:
+    """Return whether all log dirs of a broker are cordoned. Source: BrokerRegistration.hasUncordonedDirs of 4.3."""
+    return bool(directories) and set(cordoned).issuperset(directories)
 
 
 def _parse_broker(data: check.JsonObject) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A session of `kafka-metadata-shell`: what `cat`, `tree` and `ls` print of a KRaft snapshot.
 
-Source: InteractiveShell and ShellNodePrinter of Kafka 4.1, MetadataNodeManager of 3.4. Up to 3.4 a partition is JSON at
-`/topics/T/P/data`; later it is `PartitionRegistration(...)` at `/image/topics/byName/T/P`.
+Source: InteractiveShell and ShellNodePrinter of Kafka 4.1, BrokerRegistration.toString of 4.4, MetadataNodeManager of
+3.4. Up to 3.4 a partition is JSON at `/topics/T/P/data`; later it is `PartitionRegistration(...)` at
+`/image/topics/byName/T/P`.
 """
 
 import re
@@ -10,8 +11,9 @@ from posixpath import join, normpath
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import JsonEventKind, find_keys, walk_documents
-from pipelines.ingest.formats.kafka_configs import parse_defaults
+from pipelines.ingest.formats.kafka_configs import CORDONED, parse_cordoned, parse_defaults
 from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, name_fields, read_level
+from pipelines.ingest.formats.kraft_log import are_all_cordoned
 from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, classify_noise
@@ -146,6 +148,8 @@ def _parse_value(parts: list[str], text: str) -> list[Fact]:
             return _parse_config(topic, key, text)
         case ["configs", resource, key] if resource.startswith("TOPIC:"):
             return _parse_config(resource.removeprefix("TOPIC:"), key, text)
+        case ["configs", resource, key] if resource.startswith("BROKER:") and key == CORDONED:
+            return parse_cordoned(resource.removeprefix("BROKER:"), text)
         case ["configs", "BROKER", key]:
             return parse_defaults([(key, text)])
     if text.startswith("{") and not find_keys(text).isdisjoint(("partitions", "replicas")):
@@ -200,6 +204,11 @@ def _parse_broker(broker: str, text: str) -> Fact:
         values |= name_fields(read_level(int(feature[1])))
     if host := _HOST.search(registration["fields"]):
         values |= {"host": host[1], "port": check.as_int(host[2], "port", 0, 65535)}
+    if "cordonedDirectories" in fields:  # Kafka 4.3 and later
+        names = ("directories", "cordonedDirectories")
+        directories, cordoned = (re.findall(r"[^\[\], ]+", fields.get(name, "")) for name in names)
+        values |= {"directories": directories, "cordoned_directories": cordoned}
+        values["cordoned"] = are_all_cordoned(directories, cordoned)
     return FactKind.BROKER, values
 
 

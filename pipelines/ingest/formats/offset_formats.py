@@ -31,8 +31,9 @@ from pipelines.ingest.text import BLANK, DIFF_HEADER, PROMPT, PROSE, classify_no
 
 _LINE = re.compile(r"([^\s:][^:]*+):([0-9]++):([0-9,\s-]*+)")
 _TIME = re.compile(r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9]")
-# A topic may be named like the beginning of a log line (kafka.orders); a time of day is no topic.
-_CLEAR = re.compile(r"(?!\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)[a-zA-Z0-9._-]++:[0-9]++:(?:-1|[0-9,]*+)")
+# A topic may be named like the beginning of a log line (kafka.orders); a time of day is no topic, and `BROKER:1:` names
+# a resource in kafka-metadata-shell.
+_CLEAR = re.compile(r"(?!\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|BROKER:[0-9]++:$)[a-zA-Z0-9._-]++:[0-9]++:(?:-1|[0-9,]*+)")
 _PLAIN_LINES = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9._-]*+:[0-9]++:[0-9]++\n)*+")
 # Nearly an entry: three parts, an entry without its offset, or one that is cut off.
 _NEARLY = re.compile(r"[^\s:]*+:[^\s:]*+:\S*+|[^\s:]++:[0-9]++|[^\s:]*+:[0-9]*+:?+[0-9]*+\s*+(?:\.{2,}+|…)")

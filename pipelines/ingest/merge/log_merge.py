@@ -131,10 +131,11 @@ def _add_volumes(shard: ShardFacts, rows: list[dict[str, Any]]) -> None:
 def _add_cordons(shard: ShardFacts, rows: list[dict[str, Any]]) -> None:
     """Say which log dirs are cordoned, where DescribeLogDirs does not, as configs of brokers and metadata logs do.
 
-    A metadata log names log dirs by ids, and no source shows their paths: it says only whether all or none are.
+    Registrations name log dirs by ids, and no source shows their paths: they say only whether all or none are.
     """
     facts = shard.select(FactKind.BROKER).select(["broker_id", "directories", "cordoned_directories", "cordoned"])
     brokers = facts.filter(pc.is_valid(facts["cordoned_directories"])).to_pylist()
+    brokers.sort(key=lambda broker: broker["directories"] is None)  # paths come last, and count
     by_id = {broker["broker_id"]: broker for broker in brokers}
     for row in (row for row in rows if row["cordoned"] is None and row["broker_id"] in by_id):
         broker = by_id[row["broker_id"]]

@@ -336,10 +336,10 @@ class _LogState:
                 ]
 
     def _find_cordoned(self) -> None:
-        """Find the brokers whose log dirs are all cordoned. Source: BrokerRegistration.hasUncordonedDirs of 4.3."""
+        """Find the brokers whose log dirs are all cordoned."""
         for broker in self.brokers.values():
             if (cordoned := broker["cordoned_directories"]) is not None:
-                broker["cordoned"] = bool(broker["directories"]) and {*cordoned}.issuperset(broker["directories"])
+                broker["cordoned"] = kraft_log.are_all_cordoned(broker["directories"] or (), cordoned)
 
     def build_rows(self) -> list[dict[str, Any]]:
         self._find_failed_dirs()

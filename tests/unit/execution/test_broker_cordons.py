@@ -65,9 +65,9 @@ def test_lists_with_a_cordoned_broker_are_found_since_4_4() -> None:
         assert (
             found
             == [
-                "Kafka 4.4 rejects lists with broker 2, all of whose log dirs are cordoned: 1 partition (t-0). Uncordon "
-                "first: kafka-configs --bootstrap-server b1:9092 --alter --entity-type brokers --entity-name=2 "
-                "--delete-config cordoned.log.dirs"
+                "Kafka 4.4 rejects lists with broker 2, all of whose log dirs are cordoned: 1 partition (t-0). "
+                "Uncordon first: kafka-configs --bootstrap-server b1:9092 --alter --entity-type brokers "
+                "--entity-name=2 --delete-config cordoned.log.dirs"
             ]
             * is_rejected
         )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.ingest.formats.metadata_shell import FORMAT
+from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind
+from pipelines.ingest.sources import find_source
 
 from .facts import FORMATS_DIR, check_facts, drop_kind, facts, find_formats, reasons, shorten
 
@@ -80,3 +83,28 @@ def test_several_targets_answer_one_after_the_other() -> None:
 @given(st.integers(0, len(_SESSION)), st.integers(0, 200), st.text(max_size=5))
 def test_no_damage_to_a_session_raises(at: int, cut: int, extra: str) -> None:
     parse(_SESSION[:at] + extra + _SESSION[at + cut :])
+
+
+def test_cordoned_log_dirs_of_a_session_of_kafka_4_3(tmp_path: Path) -> None:
+    """Registrations have ids of log dirs, and configs paths: from a snapshot of Kafka 4.3.1."""
+    registration = (
+        "  BrokerRegistration(id={id_}, epoch=15, listeners=[Endpoint(listenerName='PLAINTEXT', securityProtocol="
+        "PLAINTEXT, host='127.0.0.1', port=43097)], supportedFeatures={{metadata.version: 7-30}}, rack=Optional.empty, "
+        "fenced=false, inControlledShutdown=false, isMigratingZkBroker=false, directories=[x7e4T9RsQxelolf3KDJNIQ, "
+        "95jDpPgeR0CCYUt9h9F0Yw], cordonedDirectories=[{cordoned}])"
+    )
+    ids = {1: "x7e4T9RsQxelolf3KDJNIQ", 2: "95jDpPgeR0CCYUt9h9F0Yw, x7e4T9RsQxelolf3KDJNIQ", 3: ""}
+    lines = [">> tree image/cluster/brokers"]
+    for id_, cordoned in ids.items():
+        lines += [f"{id_}:", registration.format(id_=id_, cordoned=cordoned)]
+    lines += [">> tree image/configs", "BROKER:", "  min.insync.replicas:", "    1"]
+    for id_, value in ((1, "/data"), (2, "*")):
+        lines += [f"BROKER:{id_}:", "  cordoned.log.dirs:", f"    {value}"]
+    (tmp_path / "shell.txt").write_text("\n".join([*lines, ""]))
+    dirs = [{"logDir": path, "error": None, "partitions": []} for path in ("/data", "/data-2")]
+    document = {"version": 1, "brokers": [{"broker": id_, "logDirs": dirs} for id_ in ids]}
+    (tmp_path / "log-dirs.json").write_text(json.dumps(document))
+    snapshot = load_snapshot(find_source(str(tmp_path)))
+    assert snapshot.quarantined == []
+    assert snapshot.brokers["cordoned"].to_pylist() == [False, True, False]
+    assert snapshot.log_dirs["cordoned"].to_pylist() == [True, False, True, True, False, False]

@@ -78,6 +78,18 @@ def test_cordoned_brokers_of_a_source_get_no_replicas(tmp_path: Path) -> None:
     assert {broker for replicas in json.loads(out.read_text())["replicas"] for broker in replicas} == {0, 1}
 
 
+def test_a_manual_list_with_a_cordoned_broker_is_rejected_with_the_text_of_kafka_4_4(tmp_path: Path) -> None:
+    """As on a real cluster: tests/live/test_cordoned_brokers.py. The lower broker, in the order of ids, comes first."""
+    brokers = [{"id": id_, "cordoned": id_ == 1} for id_ in range(3)]
+    texts = ("0:2,2:0", "2:1,0:2", "9:1", "1:1", "0:0:1")
+    requests = [{"algorithm": "manual", "brokers": brokers, "replica_assignment": text} for text in texts]
+    includes = "The manual partition assignment includes"
+    rejected = f"{includes} broker 1, but all its log directories are cordoned."
+    assert [one.get("error", {}).get("message") for one in answers(tmp_path, *requests)] == [
+        *(None, rejected, rejected, rejected, f"{includes} the broker 0 more than once.")
+    ]
+
+
 def test_requests_of_all_schemes_keep_their_order(tmp_path: Path) -> None:
     cases = [json.loads(line) for n in ("adminutils", "striped") for line in (GOLDEN / f"{n}.jsonl").open()][::7]
     cases = [case for pair in zip(cases, reversed(cases), strict=True) for case in pair]
