@@ -322,7 +322,7 @@ class PlanApplication:
         self._running = execution = kind(
             self.connection,
             self.steps,
-            self.plan.election,
+            self.plan.rollback_election if direction is Direction.ROLLBACK else self.plan.election,
             self.plan.topic_ids,
             self.journal,
             options,

@@ -323,9 +323,8 @@ class PlanExecutor(ClusterExecution):
 
     def _elect(self, direction: Direction) -> None:
         # A broker that failed meanwhile no longer leads partitions whose election the plan did not foresee.
-        planned = self.elections if direction is Direction.APPLY else ()
-        moved = () if self.steps.moves_log_dirs else self.steps.partitions
-        keys = [key for key in dict.fromkeys((*planned, *moved)) if key not in self._left_out]
+        moved = self.steps.partitions if direction is Direction.APPLY and not self.steps.moves_log_dirs else ()
+        keys = [key for key in dict.fromkeys((*self.elections, *moved)) if key not in self._left_out]
         if not keys:
             return
         self.journal.write(log.ELECT, partitions=list_keys(keys))

@@ -21,7 +21,7 @@ from pipelines.plan_files.plan_judgement import (
     judge_rollback,
     measure_disk_room,
 )
-from pipelines.plan_files.plan_reader import select_reassigned
+from pipelines.plan_files.running_reassignments import select_reassigned
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck

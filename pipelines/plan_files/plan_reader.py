@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.plan_files.kafka_json import Key, Lists, LogDirPaths, list_log_dirs
 from pipelines.plan_files.new_brokers import NewBroker
-from pipelines.plan_files.plan_writer import ELECTION, PLAN, REASSIGNMENT, ROLLBACK, Hashes, parse_ranges
+from pipelines.plan_files.plan_writer import (
+    ELECTION,
+    PLAN,
+    REASSIGNMENT,
+    ROLLBACK,
+    ROLLBACK_ELECTION,
+    Hashes,
+    parse_ranges,
+)
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.planning.cluster_model import Ints
 from udfs.quantities import format_bytes
@@ -197,19 +203,6 @@ class PlannedChange:
         return bool(self.log_dirs) and self.before == self.after
 
 
-def find_target(partition: Mapping[str, Any]) -> list[int] | None:
-    """Return the replicas that a reassignment under way gives a partition (a row of PARTITIONS); None = none is."""
-    adding, removing = partition["adding_replicas"] or (), partition["removing_replicas"] or ()
-    target = [broker for broker in partition["replicas"] or () if broker not in removing]
-    return target if adding or removing else None
-
-
-def select_reassigned(partitions: pa.Table) -> pa.Table:
-    """Return the rows of PARTITIONS that are being reassigned."""
-    counts = [pc.fill_null(pc.list_value_length(partitions[f"{name}_replicas"]), 0) for name in ("adding", "removing")]
-    return partitions.filter(pc.greater(pc.add(*counts), 0))
-
-
 @dataclass(frozen=True)
 class StoredPlan:
     """A plan as its folder has it."""
@@ -232,6 +225,7 @@ class StoredPlan:
     emptied_brokers: tuple[int, ...] = ()  # Brokers that it is to empty
     source_files: Mapping[str, str] = field(default_factory=dict)  # sha256 by name, if other tools have made it
     preceding_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after
+    rollback_election: tuple[Key, ...] = ()  # Partitions to elect a leader for after its rollback
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -272,8 +266,6 @@ def read_plan(directory: Path) -> StoredPlan:
     _check_lists(directory / ROLLBACK, rollback, dirs_before, plan.not_in_rollback.partitions)
     for entry, lists in zip(plan.waves, by_wave, strict=True):
         _check_lists(directory / entry.file, lists, log_dirs)
-    election_path = directory / ELECTION
-    election_text, election = _read(election_path, _Election)
     topics = {}
     for topic, short in before.topics.items():
         hashes = np.frombuffer(bytes.fromhex(short.hashes), dtype=">u4").astype(np.uint32)
@@ -294,7 +286,7 @@ def read_plan(directory: Path) -> StoredPlan:
         {id_: rack for rack, ids in before.racks.items() for id_ in ids},
         topics,
         changes,
-        tuple(_by_key(election_path, election_text, election.partitions)),
+        _read_election(directory / ELECTION),
         plan.kafka_cluster_id,
         plan.topic_ids,
         None if plan.limits.throttle_bytes_per_s is None else int(plan.limits.throttle_bytes_per_s),
@@ -302,7 +294,14 @@ def read_plan(directory: Path) -> StoredPlan:
         (*drained, *(old for old, *_ in plan.request.replacements)),
         plan.source_files,
         tuple(plan.preceding_plans),
+        _read_election(directory / ROLLBACK_ELECTION) if (directory / ROLLBACK_ELECTION).exists() else (),
     )
+
+
+def _read_election(path: Path) -> tuple[Key, ...]:
+    """Read which partitions a file elects leaders for."""
+    text, election = _read(path, _Election)
+    return tuple(_by_key(path, text, election.partitions))
 
 
 def _read(path: Path, document: type[_Document]) -> tuple[str, _Document]:

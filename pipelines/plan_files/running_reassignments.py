@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipelines.ingest.formats.live_requests import ONGOING
 from pipelines.ingest.merge.live_brokers import get_down_brokers, get_releases
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import dump_reassignment
-from pipelines.plan_files.plan_reader import find_target, select_reassigned
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 _COLUMNS = ("topic", "partition", "leader", "replicas", "isr", "adding_replicas", "removing_replicas", "logs")
@@ -60,6 +62,19 @@ class RunningReassignments:
     def stuck(self) -> list[RunningReassignment]:
         """Those that do not end by themselves."""
         return [one for one in self.partitions if one.is_stuck]
+
+
+def find_target(partition: Mapping[str, Any]) -> list[int] | None:
+    """Return the replicas that a reassignment under way gives a partition (a row of PARTITIONS); None = none is."""
+    adding, removing = partition["adding_replicas"] or (), partition["removing_replicas"] or ()
+    target = [broker for broker in partition["replicas"] or () if broker not in removing]
+    return target if adding or removing else None
+
+
+def select_reassigned(partitions: pa.Table) -> pa.Table:
+    """Return the rows of PARTITIONS that are being reassigned."""
+    counts = [pc.fill_null(pc.list_value_length(partitions[f"{name}_replicas"]), 0) for name in ("adding", "removing")]
+    return partitions.filter(pc.greater(pc.add(*counts), 0))
 
 
 def find_running_reassignments(

@@ -17,7 +17,8 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import Key
 from pipelines.plan_files.new_brokers import add_new_brokers
 from pipelines.plan_files.plan_check import Reassignment
-from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan, find_target
+from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
+from pipelines.plan_files.running_reassignments import find_target
 from udfs.arrow.columns import replace_columns
 from udfs.failures.kernels.election import NO_BROKER
 from udfs.failures.partition_health import find_elected_leaders

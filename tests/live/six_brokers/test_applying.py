@@ -34,10 +34,13 @@ from pipelines.setup.java import check_java
 from tests.commands import call
 from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, find_class_path, read_values, wait_until
 from tests.live.six_brokers.conftest import TOPICS
+from tests.live.test_log_dirs import REASSIGN
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
 _SLOW, _SLOWER = "1MB", "200kB"  # throttles of plans that are interrupted
+_ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+_TOOLS = {"kafka-reassign-partitions": REASSIGN, "kafka-leader-election": _ELECT}
 Lists = dict[tuple[str, int], tuple[int, ...]]
 
 
@@ -168,6 +171,46 @@ def test_plan_is_applied_and_rolled_back(
     view = view_cluster(admin)
     assert _get_lists(view) == original
     assert all(one.leader == one.replicas[0] for one in view.partitions.values())
+    _check_no_throttle(admin)
+
+
+def _get_leaders(admin: KafkaAdmin) -> dict[Key, int]:
+    return {key: partition.leader for key, partition in view_cluster(admin).partitions.items()}
+
+
+@pytest.mark.parametrize("way", ["apply", "tools"])
+def test_rollback_returns_leaders(
+    way: str, filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
+) -> None:
+    """With apply, and with the commands in the ticket. Another leader than the preferred one, orders-2, stays."""
+    admin.alter_reassignments({("orders", 2): [original["orders", 2][i] for i in (1, 0, 2)]})
+    wait_until(lambda: view_cluster(admin).partitions["orders", 2].replicas[0] == 4, "the order has not changed")
+    lists, leaders, ticket = _get_lists(view_cluster(admin)), _get_leaders(admin), tmp_path / "ticket.md"
+    assert leaders["orders", 2] == original["orders", 2][0] == 3
+    goal = ("--goal", "drain", "--brokers", "6", "--set", "plans.wave_moves_per_broker=2", "--ticket", str(ticket))
+    plan = _make_plan(filled, tmp_path, *goal, "--bootstrap-server", filled.bootstrap)
+    changes, elected = read_plan(plan).changes, set(read_plan(plan).rollback_election)
+    assert elected == {key for key in changes if changes[key].after[0] != lists[key][0] == leaders[key]}
+    assert ("orders", 2) in changes.keys() - elected
+    assert admin.alter_reassignments({key: change.after for key, change in changes.items()}) == {}
+    wait_until(lambda: not admin.list_reassignments(), "the plan is not complete")
+    admin.elect_preferred_leaders(list(read_plan(plan).election))
+    assert _get_leaders(admin) != leaders
+    if way == "apply":
+        _apply(filled, plan, "--rollback", "--execute")
+        (entry,) = [one for one in Journal.open(plan).entries if one["event"] == "elect"]
+        assert {tuple(key) for key in entry["partitions"]} == elected
+    else:
+        _, _, text = ticket.read_text().partition("  to roll it back")
+        commands = [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("    kafka-")]
+        assert [words[0] for words in commands] == [*["kafka-reassign-partitions"] * 3, "kafka-leader-election"]
+        for name, *words in commands:
+            wait_until(lambda: not admin.list_reassignments(), "the rollback is not complete")
+            tool = (check_java().executable, "-cp", find_class_path(filled.version), _TOOLS[name])
+            done = subprocess.run([*tool, *words], check=False, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stdout + done.stderr
+    assert _get_lists(view_cluster(admin)) == lists
+    wait_until(lambda: _get_leaders(admin) == leaders, "the leaders are not those before the plan")
     _check_no_throttle(admin)
 
 
