@@ -2,7 +2,6 @@
 
 import shlex
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,10 +70,10 @@ def check(
     defaults = settings.topics.defaults
     new_brokers = parse_option("--add-brokers", add_brokers, parse_new_brokers) if add_brokers else ()
     written = [(path, read_plan(path) if is_plan_folder(path) else read_reassignment(path)) for path in plans or ()]
-    stored = [plan for _, plan in written if isinstance(plan, StoredPlan)]
-    executed = (Journal.open(path).open_rate for path, plan in written if isinstance(plan, StoredPlan))
-    own_rates = filter(None, (*executed, *(plan.throttle_bytes_per_s for plan in stored)))
-    rate = float(next(own_rates, None) or build_wave_limits(settings).throttle_bytes_per_s)
+    stored = {path: plan for path, plan in written if isinstance(plan, StoredPlan)}
+    journals = {path: Journal.open(path) for path in stored}
+    own_rates = [*(one.open_rate for one in journals.values()), *(one.throttle_bytes_per_s for one in stored.values())]
+    rate = float(next(filter(None, own_rates), None) or build_wave_limits(settings).throttle_bytes_per_s)
     rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
     snapshot = cluster.apply(cluster.read(source, settings), defaults)
     common_options.print_findings(snapshot)
@@ -90,7 +89,7 @@ def check(
         common_options.write_answer(json_file, running, render_running(running, servers))
         raise typer.Exit(EXIT_INPUT if running.stuck or not running.is_known else 0)
     snapshot = add_new_brokers(snapshot, new_brokers)
-    for plan in stored:
+    for plan in stored.values():
         if assumed := list_unknown_brokers(snapshot, plan.added_brokers):
             snapshot = add_new_brokers(snapshot, assumed)
             print_warning(explain_assumption(assumed))
@@ -110,7 +109,9 @@ def check(
     lines: list[str] = []
     for path, progress in chain.progress:
         lines += [f"{path}:"] if len(written) > 1 else []
-        lines += [*render_progress(progress), *_describe_journal(path)]
+        lines += render_progress(progress)
+        if text := journals[path].describe_open():
+            lines.append(f"  journal: {text}")
         if progress.undone_plans:
             after = shlex.join(word for folder in progress.undone_plans for word in ("--after", folder))
             lines.append(f"  kafka-placement check {shlex.quote(str(path))} {cluster.quote_with(source)} {after}")
@@ -118,14 +119,6 @@ def check(
     common_options.write_answer(json_file, answer, lines)
     may_execute = not judgement.level.is_harmful and all(one.may_execute for _, one in chain.progress)
     raise typer.Exit(0 if may_execute else EXIT_INPUT)
-
-
-def _describe_journal(folder: Path) -> Iterator[str]:
-    """Describe an execution of a plan that has not ended."""
-    from pipelines.execution.journal import Journal
-
-    if text := Journal.open(folder).describe_open():
-        yield f"  journal: {text}"
 
 
 def _write_scenario(path: Path, judgement: "PlanJudgement") -> None:

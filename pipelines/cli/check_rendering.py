@@ -8,7 +8,7 @@ from pipelines.execution.wave_window import describe_waves
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.fault_sentences import describe_running
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus, Reassignment
-from pipelines.plan_files.plan_judgement import JudgedWave, PlanJudgement
+from pipelines.plan_files.plan_judgement import PlanJudgement
 from pipelines.plan_files.running_reassignments import RunningReassignment, RunningReassignments
 from pipelines.verdict.naming import name_with_noun
 from udfs.planning.plan_faults import PlanLevel
@@ -78,7 +78,7 @@ def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
             row += [format_bytes(wave.bytes_to_copy or 0), format_bytes(total), format_duration(wave.seconds or 0)]
             row.append("-" if wave.slowest_broker is None else f"{wave.slowest_broker}")
         row += [f"{getattr(wave, name):,}" for name in counts.values()]
-        rows.append([*row, _describe_rollback(wave)])
+        rows.append([*row, wave.rollback])
     lines = [f"  {line}" for line in align_rows(rows)]
     if (more := len(judgement.waves) - _FIRST - _LAST) > 0:
         lines[_FIRST + 1 : _FIRST + 1 + more] = [f"  ... {count_of(more, 'more wave')}: --json has all"]
@@ -137,11 +137,6 @@ def _describe_left(bytes_left: int, seconds_left: float | None, rate_bytes_per_s
     rate = "the throttle" if rate_bytes_per_s is None else f"{format_bytes(rate_bytes_per_s)}/s as now"
     time = "nothing is copied" if seconds_left is None else f"{format_duration(seconds_left)} at {rate}"
     return f"{format_bytes(bytes_left)} left, {time}"
-
-
-def _describe_rollback(wave: JudgedWave) -> str:
-    size = "" if wave.rollback_bytes is None else f", {format_bytes(wave.rollback_bytes)}"
-    return f"{wave.rollback_replicas:,}{size}"
 
 
 def render_progress(progress: PlanProgress) -> Iterator[str]:

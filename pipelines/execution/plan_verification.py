@@ -116,16 +116,7 @@ def verify_plan(
         EarlierConfigs(silent | brokers_left, topics_left),
         tuple(throttles.unanswered),
         EarlierConfigs(brokers_back, topics_back),
-        tuple(wave for wave in steps.list_waves(Direction.APPLY) if _is_left(steps, wave, view)),
-    )
-
-
-def _is_left(steps: PlannedSteps, wave: int, view: ClusterView) -> bool:
-    """Return whether a wave has still to reassign partitions, or to wait for them."""
-    return any(
-        steps.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs)
-        in (Place.PENDING, Place.MOVING)
-        for key, target in steps.find_targets(wave, Direction.APPLY).items()
+        tuple(wave for wave in steps.list_waves(Direction.APPLY) if steps.list_left(wave, Direction.APPLY, view)),
     )
 
 

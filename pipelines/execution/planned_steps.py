@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipelines.errors import SettingsError
+from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.log_dir_moves import NO_LOGS, ReplicaLog, ReplicaLogs
 from pipelines.live.cluster_records import LivePartition, OngoingReassignment
 from pipelines.live.kafka_connection import Assignments, Key, Reassignments, ReplicaLogDirs
@@ -166,6 +167,15 @@ class PlannedSteps:
         is_forward = target.after > target.before
         is_beyond = index > target.after if is_forward else index < target.after
         return Place.DONE if is_beyond else Place.PENDING
+
+    def list_left(self, wave: int, direction: Direction, view: ClusterView) -> dict[Key, WaveTarget]:
+        """List what a wave has still to reassign, or to wait for."""
+        return {
+            key: target
+            for key, target in self.find_targets(wave, direction).items()
+            if self.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs)
+            in (Place.PENDING, Place.MOVING)
+        }
 
     def _find_dir_place(self, key: Key, target: WaveTarget, logs: ReplicaLogs) -> Place:
         """Return where the replicas of a partition are that move between log dirs: where the last of them is."""

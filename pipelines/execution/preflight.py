@@ -11,7 +11,7 @@ from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
-from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, WaveTarget
+from pipelines.execution.planned_steps import Direction, PlannedSteps, WaveTarget
 from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.fault_sentences import describe_running
@@ -140,11 +140,7 @@ def find_window_problem(
     chosen = [wave for wave in waves if wave in window.waves]
     ignored = list_irreversible(steps, view) if direction is Direction.ROLLBACK else set()
     for wave in waves[: waves.index(chosen[0])] if chosen else ():
-        places = {
-            key: steps.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs)
-            for key, target in steps.find_targets(wave, direction).items()
-        }
-        if left := [key for key in places if places[key] in (Place.PENDING, Place.MOVING) and key not in ignored]:
+        if left := steps.list_left(wave, direction, view).keys() - ignored:
             done = "done" if direction is Direction.APPLY else "rolled back"
             count = count_of(len(left), "partition")
             return f"wave {wave} is not {done} ({count} left: {name_partitions(left)}). Begin with it: --waves {wave}"
@@ -194,15 +190,10 @@ def list_work(
     work, ignored = [], list_irreversible(steps, view) if direction is Direction.ROLLBACK else set()
     existing = {} if present is None or steps.moves_log_dirs else present
     for wave in steps.list_waves(direction):
-        targets = {key: one for key, one in steps.find_targets(wave, direction).items() if key not in ignored}
-        places = {
-            key: steps.find_place(key, one, view.partitions.get(key), view.reassignments.get(key), view.logs)
-            for key, one in targets.items()
-        }
-        rest = [key for key, place in places.items() if place in (Place.PENDING, Place.MOVING)]
+        rest = {key: one for key, one in steps.list_left(wave, direction, view).items() if key not in ignored}
         copies, shares = list[tuple[int, int, int]](), dict[Key, float]()
-        for key in rest:
-            whole = _list_wave_copies(steps, view, key, targets[key], sizes)
+        for key, target in rest.items():
+            whole = _list_wave_copies(steps, view, key, target, sizes)
             left = [(source, broker, max(size - existing.get((broker, key), 0), 0)) for source, broker, size in whole]
             total = sum(size for *_, size in whole)
             shares[key] = sum(size for *_, size in left) / total if total else 1.0

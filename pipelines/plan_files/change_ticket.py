@@ -50,33 +50,27 @@ def _list_lines(plan: CreatedPlan, title: str, before: str, after: str, commands
     yield from _table(["", "before", "after"], [["verdict", before, after], *_compare(metrics)])
     for text in metrics.explain_brokers():
         yield from (f"The verdicts count all live brokers; {text}.", "")
-    yield "## Waves"
-    yield ""
+    yield from ("## Waves", "")
     yield from _table(_WAVE_HEADINGS, map(_describe_wave, waves))
     yield from ("## Commands", "", "```text", *commands, "```", "")
-    yield "## When to stop"
-    yield ""
+    yield from ("## When to stop", "")
     worst = max((wave.under_replicated_partitions for wave in waves), default=0)
     worst = max(worst, judgement.now["under_replicated_partitions"])
-    yield "Start no further wave, and look for the reason, if after a wave:"
-    yield ""
+    yield from ("Start no further wave, and look for the reason, if after a wave:", "")
     yield f"- more than {count_of(worst, 'partition')} are under-replicated once its copies are complete;"
     yield "- any partition is offline that is not now, or producers with acks=all fail;"
-    yield "- a wave takes more than twice its time, or a disk holds more than the table of brokers says."
-    yield ""
-    yield "`kafka-reassign-partitions --cancel` with the file of the wave stops it; `apply --cancel` does the same."
-    yield ""
-    yield "## Rollback"
-    yield ""
+    yield from ("- a wave takes more than twice its time, or a disk holds more than the table of brokers says.", "")
+    yield from (
+        "`kafka-reassign-partitions --cancel` with the file of the wave stops it; so does `apply --cancel`.",
+        "",
+    )
+    yield from ("## Rollback", "")
     yield from _describe_rollback(plan)
-    yield "## Brokers"
-    yield ""
+    yield from ("## Brokers", "")
     yield from _table(_BROKER_HEADINGS, _list_brokers(plan))
-    yield "## Topics"
-    yield ""
+    yield from ("## Topics", "")
     yield from _list_topics(plan)
-    yield "## Files"
-    yield ""
+    yield from ("## Files", "")
     rows = ([path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in plan.files)
     yield from _table(["file", "sha256"], rows)
 
@@ -114,12 +108,10 @@ def _describe_wave(wave: JudgedWave) -> list[str]:
     sizes = [_UNKNOWN] * 2
     if wave.bytes_to_copy is not None and wave.seconds is not None:
         sizes = [format_bytes(wave.bytes_to_copy), format_duration(wave.seconds)]
-    back = f"{wave.rollback_replicas:,}"
-    back += "" if wave.rollback_bytes is None else f", {format_bytes(wave.rollback_bytes)}"
     slowest = "-" if wave.slowest_broker is None else f"{wave.slowest_broker}"
     states = (wave.under_replicated_partitions, wave.one_in_sync_partitions, wave.blocked_if_a_broker_fails)
     counts = [wave.file, f"{wave.partitions:,}", f"{wave.replicas_added:,}"]
-    return [*counts, *sizes, slowest, *(f"{count:,}" for count in states), back]
+    return [*counts, *sizes, slowest, *(f"{count:,}" for count in states), wave.rollback]
 
 
 def _describe_rollback(plan: CreatedPlan) -> Iterator[str]:

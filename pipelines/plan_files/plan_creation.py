@@ -115,11 +115,10 @@ def create_plan(
     room = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
     judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, room)
     judgement = judge_planned_waves(summary, judge_options)
-    if summary.waves.waves:
-        running = select_reassigned(snapshot.partitions).select(["topic", "partition"]).to_pylist()
-        waits = describe_running([(row["topic"], row["partition"]) for row in running])
-        judgement = replace(judgement, notes=(*judgement.notes, *waits))
-    judgement = replace(judgement, baseline=describe_baseline(preceding_plans))
+    running = select_reassigned(snapshot.partitions).select(["topic", "partition"]).to_pylist()
+    waits = describe_running([(row["topic"], row["partition"]) for row in running if summary.waves.waves])
+    notes, baseline = (*judgement.notes, *waits), describe_baseline(preceding_plans)
+    judgement = replace(judgement, notes=notes, baseline=baseline)
     facts = PlanFacts(
         cluster=model.cluster_id,
         kafka_cluster_id=snapshot.kafka_cluster_id,

@@ -25,6 +25,7 @@ from udfs.planning.plan_states import StepLists
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import find_reassigned_partitions
 from udfs.plurals import join_names
+from udfs.quantities import format_bytes
 
 _LISTED = 5  # partitions by name
 
@@ -65,6 +66,12 @@ class JudgedWave:
     fullest_disk_bytes: int | None  # that a broker holds at most, while replicas are copied
     rollback_replicas: int  # to copy if the plan is rolled back after this wave
     rollback_bytes: int | None
+
+    @property
+    def rollback(self) -> str:
+        """What is to be copied if the plan is rolled back after this wave."""
+        size = "" if self.rollback_bytes is None else f", {format_bytes(self.rollback_bytes)}"
+        return f"{self.rollback_replicas:,}{size}"
 
 
 @dataclass(frozen=True)
