@@ -87,8 +87,8 @@ def plan(
         printed = out == Path("-")
         folder = Path(preview, "plan") if out is None or printed else out
         try:
-            options = build_metric_options(settings)
-            created = create_plan(snapshot, request, folder, limits, options, defaults, cluster.after or ())
+            measured = build_metric_options(settings)
+            created = create_plan(snapshot, request, folder, limits, measured, defaults, cluster.after or ())
         except Infeasible as error:
             model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
             raise Infeasible(*error.args, *list_remedies(model, request, command)) from error
