@@ -114,7 +114,9 @@ class PlanExecutor(ClusterExecution):
         if not has_begun and self._is_late(wave, todo):
             return False
         self._has_changed = True
-        self.say(f"wave {wave} of {self.steps.waves}: {count_of(len(todo), 'partition')}")
+        done = sum(place is Place.DONE for place in places.values())
+        partitions = count_of(len(todo) + done, "partition")  # of the wave, as check and --verify count them
+        self.say(f"wave {wave} of {self.steps.waves}: {partitions}{f', {done:,} of them done before' if done else ''}")
         self.journal.write(log.WAVE, wave=wave, direction=direction, partitions=len(todo))
         progress = self._make_progress(todo)
         is_throttled = self.options.throttle_bytes_per_s is None
@@ -142,10 +144,10 @@ class PlanExecutor(ClusterExecution):
                 self._stop(f"paused for {calls.limit_s:.0f} s: {reason}")
             if self.clock() - printed >= self.options.progress_s:
                 printed = self.clock()
-                done = sum(place is Place.DONE for key, place in places.items() if key in todo)
+                done = sum(place is Place.DONE for place in places.values())
                 moving = [key for key, place in places.items() if place is Place.MOVING]
                 lagging = view.describe_lagging(moving)
-                self.say(f"  {done} of {count_of(len(todo), 'partition')} done{progress.describe()}{lagging}")
+                self.say(f"  {done} of {partitions} done{progress.describe()}{lagging}")
                 if self._copies.is_too_long("" if progress.has_changed(done) else "nothing is copied"):
                     where = f"{name_partitions(moving)}{lagging}"
                     self._stop(f"nothing was copied for {self._copies.limit_s:.0f} s: {where}")

@@ -84,7 +84,9 @@ class ScenarioFile:
         if len(set(ids)) < len(ids):
             self.fail(f"{key} is {quote_value(ids)}: one is listed twice", "List distinct ids.", line)
         if max(ids) > LARGEST_ID:
-            self.fail(f"{key.removesuffix('s')} {max(ids)} is too large a number", f"Write at most {LARGEST_ID:,}.", line)
+            self.fail(
+                f"{key.removesuffix('s')} {max(ids)} is too large a number", f"Write at most {LARGEST_ID:,}.", line
+            )
         return ids
 
     def reject_cluster(self) -> None:

@@ -99,6 +99,17 @@ def test_wave_that_is_under_way_is_finished_late(tmp_path: Path) -> None:
     assert cluster.lists[_KEY] == (4, 3)
 
 
+def test_progress_counts_the_whole_wave(tmp_path: Path) -> None:
+    """One of two partitions is done before: as check counts them."""
+    cluster, lines, keys = _Cluster(steps=30), list[str](), [_KEY, ("t", 1)]
+    cluster.lists |= {keys[1]: (1, 3)}
+    executor = _make_executor(cluster, tmp_path, lines.append)
+    executor.steps = PlannedSteps({key: PlannedChange([1, 2], ((1, [1, 3]),)) for key in keys}, 1)
+    assert executor.execute(Direction.APPLY) == []
+    assert lines[0] == "wave 1 of 1: 2 partitions, 1 of them done before"
+    assert lines[1].startswith("  1 of 2 partitions done")
+
+
 def test_pause_before_a_wave_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wave would have ended in time when it was looked at first, and no longer once the pause is over."""
     cluster, answers = _Cluster(), iter(["", "too late"])
