@@ -229,7 +229,8 @@ class PlanApplication:
             f"the user lacks permissions: {', '.join(missing[:5])}" if missing else None,
         )
         log_dirs: dict[int, list[dict[str, Any]]] = {}
-        for broker in self.steps.brokers & view.live_brokers:
+        has_cordons = explain_no_cordons(self.connection) is None
+        for broker in self.steps.brokers & view.live_brokers if has_cordons else ():
             with suppress(KafkaFault):  # the user may not see log dirs
                 log_dirs[broker] = self.connection.describe_log_dirs(broker)
         cordons, config = self.journal.find_earlier_configs(CORDON), options.command_config
