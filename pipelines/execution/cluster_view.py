@@ -15,8 +15,9 @@ from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LiveP
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
 from pipelines.verdict.naming import name_with_noun
+from udfs.failures.controller_quorum import UNKNOWN_QUORUM, QuorumVoters
 from udfs.failures.partition_health import is_under_replicated
-from udfs.plurals import join_names
+from udfs.plurals import count_of, join_names
 
 SILENCE_REMEDY = (
     "Start what has just failed; else make the listeners that they advertise reachable from here, or apply the plan "
@@ -33,12 +34,21 @@ class ClusterView(NamedTuple):
     topic_ids: dict[str, str | None]
     reassignments: Reassignments
     unreadable_topics: frozenset[str] = frozenset()  # that exist, but were not described
+    quorum: QuorumVoters = UNKNOWN_QUORUM
     logs: ReplicaLogs = NO_LOGS  # of the brokers whose replicas a plan moves between log dirs
 
     @property
     def live_brokers(self) -> set[int]:
         """Ids of the brokers that are registered and not fenced, and that answer."""
         return {broker.id for broker in self.state.brokers if not broker.is_fenced} - set(self.state.silent_brokers)
+
+    def explain_weak_quorum(self) -> str:
+        """Say which voters leave none to spare; empty if the quorum may lose one, or is not known."""
+        if not self.quorum.is_weak:
+            return ""
+        are = "is down or lags" if len(self.quorum.lagging) == 1 else "are down or lag"
+        voters = f"{len(self.quorum.lagging)} of {count_of(len(self.quorum.voters), 'voter')} of the controller quorum"
+        return f"{voters} {are} ({join_names(self.quorum.lagging)}): one more failure would leave no controller"
 
     @property
     def unfenced_brokers(self) -> set[int]:
@@ -100,6 +110,7 @@ def view_cluster(
         {topic.name: topic.topic_id for topic in layout.topics},
         layout.reassignments,
         frozenset(layout.unreadable_topics),
+        quorum.voters if (quorum := connection.describe_quorum()) is not None else UNKNOWN_QUORUM,
     )
     return view._replace(logs=read_replica_logs(connection, log_brokers & view.live_brokers)) if log_brokers else view
 

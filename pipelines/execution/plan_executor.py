@@ -305,6 +305,8 @@ class PlanExecutor(ClusterExecution):
             self._copies.is_too_long("")  # what was not copied during a pause does not count
 
     def _explain_pause(self, view: ClusterView) -> str:
+        if weakness := view.explain_weak_quorum():
+            return weakness
         if foreign := self.steps.list_foreign(view.reassignments):
             return f"another tool reassigns {name_partitions(foreign)}"
         if down := sorted(self.steps.brokers & self._seen_live - view.live_brokers):

@@ -99,6 +99,8 @@ def find_problems(
     problems = []
     if permissions:
         problems.append(f"the user lacks permissions: {join_names(permissions, 5)}. Grant them with kafka-acls")
+    if weakness := view.explain_weak_quorum():
+        problems.append(f"{weakness}. Restart what is down first")
     problems += describe_running(steps.list_foreign(view.reassignments))
     steps = steps.end_with(waves.last)  # what later waves need may come back until then
     fenced = {broker.id for broker in view.state.brokers if broker.is_fenced}

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from udfs.failures.controller_quorum import MAX_LAG_MS, QuorumVoters
+
 
 class LiveBroker(NamedTuple):
     """A registered broker."""
@@ -75,6 +77,14 @@ class Quorum(NamedTuple):
 
     leader: int
     nodes: tuple[QuorumNode, ...]
+
+    @property
+    def voters(self) -> QuorumVoters:
+        """Its voters, and which of them lag."""
+        voters = {node.id: node for node in self.nodes if node.is_voter}
+        newest = voters[self.leader].caught_up_ms if self.leader in voters else -1
+        lagging = (n.id for n in voters.values() if n.log_end_offset < 0 or newest - n.caught_up_ms > MAX_LAG_MS)
+        return QuorumVoters(tuple(voters), tuple(lagging), self.leader if self.leader in voters else None)
 
 
 class OngoingReassignment(NamedTuple):

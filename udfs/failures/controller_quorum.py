@@ -10,6 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+# Of a voter that follows the leader: five times controller.quorum.fetch.timeout.ms, and it fetches far more often.
+MAX_LAG_MS = 10_000
+
 
 @dataclass(frozen=True)
 class QuorumVoters:
@@ -28,6 +31,11 @@ class QuorumVoters:
     def spare(self) -> int:
         """How many of the voters that follow may fail; negative = there is no majority now."""
         return len(self.voters) - len(self.lagging) - self.majority
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether voters that are down or lag leave no spare one: one more failure, and no leader is elected."""
+        return bool(self.lagging) and self.spare <= 0
 
     def elects_without(self, failed: Collection[int]) -> bool:
         """Return whether there is a majority once nodes failed. Of an unknown quorum, it is assumed."""

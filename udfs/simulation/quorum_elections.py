@@ -16,8 +16,8 @@ class QuorumElections:
     """Follows the voters of a KRaft cluster through events, in their order.
 
     While a majority of the voters follows, the loss of the active controller elects another: the lowest id, as any may
-    win. Without a majority, no failure is noticed, brokers that return cannot register, and requests to the controller fail.
-    A later majority notices what happened.
+    win. Without a majority, no failure is noticed, brokers that return cannot register, and requests to the controller
+    fail. A later majority notices what happened.
     """
 
     def __init__(self, state: InitialState) -> None:

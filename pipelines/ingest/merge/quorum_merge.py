@@ -14,10 +14,9 @@ from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.column_declarations import FLAG, TEXT
 from udfs.arrow.columns import to_flags, to_numpy
-from udfs.failures.controller_quorum import QuorumVoters
+from udfs.failures.controller_quorum import MAX_LAG_MS, QuorumVoters
 
 _FIELDS = (*("voter", "controller", "directory_id", "host", "port", "log_end_offset", "offset_lag"), "caught_up_ms")
-_MAX_LAG_MS = 10_000  # five times controller.quorum.fetch.timeout.ms: a voter that follows fetches far more often
 
 
 def get_voters(nodes: Iterable[Any], down: Collection[int]) -> QuorumVoters:
@@ -65,7 +64,7 @@ def merge_quorum(shard: ShardFacts) -> pa.Table:
     caught_up_ms = table["caught_up_ms"]
     newest = pc.max(caught_up_ms.filter(pa.array(leads))).as_py()
     lag_ms = pc.max_element_wise(pc.subtract(newest, caught_up_ms), 0, skip_nulls=False)
-    is_behind = pc.or_kleene(pc.equal(end, -1), pc.greater(lag_ms, _MAX_LAG_MS))
+    is_behind = pc.or_kleene(pc.equal(end, -1), pc.greater(lag_ms, MAX_LAG_MS))
     columns = {
         "node_id": pa.array(merged.keys.astype(np.int32)),
         "voter": pc.fill_null(table["voter"], False),

@@ -23,7 +23,15 @@ from pipelines.execution.set_throttles import read_throttles
 from pipelines.execution.throttle_change import leave_throttle
 from pipelines.execution.wave_window import WaveRange
 from pipelines.live.client_properties import ClientProperties
-from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.live.cluster_records import (
+    ClusterDescription,
+    LiveBroker,
+    LivePartition,
+    LiveTopic,
+    OngoingReassignment,
+    Quorum,
+    QuorumNode,
+)
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import CORDONED_LOG_DIRS, KafkaFault, Key, ReplicaLogDirs
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
@@ -55,6 +63,7 @@ class _Cluster:
         self.elected: list[Key] = []
         self.log_dirs: ReplicaLogDirs = {}
         self.log_dir_errors: dict[Key, str] = {}
+        self.quorums: list[Quorum] = []  # what the next looks show
         self.rejections: dict[Key, str] = {}  # Kafka's answer to every reassignment of these partitions
 
     def close(self) -> None:
@@ -83,6 +92,9 @@ class _Cluster:
 
     def describe_cluster(self) -> ClusterDescription:
         return ClusterDescription("c", tuple(LiveBroker(id_, "h", 1, None, None) for id_ in self.brokers))
+
+    def describe_quorum(self) -> Quorum | None:
+        return self.quorums.pop(0) if self.quorums else None
 
     def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
         if self.hidden_looks:
@@ -722,3 +734,29 @@ def test_brokers_that_are_down_stay_cordoned_until_they_are_back(tmp_path: Path)
     _make_executor(cluster, tmp_path, lines.append).execute(Direction.ROLLBACK)
     assert "warning: the cordon of broker 4 was not removed: it is down, or does not answer" in lines
     assert list(Journal.open(tmp_path).find_earlier_configs(CORDON).brokers) == [4]
+
+
+def _make_quorum(*caught_up_ms: int, end: int = 50) -> Quorum:
+    """Voters 100, 101, ..., of which the first leads."""
+    nodes = (QuorumNode(100 + n, None, True, end, at, at, ()) for n, at in enumerate(caught_up_ms))
+    return Quorum(100, tuple(nodes))
+
+
+def test_execution_pauses_while_one_more_voter_may_not_fail(tmp_path: Path) -> None:
+    cluster, said = _Cluster(), list[str]()
+    weak, strong = _make_quorum(90_000, 89_000, 60_000), _make_quorum(90_000, 89_000, 89_500)
+    cluster.quorums = [strong] * 3 + [weak] * 2
+    _make_executor(cluster, tmp_path, said.append).execute(Direction.APPLY)
+    assert cluster.lists[_KEY] != (1, 2)
+    reason = "1 of 3 voters of the controller quorum is down or lags (102): one more failure would leave no controller"
+    assert said.count(f"  paused: {reason}") == said.count("  continuing") == 1
+
+
+def test_quorum_that_never_had_a_spare_voter_does_not_pause() -> None:
+    for quorum, lagging in (
+        (_make_quorum(9), ()),
+        (_make_quorum(9, 9), ()),
+        (_make_quorum(9, 9, 9, end=-1), (100, 101, 102)),
+    ):
+        assert quorum.voters.lagging == lagging
+        assert quorum.voters.is_weak is bool(lagging)
