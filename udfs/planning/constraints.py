@@ -211,28 +211,36 @@ def count_in_racks(model: ClusterModel, lists: ReplicaLists, selected: Flags) ->
 
 
 def find_fewer_racks(
-    model: ClusterModel, rows: Ints, lists: ReplicaLists, emptied: Sequence[int]
+    model: ClusterModel, rows: Ints, lists: ReplicaLists, emptied: Sequence[int], *, listed: bool = False
 ) -> tuple[Flags, Ints, Ints]:
     """Find the lists (bool, k) in fewer racks than the in-sync replicas of now, although more would be possible.
 
     Returns these, the racks of the in-sync replicas now, and of the lists: int64 (k). Replicas out of sync keep nothing
-    online, so a plan may drop them.
+    online, so to drop them does no harm; but planners keep to their racks as well.
 
     Args:
         model: The cluster.
         rows: int64 (k), the partition of each list.
         lists: k lists.
         emptied: Ids of brokers that are to hold nothing.
+        listed: Whether the racks of replicas that are out of sync count as well.
     """
     row, rack = row_of(lists.offsets), model.rack[lists.replicas]
     offered = np.unique(model.rack[model.live & ~model.draining & ~np.isin(model.broker_ids, emptied)])
     other = ~np.isin(rack, offered)
     possible = len(offered) + _count_distinct(row[other], rack[other], len(rows))
-    in_sync = model.is_in_sync
-    before = _count_distinct(model.row[in_sync], model.rack[model.replicas[in_sync]], model.partitions)[rows]
+    counts = model.is_in_sync | listed
+    before = _count_distinct(model.row[counts], model.rack[model.replicas[counts]], model.partitions)[rows]
     after = _count_distinct(row, rack, len(rows))
     fewer = after < np.minimum(np.minimum(before, np.diff(lists.offsets)), possible)
     return fewer & bool(model.rack_names), before, after
+
+
+def find_dropped_in_sync(model: ClusterModel, lists: ReplicaLists) -> Flags:
+    """Find the partitions (bool, p) of which an in-sync replica leaves, while one that is out of sync stays."""
+    leaves = model.with_lists(lists.offsets, lists.replicas).find_copied(model)
+    drops, keeps = (any_true(some, model.offsets) for some in (leaves & model.is_in_sync, ~leaves & ~model.is_in_sync))
+    return drops & keeps
 
 
 def _count_distinct(row: Ints, value: Int32s, rows: int) -> Ints:

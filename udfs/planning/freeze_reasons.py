@@ -17,6 +17,7 @@ _EXPLANATIONS = (  # in words that follow `because of`
     "more in-sync replicas than the topic's replication factor: set that first (--goal rf)",
     "a topic that --topics does not name",
     "a replica on a cordoned broker, which Kafka 4.4 rejects in every list: uncordon or drain it first",
+    "a replica out of sync, as one in sync would leave instead",
 )
 
 
@@ -37,6 +38,7 @@ class FreezeReason(IntEnum):
     EXTRA_REPLICAS = 11
     OTHER_TOPIC = 12
     CORDONED = 13
+    LAGGING = 14
 
     @property
     def explanation(self) -> str:

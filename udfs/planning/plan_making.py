@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.broker_sets import plan_in_sets
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import (
+    find_dropped_in_sync,
     find_fewer_racks,
     find_receiving_brokers,
     find_rejected_brokers,
@@ -20,6 +22,8 @@ from udfs.planning.goal_registry import GOALS
 from udfs.planning.log_dir_balance import choose_log_dirs
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.zones.rack_levels import plan_in_levels
+
+_MAX_ROUNDS = 2  # of plans without the partitions that would keep a lagging replica instead of one in sync
 
 Planner = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
 
@@ -43,27 +47,33 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
         return choose_log_dirs(model, proposal)
     # Sets of brokers are planned one by one, by this function.
     if not request.rack_separator and not request.broker_sets and model.find_copied(proposal).any():
-        proposal = _keep_racks(frozen, request, plan_model, proposal)
+        proposal = _keep_copies(frozen, request, plan_model, proposal)
     return choose_log_dirs(model, proposal)
 
 
-def _keep_racks(
+def _keep_copies(
     model: ClusterModel, request: PlanRequest, plan_model: Planner, proposal: ProposedAssignment
 ) -> ProposedAssignment:
-    """Return a plan that spreads no partition over fewer racks than now.
+    """Return a plan that spreads no partition over fewer racks, and drops no in-sync replica where another lags.
 
     Planners limit the replicas in each rack: of four in three racks, they may leave one empty. Such partitions stay as
     they are, and the plan is made again; those that must leave a broker get another copy.
     """
     emptied, every = list_emptied_brokers(model, request), np.arange(model.partitions)
     leaves = any_true(np.isin(model.broker_ids, emptied)[model.replicas], model.offsets) | (request.goal == "rf")
-    while (fewer := find_fewer_racks(model, every, proposal, emptied)[0]).any():
-        may_stay = fewer & ~leaves & (model.frozen == FREE)
-        if not may_stay.any():
-            return _copy_to_lost_racks(model, request, proposal, np.flatnonzero(fewer), emptied)
-        model = replace(model, frozen=np.where(may_stay, FreezeReason.RACKS, model.frozen).astype(np.int8))
+    may_stay = ~leaves & (model.frozen == FREE)
+    for round_ in count():
+        fewer = find_fewer_racks(model, every, proposal, emptied, listed=True)[0]
+        drops = find_dropped_in_sync(model, proposal) & (round_ < _MAX_ROUNDS)
+        reasons = [(fewer & may_stay, FreezeReason.RACKS), (drops & may_stay, FreezeReason.LAGGING)]
+        stays = reasons[0][0] | reasons[1][0]
+        if not stays.any():
+            break
+        may_stay &= ~stays
+        frozen = np.select([bad for bad, _ in reasons], [reason for _, reason in reasons], model.frozen)
+        model = replace(model, frozen=frozen.astype(np.int8))
         proposal = plan_model(model, request)
-    return proposal
+    return _copy_to_lost_racks(model, request, proposal, np.flatnonzero(fewer), emptied) if fewer.any() else proposal
 
 
 def _copy_to_lost_racks(
@@ -72,10 +82,10 @@ def _copy_to_lost_racks(
     """Return the plan with copies of some partitions (int64) in the racks that they lost, instead of shared ones."""
     receives = find_receiving_brokers(model, [*emptied, *request.exclude_brokers])
     replica_counts, replicas = np.bincount(proposal.replicas, minlength=model.brokers), proposal.replicas.copy()
-    copied, in_sync, failed = model.find_copied(proposal), model.is_in_sync, model.in_failed_dir
+    copied, failed = model.find_copied(proposal), model.in_failed_dir
     for row in rows.tolist():
         before = slice(*model.offsets[row : row + 2].tolist())
-        racks = set(model.rack[model.replicas[before][in_sync[before]]].tolist())
+        racks = set(model.rack[model.replicas[before]].tolist())
         for at in range(*proposal.offsets[row : row + 2].tolist()):
             own = replicas[proposal.offsets[row] : proposal.offsets[row + 1]]
             lost = list(racks - set(model.rack[own].tolist()))

@@ -173,7 +173,7 @@ def test_nights_of_an_expansion_spend_their_budgets_on_disks_once_counts_are_eve
         model = model.with_lists(proposal.offsets, proposal.replicas)
         fullest.append(float(model.sum_bytes(model).max()))
         texts.append(" ".join(proposal.certificate.relaxed))
-    assert "20 B of at most 20 B; missed targets may need more" in texts[0]
+    assert "12 B of at most 20 B; missed targets may need more" in texts[0]
     assert "44 B of at most 60 B; no other copies within that were found" in texts[1]
     assert texts[2] == ""
     assert fullest == [110.0, 101.0, 92.0]

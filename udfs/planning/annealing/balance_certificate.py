@@ -237,8 +237,14 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: 
     for used, is_spent in budgets:
         if is_spent:
             yield f"the plan copies {used}; {more}"
-        elif misses and not is_limited:
-            yield f"the plan copies {used}; no other copies within that were found that bring a missed target nearer"
+        elif not is_limited and (misses or request.goal == "expand"):
+            rest = "no other copies within that were found that bring a missed target nearer"
+            rest = rest if misses else "no target of this goal needs more"
+            disk = outcome.state.disk[outcome.units.counted].max(initial=0.0)
+            even = (
+                request.goal != "balance" and DISK in request.priorities and disk > request.targets.disk + TOLERANCE[""]
+            )
+            yield f"the plan copies {used}; {rest}" + "; --goal balance evens out disks further" * bool(even)
 
 
 def _measure_survivor_out(outcome: BalanceOutcome) -> float:

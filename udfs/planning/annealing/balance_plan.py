@@ -17,7 +17,7 @@ from udfs.planning.annealing.balance_certificate import (
 from udfs.planning.annealing.budget_plan import COPIED_LOADS, BudgetPlanner, bound_relief, find_harm, measure_relief
 from udfs.planning.annealing.kernels.search_moves import seed_random
 from udfs.planning.annealing.kernels.search_state import create_state
-from udfs.planning.annealing.search import anneal_order, search_assignment
+from udfs.planning.annealing.search import NEAR, anneal_order, search_assignment
 from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchTask
 from udfs.planning.bounds.cost_bounds import CopyBound, bound_copied_bytes
 from udfs.planning.certificates import BalanceCertificate, Relief
@@ -42,12 +42,14 @@ _EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
 # Limits of disk and bytes in to try where expand and drain cannot keep to theirs with few moves: in units of the mean,
 # beyond what an integer program proves possible, each with another seed.
 _RAISED_LIMITS = (0.0, 0.0, 0.01, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
-# Share of the most relief of the first priority that the part of a plan without a budget must have
-_MIN_RELIEF = 0.95
+# Share of the most relief of the first priority that the part of a plan without a budget must have. Expansions take few
+# replicas of any size: others instead would leave later nights no moves that even out disks.
+_MIN_RELIEF = {"balance": 0.9, "expand": 0.5}
+_MIN_LATER_RELIEF = 0.1  # The same of the next priorities, once the first one gets no more relief
+_SMALL_PART, _FAR = 0.1, 0.02  # of a budget, and beyond the target of disk in units of the mean
 _MAX_TRIES = 3  # where replica counts stay uneven: a budget is in the way
 # Replicas in all tries together: a count and not a clock, so that plans are reproducible.
 _MAX_TRIED_REPLICAS = 600_000
-_NEAR = ((2.0, 0.02, 0.3),)  # rounds of anneal_order that change few lists
 
 
 def plan_balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
@@ -64,33 +66,26 @@ class _BalancePlanner:
     def __init__(self, model: ClusterModel, rules: Rules, request: PlanRequest) -> None:
         self.model, self.rules, self.request = model, rules, request
         self.units = search_task.compute_units(model, rules)
-        self.offsets, self.slots = _build_start(model, rules, request)
+        # A drain spends its budget on what must leave; of the plans of other goals, a budget pays for a part.
+        self.keeps_budget = request.has_budget and request.goal == "drain"
+        unlimited = replace(rules, byte_budget=np.inf, move_budget=np.inf, broker_budget=np.inf)
+        self.search_rules = rules if self.keeps_budget else unlimited
+        self.offsets, self.slots = _build_start(model, self.search_rules, request)
         self.cluster = search_task.build_cluster_arrays(model, rules, self.units, self.offsets, self.slots)
-        if request.goal == "balance" and request.has_budget and not self._is_affordable(self.slots):
-            # Repairs of racks do not fit: racks keep the replicas that they have.
-            self.offsets, self.slots = model.offsets, model.replicas
-            self.cluster = search_task.build_cluster_arrays(model, rules, self.units, self.offsets, self.slots)
 
     def plan(self) -> ProposedAssignment:
         model, request = self.model, self.request
-        balances = request.goal == "balance"
-        ratio = proven_ratio = request.targets.loose_bytes
-        task, result = self._search(ratio, few_moves=not balances)
-        if not balances and not request.has_budget and _measure_excess_load(task, result) > 0.0:
-            ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
-        if self._find_overfull(result):  # capacity comes before few moves
-            task, result = self._search(ratio, few_moves=False)
-        if not balances and request.has_budget and not search_task.meets_limits(task, result):  # spend the rest
-            candidates = [result, self._spend_budget(task, result)]
-            result = min(candidates, key=lambda candidate: self._rank(task, candidate, np.max))
-        is_affordable = not (balances and request.has_budget) or self._is_affordable(result.slots)
-        if not is_affordable:
+        ratio, proven_ratio, task, result = self._search_all()
+        is_affordable = self.keeps_budget or self._is_affordable(result.slots)
+        if not is_affordable:  # repairs of racks come first, if they fit
+            self.slots = _repair_racks(model, self.rules)[1]
+            self.slots = self.slots if self._is_affordable(self.slots) else model.replicas
+            rules = self.rules
+            limits = task.limits._replace(
+                copied_disk=rules.byte_budget / self.units.disk, copied_replicas=rules.move_budget
+            )
+            task = replace(task, slots=self.slots, limits=limits)
             result = self._spend_budget(task, result)
-        elif balances and not search_task.meets_limits(task, result):
-            # What comes nearest to the targets: the search's result, its start, or lists by counts or flows.
-            start = SearchResult(task.slots, result.limits, result.failover_out, result.oversized)
-            candidates = [result, start, *self._find_others(task, result)]
-            result = min(candidates, key=lambda candidate: self._rank(task, candidate))
         result = self._keep_order(task, result)
         if reasons := self._find_overfull(result):
             raise InfeasibleRequest(reasons)
@@ -102,37 +97,59 @@ class _BalancePlanner:
             certificate = replace(certificate, relief=self._bound_relief(task, certificate))
         return replace(proposal, reason=find_reasons(outcome), reasons=REASONS, certificate=certificate)
 
+    def _search_all(self) -> tuple[float, float, SearchTask, SearchResult]:
+        """Search for the best lists: the ratio of disk and bytes in, the least possible, the task and the result."""
+        balances = self.request.goal == "balance"
+        ratio = proven_ratio = self.request.targets.loose_bytes
+        task, result = self._search(ratio, few_moves=not balances)
+        if not balances and not self.keeps_budget and _measure_excess_load(task, result) > 0.0:
+            ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
+        # Where counts are even already, the fewest moves are hardly any, and even out no disks: a budget pays for more.
+        far = not balances and self.request.has_budget and ratio > self.request.targets.loose_bytes + _FAR
+        if (far and self._is_affordable(result.slots, _SMALL_PART)) or self._find_overfull(result):
+            ratio = proven_ratio = self.request.targets.loose_bytes
+            task, result = self._search(ratio, few_moves=False)
+        if search_task.meets_limits(task, result):
+            return ratio, proven_ratio, task, result
+        if self.keeps_budget:  # spend the rest
+            candidates = [result, self._spend_budget(task, result)]
+            result = min(candidates, key=lambda candidate: self._rank(task, candidate, np.max))
+        elif balances:
+            # What comes nearest to the targets: the search's result, its start, or lists by counts or flows.
+            start = SearchResult(task.slots, result.limits, result.failover_out, result.oversized)
+            candidates = [result, start, *self._find_others(task, result)]
+            result = min(candidates, key=lambda candidate: self._rank(task, candidate))
+        return ratio, proven_ratio, task, result
+
     def _search(
         self, ratio: float, few_moves: bool = True, heavy: HeavyPlacement | None = None, seed: int = 0
     ) -> tuple[SearchTask, SearchResult]:
         """Search with the limits of disk and bytes in of expand and drain at `ratio` times the mean."""
         request, rules = self.request, self.rules
         limits = search_task.compute_limits(self.model, rules, self.units, request, self.cluster, ratio)
-        if few_moves and not request.has_budget:  # which is the limit
+        if not self.keeps_budget:  # what the budget does not pay for is left out afterwards
+            limits = limits._replace(copied_disk=np.inf, copied_replicas=np.inf)
+        if few_moves and not self.keeps_budget:
             copied = int(create_state(self.cluster, limits, self.slots).copied_count[0])
             most = float(int(copied * (1 + request.targets.extra_moves)))
-            limits = limits._replace(copied_replicas=min(limits.copied_replicas, most))
+            limits = limits._replace(copied_replicas=most)
         slots, placed = (self.slots, None) if heavy is None else (heavy.slots, heavy.rows)
         start = (self.cluster, limits, slots, np.flatnonzero(rules.receives).astype(np.int32), self.units.brokers)
         failover_out = request.targets.failover_out if {BYTES_OUT, FAILOVER} <= {*request.priorities} else np.inf
         profile = search_task.MINIMIZE_MOVES if few_moves else search_task.MINIMIZE_BYTES
         task = SearchTask(*start, failover_out, profile, self._bound_copies(ratio), request.seed + seed, placed)
-        if request.goal != "balance" or not request.has_budget:
-            return task, search_assignment(task)
-        # What the budget does not pay for is left out of the plan without a budget.
-        unlimited = limits._replace(copied_disk=np.inf, copied_replicas=np.inf)
-        return task, search_assignment(replace(task, limits=unlimited))
+        return task, search_assignment(task)
 
-    def _is_affordable(self, slots: Int32s) -> bool:
-        """Return whether the budget pays for these lists."""
+    def _is_affordable(self, slots: Int32s, share: float = 1.0) -> bool:
+        """Return whether this share of the budget pays for these lists."""
         rules, copied = self.rules, self.model.find_copied(self.model.with_lists(self.offsets, slots))
         row = self.cluster.row[copied]
         size = self.model.size[row]
         traffic = (
             np.bincount(ends, size).max(initial=0.0) for ends in (slots[copied], self.model.current_leaders[row])
         )
-        fits = size.sum() <= rules.byte_budget and len(row) <= rules.move_budget
-        return bool(fits and max(traffic) <= rules.broker_budget)
+        fits = size.sum() <= share * rules.byte_budget and len(row) <= share * rules.move_budget
+        return bool(fits and max(traffic) <= share * rules.broker_budget)
 
     def _spend_budget(self, task: SearchTask, planned: SearchResult) -> SearchResult:
         """Return the best lists that the budget pays for. No load gets worse than it is now, and exceeds its target.
@@ -143,24 +160,28 @@ class _BalancePlanner:
         before = create_state(task.cluster, task.limits, self.slots)
         over = search_task.measure_excess(task.limits, before)
         planner = BudgetPlanner(self.model, self.rules, self.units, task, planned.slots)
-        exceeded = (
-            name
-            for name in self.request.priorities
-            if name in over and over[name].max() > TOLERANCE.get(name, TOLERANCE[""])
-        )
+        priorities = self.request.priorities
+        exceeded = [
+            name for name in priorities if name in over and over[name].max() > TOLERANCE.get(name, TOLERANCE[""])
+        ]
 
         def choose(candidates: Iterable[SearchResult]) -> SearchResult:
             affordable = (one for one in candidates if self._is_affordable(one.slots))
             harmless = [one for one in affordable if not find_harm(task, before, one)]
             return min(harmless, key=lambda one: self._rank(task, one, np.max))
 
-        searched = [] if next(exceeded, "") in COPIED_LOADS else [search_assignment(task)]
-        best = choose([*planner.find_candidates(self.request.priorities, planned_only=False), *searched])
-        if self.request.goal != "balance":  # the budget pays for all that is planned, so that no plan needs its parts
+        searched = [] if next(iter(exceeded), "") in COPIED_LOADS else [search_assignment(task)]
+        best = choose([*planner.find_candidates(priorities, planned_only=False), *searched])
+        if self.keeps_budget:  # the budget pays for all that is planned, so that no plan needs its parts
             return best
-        part = choose(planner.find_candidates(self.request.priorities, planned_only=True))
-        relief = [measure_relief(task, before, one, self.request.priorities[0]) for one in (part, best)]
-        return part if relief[0] >= _MIN_RELIEF * relief[1] else best
+        part = choose(planner.find_candidates(priorities, planned_only=True))
+        for name in exceeded:
+            least, most = (measure_relief(task, before, one, name) for one in (part, best))
+            if max(least, most) > 0.0:
+                is_first = name == priorities[0]
+                least_share = _MIN_RELIEF[self.request.goal] if is_first else _MIN_LATER_RELIEF
+                return part if least >= least_share * most else best
+        return part
 
     def _bound_relief(self, task: SearchTask, certificate: BalanceCertificate) -> list[Relief]:
         """Bound what any plan within the budget reaches, for each load that exceeds its target now."""
@@ -263,7 +284,7 @@ class _BalancePlanner:
         state = create_state(cluster, result.limits, as_now)
         free = cluster._replace(can_change=cluster.can_change & ~result.oversized)
         proposals = task.count_proposals(23, 1e6, 6)
-        anneal_order(free, result.limits, state, seed_random(task.seed), task.leader_unit, proposals, _NEAR)
+        anneal_order(free, result.limits, state, seed_random(task.seed), task.leader_unit, proposals, NEAR)
         return replace(result, slots=state.slots) if is_as_good(state.slots) else result
 
     def _find_others(self, task: SearchTask, result: SearchResult) -> Iterator[SearchResult]:
@@ -272,7 +293,7 @@ class _BalancePlanner:
         if not np.array_equal(task.cluster.offsets, model.offsets):
             return
         if REPLICAS in priorities and over["replicas"].max() >= TOLERANCE["replicas"]:
-            proposal = plan_replica_counts(model, self.rules)
+            proposal = plan_replica_counts(model, self.search_rules)
             if np.array_equal(proposal.offsets, model.offsets):
                 yield replace(result, slots=proposal.replicas)
                 best = search_assignment(replace(task, slots=proposal.replicas))
@@ -299,6 +320,11 @@ def _build_start(model: ClusterModel, rules: Rules, request: PlanRequest) -> tup
     if request.goal != "balance":
         proposal = plan_replica_counts(model, rules, objective="min-moves")
         return proposal.offsets, proposal.replicas
+    return _repair_racks(model, rules)
+
+
+def _repair_racks(model: ClusterModel, rules: Rules) -> tuple[Ints, Int32s]:
+    """Build lists without the rack violations of the model, as far as the budget pays for that."""
     violations = find_rack_violations(model, rules.rack_cap)
     if not violations[~rules.fixed].any():
         return model.offsets, model.replicas

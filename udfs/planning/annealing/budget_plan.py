@@ -9,13 +9,13 @@ from udfs.planning.annealing import search_task
 from udfs.planning.annealing.kernels.budgeted_moves import DONE, ReliefTask, relieve_brokers
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, SearchState, create_state
 from udfs.planning.annealing.planned_share import build_share
-from udfs.planning.annealing.search import order_leadership
+from udfs.planning.annealing.search import NEAR, order_leadership
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
 from udfs.planning.bounds.relief_bounds import Budget, bound_fullest_broker
 from udfs.planning.certificates import Relief
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s
 from udfs.planning.constraints import Rules
-from udfs.planning.plan_request import BYTES_IN, DISK, REPLICAS
+from udfs.planning.plan_request import BYTES_IN, BYTES_OUT, DISK, LEADERS, REPLICAS
 
 COPIED_LOADS = (REPLICAS, DISK, BYTES_IN)  # loads that only copies even out
 _STEPS = 14  # of a bisection
@@ -55,21 +55,33 @@ class BudgetPlanner:
         planned_only: whether all moves are of the plan without a budget, so that later plans can make the others.
         """
         if planned_only:
-            yield from self._order_lists(self._choose_share(priorities))
+            for loads in (COPIED_LOADS, (*COPIED_LOADS, LEADERS, BYTES_OUT)):
+                yield from self._order_lists(self._choose_share(priorities, loads))
         for first_place in (0, 2):
             yield from self._order_lists(self._relieve(priorities, first_place, planned_only))
         yield from self._order_lists(self.task.slots)
 
-    def _choose_share(self, priorities: tuple[str, ...]) -> Int32s:
-        """Return lists of which some are as planned: those that the budget pays for, with most relief."""
+    def _choose_share(self, priorities: tuple[str, ...], loads: tuple[str, ...]) -> Int32s:
+        """Return lists of which some are as planned: those that the budget pays for, with most relief.
+
+        loads: those that do not get worse; others depend on the order of lists, which is chosen afterwards.
+        """
         slots, limits = self.task.slots.copy(), self.task.limits
         state = self._state(slots)
         over = _measure_worst(limits, state)
         most = self._loosen_limits(state, {})._replace(
             max_leaders=limits.max_leaders + over["most leaders"], bytes_out=limits.bytes_out + over["bytes_out"]
         )
-        broker_disk = self.rules.broker_budget / self.units.disk
-        chosen = build_share(self.task, state, (self.planned, self.leader), most, broker_disk).choose(priorities)
+        # Repairs of racks have used some of the budget.
+        left = self.rules.broker_budget / self.units.disk - np.array(
+            measure_traffic(self.task.cluster, state, self.leader)
+        )
+        most = most._replace(
+            copied_disk=limits.copied_disk - state.copied_disk[0],
+            copied_replicas=limits.copied_replicas - state.copied_count[0],
+        )
+        share = build_share(self.task, state, (self.planned, self.leader), most, left)
+        chosen = replace(share, loads={name: share.loads[name] for name in loads}).choose(priorities)
         as_planned = np.isin(self.task.cluster.row, chosen)
         slots[as_planned] = self.planned[as_planned]
         return slots
@@ -85,9 +97,11 @@ class BudgetPlanner:
             survivor_leaders=limits.survivor_leaders + over["failover"],
             survivor_bytes_out=limits.survivor_bytes_out + over["failover_out"],
         )
-        for one in (limits, as_now):
-            yield replace(order_leadership(self.task, slots, one), limits=limits)
-        yield self._result(slots)
+        yield replace(order_leadership(self.task, slots, limits), limits=limits)
+        ordered = order_leadership(self.task, slots, as_now)
+        for start in (ordered.slots, slots):
+            yield replace(ordered, slots=start, limits=limits)
+            yield replace(order_leadership(self.task, start, as_now, NEAR), limits=limits)
 
     def _result(self, slots: Int32s) -> SearchResult:
         return SearchResult(slots, self.task.limits, self.task.failover_out, np.zeros(len(self.cost), np.bool_))

@@ -99,7 +99,7 @@ class PlannedShare:
 
 
 def build_share(
-    task: SearchTask, state: SearchState, planned: tuple[Int32s, Int32s], most: BrokerLimits, broker_disk: float
+    task: SearchTask, state: SearchState, planned: tuple[Int32s, Int32s], most: BrokerLimits, broker_disk: Floats
 ) -> PlannedShare:
     """Build the program of a plan without a budget.
 
@@ -107,8 +107,8 @@ def build_share(
         task: What is evened out.
         state: The cluster now.
         planned: The planned lists, int32 (r), and the broker that sends the copies of each partition, int32 (p).
-        most: What no broker may exceed.
-        broker_disk: Disk that a broker may receive, and send.
+        most: What no broker may exceed, and what may be copied.
+        broker_disk: float64 (2, n), disk that each broker may receive, and send.
     """
     cluster, limits, n = task.cluster, task.limits, len(task.cluster.rack)
     slots, sender = planned
@@ -138,10 +138,10 @@ def build_share(
     copies, disk = received.sum(axis=0), cluster.disk[rows]
     sent = csr_array((copies * disk, (sender[rows], np.arange(len(rows)))), shape=(n, len(rows)))
     spent = [
-        (csr_array((copies * disk)[None, :]), [limits.copied_disk]),
-        (csr_array(copies[None, :]), [limits.copied_replicas]),
-        (received * disk[None, :], np.full(n, broker_disk)),
-        (sent, np.full(n, broker_disk)),
+        (csr_array((copies * disk)[None, :]), [most.copied_disk]),
+        (csr_array(copies[None, :]), [most.copied_replicas]),
+        (received * disk[None, :], broker_disk[0]),
+        (sent, broker_disk[1]),
     ]
     matrices, budgets = vstack([matrix for matrix, _ in spent], format="csr"), np.concatenate([one for _, one in spent])
     limited = budgets < np.inf

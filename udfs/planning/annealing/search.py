@@ -53,6 +53,8 @@ _ROUNDS, _RATIO_STEP = 2, 0.01  # of raising the limit of bytes out after failur
 _STUCK = 0.9  # of the previous excess: if more is left, the limits are in the way and not the weights
 _LEADER_COST = 10.0  # of a leader too many in the end, in units of bytes out
 _LIGHT_SHARE = 0.03  # of all replicas
+# Rounds of anneal_order: cost of a leader too many, first temperature, share of proposals. NEAR changes few lists.
+ANY_ORDER, NEAR = ((0.3, 0.5, 0.7), (2.0, 0.02, 0.3)), ((2.0, 0.02, 0.3),)
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ def anneal_order(
     random: RandomState,
     leader: float,  # A typical leader, in units of a broker's bytes out
     proposals: int,
-    rounds: Sequence[tuple[float, float, float]] = ((0.3, 0.5, 0.7), (2.0, 0.02, 0.3)),
+    rounds: Sequence[tuple[float, float, float]] = ANY_ORDER,
     leader_cost: float | None = None,
 ) -> None:
     """Anneal leaders and successors. rounds: (cost of a leader too many, first temperature, share of proposals).
@@ -238,11 +240,13 @@ def anneal_order(
         anneal_leadership(search, Schedule(int(share * proposals), temperature * leader, 2.5e-4 * leader), 0.7)
 
 
-def order_leadership(task: SearchTask, slots: Int32s, limits: BrokerLimits) -> SearchResult:
-    """Return these lists with leaders and successors in the order that is nearest to the limits. Nothing is copied."""
+def order_leadership(
+    task: SearchTask, slots: Int32s, limits: BrokerLimits, rounds: Sequence[tuple[float, float, float]] = ANY_ORDER
+) -> SearchResult:
+    """Return these lists with leaders and successors in an order that is nearer to the limits. Nothing is copied."""
     unchanged = SearchResult(slots, limits, task.failover_out, np.zeros(len(task.cluster.disk), np.bool_))
     phases = _Phases(task, unchanged, seed_random(task.seed))
-    phases.order_leadership()
+    phases.order_leadership(rounds)
     return replace(unchanged, slots=phases.state.slots)
 
 
@@ -273,9 +277,9 @@ class _Phases:
         self._even_out_leaders()
         return replace(self.placement, slots=self.state.slots, limits=self.limits, failover_out=ratio)
 
-    def order_leadership(self) -> None:
+    def order_leadership(self, rounds: Sequence[tuple[float, float, float]]) -> None:
         """Run the phases that copy nothing."""
-        self._anneal_leadership()
+        self._anneal_leadership(rounds)
         self._even_out_leaders()
 
     def _anneal_replicas(self) -> CostWeights:
@@ -311,11 +315,12 @@ class _Phases:
         search_state.recompute_state(task.cluster, self.limits, state)
         return weights
 
-    def _anneal_leadership(self) -> None:
+    def _anneal_leadership(self, rounds: Sequence[tuple[float, float, float]] = ANY_ORDER) -> None:
         """Anneal leaders and successors, but not of oversized partitions."""
         task, leader = self.task, self.task.leader_unit
         cluster = task.cluster._replace(can_change=task.cluster.can_change & ~self.oversized)
-        anneal_order(cluster, self.limits, self.state, self.random, leader, task.count_proposals(23, 1e6, 6))
+        proposals = task.count_proposals(23, 1e6, 6)
+        anneal_order(cluster, self.limits, self.state, self.random, leader, proposals, rounds)
 
     def _even_out_leaders(self) -> None:
         """Even out leader counts again where even bytes out were traded for them: counts matter more."""
