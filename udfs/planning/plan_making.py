@@ -1,8 +1,8 @@
 """Makes the plan of a request: freezes what must stay, and calls the goal's planner for each part of the cluster."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import count
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.broker_sets import plan_in_sets
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import (
+    InfeasibleRequest,
     find_dropped_in_sync,
     find_fewer_racks,
     find_receiving_brokers,
@@ -22,8 +23,6 @@ from udfs.planning.goal_registry import GOALS
 from udfs.planning.log_dir_balance import choose_log_dirs
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.zones.rack_levels import plan_in_levels
-
-_MAX_ROUNDS = 2  # of plans without the partitions that would keep a lagging replica instead of one in sync
 
 Planner = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
 
@@ -61,19 +60,20 @@ def _keep_copies(
     """
     emptied, every = list_emptied_brokers(model, request), np.arange(model.partitions)
     leaves = any_true(np.isin(model.broker_ids, emptied)[model.replicas], model.offsets) | (request.goal == "rf")
-    may_stay = ~leaves & (model.frozen == FREE)
-    for round_ in count():
-        fewer = find_fewer_racks(model, every, proposal, emptied, listed=True)[0]
-        drops = find_dropped_in_sync(model, proposal) & (round_ < _MAX_ROUNDS)
-        reasons = [(fewer & may_stay, FreezeReason.RACKS), (drops & may_stay, FreezeReason.LAGGING)]
-        stays = reasons[0][0] | reasons[1][0]
-        if not stays.any():
-            break
-        may_stay &= ~stays
-        frozen = np.select([bad for bad, _ in reasons], [reason for _, reason in reasons], model.frozen)
-        model = replace(model, frozen=frozen.astype(np.int8))
+    if find_dropped_in_sync(model, proposal)[~leaves & (model.frozen == FREE)].any():
+        lagging = any_true(~model.is_in_sync, model.offsets) & ~leaves & (model.frozen == FREE)
+        stays = replace(model, frozen=np.where(lagging, FreezeReason.LAGGING, model.frozen).astype(np.int8))
+        with suppress(InfeasibleRequest):  # another plan that is as good
+            other = plan_model(stays, request)
+            if len(other.certificate.missed) <= len(proposal.certificate.missed):
+                model, proposal = stays, other
+    while (fewer := find_fewer_racks(model, every, proposal, emptied, listed=True)[0]).any():
+        may_stay = fewer & ~leaves & (model.frozen == FREE)
+        if not may_stay.any():
+            return _copy_to_lost_racks(model, request, proposal, np.flatnonzero(fewer), emptied)
+        model = replace(model, frozen=np.where(may_stay, FreezeReason.RACKS, model.frozen).astype(np.int8))
         proposal = plan_model(model, request)
-    return _copy_to_lost_racks(model, request, proposal, np.flatnonzero(fewer), emptied) if fewer.any() else proposal
+    return proposal
 
 
 def _copy_to_lost_racks(

@@ -156,6 +156,27 @@ def test_plans_of_several_nights_copy_little_more_than_one_plan(
     assert measure_loads(model, model)["disk"].max() <= disk + 5e-4
 
 
+def test_nights_of_an_expansion_make_the_moves_of_one_plan() -> None:
+    """Each night is a part of the plan without a budget, so that none runs out of moves before disks are even."""
+    model = make_model(12, 3, 60, 5, empty=2)
+    request = PlanRequest("expand", brokers=(10, 11))
+    whole = make_plan(model, request)
+    sizes, disk = measure_copies(model, whole)[0], measure_loads(model, whole)["disk"].max()
+    nightly, total, moves = replace(request, max_bytes=int(sizes.sum() / 3)), 0.0, 0
+    for night in range(4):
+        proposal = make_plan(model, nightly)
+        if not night:
+            assert read_relief(proposal.certificate, "replicas").value < 1.1
+        copied = measure_copies(model, proposal)[0]
+        total, moves = total + copied.sum(), moves + len(copied)
+        model = model.with_lists(proposal.offsets, proposal.replicas)
+    assert total <= 1.03 * sizes.sum()
+    assert moves <= 1.02 * len(sizes)
+    assert measure_loads(model, model)["disk"].max() <= disk + 5e-4
+    (text,) = [text for text in make_plan(model, nightly).certificate.relaxed if "at most" in text]
+    assert text.endswith("; --goal balance evens out disks further")
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_bound_holds_for_every_plan_of_tiny_clusters(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.verdict.snapshot_findings import find_findings
 from tests.unit.planning.plan_commands import CommandResult, write_describe
+from tests.unit.planning.plan_models import model_with
+from udfs.arrow.ragged import row_of
 from udfs.planning.cluster_model import FreezeReason
+from udfs.planning.plan_making import make_plan
+from udfs.planning.plan_request import PlanRequest
 
 
 def describe(topic: str, factor: int, *partitions: str, min_isr: int = 1) -> list[str]:
@@ -214,3 +220,29 @@ def test_brokers_of_unknown_state_get_copies_only_where_others_do_not_suffice(
     assert {broker for replicas in lists.values() for broker in replicas} == {1, 2, 4}
     lists, _ = plan(capsys, source, "--goal", "rf", "--rf", "4", "--topics", "u")
     assert set(lists["u-0"]) == {1, 2, 4, 9}
+
+
+def test_replicas_out_of_sync_leave_rather_than_those_in_sync() -> None:
+    """Broker 1 has twice as many replicas as others; of some of its partitions, the other replica lags."""
+    lists = {("t", row): [1, 2 + row % 2] for row in range(40)} | {("u", row): [2, 3] for row in range(4)}
+    model = model_with(lists, range(1, 5), sizes=[1.0] * 44)
+    lagging = (model.row < 8) & (model.replicas > 0) & (model.topic[model.row] == 0)
+    model = replace(model, in_sync=~lagging)
+    proposal = make_plan(model, PlanRequest("balance"))
+    left = {(row, broker) for row, broker in zip(model.row.tolist(), model.replicas.tolist(), strict=True)}
+    left -= set(zip(row_of(proposal.offsets).tolist(), proposal.replicas.tolist(), strict=True))
+    assert left
+    assert not [row for row, broker in left if row < 8 and broker == 0 and len({r for r in left if r[0] == row}) == 1]
+    assert np.ptp(np.bincount(proposal.replicas)) <= 1
+
+
+def test_a_rack_whose_replica_lags_is_kept() -> None:
+    """Four replicas in three racks; that of rack c lags, and a broker of rack b is empty."""
+    lists = {("t", row): [1, 2, 3, 5] for row in range(40)}
+    model = model_with(lists, range(1, 7), racks=["a", "a", "b", "b", "c", "c"], sizes=[1.0] * 40)
+    model = replace(model, in_sync=model.replicas < 4)
+    proposal = make_plan(model, PlanRequest("balance"))
+    assert model.find_copied(proposal).any()
+    for row in range(40):
+        planned = proposal.replicas[proposal.offsets[row] : proposal.offsets[row + 1]]
+        assert len({*model.rack[planned].tolist()}) == 3, row

@@ -231,6 +231,9 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: 
         budgets.append((used, copied + largest > request.max_bytes))
     if request.max_moves is not None:
         budgets.append((f"{moves:,} of at most {request.max_moves:,} replicas", moves >= request.max_moves - 1))
+    limits = outcome.task.limits
+    is_part = limits.copied_disk < np.inf or limits.copied_replicas == request.max_moves
+    is_part &= request.goal != "drain"
     is_limited = request.max_broker_bytes is not None or any(is_spent for _, is_spent in budgets)
     if request.max_broker_bytes is not None:
         yield f"no broker receives or sends more than {format_bytes(request.max_broker_bytes)}; {more}"
@@ -240,11 +243,11 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: 
         elif not is_limited and (misses or request.goal == "expand"):
             rest = "no other copies within that were found that bring a missed target nearer"
             rest = rest if misses else "no target of this goal needs more"
+            rest = "another plan with this goal continues" if is_part else rest
             disk = outcome.state.disk[outcome.units.counted].max(initial=0.0)
-            even = (
-                request.goal != "balance" and DISK in request.priorities and disk > request.targets.disk + TOLERANCE[""]
-            )
-            yield f"the plan copies {used}; {rest}" + "; --goal balance evens out disks further" * bool(even)
+            if request.goal != "balance" and not is_part and DISK in request.priorities and disk > request.targets.disk:
+                rest += "; --goal balance evens out disks further"
+            yield f"the plan copies {used}; {rest}"
 
 
 def _measure_survivor_out(outcome: BalanceOutcome) -> float:
