@@ -104,7 +104,7 @@ class _BalancePlanner:
         task, result = self._search(ratio, few_moves=not balances)
         if not balances and not self.keeps_budget and _measure_excess_load(task, result) > 0.0:
             ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
-        # Where counts are even already, the fewest moves are hardly any, and even out no disks: a budget pays for more.
+        # Where counts are even already, the fewest moves are none, and even out no disks: a budget pays for more.
         far = not balances and self.request.has_budget and ratio > self.request.targets.loose_bytes + _FAR
         if (far and self._is_affordable(result.slots, _SMALL_PART)) or self._find_overfull(result):
             ratio = proven_ratio = self.request.targets.loose_bytes
