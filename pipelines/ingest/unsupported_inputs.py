@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
+from pipelines.ingest import unsupported_catalogue as catalogue
 from pipelines.ingest.formats.checked_values import quote
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
@@ -25,20 +26,9 @@ from pipelines.ingest.source_format import (
 )
 from pipelines.ingest.table_rows import find_table, is_row
 from pipelines.ingest.text import BLANK, LOG_LINE, MARKUP, MAX_LOOK, PROMPT, TOOL_MESSAGE, classify_noise, split_lines
-from pipelines.ingest.unsupported_catalogue import (
-    DOCUMENTS,
-    FAILURES,
-    NAMES_ONLY,
-    TABLE_HEADER,
-    TOOLS,
-    WHOLE_FILES,
-    UnsupportedInput,
-    make_input,
-    make_unread,
-)
 
 _MAX_HEAD, _MAX_LINES = 200_000, 200  # characters and filled lines that show what a whole file is
-_ANY_TOOL = re.compile("|".join(f"({entry.pattern.pattern})" for entry in TOOLS))
+_ANY_TOOL = re.compile("|".join(f"({entry.pattern.pattern})" for entry in catalogue.TOOLS))
 # The log of a broker has errors, too; that of a client or a tool shows why a command failed.
 _LOG = re.compile(r"\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:,.]++Z?\]? ")
 _CLIENT_LOG = re.compile(
@@ -50,19 +40,19 @@ _LOGGED_ERROR = re.compile(r"\s++at |\s*+(?:Caused by: |\.\.\. |[\w.$]*?(?:Excep
 _FILES = re.compile(r"(?:recovery-point|log-start|cleaner)-offset-checkpoint", re.I)
 
 
-def find_by_name(name: str) -> UnsupportedInput | None:
+def find_by_name(name: str) -> catalogue.UnsupportedInput | None:
     """Return what a file is by its name alone, or None."""
     match = _FILES.search(PurePath(name).name)
     if match is None:
         return None
     remedy = "Use replication-offset-checkpoint, which has the high watermarks, beside a kafka-topics --describe."
-    return make_input(match[0].lower(), "", "whose offsets are not those of the replicas", remedy)
+    return catalogue.make_input(match[0].lower(), "", "whose offsets are not those of the replicas", remedy)
 
 
 class RecognisedText(NamedTuple):
     """What a text is, and the line that shows it."""
 
-    entry: UnsupportedInput
+    entry: catalogue.UnsupportedInput
     line_number: int | None = None
     line: str = ""
 
@@ -75,7 +65,11 @@ def find_by_text(text: str) -> RecognisedText | None:
         if table := _find_table(line):
             return RecognisedText(table, number, line.strip())
     without_logs = list(_leave_out_logs(lines))
-    for entries, candidates in ((TOOLS, lines), (FAILURES, without_logs), (WHOLE_FILES, lines)):
+    for entries, candidates in (
+        (catalogue.TOOLS, lines),
+        (catalogue.FAILURES, without_logs),
+        (catalogue.WHOLE_FILES, lines),
+    ):
         for entry in entries:
             for number, line in candidates:
                 if entry.pattern.match(line):
@@ -83,8 +77,8 @@ def find_by_text(text: str) -> RecognisedText | None:
     if document := _find_document(text):
         return RecognisedText(document)
     named = [line for _, line in lines if classify_noise(line) != MARKUP]
-    is_list = bool(named) and all(map(NAMES_ONLY.pattern.match, named))
-    return RecognisedText(NAMES_ONLY) if is_list else None
+    is_list = bool(named) and all(map(catalogue.NAMES_ONLY.pattern.match, named))
+    return RecognisedText(catalogue.NAMES_ONLY) if is_list else None
 
 
 def _leave_out_logs(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:
@@ -99,19 +93,19 @@ def _leave_out_logs(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str
             yield number, line
 
 
-def _find_line(line: str) -> UnsupportedInput | None:
+def _find_line(line: str) -> catalogue.UnsupportedInput | None:
     line = line[:MAX_LOOK]
     match = _ANY_TOOL.match(line)  # one pattern is faster than many
-    return _find_table(line) if match is None else TOOLS[(match.lastindex or 1) - 1]
+    return _find_table(line) if match is None else catalogue.TOOLS[(match.lastindex or 1) - 1]
 
 
-def _find_table(line: str) -> UnsupportedInput | None:
+def _find_table(line: str) -> catalogue.UnsupportedInput | None:
     title = find_table(line)
-    return None if title is None else make_unread(title, "")
+    return None if title is None else catalogue.make_unread(title, "")
 
 
-def _find_document(text: str) -> UnsupportedInput | None:
-    return next((entry for entry in DOCUMENTS if entry.pattern.search(text)), None)
+def _find_document(text: str) -> catalogue.UnsupportedInput | None:
+    return next((entry for entry in catalogue.DOCUMENTS if entry.pattern.search(text)), None)
 
 
 def _read_rows(text: str, path: str) -> Iterator[Row]:
@@ -120,8 +114,8 @@ def _read_rows(text: str, path: str) -> Iterator[Row]:
         for number, line in enumerate(split_lines(text), 1):
             yield number, decide_ignored(f"{named.title}: not used" if line.strip() else BLANK), line
         return
-    entry: UnsupportedInput | None = None
-    document: UnsupportedInput | None = None
+    entry: catalogue.UnsupportedInput | None = None
+    document: catalogue.UnsupportedInput | None = None
     is_table = False
     warned: set[str] = set()
     begin = document_end = 0  # positions in the text; end of the document
@@ -169,7 +163,7 @@ FORMAT = Format(
     Signature(
         line=lambda line: _find_line(line) is not None,
         document=lambda text: _find_document(text) is not None,
-        table=lambda line: find_table(line) is not None or TABLE_HEADER.match(line) is not None,
+        table=lambda line: find_table(line) is not None or catalogue.TABLE_HEADER.match(line) is not None,
         has_rows=True,
     ),
     _parse_record,

@@ -21,21 +21,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Of
 from kafka.structs import TopicPartition
 
 from pipelines.errors import SourceError
+from pipelines.live import cluster_records as records
 from pipelines.live.answering_client import AnsweringClient, NoAnswerError, NoServerError, Patience
 from pipelines.live.client_properties import ClientProperties
-from pipelines.live.cluster_records import (
-    ClusterDescription,
-    Feature,
-    Features,
-    LiveBroker,
-    LivePartition,
-    LiveTopic,
-    OngoingReassignment,
-    Quorum,
-    read_partition,
-    read_quorum,
-    read_topic,
-)
 from pipelines.live.connection_errors import describe_error, explain_servers
 from udfs.plurals import join_names
 
@@ -71,7 +59,7 @@ logging.getLogger("kafka").setLevel(logging.CRITICAL)
 _T = TypeVar("_T")
 
 
-Reassignments = dict[Key, OngoingReassignment]
+Reassignments = dict[Key, records.OngoingReassignment]
 
 
 class KafkaFault(SourceError):
@@ -125,35 +113,35 @@ class KafkaConnection:
         """Close the connection."""
         self.close()
 
-    def describe_cluster(self) -> ClusterDescription:
+    def describe_cluster(self) -> records.ClusterDescription:
         """Describe the brokers, fenced ones included where the cluster shows them (Kafka 4)."""
         answer = self.ask("the brokers", _describe_cluster)
         brokers = sorted(
-            LiveBroker(b["broker_id"], b["host"], b["port"], b.get("rack"), b.get("is_fenced"))
+            records.LiveBroker(b["broker_id"], b["host"], b["port"], b.get("rack"), b.get("is_fenced"))
             for b in answer["brokers"]
         )
         operations = tuple(answer.get("authorized_operations") or ())
         unfenced = {broker.id for broker in brokers if not broker.is_fenced}
         silent = tuple(broker for broker in self._patience.list_silent() if broker in unfenced)
-        return ClusterDescription(answer.get("cluster_id"), tuple(brokers), operations, silent)
+        return records.ClusterDescription(answer.get("cluster_id"), tuple(brokers), operations, silent)
 
-    def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
+    def describe_topics(self) -> tuple[tuple[records.LiveTopic, ...], tuple[str, ...]]:
         """Describe all topics, without ELRs; and return the names of those that the cluster did not describe."""
         answer = self.ask("the topics", methodcaller("describe_topics"))
-        described = sorted(read_topic(topic) for topic in answer if topic["partitions"])
+        described = sorted(records.read_topic(topic) for topic in answer if topic["partitions"])
         return tuple(described), tuple(sorted(topic["name"] for topic in answer if not topic["partitions"]))
 
-    def describe_features(self) -> Features:
+    def describe_features(self) -> records.Features:
         """Describe the features: of the broker that answers, and of the cluster."""
         answer = self.ask("the features", methodcaller("describe_features"))
         return {
-            name: Feature(lowest, highest, levels.get("finalized", (0, 0))[1])
+            name: records.Feature(lowest, highest, levels.get("finalized", (0, 0))[1])
             for name, levels in sorted(answer.items())
             if "supported" in levels
             for lowest, highest in (levels["supported"],)
         }
 
-    def describe_quorum(self) -> Quorum | None:
+    def describe_quorum(self) -> records.Quorum | None:
         """Describe the controller quorum; None if the cluster has none (ZooKeeper, or before Kafka 3.3)."""
         try:
             answer = self.ask("the controller quorum", methodcaller("describe_quorum"))
@@ -162,13 +150,15 @@ class KafkaConnection:
         if code := answer["topics"][0]["partitions"][0]["error_code"]:
             what = "the controller quorum"
             raise _make_denied(self.servers, what, describe_error(errors.for_code(code)()))
-        return read_quorum(answer)
+        return records.read_quorum(answer)
 
-    def describe_elrs(self, topics: Sequence[str], features: Features) -> dict[Key, LivePartition] | None:
+    def describe_elrs(
+        self, topics: Sequence[str], features: records.Features
+    ) -> dict[Key, records.LivePartition] | None:
         """Describe the partitions of topics with their ELRs; None if the cluster has none (before Kafka 4)."""
         if _ELR_FEATURE not in features or features[_ELR_FEATURE].finalized < 1:
             return None
-        partitions: dict[Key, LivePartition] = {}
+        partitions: dict[Key, records.LivePartition] = {}
         for chunk in split_chunks(topics):
             cursor = None
             while True:
@@ -178,7 +168,7 @@ class KafkaConnection:
                     return None
                 for topic in answer["topics"]:
                     for one in topic["partitions"]:
-                        partitions[topic["name"], one["partition_index"]] = read_partition(one)
+                        partitions[topic["name"], one["partition_index"]] = records.read_partition(one)
                 cursor = answer["next_cursor"]
                 if cursor is None:
                     break
@@ -245,7 +235,7 @@ class KafkaConnection:
         """List the ongoing reassignments."""
         answer = self.ask("the ongoing reassignments", methodcaller("list_partition_reassignments"))
         return {
-            (key.topic, key.partition): OngoingReassignment(
+            (key.topic, key.partition): records.OngoingReassignment(
                 tuple(one["replicas"]), tuple(one["adding_replicas"]), tuple(one["removing_replicas"])
             )
             for key, one in answer.items()

@@ -11,14 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.ingest.sources import ANSWER, RUNNING_CLUSTER
-from pipelines.live.cluster_records import (
-    ClusterDescription,
-    Features,
-    LivePartition,
-    LiveTopic,
-    OngoingReassignment,
-    Quorum,
-)
+from pipelines.live import cluster_records as records
 
 TOPICS, LOG_DIRS, OFFSETS = "topics-describe.txt", "log-dirs.txt", "end-offsets.txt"
 BROKERS, BROKER_CONFIGS, NOT_READ = "brokers.txt", "broker-configs.txt", "not-read.txt"
@@ -38,10 +31,10 @@ _NULL = "null"  # instead of a rack
 
 
 def print_topics(
-    topics: Sequence[LiveTopic],
+    topics: Sequence[records.LiveTopic],
     configs: Mapping[str, Mapping[str, str | None]],
-    elrs: Mapping[tuple[str, int], LivePartition] | None,
-    reassignments: Mapping[tuple[str, int], OngoingReassignment],
+    elrs: Mapping[tuple[str, int], records.LivePartition] | None,
+    reassignments: Mapping[tuple[str, int], records.OngoingReassignment],
 ) -> Iterator[str]:
     """Yield the lines of `kafka-topics --describe`."""
     for topic in topics:
@@ -77,7 +70,7 @@ def print_log_dirs(log_dirs: Mapping[int, Sequence[Mapping[str, Any]]]) -> Itera
     yield json.dumps({"brokers": brokers, "version": 1}, separators=(",", ":"))
 
 
-def print_brokers(state: ClusterDescription) -> Iterator[str]:
+def print_brokers(state: records.ClusterDescription) -> Iterator[str]:
     """Yield the lines of `kafka-cluster cluster-id` and `list-endpoints`; no state if the cluster does not say it."""
     if state.cluster_id:
         yield f"Cluster ID: {state.cluster_id}"
@@ -99,14 +92,14 @@ def print_broker_configs(configs: Mapping[int, Mapping[str, str]]) -> Iterator[s
         yield from (f"  {key}={value} sensitive=false synonyms={{}}" for key, value in sorted(entries.items()))
 
 
-def print_features(features: Features) -> Iterator[str]:
+def print_features(features: records.Features) -> Iterator[str]:
     """Yield the lines of `kafka-features describe`, with levels as numbers."""
     for name, feature in features.items():
         levels = f"SupportedMinVersion: {feature.lowest}\tSupportedMaxVersion: {feature.highest}"
         yield f"Feature: {name}\t{levels}\tFinalizedVersionLevel: {feature.finalized}"
 
 
-def print_quorum(quorum: Quorum) -> Iterator[str]:
+def print_quorum(quorum: records.Quorum) -> Iterator[str]:
     """Yield the lines of `kafka-metadata-quorum describe`, with --status and with --replication."""
     yield f"LeaderId: {quorum.leader}"
     for name, is_voter in (("CurrentVoters", True), ("CurrentObservers", False)):

@@ -7,16 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipelines.ingest.formats.topic_loads import (
-    NO_RATES,
-    AppendedRecords,
-    Load,
-    MeasuredSize,
-    MeasuredVolume,
-    PlainLoad,
-    TopicLoad,
-    WindowRates,
-)
+from pipelines.ingest.formats import topic_loads
 from pipelines.metrics.metric_names import NAME, TOTALS, VOLUMES, BrokerMatcher, MetricNames, Quantity
 from pipelines.metrics.series import Labels
 from udfs.plurals import count_of, join_names
@@ -32,7 +23,7 @@ class MeasuredSeries(NamedTuple):
     """One series: its rates per second, or the value of a gauge: a size, or the growth of an offset; None = unknown."""
 
     labels: Labels
-    rates: WindowRates
+    rates: topic_loads.WindowRates
     value: float | None
     samples: int  # a rate needs two
     resets: int = 0  # how often its counter began again
@@ -43,7 +34,7 @@ class MeasuredSeries(NamedTuple):
 class CollectedLoads:
     """Loads, and sentences on what they lack."""
 
-    loads: list[Load] = field(default_factory=list)
+    loads: list[topic_loads.Load] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     ambiguous: str | None = None  # why it is not known which of two series counts; None = it is
     unmatched: int = 0  # series of metrics that are read, but of no broker of the cluster
@@ -52,7 +43,7 @@ class CollectedLoads:
     @property
     def has_rates(self) -> bool:
         """Whether bytes per second of anything are known."""
-        return any(isinstance(one, TopicLoad | PlainLoad) for one in self.loads)
+        return any(isinstance(one, topic_loads.TopicLoad | topic_loads.PlainLoad) for one in self.loads)
 
 
 _Key = tuple[Quantity, int, str, int]  # broker, topic (empty for a total) or volume, partition (-1 = none)
@@ -85,7 +76,7 @@ def collect_loads(
         topic = one.labels[name.topic or name.volume or NAME] if name.topic or name.volume else ""
         partition = int(one.labels[name.partition]) if name.partition else -1
         key = (name.quantity, broker, topic, partition)
-        rank = (one.rates == NO_RATES and one.value is None, entry, -one.samples)
+        rank = (one.rates == topic_loads.NO_RATES and one.value is None, entry, -one.samples)
         known = chosen.get(key)
         if known is not None and known[0][1] == entry:
             twice += 1
@@ -94,7 +85,7 @@ def collect_loads(
         if known is None or rank < known[0]:
             chosen[key] = (rank, one)
     measured = {key: one for key, (_, one) in chosen.items()}
-    loads: list[Load] = [*_list_topic_loads(measured), *_list_gauges(measured)]
+    loads: list[topic_loads.Load] = [*_list_topic_loads(measured), *_list_gauges(measured)]
     out = CollectedLoads(loads, unmatched=unmatched.total())
     if twice:
         values = join_names(sorted(differing), _MAX_NAMED)
@@ -116,29 +107,29 @@ def _differ(one: MeasuredSeries, other: MeasuredSeries) -> bool:
     return abs(one.rates.mean - other.rates.mean) > _SAME * max(one.rates.mean, other.rates.mean)
 
 
-def _list_topic_loads(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[TopicLoad]:
+def _list_topic_loads(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[topic_loads.TopicLoad]:
     """Yield what brokers transfer, the totals of brokers first."""
-    rates: dict[tuple[str, int], dict[Quantity, WindowRates]] = defaultdict(dict)
+    rates: dict[tuple[str, int], dict[Quantity, topic_loads.WindowRates]] = defaultdict(dict)
     for (quantity, broker, topic, _), one in measured.items():
-        if (way := TOTALS.get(quantity, quantity)) in _RATES and one.rates != NO_RATES:
+        if (way := TOTALS.get(quantity, quantity)) in _RATES and one.rates != topic_loads.NO_RATES:
             rates[topic, broker][way] = one.rates
     for (topic, broker), by_way in sorted(rates.items()):
-        yield TopicLoad(topic or None, broker, *(by_way.get(way, NO_RATES) for way in _RATES))
+        yield topic_loads.TopicLoad(topic or None, broker, *(by_way.get(way, topic_loads.NO_RATES) for way in _RATES))
 
 
-def _list_gauges(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[Load]:
+def _list_gauges(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[topic_loads.Load]:
     """Yield sizes and growths of replicas, and volumes."""
     for (quantity, broker, place, partition), one in sorted(measured.items()):
         if one.value is None or one.value < 0:
             continue
         if quantity is Quantity.SIZE:
-            yield MeasuredSize(place, partition, broker, round(one.value))
+            yield topic_loads.MeasuredSize(place, partition, broker, round(one.value))
         elif quantity is Quantity.LOG_END_OFFSET:
-            yield AppendedRecords(place, partition, broker, round(one.value))
+            yield topic_loads.AppendedRecords(place, partition, broker, round(one.value))
         elif quantity is Quantity.VOLUME_TOTAL:
             usable = measured.get((Quantity.VOLUME_USABLE, broker, place, partition))
             free = None if usable is None or usable.value is None else round(usable.value)
-            yield MeasuredVolume(place, broker, round(one.value), free)
+            yield topic_loads.MeasuredVolume(place, broker, round(one.value), free)
 
 
 def _list_problems(
@@ -153,7 +144,7 @@ def _list_problems(
     few = {
         f"{topic} on broker {broker}": None
         for (quantity, broker, topic, _), one in sorted(measured.items())
-        if quantity in _RATES and one.rates == NO_RATES
+        if quantity in _RATES and one.rates == topic_loads.NO_RATES
     }
     if few:
         yield f"too few samples to know the rates of {join_names(few, _MAX_NAMED)}"

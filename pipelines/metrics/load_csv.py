@@ -8,16 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.checked_values import (
-    INT32,
-    INT64,
-    BadValueError,
-    as_int,
-    as_number,
-    as_partition,
-    as_topic,
-    unparsable,
-)
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad
 from udfs.plurals import join_names
 
@@ -49,33 +40,33 @@ def parse_csv(path: Path, text: str) -> Iterator[Load]:
             continue
         try:
             if len(cells) != len(names):
-                raise unparsable(f"has {len(cells)} cells, but the header has {len(names)}")
+                raise check.unparsable(f"has {len(cells)} cells, but the header has {len(names)}")
             place = (*(row.get(name, "") for name in COLUMNS[:3]), bool(row.get("size_bytes")))
             if place in seen:
-                raise unparsable("its topic, broker and partition are there twice")
+                raise check.unparsable("its topic, broker and partition are there twice")
             seen.add(place)
             yield from _parse_row(row)
-        except BadValueError as error:
+        except check.BadValueError as error:
             raise SourceError(
                 f"{path}, line {reader.line_num}", str(error).removeprefix("unparsable: "), _REMEDY
             ) from None
 
 
 def _parse_row(row: dict[str, str]) -> Iterator[Load]:
-    topic = as_topic(row["topic"], "topic") if row.get("topic") else None
-    broker = as_int(row["broker_id"], "broker_id", 0, INT32) if row.get("broker_id") else None
-    partition = as_partition(row["partition"], "partition") if row.get("partition") else None
-    rate_in, rate_out = (as_number(row[name], name) if row.get(name) else None for name in _RATES)
+    topic = check.as_topic(row["topic"], "topic") if row.get("topic") else None
+    broker = check.as_int(row["broker_id"], "broker_id", 0, check.INT32) if row.get("broker_id") else None
+    partition = check.as_partition(row["partition"], "partition") if row.get("partition") else None
+    rate_in, rate_out = (check.as_number(row[name], name) if row.get(name) else None for name in _RATES)
     has_rates = rate_in is not None or rate_out is not None
     if row.get("size_bytes"):
-        size = as_int(row["size_bytes"], "size_bytes", 0, INT64)
+        size = check.as_int(row["size_bytes"], "size_bytes", 0, check.INT64)
         if topic is None or broker is None or partition is None:
-            raise unparsable("size_bytes needs topic, partition and broker_id: it is the size of a replica")
+            raise check.unparsable("size_bytes needs topic, partition and broker_id: it is the size of a replica")
         yield MeasuredSize(topic, partition, broker, size)
     if not has_rates:
         return
     if (topic is None and partition is not None) or (broker is None) == (partition is None):
-        raise unparsable(f"bytes per second are of {_PLACES}")
+        raise check.unparsable(f"bytes per second are of {_PLACES}")
     yield PlainLoad(topic, broker, partition, rate_in, rate_out)
 
 

@@ -16,19 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import NO_RATES, Load, WindowRates
 from pipelines.ingest.text import read_text
+from pipelines.metrics import series as series_sets
 from pipelines.metrics.load_collection import MeasuredSeries
 from pipelines.metrics.load_csv import is_csv, parse_csv
 from pipelines.metrics.metric_names import NAME, MetricKind, MetricNames
-from pipelines.metrics.series import (
-    Floats,
-    Ints,
-    SeriesSet,
-    Window,
-    begin_at_zero,
-    find_scrape_interval,
-    summarise_rates,
-    summarise_steps,
-)
 from udfs.arrow.ragged import row_of
 from udfs.plurals import join_names
 
@@ -44,7 +35,7 @@ class MetricsFile(NamedTuple):
     labels: Mapping[str, str]
 
 
-def read_series(files: Iterable[MetricsFile]) -> SeriesSet:
+def read_series(files: Iterable[MetricsFile]) -> series_sets.SeriesSet:
     """Read the series of files, as one set.
 
     Raises: SourceError for a file that is neither text nor JSON of Prometheus.
@@ -58,7 +49,7 @@ def read_series(files: Iterable[MetricsFile]) -> SeriesSet:
             labels.append({**file.labels, **one})
             times.append(np.asarray(time, dtype=np.float64))
             values.append(np.asarray(value, dtype=np.float64))
-    return SeriesSet.of_samples(labels, times, values)
+    return series_sets.SeriesSet.of_samples(labels, times, values)
 
 
 _Sample = tuple[dict[str, str], list[float], list[float]]  # labels, times, values
@@ -132,7 +123,7 @@ def list_metrics(texts: Mapping[Path, str]) -> list[str]:
     return sorted({one[NAME] for one in _read_series(texts).labels if NAME in one})
 
 
-def _read_series(texts: Mapping[Path, str]) -> SeriesSet:
+def _read_series(texts: Mapping[Path, str]) -> series_sets.SeriesSet:
     return read_series(
         MetricsFile(path, text, _find_time(path), _find_labels(path))
         for path, text in texts.items()
@@ -151,15 +142,15 @@ def measure_files(
     series = _select_labels(_read_series(texts), names, labels)
     kinds = [None if (at := names.find(one)) is None else names.names[at].kind for one in series.labels]
     is_counter = np.array([kind is MetricKind.COUNTER for kind in kinds], dtype=np.bool_)
-    scrape_s = find_scrape_interval(
+    scrape_s = series_sets.find_scrape_interval(
         series.take([row for row, kind in enumerate(kinds) if kind is not MetricKind.GAUGE])
     )
     window, series = _select_window(series, window_s, step_s, scrape_s, join_names(texts))
     target = _number_targets(series)
     covered_s = _find_covered(series, target)
-    series = begin_at_zero(series, is_counter, target)
-    rates = summarise_rates(series, is_counter)
-    p95, peak = summarise_steps(series, is_counter, window)
+    series = series_sets.begin_at_zero(series, is_counter, target)
+    rates = series_sets.summarise_rates(series, is_counter)
+    p95, peak = series_sets.summarise_steps(series, is_counter, window)
     p95, peak = np.where(np.isnan(p95), rates.p95, p95), np.where(np.isnan(peak), rates.peak, peak)
     observed = np.where(is_counter, rates.observed_s / np.maximum(covered_s, 1e-9), 1.0)  # part of the window
     mean = rates.mean * observed
@@ -180,11 +171,11 @@ def measure_files(
 
 
 def _select_window(
-    series: SeriesSet, window_s: int, step_s: float, scrape_s: float | None, place: str
-) -> tuple[Window, SeriesSet]:
+    series: series_sets.SeriesSet, window_s: int, step_s: float, scrape_s: float | None, place: str
+) -> tuple[series_sets.Window, series_sets.SeriesSet]:
     """Return the window before the last sample, no longer than the samples, and the samples in it."""
     end_s, begin_s = float(series.times_s.max(initial=0)), float(series.times_s.min(initial=np.inf))
-    window = Window(end_s, window_s, step_s, scrape_s)
+    window = series_sets.Window(end_s, window_s, step_s, scrape_s)
     window.check(place, max(end_s - begin_s, 0))
     series = series.select(end_s - window_s, end_s)
     covered_s = end_s - float(series.times_s.min(initial=end_s))  # no sample is before the first one
@@ -202,7 +193,9 @@ def _find_labels(path: Path) -> dict[str, str]:
     return {_BROKER_LABEL: match["id"]} if match else {}
 
 
-def _select_labels(series: SeriesSet, names: MetricNames, labels: Mapping[str, str]) -> SeriesSet:
+def _select_labels(
+    series: series_sets.SeriesSet, names: MetricNames, labels: Mapping[str, str]
+) -> series_sets.SeriesSet:
     """Return the series of metrics that are read, with these labels."""
     return series.take(
         [
@@ -213,7 +206,7 @@ def _select_labels(series: SeriesSet, names: MetricNames, labels: Mapping[str, s
     )
 
 
-def _find_covered(series: SeriesSet, target: Ints) -> Floats:
+def _find_covered(series: series_sets.SeriesSet, target: series_sets.Ints) -> series_sets.Floats:
     """Return the seconds from the first sample of each series' target to its last: float64 (n)."""
     row = row_of(series.offsets)
     first, last = np.full(target.max(initial=-1) + 1, np.inf), np.full(target.max(initial=-1) + 1, -np.inf)
@@ -222,7 +215,7 @@ def _find_covered(series: SeriesSet, target: Ints) -> Floats:
     return np.asarray((last - first)[target])
 
 
-def _number_targets(series: SeriesSet) -> Ints:
+def _number_targets(series: series_sets.SeriesSet) -> series_sets.Ints:
     """Number what was scraped, by metric and by the labels of scrapes and brokers: int64 (n).
 
     Metrics are apart, as files may have them at different times.
@@ -234,7 +227,7 @@ def _number_targets(series: SeriesSet) -> Ints:
     return np.array([numbers[target] for target in targets], dtype=np.int64)
 
 
-def _find_ends(series: SeriesSet) -> tuple[Floats, Floats]:
+def _find_ends(series: series_sets.SeriesSet) -> tuple[series_sets.Floats, series_sets.Floats]:
     """Return the first and the last value of each series; NaN without samples."""
     has_samples = np.diff(series.offsets) > 0
     first, last = np.full(len(has_samples), np.nan), np.full(len(has_samples), np.nan)

@@ -3,19 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from pipelines.ingest.formats.checked_values import (
-    INT64,
-    BadValueError,
-    as_broker_ids,
-    as_int,
-    as_number,
-    as_partition,
-    as_text,
-    parse_json,
-    parse_object,
-    quote,
-    unparsable,
-)
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import get_array, parse_elements, read_elements
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature
 
@@ -36,24 +24,24 @@ def _read_rows(text: str, _path: str) -> Iterator[Row]:
 
 def _parse_element(array: str, raw: str) -> list[Fact]:
     if array == "removed":
-        return [(FactKind.BROKER, {"broker_id": as_int(parse_json(raw), "removed"), "draining": True})]
+        return [(FactKind.BROKER, {"broker_id": check.as_int(check.parse_json(raw), "removed"), "draining": True})]
     values: dict[str, object]
     if array == "brokers":
-        broker = parse_object(raw, "the broker")
-        values = {"broker_id": broker.read("id", as_int), "rack": broker.find("rack", as_text)}
+        broker = check.parse_object(raw, "the broker")
+        values = {"broker_id": broker.read("id", check.as_int), "rack": broker.find("rack", check.as_text)}
         values |= {"listed": True, "in_model": True}
         return [(FactKind.BROKER, values)]
-    partition = parse_object(raw, "the partition")
-    size = partition.read("size_mb", as_number) * 1e6
-    if size > INT64:
-        raise unparsable(f"size_mb is {quote(partition['size_mb'])}, which is too large")
+    partition = check.parse_object(raw, "the partition")
+    size = partition.read("size_mb", check.as_number) * 1e6
+    if size > check.INT64:
+        raise check.unparsable(f"size_mb is {check.quote(partition['size_mb'])}, which is too large")
     values = {
-        "topic": partition.read("topic", as_text),
-        "partition": partition.read("partition", as_partition),
-        "replicas": partition.read("replicas", as_broker_ids),
+        "topic": partition.read("topic", check.as_text),
+        "partition": partition.read("partition", check.as_partition),
+        "replicas": partition.read("replicas", check.as_broker_ids),
         "size_bytes": round(size),
-        "bytes_in_per_s": partition.read("in_kbps", as_number) * 1000,
-        "bytes_out_per_s": partition.read("out_kbps", as_number) * 1000,
+        "bytes_in_per_s": partition.read("in_kbps", check.as_number) * 1000,
+        "bytes_out_per_s": partition.read("out_kbps", check.as_number) * 1000,
     }
     return [(FactKind.PARTITION, values)]
 
@@ -65,7 +53,7 @@ def _parse_record(context: str | None, raw: str) -> Iterable[Fact]:
     """Return the facts of a record; one that is rejected, and may have been a broker, is marked as listed."""
     try:
         return _parse(context, raw)
-    except BadValueError as error:
+    except check.BadValueError as error:
         # A record of no array may be a broker too: the document broke there.
         is_listed = None if context in ("removed", "partitions") else True
         return [(FactKind.REJECTED, {"reasons": [str(error)], "listed": is_listed})]

@@ -6,15 +6,7 @@ At level DEBUG, clients log the `PartitionMetadata` of each answer.
 import re
 from collections.abc import Iterator
 
-from pipelines.ingest.formats.checked_values import (
-    as_int,
-    as_partition,
-    as_text,
-    as_topic,
-    quote,
-    read_columns,
-    unparsable,
-)
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import classify_noise, split_lines
 
@@ -101,18 +93,18 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
 def _parse_node(raw: str) -> list[Fact]:
     match = _NODE.fullmatch(raw)
     if match is None:
-        raise unparsable(f"{quote(raw)} is no node")
+        raise check.unparsable(f"{check.quote(raw)} is no node")
     if match[2].startswith("-"):
         return ignore("no node")
-    broker_id = as_int(match[2], "id")
+    broker_id = check.as_int(match[2], "id")
     host, _, port = match[1].rpartition(":")
     if not host or port == "-1":  # the answer that the client got does not have it among the live brokers
         return [(FactKind.BROKER, {"broker_id": broker_id, "reported_live": False})]
     rack = match[3].strip()
     values = {
         "broker_id": broker_id,
-        "host": as_text(host, "host"),
-        "port": as_int(port, "port", 0, 65535),
+        "host": check.as_text(host, "host"),
+        "port": check.as_int(port, "port", 0, 65535),
         "rack": None if rack in ("null", "") else rack,
         "reported_live": False if match[4] == "true" else None,  # false of a node may mean that this is not known
     }
@@ -122,15 +114,15 @@ def _parse_node(raw: str) -> list[Fact]:
 def _parse_described(topic: str, raw: str) -> Fact:
     match = _DESCRIBED.match(raw)
     if match is None:
-        raise unparsable(f"{quote(raw)} is no whole partition of a TopicDescription (cut off?)")
+        raise check.unparsable(f"{check.quote(raw)} is no whole partition of a TopicDescription (cut off?)")
     if not topic:
-        raise unparsable("no name=TOPIC is before the partition: the topic is unknown")
+        raise check.unparsable("no name=TOPIC is before the partition: the topic is unknown")
     if unknown := next((node[0] for node in _NODE.finditer(match[3] + match[4]) if node[2].startswith("-")), None):
-        raise unparsable(f"{quote(unknown)} is no broker, but stands among the replicas or the ISR")
+        raise check.unparsable(f"{check.quote(unknown)} is no broker, but stands among the replicas or the ISR")
     leader = _list_ids(match[2])
     values = {
-        "topic": as_topic(topic, "name"),
-        "partition": as_partition(match[1], "partition"),
+        "topic": check.as_topic(topic, "name"),
+        "partition": check.as_partition(match[1], "partition"),
         "leader": leader[0] if leader and leader[0] >= 0 else -1,
         "replicas": _list_ids(match[3]),
         "isr": _list_ids(match[4]),
@@ -141,14 +133,14 @@ def _parse_described(topic: str, raw: str) -> Fact:
 
 
 def _list_ids(text: str | None) -> list[int] | None:
-    return None if text in (None, "N/A") else [as_int(node[2], "id", -1) for node in _NODE.finditer(text or "")]
+    return None if text in (None, "N/A") else [check.as_int(node[2], "id", -1) for node in _NODE.finditer(text or "")]
 
 
 def _parse_whole(pattern: re.Pattern[str], raw: str, title: str) -> Fact:
     match = pattern.match(raw)
     if match is None:
-        raise unparsable(f"{quote(raw)} is no whole {title} (cut off?)")
-    return FactKind.PARTITION, read_columns(match, leader_epoch="leaderEpoch")
+        raise check.unparsable(f"{check.quote(raw)} is no whole {title} (cut off?)")
+    return FactKind.PARTITION, check.read_columns(match, leader_epoch="leaderEpoch")
 
 
 FORMAT = Format(

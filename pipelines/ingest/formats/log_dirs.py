@@ -14,14 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.formats.json_documents import (
-    MAX_RAW,
-    JsonEvent,
-    JsonEventKind,
-    parse_elements,
-    to_row,
-    walk_documents,
-)
+from pipelines.ingest.formats import json_documents as documents
 from pipelines.ingest.plain_records import parse_plain
 from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Row, Signature, decide_rejected, ignore
 from udfs.arrow.columns import to_array
@@ -72,18 +65,18 @@ class _Broker:
         self.replicas: list[tuple[int, int, str]] = []  # index of its log dir, line, raw
         self.odd_values: list[Row] = []
 
-    def add(self, event: JsonEvent) -> None:
+    def add(self, event: documents.JsonEvent) -> None:
         path = event.path
         if _is_odd(event):
             self.odd_values.append(_build_odd_row(event))
-        elif event.kind == JsonEventKind.VALUE and len(path) == 3 and path[2] == "broker":
+        elif event.kind == documents.JsonEventKind.VALUE and len(path) == 3 and path[2] == "broker":
             self.id = event.value
         elif len(path) >= 4 and path[2] == "logDirs" and isinstance(path[3], int):
             log_dir = self.dirs.setdefault(path[3], {})
             self.dir_lines.setdefault(path[3], event.line)
-            if event.kind == JsonEventKind.VALUE and len(path) == 5:
+            if event.kind == documents.JsonEventKind.VALUE and len(path) == 5:
                 log_dir[str(path[4])] = event.value
-            elif event.kind == JsonEventKind.ELEMENT:
+            elif event.kind == documents.JsonEventKind.ELEMENT:
                 self.replicas.append((path[3], event.line, event.raw))
 
     def read_rows(self) -> Iterator[Row]:
@@ -103,38 +96,38 @@ class _Broker:
         yield from self.odd_values
 
 
-def _is_odd(event: JsonEvent) -> bool:
+def _is_odd(event: documents.JsonEvent) -> bool:
     """Return whether a value stands where Kafka writes none: an object or array, or one in the place of an array.
 
     It perhaps has replicas inside.
     """
     is_plain = not isinstance(event.value, dict | list) and len(event.path) in (1, 3, 5)
-    return event.kind == JsonEventKind.VALUE and not is_plain
+    return event.kind == documents.JsonEventKind.VALUE and not is_plain
 
 
-def _build_odd_row(event: JsonEvent) -> Row:
+def _build_odd_row(event: documents.JsonEvent) -> Row:
     text = json.dumps({str(event.path[-1]): event.value} if event.path else event.value)
     problem = f"Kafka writes no such value here (a broken document?): {check.quote(text[:60])}"
-    return event.line, decide_rejected(problem), text[:MAX_RAW]
+    return event.line, decide_rejected(problem), text[: documents.MAX_RAW]
 
 
 def _read_rows(text: str, _path: str) -> Iterator[Row]:
     broker: _Broker | None = None
-    for event in walk_documents(text, _ARRAYS):
-        row = to_row(event, "brokers and their logDirs")
+    for event in documents.walk_documents(text, _ARRAYS):
+        row = documents.to_row(event, "brokers and their logDirs")
         depth = len(event.path) if event.path[:1] == ("brokers",) else 0
         if row is not None:
             if broker is not None:  # the document breaks off inside: what was read of this broker counts
                 yield from broker.read_rows()
                 broker = None
             yield row
-        elif depth == 2 and event.kind == JsonEventKind.START:
+        elif depth == 2 and event.kind == documents.JsonEventKind.START:
             broker = _Broker(event.line)
-        elif depth == 2 and event.kind == JsonEventKind.VALUE:
+        elif depth == 2 and event.kind == documents.JsonEventKind.VALUE:
             yield event.line, _BROKER, json.dumps(event.value)
         elif depth >= 2 and broker is not None:
             broker.add(event)
-            if depth == 2 and event.kind == JsonEventKind.END:
+            if depth == 2 and event.kind == documents.JsonEventKind.END:
                 yield from broker.read_rows()
                 broker = None
         elif depth == 0 and _is_odd(event):
@@ -219,5 +212,5 @@ FORMAT = Format(
     "log-dirs",
     "kafka-log-dirs --describe",
     Signature(line=_is_line, document=_is_document),
-    *(parse_elements(_parse_element, _is_line), _read_rows, (_parse_plain_replicas,)),
+    *(documents.parse_elements(_parse_element, _is_line), _read_rows, (_parse_plain_replicas,)),
 )

@@ -6,15 +6,7 @@ from contextlib import suppress
 from pathlib import PurePath
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.checked_values import (
-    INT64,
-    BadValueError,
-    as_int,
-    as_partition,
-    as_topic,
-    quote,
-    unparsable,
-)
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.inactive_lines import MIXED_STATES
 from pipelines.ingest.source_format import (
     Fact,
@@ -76,13 +68,13 @@ def _parse_offset(_context: str | None, raw: str) -> list[Fact]:
     if match is None:
         reason = classify_noise(line)
         if reason == PROSE and _NEARLY.fullmatch(line):
-            raise unparsable(f"{quote(line)} is not topic:partition:offset")
+            raise check.unparsable(f"{check.quote(line)} is not topic:partition:offset")
         return ignore(reason)
-    topic, partition = as_topic(match[1], "topic"), as_partition(match[2], "partition")
+    topic, partition = check.as_topic(match[1], "topic"), check.as_partition(match[2], "partition")
     if match[3].strip() in ("", "-1"):  # no leader, or no such offset
         return ignore("offset unknown")
     # With --offsets N old versions print several, the newest first.
-    newest, *_ = [as_int(offset.strip(), "offset", 0, INT64) for offset in match[3].split(",")]
+    newest, *_ = [check.as_int(offset.strip(), "offset", 0, check.INT64) for offset in match[3].split(",")]
     return [(FactKind.OFFSET, {"topic": topic, "partition": partition, "log_end_offset": newest})]
 
 
@@ -99,8 +91,8 @@ def _find_broker_id(path: str) -> int:
     for patterns, name in ((_BROKER_IN_FILE, file.name), (_BROKER_IN_FOLDER, file.parent.name)):
         for pattern in patterns:
             if match := pattern.search(name):
-                with suppress(BadValueError):
-                    return as_int(match[1], "broker id")
+                with suppress(check.BadValueError):
+                    return check.as_int(match[1], "broker id")
     remedy = "Put the broker's id into the file's name, as in replication-offset-checkpoint.broker-0."
     raise SourceError(path, "an offset checkpoint does not show which broker it belongs to", remedy)
 
@@ -119,20 +111,20 @@ def _parse_checkpoint(context: str | None, raw: str) -> list[Fact]:
     if context == BLANK:
         return ignore(BLANK)
     if role == "version":
-        as_int(line, "version", 0, 0)
+        check.as_int(line, "version", 0, 0)
         return ignore("header")
     if role == "count":
-        if as_int(line, "count", 0, INT64) != int(value):
-            raise unparsable(f"the count is {line}, but {value} entries follow (cut off?)")
+        if check.as_int(line, "count", 0, check.INT64) != int(value):
+            raise check.unparsable(f"the count is {line}, but {value} entries follow (cut off?)")
         return ignore("header")
     entry = line.rsplit(None, 2)
     if len(entry) != 3:
-        raise unparsable(f"{quote(line)} is not topic, partition, offset")
+        raise check.unparsable(f"{check.quote(line)} is not topic, partition, offset")
     values = {
-        "topic": as_topic(entry[0], "topic"),
-        "partition": as_partition(entry[1], "partition"),
-        "broker_id": as_int(value, "broker id"),
-        "high_watermark": as_int(entry[2], "offset", 0, INT64),
+        "topic": check.as_topic(entry[0], "topic"),
+        "partition": check.as_partition(entry[1], "partition"),
+        "broker_id": check.as_int(value, "broker id"),
+        "high_watermark": check.as_int(entry[2], "offset", 0, check.INT64),
     }
     return [(FactKind.REPLICA, values)]
 

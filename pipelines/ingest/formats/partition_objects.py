@@ -4,17 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.ingest.formats.checked_values import (
-    INT64,
-    JsonObject,
-    as_int,
-    as_list,
-    as_partition,
-    as_text,
-    as_topic,
-    quote,
-    unparsable,
-)
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.source_format import Fact, FactKind
 
 Object = Mapping[str, Any]
@@ -61,22 +51,28 @@ def find_topic(item: Object) -> str | None:
     return None if key is None or not isinstance(item[key], str) else item[key]
 
 
-def parse_partition(item: JsonObject, outer_topic: str) -> list[Fact]:
+def parse_partition(item: check.JsonObject, outer_topic: str) -> list[Fact]:
     """Return the facts of a partition. outer_topic: name of the topic around it; empty = none is known."""
     name = find_key(item, ("topic", "topic_name", "topicName"))
-    topic = as_topic(item[name], name) if name is not None else as_topic(outer_topic, "topic") if outer_topic else None
+    topic = (
+        check.as_topic(item[name], name)
+        if name is not None
+        else check.as_topic(outer_topic, "topic")
+        if outer_topic
+        else None
+    )
     if topic is None:
-        raise unparsable("a partition without topic name: keep the object around it, which names the topic")
+        raise check.unparsable("a partition without topic name: keep the object around it, which names the topic")
     if name is not None and outer_topic and topic != outer_topic:
-        raise unparsable(f"{name} is {quote(topic)} inside of topic {quote(outer_topic)}")
+        raise check.unparsable(f"{name} is {check.quote(topic)} inside of topic {check.quote(outer_topic)}")
     key = find_key(item, PARTITION_IDS)
     if key is None:
-        raise unparsable("partition is missing")
-    place = {"topic": topic, "partition": as_partition(item[key], key)}
+        raise check.unparsable("partition is missing")
+    place = {"topic": topic, "partition": check.as_partition(item[key], key)}
     replicas, isr, leader = _read_replicas(item)
     lists = {column: _find_ids(item, names) for column, names in _LISTS.items()}
     if replicas is not None and not replicas:
-        raise unparsable("replicas is empty")
+        raise check.unparsable("replicas is empty")
     values: dict[str, Any] = {
         **place,
         "replicas": replicas,
@@ -86,12 +82,12 @@ def parse_partition(item: JsonObject, outer_topic: str) -> list[Fact]:
         "leader_epoch": _find_count(item, _EPOCHS),
     }
     if all(values[name] is None for name in ("replicas", "isr", "leader")):
-        raise unparsable("a partition without leader, replicas and ISR")
+        raise check.unparsable("a partition without leader, replicas and ISR")
     facts: list[Fact] = [(FactKind.PARTITION, values)]
-    if (offset := _find_count(item, _OFFSETS, INT64)) is not None:
+    if (offset := _find_count(item, _OFFSETS, check.INT64)) is not None:
         facts.append((FactKind.OFFSET, {**place, "log_end_offset": offset}))
     if "min-isr" in item:  # Cruise Control shows it with each partition
-        configs = {"min.insync.replicas": str(as_int(item["min-isr"], "min-isr"))}
+        configs = {"min.insync.replicas": str(check.as_int(item["min-isr"], "min-isr"))}
         facts.append((FactKind.CONFIG, {"topic": topic, "configs": configs}))
     return facts
 
@@ -101,14 +97,14 @@ def _read_replicas(item: Object) -> tuple[list[int] | None, list[int] | None, in
     key = find_key(item, REPLICA_LISTS)
     if key is None or isinstance(item[key], dict):  # a link
         return None, None, None
-    entries = as_list(item[key], key)
+    entries = check.as_list(item[key], key)
     replicas = [_read_id(entry, f"{key}[{i}]") for i, entry in enumerate(entries)]
     in_sync = [_find_flag(entry, IN_SYNC_FLAGS) for entry in entries]
     leads = [_find_flag(entry, LEADER_FLAGS) for entry in entries]
     isr = [broker for broker, flag in zip(replicas, in_sync, strict=True) if flag]
     leaders = [broker for broker, flag in zip(replicas, leads, strict=True) if flag]
     if len(leaders) > 1:
-        raise unparsable(f"{key} has {len(leaders)} leaders")
+        raise check.unparsable(f"{key} has {len(leaders)} leaders")
     is_complete = [bool(flags) and None not in flags for flags in (in_sync, leads)]
     leader = leaders[0] if leaders else -1 if is_complete[1] else None
     return replicas, isr if is_complete[0] else None, leader
@@ -122,14 +118,14 @@ def _find_flag(entry: object, names: Sequence[str]) -> bool | None:
 def _read_id(value: object, what: str) -> int:
     """Return a broker's id: a number, or an object that has it."""
     if not isinstance(value, dict):
-        return as_int(value, what)
+        return check.as_int(value, what)
     key = find_key(value, BROKER_IDS)
     if key is None:
         link = _LAST_NUMBER.search(str(value.get("related", ""))[-200:])
         if link is None:
-            raise unparsable(f"{what} is {quote(value)}, expected a broker")
-        return as_int(link[1], what)
-    return as_int(value[key], f"{key} of {what}")
+            raise check.unparsable(f"{what} is {check.quote(value)}, expected a broker")
+        return check.as_int(link[1], what)
+    return check.as_int(value[key], f"{key} of {what}")
 
 
 def _read_leader(item: Object, flagged: int | None) -> int | None:
@@ -143,7 +139,7 @@ def _read_leader(item: Object, flagged: int | None) -> int | None:
         return -1 if flagged is None else flagged
     leader = _read_id(value, present)
     if flagged is not None and flagged not in (-1, leader):
-        raise unparsable(f"{present} is {leader}, but replica {flagged} is marked as the leader")
+        raise check.unparsable(f"{present} is {leader}, but replica {flagged} is marked as the leader")
     return leader
 
 
@@ -151,30 +147,30 @@ def _find_ids(item: Object, names: Sequence[str]) -> list[int] | None:
     key = find_key(item, names)
     if key is None or isinstance(item[key], bool | dict):
         return None
-    return [_read_id(entry, f"{key}[{i}]") for i, entry in enumerate(as_list(item[key], key))]
+    return [_read_id(entry, f"{key}[{i}]") for i, entry in enumerate(check.as_list(item[key], key))]
 
 
 def _find_count(item: Object, names: Sequence[str], high: int = 2**31 - 1) -> int | None:
     key = find_key(item, names)
     if key is None or (isinstance(item[key], int) and item[key] < 0):
         return None
-    return as_int(item[key], key, 0, high)
+    return check.as_int(item[key], key, 0, high)
 
 
-def parse_topic(item: JsonObject, listed: int) -> list[Fact]:
+def parse_topic(item: check.JsonObject, listed: int) -> list[Fact]:
     """Return the facts of a topic with this many listed partitions."""
     name = find_topic(item)
     if name is None:
-        raise unparsable("a topic without name")
-    topic = as_topic(name, "topic")
+        raise check.unparsable("a topic without name")
+    topic = check.as_topic(name, "topic")
     count = _find_count({**item, "partitions": None}, _COUNTS)
     if not listed and not count:
         error = item.get("error")
-        because = f": {quote(error)}" if error else ""
-        raise unparsable(f"topic {quote(topic)} is shown without partitions{because}")
+        because = f": {check.quote(error)}" if error else ""
+        raise check.unparsable(f"topic {check.quote(topic)} is shown without partitions{because}")
     values = {
         "topic": topic,
-        "topic_id": item.find("topicId", as_text),
+        "topic_id": item.find("topicId", check.as_text),
         "partition_count": listed if count is None else count,
         "replication_factor": _find_count(item, _FACTORS),
     }
@@ -182,7 +178,7 @@ def parse_topic(item: JsonObject, listed: int) -> list[Fact]:
     configs = item.get("configs")
     if isinstance(configs, dict):
         texts = {
-            as_text(key, "a key of configs"): as_text(value, key)
+            check.as_text(key, "a key of configs"): check.as_text(value, key)
             for key, value in configs.items()
             if isinstance(value, str)
         }
@@ -190,11 +186,11 @@ def parse_topic(item: JsonObject, listed: int) -> list[Fact]:
     return facts
 
 
-def parse_replicas(entries: Sequence[JsonObject]) -> list[Fact]:
+def parse_replicas(entries: Sequence[check.JsonObject]) -> list[Fact]:
     """Return the fact of a partition whose replicas are entries of their own (Confluent's REST API)."""
     first = entries[0]
     place = {"topic_name": first.require("topic_name"), "partition_id": first.require("partition_id")}
-    return parse_partition(JsonObject({**place, "replicas": entries}), "")
+    return parse_partition(check.JsonObject({**place, "replicas": entries}), "")
 
 
 def _read_broker_state(item: Object) -> bool | None:
@@ -203,22 +199,22 @@ def _read_broker_state(item: Object) -> bool | None:
     return state != "DEAD" if isinstance(state, str) else None
 
 
-def parse_broker(item: JsonObject, is_whole_list: bool) -> list[Fact]:
+def parse_broker(item: check.JsonObject, is_whole_list: bool) -> list[Fact]:
     """Return the fact of a broker. is_whole_list: it is in a list of all live brokers, as clusters give them."""
     key = find_key(item, BROKER_IDS)
     if key is None:
-        raise unparsable("a broker without id")
+        raise check.unparsable("a broker without id")
     host, port = (find_key(item, names) for names in (("host", "Host", "address"), ("port", "Port")))
     rack = find_key(item, ("rack", "Rack"))
-    address = as_text(str(item.get("name") or ""), "name") if host is None else ""
+    address = check.as_text(str(item.get("name") or ""), "name") if host is None else ""
     values = {
-        "broker_id": as_int(item[key], key),
-        "host": as_text(item[host], "host") if host else address.rpartition(":")[0] or None,
-        "port": as_int(item[port], "port", 0, 65535) if port else None,
-        "rack": None if rack is None else as_text(str(item[rack]), rack) or None,
+        "broker_id": check.as_int(item[key], key),
+        "host": check.as_text(item[host], "host") if host else address.rpartition(":")[0] or None,
+        "port": check.as_int(item[port], "port", 0, 65535) if port else None,
+        "rack": None if rack is None else check.as_text(str(item[rack]), rack) or None,
         "registered": True if is_whole_list else None,
         "reported_live": _read_broker_state(item),
     }
     if address and (number := address.rpartition(":")[2]).isdecimal():
-        values["port"] = as_int(number, "port", 0, 65535)
+        values["port"] = check.as_int(number, "port", 0, 65535)
     return [(FactKind.BROKER, values)]

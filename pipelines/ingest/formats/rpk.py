@@ -7,16 +7,10 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
+from pipelines.ingest.formats import rpk_health
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, split_ids, unparsable
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
 from pipelines.ingest.formats.partition_filters import describe_topics, read_rpk
-from pipelines.ingest.formats.rpk_health import (
-    find_down_nodes,
-    is_health_document,
-    is_health_line,
-    parse_health_document,
-    parse_health_line,
-)
 from pipelines.ingest.formats.shell_words import parse_commands
 from pipelines.ingest.sections import find_document_end
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
@@ -71,7 +65,7 @@ _UNORDERED = "header of partitions, whose replicas rpk sorts by id: the first is
 def _is_line(line: str) -> bool:
     line = line[:MAX_LOOK]
     patterns = (*(pattern for pattern, _ in _HEADERS), _DETAILED_TOPIC, _ROW, _CLUSTER_ROW)
-    return any(pattern.fullmatch(line) for pattern in patterns) or is_health_line(line)
+    return any(pattern.fullmatch(line) for pattern in patterns) or rpk_health.is_health_line(line)
 
 
 def _is_summary(lines: Sequence[str]) -> bool:
@@ -83,7 +77,7 @@ def _read_rows(text: str, _path: str) -> Iterator[Row]:
     """Give each line its table, the topic that it belongs to, and the columns of the table."""
     lines = split_lines(text)
     table, topic, options = _SUMMARY, "", ""
-    down = json.dumps(find_down_nodes(lines))
+    down = json.dumps(rpk_health.find_down_nodes(lines))
     has_command = False
     selection = _describe_summaries(lines)
     begin = document_end = 0  # positions in the text
@@ -96,7 +90,7 @@ def _read_rows(text: str, _path: str) -> Iterator[Row]:
             document_end = find_document_end(text, position)
             yield number, f"{_DOCUMENT}  ", text[position:document_end]
             continue
-        if is_health_line(look):
+        if rpk_health.is_health_line(look):
             yield number, f"{_HEALTH}  {down}", line
             continue
         if "rpk " in look and (listing := _find_listing(look)) is not None:
@@ -144,9 +138,9 @@ def _find_cells(line: str) -> list[re.Match[str]]:
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     table, topic, options = (context or f"{_SUMMARY}  ").split(" ", 2)
     if table == _HEALTH:
-        return parse_health_line(raw, json.loads(options))
+        return rpk_health.parse_health_line(raw, json.loads(options))
     if table == _DOCUMENT:
-        return parse_health_document(raw)
+        return rpk_health.parse_health_document(raw)
     if not raw.strip():
         return ignore(BLANK)
     if _PARTITIONS.fullmatch(raw):
@@ -281,7 +275,13 @@ def _parse_broker_state(cells: Sequence[re.Match[str]], columns: Sequence[tuple[
 FORMAT = Format(
     "rpk",
     "rpk topic describe, rpk cluster info, health and partitions list, rpk redpanda admin brokers list (Redpanda)",
-    Signature(line=_is_line, document=is_health_document, beginning=_is_summary, has_rows=True, row=looks_like_cells),
+    Signature(
+        line=_is_line,
+        document=rpk_health.is_health_document,
+        beginning=_is_summary,
+        has_rows=True,
+        row=looks_like_cells,
+    ),
     _parse_record,
     _read_rows,
 )

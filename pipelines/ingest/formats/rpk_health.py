@@ -6,16 +6,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from pipelines.ingest.formats.checked_values import (
-    as_int,
-    as_list,
-    as_partition,
-    as_text,
-    as_topic,
-    parse_object,
-    quote,
-    unparsable,
-)
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.source_format import Fact, FactKind, ignore
 from pipelines.ingest.text import MAX_LOOK
 from udfs.plurals import count_of, is_or_are
@@ -44,17 +35,17 @@ def is_health_document(text: str) -> bool:
 
 def parse_health_document(raw: str) -> list[Fact]:
     """Return the facts of an answer of /v1/cluster/health_overview."""
-    values = parse_object(raw, "the health of the cluster", "the document")
+    values = check.parse_object(raw, "the health of the cluster", "the document")
     facts: list[Fact] = []
-    if (controller := values.find("controller_id", as_int, -1)) is not None and controller >= 0:
+    if (controller := values.find("controller_id", check.as_int, -1)) is not None and controller >= 0:
         facts.append((FactKind.BROKER, {"broker_id": controller, "controller": True}))
-    listed = values.find("nodes_down", as_list)
+    listed = values.find("nodes_down", check.as_list)
     down = None if listed is None else list(map(str, listed))
-    for name, ids in (("All nodes", values.find("all_nodes", as_list) or ()), ("Nodes down", down or ())):
+    for name, ids in (("All nodes", values.find("all_nodes", check.as_list) or ()), ("Nodes down", down or ())):
         facts.extend(_read_brokers(name, list(map(str, ids)), down))
     for name, key in (("Leaderless partitions", "leaderless"), ("Under-replicated partitions", "under_replicated")):
-        partitions = [as_text(item, key) for item in values.find(f"{key}_partitions", as_list) or ()]
-        count = values.find(f"{key}_count", as_int)
+        partitions = [check.as_text(item, key) for item in values.find(f"{key}_partitions", check.as_list) or ()]
+        count = values.find(f"{key}_count", check.as_int)
         own = _parse_partitions(name, len(partitions) if count is None else count, partitions)
         facts.extend(fact for fact in own if fact[0] != FactKind.IGNORED or "warning" in fact[1])
     return facts or ignore(_REASON)
@@ -75,13 +66,13 @@ def parse_health_line(raw: str, down: Sequence[str] | None) -> list[Fact]:
     if item is None or name in ("CLUSTER HEALTH OVERVIEW", "Healthy", "Unhealthy reasons"):
         return ignore(_REASON)
     if name == "Controller ID":
-        controller = as_int(raw[item.end() :].strip(), name, -1)
+        controller = check.as_int(raw[item.end() :].strip(), name, -1)
         return (
             [(FactKind.BROKER, {"broker_id": controller, "controller": True})] if controller >= 0 else ignore(_REASON)
         )
     listed = _LIST.fullmatch(raw, item.end())
     if listed is None:
-        raise unparsable(f"{quote(raw.strip())} is no whole line of rpk cluster health (cut off?)")
+        raise check.unparsable(f"{check.quote(raw.strip())} is no whole line of rpk cluster health (cut off?)")
     if item[6] is not None:
         return _parse_partitions(name, int(item[7]), listed[1].split())
     return list(_read_brokers(name, listed[1].split(), down)) or ignore(_REASON)
@@ -89,7 +80,7 @@ def parse_health_line(raw: str, down: Sequence[str] | None) -> list[Fact]:
 
 def _read_brokers(name: str, ids: Sequence[str], down: Sequence[str] | None) -> Iterator[Fact]:
     for text in ids:
-        values: dict[str, object] = {"broker_id": as_int(text, name)}
+        values: dict[str, object] = {"broker_id": check.as_int(text, name)}
         if name == "Nodes down":
             values["reported_live"] = False
         elif name == "All nodes" and down is not None:
@@ -115,4 +106,4 @@ def _parse_partitions(name: str, count: int, partitions: Sequence[str]) -> list[
 
 def _read_place(item: str) -> tuple[str, int]:
     topic, _, number = item.removeprefix(_TOPICS).rpartition("/")
-    return as_topic(topic, "partition"), as_partition(number, "partition")
+    return check.as_topic(topic, "partition"), check.as_partition(number, "partition")

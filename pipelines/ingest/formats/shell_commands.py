@@ -8,23 +8,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.ingest.formats.bootstrap_servers import (
-    BROKER,
-    Servers,
-    are_of_two_clusters,
-    find_servers,
-    names_a_cluster,
-)
+from pipelines.ingest.formats import bootstrap_servers
+from pipelines.ingest.formats import partition_filters as filters
 from pipelines.ingest.formats.command_failures import find_failure, find_leaderless_topics
-from pipelines.ingest.formats.partition_filters import (
-    Selection,
-    describe_topics,
-    find_saved_file,
-    find_selection,
-    find_viewed_file,
-    lists_partitions,
-    lists_topics,
-)
 from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import PROMPT, PROSE, classify_noise, split_lines
@@ -52,7 +38,7 @@ def _is_line(line: str) -> bool:
 
 
 def _lists_topics(line: str) -> bool:
-    return begins_command(line) and any(map(lists_topics, parse_commands(line)))
+    return begins_command(line) and any(map(filters.lists_topics, parse_commands(line)))
 
 
 def _is_topic_name(line: str) -> bool:
@@ -87,7 +73,7 @@ def _find_topic_names(lines: Sequence[str], commands: Sequence[ShownCommand]) ->
     contexts: dict[int, str] = {}
     for command in commands:
         number = command.last_line
-        if any(map(lists_topics, command.parts)):
+        if any(map(filters.lists_topics, command.parts)):
             while number < len(lines) and not _is_line(lines[number]):
                 if not (match := _TOPIC_NAME.fullmatch(lines[number])):
                     break
@@ -101,9 +87,9 @@ def _describe_commands(lines: Sequence[str], commands: Sequence[ShownCommand]) -
     contexts: dict[int, dict[str, Any]] = {}
     topics: dict[str, str] = {}  # topics that commands show alone -> the option of the first
     first_with_topic = 0
-    clusters: list[tuple[Servers, int]] = []  # servers of each, and the line that asks them first
-    viewed = {find_viewed_file(part) for command in commands for part in command.parts} - {None}
-    saved: dict[str, Selection | None] = {}  # files with the output of a command that lists partitions
+    clusters: list[tuple[bootstrap_servers.Servers, int]] = []  # servers of each, and the line that asks them first
+    viewed = {filters.find_viewed_file(part) for command in commands for part in command.parts} - {None}
+    saved: dict[str, filters.Selection | None] = {}  # files with the output of a command that lists partitions
     for command in commands:
         number = command.line_number
         for line in range(number, command.last_line + 1):
@@ -125,40 +111,42 @@ def _describe_commands(lines: Sequence[str], commands: Sequence[ShownCommand]) -
                 topics.setdefault(selection.topic, selection.option)
         if warnings:
             contexts[number]["warning"] = "; ".join(warnings)
-        if servers := next(filter(None, map(find_servers, command.parts)), None):
-            contexts[number]["host"] = servers.text if servers.kind == BROKER else None
+        if servers := next(filter(None, map(bootstrap_servers.find_servers, command.parts)), None):
+            contexts[number]["host"] = servers.text if servers.kind == bootstrap_servers.BROKER else None
     if topics:
         below = contexts[first_with_topic]
-        below["warning"] = "; ".join(filter(None, (below.get("warning"), describe_topics(topics))))
+        below["warning"] = "; ".join(filter(None, (below.get("warning"), filters.describe_topics(topics))))
     return contexts
 
 
 def _find_selections(
-    parts: Sequence[Command], viewed: Collection[str | None], saved: dict[str, Selection | None]
-) -> Iterator[Selection | None]:
+    parts: Sequence[Command], viewed: Collection[str | None], saved: dict[str, filters.Selection | None]
+) -> Iterator[filters.Selection | None]:
     """Yield why each listing that a command prints shows only some partitions, or None if it shows all.
 
     viewed: files that commands show; saved: files that have listings, added to.
     """
     for part in parts:
-        selection, own = find_selection(part), find_viewed_file(part)
+        selection, own = filters.find_selection(part), filters.find_viewed_file(part)
         is_of_file = own is not None and (own in saved or selection is not None)
-        if not is_of_file and not lists_partitions(part):
+        if not is_of_file and not filters.lists_partitions(part):
             continue
         selection = selection or saved.get(own or "")
-        file = find_saved_file(part)
+        file = filters.find_saved_file(part)
         if file is not None and file in viewed:  # it is shown below
             saved[file] = selection
         else:
             yield selection
 
 
-def _compare_servers(command: Command, line_number: int, clusters: list[tuple[Servers, int]]) -> str | None:
+def _compare_servers(
+    command: Command, line_number: int, clusters: list[tuple[bootstrap_servers.Servers, int]]
+) -> str | None:
     """Return the warning that a command asks another cluster than one above. clusters: added to."""
-    servers = find_servers(command)
-    if servers is None or not names_a_cluster(servers):
+    servers = bootstrap_servers.find_servers(command)
+    if servers is None or not bootstrap_servers.names_a_cluster(servers):
         return None
-    others = [(other, line) for other, line in clusters if are_of_two_clusters(other, servers)]
+    others = [(other, line) for other, line in clusters if bootstrap_servers.are_of_two_clusters(other, servers)]
     if any(other.kind == servers.kind and (other, line) not in others for other, line in clusters):
         return None
     clusters.append((servers, line_number))
@@ -170,7 +158,7 @@ def describe_two_clusters(servers: str, place: str, other: str) -> str:
     return f"asks {servers}, but {place} asks {other}: these may be two clusters; give each its own folder"
 
 
-def _describe_filter(selection: Selection) -> str:
+def _describe_filter(selection: filters.Selection) -> str:
     if selection.option.startswith("|"):
         return f"{selection.option} passes on only some lines: run the command without it"
     if not selection.option.startswith("-"):

@@ -3,16 +3,8 @@
 import re
 from collections.abc import Collection, Iterator
 
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats import json_documents as documents
-from pipelines.ingest.formats.checked_values import (
-    as_broker_ids,
-    as_list,
-    as_partition,
-    as_text,
-    parse_object,
-    quote,
-    unparsable,
-)
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import STATE_MESSAGE
 from udfs.plurals import count_of
@@ -152,14 +144,17 @@ def _read_reassignment(text: str, _path: str) -> Iterator[Row]:
 def _parse_partition(assignment: str, raw: str) -> list[Fact]:
     if assignment == _PROPOSED:
         return ignore("proposed assignment")
-    partition = parse_object(raw, "the partition", "the partition")
-    key = {"topic": partition.read("topic", as_text), "partition": partition.read("partition", as_partition)}
-    replicas = partition.read("replicas", as_broker_ids)
-    paths = as_list(partition.get("log_dirs") or [_ANY] * len(replicas), "log_dirs")
+    partition = check.parse_object(raw, "the partition", "the partition")
+    key = {
+        "topic": partition.read("topic", check.as_text),
+        "partition": partition.read("partition", check.as_partition),
+    }
+    replicas = partition.read("replicas", check.as_broker_ids)
+    paths = check.as_list(partition.get("log_dirs") or [_ANY] * len(replicas), "log_dirs")
     if len(paths) != len(replicas):
         lengths = f"{count_of(len(paths), 'path')}, replicas has {count_of(len(replicas), 'broker')}"
-        raise unparsable(f"log_dirs has {lengths}")
-    logs = zip(replicas, (as_text(path, "log_dirs") for path in paths), strict=True)
+        raise check.unparsable(f"log_dirs has {lengths}")
+    logs = zip(replicas, (check.as_text(path, "log_dirs") for path in paths), strict=True)
     dirs = [(FactKind.REPLICA, key | {"broker_id": broker, "log_dir": path}) for broker, path in logs if path != _ANY]
     return [(FactKind.PARTITION, key | {"replicas": replicas}), *dirs]
 
@@ -178,9 +173,9 @@ def _read_input(text: str, _path: str) -> Iterator[Row]:
 
 def _parse_input(array: str, raw: str) -> list[Fact]:
     keys, reason = _INPUT_ARRAYS[array]
-    entry = parse_object(raw, "the entry")
+    entry = check.parse_object(raw, "the entry")
     if entry.keys() != keys:
-        raise unparsable(f"the entry has {quote(sorted(entry))}, expected {quote(sorted(keys))}")
+        raise check.unparsable(f"the entry has {check.quote(sorted(entry))}, expected {check.quote(sorted(keys))}")
     return ignore(reason)
 
 

@@ -8,20 +8,9 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import Any
 
+from pipelines.ingest.formats import zookeeper_commands as commands
 from pipelines.ingest.formats import zookeeper_json as znodes
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
-from pipelines.ingest.formats.zookeeper_commands import (
-    LIST_TREE,
-    LISTS,
-    MISSING,
-    Request,
-    begins_here_document,
-    has_prompt,
-    is_of_here_document,
-    names_shell,
-    parse_requests,
-    strip_prompt,
-)
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_rejected, ignore
 from pipelines.ingest.text import LOG_LINE, PROMPT, classify_noise, split_lines
 
@@ -41,17 +30,17 @@ _SESSION = re.compile(r"\s*+\[zk: |[cmp]Zxid = 0x|Connecting to \S++:\d++$|Welco
 
 
 def _is_line(line: str) -> bool:
-    if _SESSION.match(line) or begins_here_document(line):
+    if _SESSION.match(line) or commands.begins_here_document(line):
         return True
-    requests = parse_requests(strip_prompt(line))
+    requests = commands.parse_requests(commands.strip_prompt(line))
     if not requests:
         data = _PATH_AND_DATA.fullmatch(line)
         return data is not None and znodes.is_kafka_path(data["path"])
-    return names_shell(line) or any(znodes.is_kafka_path(request.path) for request in requests)
+    return commands.names_shell(line) or any(znodes.is_kafka_path(request.path) for request in requests)
 
 
 def _is_request(line: str) -> bool:
-    return bool(parse_requests(strip_prompt(line)))
+    return bool(commands.parse_requests(commands.strip_prompt(line)))
 
 
 def _read_rows(text: str, _path: str) -> list[Row]:
@@ -62,7 +51,7 @@ def _read_rows(text: str, _path: str) -> list[Row]:
         with suppress(BadValueError):  # the record will be rejected
             if znode:
                 mentions.add(znode["path"], znodes.parse_znode(znode["path"], znode["data"]))
-            elif isinstance(answered, Request) and answered.operation != MISSING:
+            elif isinstance(answered, commands.Request) and answered.operation != commands.MISSING:
                 mentions.add(answered.path, _parse_answer(answered, line))
     return [(number, _build_context(answered, mentions, line), line) for number, answered, line in rows]
 
@@ -72,28 +61,28 @@ class _Session:
 
     def __init__(self) -> None:
         # Line number; request that the line answers, or why that is unknown, or None; line.
-        self._rows: list[tuple[int, Request | str | None, str]] = []
-        self._pending: list[Request] = []  # requests that may still be answered
+        self._rows: list[tuple[int, commands.Request | str | None, str]] = []
+        self._pending: list[commands.Request] = []  # requests that may still be answered
         self._answers: list[int] = []  # rows that answer several requests
         self._tree: dict[str, list[str]] = {}  # the children of the znodes that the last `ls -R` has named
         self._is_here_document = False
 
-    def read_rows(self, text: str) -> list[tuple[int, Request | str | None, str]]:
+    def read_rows(self, text: str) -> list[tuple[int, commands.Request | str | None, str]]:
         """Return a row for each line: its data, its listing or its absence answers a request."""
         for number, line in enumerate(split_lines(text), 1):
             self._rows.append((number, self._find_request(line), line))
         self._pair_answers()
         return self._rows
 
-    def _find_request(self, line: str) -> Request | str | None:
-        rest = strip_prompt(line)
-        if any(r.operation == LIST_TREE and _is_below(line.strip(), r.path) for r in self._pending):
+    def _find_request(self, line: str) -> commands.Request | str | None:
+        rest = commands.strip_prompt(line)
+        if any(r.operation == commands.LIST_TREE and _is_below(line.strip(), r.path) for r in self._pending):
             return _add_to_tree(self._tree, line.strip())
-        requests = parse_requests(rest)
-        self._is_here_document = self._is_here_document and is_of_here_document(line)
+        requests = commands.parse_requests(rest)
+        self._is_here_document = self._is_here_document and commands.is_of_here_document(line)
         if self._is_here_document:
             self._pending += requests
-        elif begins_here_document(line):
+        elif commands.begins_here_document(line):
             self._begin(requests)
             self._is_here_document = True
         elif requests:
@@ -107,22 +96,22 @@ class _Session:
             return self._answer_one(rest)
         return None
 
-    def _begin(self, requests: list[Request]) -> None:
+    def _begin(self, requests: list[commands.Request]) -> None:
         self._pair_answers()
         self._pending, self._tree = requests, {}
 
     def _count_unlisted(self) -> int:
         """Return how many requests wait for an answer that does not name its path."""
-        return sum(request.operation != LIST_TREE for request in self._pending)
+        return sum(request.operation != commands.LIST_TREE for request in self._pending)
 
-    def _find_missing(self, line: str) -> Request | None:
+    def _find_missing(self, line: str) -> commands.Request | None:
         named = _MISSING_PATH.search(line)
         path = named[1] if named else next((request.path for request in self._pending), None)
         self._pending = []
-        return None if path is None else Request(MISSING, path)
+        return None if path is None else commands.Request(commands.MISSING, path)
 
-    def _answer_one(self, rest: str) -> Request | str | None:
-        request = next((request for request in self._pending if request.operation != LIST_TREE), None)
+    def _answer_one(self, rest: str) -> commands.Request | str | None:
+        request = next((request for request in self._pending if request.operation != commands.LIST_TREE), None)
         if request is None or not _is_answer(rest, request.operation):
             return None
         if request.has_variable:
@@ -132,7 +121,7 @@ class _Session:
 
     def _pair_answers(self) -> None:
         """Give the answers to several commands to these in order, if there are as many and each fits."""
-        requests = [r for r in self._pending if r.operation == "get" or r.operation in LISTS]
+        requests = [r for r in self._pending if r.operation == "get" or r.operation in commands.LISTS]
         lines = [self._rows[at][2] for at in self._answers]
         unclear = next((_describe_variable(request) for request in requests if request.has_variable), None)
         if unclear is None and not (len(requests) == len(lines) and all(map(_fits, requests, lines))):
@@ -140,25 +129,25 @@ class _Session:
             unclear = f"{counted}: which answers which is unknown, run each command alone"
         for i, at in enumerate(self._answers):
             number, _, line = self._rows[at]
-            answered: Request | str | None = unclear or requests[i]
+            answered: commands.Request | str | None = unclear or requests[i]
             if _NO_NODE.search(line):
                 named = _MISSING_PATH.search(line)
                 path = named[1] if named else requests[i].path if unclear is None else None
-                answered = None if path is None else Request(MISSING, path)
+                answered = None if path is None else commands.Request(commands.MISSING, path)
             self._rows[at] = (number, answered, line)
         self._answers = []
 
 
-def _describe_variable(request: Request) -> str:
+def _describe_variable(request: commands.Request) -> str:
     return f"{request.path} has a variable: run a command for each znode"
 
 
-def _fits(request: Request, line: str) -> bool:
+def _fits(request: commands.Request, line: str) -> bool:
     """Return whether a line may answer a request."""
     if _NO_NODE.search(line):
         named = _MISSING_PATH.search(line)
         return named is None or named[1] == request.path
-    return _is_answer(strip_prompt(line), request.operation)
+    return _is_answer(commands.strip_prompt(line), request.operation)
 
 
 def _is_below(line: str, path: str) -> bool:
@@ -167,15 +156,15 @@ def _is_below(line: str, path: str) -> bool:
     return is_inside and _PATH.fullmatch(line) is not None
 
 
-def _add_to_tree(tree: dict[str, list[str]], path: str) -> Request:
+def _add_to_tree(tree: dict[str, list[str]], path: str) -> commands.Request:
     """Return the request that a line of `ls -R` answers; its children are added as the lines below name them."""
     parent, _, name = path.rpartition("/")
     if path not in tree and parent in tree:
         tree[parent].append(name)
-    return Request(LIST_TREE, path, tree.setdefault(path, []))
+    return commands.Request(commands.LIST_TREE, path, tree.setdefault(path, []))
 
 
-def _build_context(request: Request | str | None, mentions: _Mentions, line: str) -> str | None:
+def _build_context(request: commands.Request | str | None, mentions: _Mentions, line: str) -> str | None:
     """Return the context of a line: its request, and the brokers that it shows to be unregistered.
 
     request: or why it is unknown.
@@ -187,9 +176,9 @@ def _build_context(request: Request | str | None, mentions: _Mentions, line: str
     context: dict[str, Any] = {"op": request.operation, "path": request.path}
     absent: list[int] = []
     with suppress(BadValueError):  # the record will be rejected
-        if request.operation == MISSING:
+        if request.operation == commands.MISSING:
             absent = mentions.find_missing(request.path)
-        elif request.operation in LISTS:
+        elif request.operation in commands.LISTS:
             absent = mentions.find_unlisted(request.path, _parse_answer(request, line))
     if absent:
         context["absent"] = absent
@@ -199,7 +188,7 @@ def _build_context(request: Request | str | None, mentions: _Mentions, line: str
 
 
 def _is_answer(line: str, operation: str) -> bool:
-    if operation in LISTS:
+    if operation in commands.LISTS:
         return _LISTING.fullmatch(line) is not None
     if znodes.is_dump_line(line):
         return False
@@ -207,14 +196,14 @@ def _is_answer(line: str, operation: str) -> bool:
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
-    line = strip_prompt(raw)
+    line = commands.strip_prompt(raw)
     if context is not None:
         surroundings = json.loads(context)
         ids = surroundings.get("absent", ())
         absent: list[Fact] = [(FactKind.BROKER, {"broker_id": i, "registered": False}) for i in ids]
-        if surroundings["op"] == MISSING:
+        if surroundings["op"] == commands.MISSING:
             return absent or ignore(_NO_SUCH_NODE)
-        request = Request(surroundings["op"], surroundings["path"], surroundings.get("children"))
+        request = commands.Request(surroundings["op"], surroundings["path"], surroundings.get("children"))
         facts = _parse_answer(request, raw)
         return [fact for fact in facts if not absent or fact[0] != FactKind.IGNORED] + absent
     if _STAT.match(raw):
@@ -232,7 +221,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return znodes.parse_dump_line(line)
     if line[:1] in ("{", "}", '"'):
         raise unparsable("a data line without the path of its znode")
-    if parse_requests(line) or has_prompt(raw):
+    if commands.parse_requests(line) or commands.has_prompt(raw):
         return ignore(PROMPT)
     if line == "null":
         return ignore(znodes.WITHOUT_PLACEMENT)
@@ -241,12 +230,12 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     return ignore(classify_noise(raw))
 
 
-def _parse_answer(request: Request, raw: str) -> list[Fact]:
+def _parse_answer(request: commands.Request, raw: str) -> list[Fact]:
     """Return the facts of what a command printed."""
-    line = strip_prompt(raw)
+    line = commands.strip_prompt(raw)
     if request.operation == "get":
         return znodes.parse_znode(request.path, None if line == "null" else line)
-    if request.operation == LIST_TREE:
+    if request.operation == commands.LIST_TREE:
         if znodes.is_broker_listing(request.path):  # cut off, it would show brokers to be down
             return ignore(znodes.LISTING)
         return znodes.parse_listing(request.path, request.children or [])
