@@ -22,7 +22,6 @@ _QUOTED_LINE = re.compile(r"""\s*+["'](?:partition|leader|replicas|isr)["']\s*+:
 # As the example of confluent-kafka-python for describing topics prints a node: Leader : (1) b1:9092.
 _NODE_LINE = re.compile(r"\s++(?:Leader|Replica|In-Sync Replica)\s*+:\s*+\(-?[0-9]++\) \S++")
 _YAML_LINE = re.compile(r"\s+(?:leader|partition(?:Id)?): -?[0-9]++,?")
-_LINES = (_VALUE_LINE, _QUOTED_LINE, _NODE_LINE, _YAML_LINE)
 _OBJECT = re.compile(r"\b(?:Topic|Partition)\w*+\(.*\[[0-9]")
 _MIN_CELLS, _MIN_NUMBERS, _MIN_PAIRS = 4, 2, 4
 
@@ -52,11 +51,9 @@ _TOOLS = {
     "earliestoffset": "output of avn service topic-get",
 }
 _READ = (["partition", "leader", "epoch"], ["partition", "leader", "replicas"])  # of rpk
-_UNKNOWN = "a table of partitions of another tool"
 _WIDE_GAP = re.compile(r"\||\t|\S {2,}+\S|</t[dh]>", re.I)
 _WORD_OF_SENTENCE = re.compile(r"[A-Za-z][a-z]*+(?:['’][a-z]++|[.,;:!?])?+")
 _NUMBER_BEGINS = re.compile(r"[\[({]?[0-9]")
-_MIN_WORDS = 3
 # Partitions as Go programs print their structs (`%+v`, `%#v`): kafka-go, sarama, franz-go, confluent.
 _MAX_STRUCT = 20_000  # characters
 _STRUCT_LEADER, _STRUCT_REPLICAS = re.compile(r"[{ ]Leader:[\w{-]"), re.compile(r" Replicas:\[")
@@ -95,7 +92,9 @@ def looks_like_cells(line: str) -> bool:
 
 
 def _has_keys(line: str) -> bool:
-    if any(pattern.fullmatch(line.rstrip()) for pattern in _LINES) or _OBJECT.search(line):
+    if any(
+        pattern.fullmatch(line.rstrip()) for pattern in (_VALUE_LINE, _QUOTED_LINE, _NODE_LINE, _YAML_LINE)
+    ) or _OBJECT.search(line):
         return True
     if len({word.lower().rstrip("s") for word in _WORD.findall(line)}) > 1:
         return True
@@ -121,12 +120,8 @@ def find_table(line: str) -> str | None:
     if not (_PARTITION.intersection(names) or "id" in names) or place < 1 or len(names) < 3:
         return None
     tool = next((_TOOLS[name] for name in names if name in _TOOLS), None)
-    return tool or (_UNKNOWN if place > 1 and _is_short(cells) else None)
-
-
-def _is_short(cells: list[str]) -> bool:
-    """Return whether all cells are as short as names of columns, so that they are no sentence with commas."""
-    return all(len(cell.split()) <= 4 for cell in cells)
+    is_short = all(len(cell.split()) <= 4 for cell in cells)  # as names of columns: no sentence with commas
+    return tool or ("a table of partitions of another tool" if place > 1 and is_short else None)
 
 
 def is_row(line: str) -> bool:
@@ -139,7 +134,7 @@ def is_row(line: str) -> bool:
     if _WIDE_GAP.search(line.strip()) is None:
         words = line.split()
         of_sentence = sum(_WORD_OF_SENTENCE.fullmatch(word) is not None for word in words)
-        if of_sentence >= _MIN_WORDS and len(words) < 2 * of_sentence:
+        if of_sentence >= 3 and len(words) < 2 * of_sentence:
             return False
         if not any(c.isdigit() or c in ",;" for c in line):
             return False

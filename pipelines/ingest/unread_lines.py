@@ -75,14 +75,8 @@ def find_mention(reason: str, raw: str) -> dict[str, Any]:
     if not is_unread or reason == STATE_MESSAGE:  # their reader knows the problems that they report
         return {}
     if (match := _MIN_ISR.search(line)) is not None:
-        return {"warning": _describe_min_isr(match[1])}
+        setting = f"if brokers set it for all topics, use --set topics.min_insync_replicas={match[1]}"
+        return {"warning": f"a line that is not read sets min.insync.replicas to {match[1]}: {setting}"}
     if _PROBLEM.search(line) and not _ZERO.search(line):
         return {"warning": PROBLEM}
     return {}
-
-
-def _describe_min_isr(value: str) -> str:
-    return (
-        f"a line that is not read sets min.insync.replicas to {value}: if brokers set it for all topics, use "
-        f"--set topics.min_insync_replicas={value}"
-    )

@@ -8,7 +8,17 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import shorten
 from pipelines.ingest.formats.partition_filters import find_selection, lists_partitions
 from pipelines.ingest.formats.shell_commands import find_commands
-from pipelines.ingest.text import BLANK, ELLIPSIS, MARKUP, MAX_LINE, PROMPT, classify_noise, read_unzipped, split_lines
+from pipelines.ingest.text import (
+    BLANK,
+    ELLIPSIS,
+    MARKUP,
+    MAX_LINE,
+    MAX_LOOK,
+    PROMPT,
+    classify_noise,
+    read_unzipped,
+    split_lines,
+)
 from pipelines.ingest.unsupported_inputs import find_by_name, find_by_text
 
 _DESCRIBE = "Save the output of kafka-topics --describe to a file."
@@ -50,10 +60,8 @@ _BROKER_CELLS = re.compile(
 )
 _BROKER_IDS = re.compile(r"[0-9]{1,10}(?:[\s,;]++[0-9]{1,10})*+\s*+")
 _BROKER_ROW = re.compile(r'\s*+"?[0-9]{1,9}"?[,;\t]\s*+"?[\w.-]++"?\s*+')
-_MAX_HEADER = 2_000  # characters
 _SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
-_TAR_MAGIC = slice(257, 262)
-_WIDE_LETTERS = re.compile(rb"(?:[\x20-\x7e]\0){8}|(?:\0[\x20-\x7e]){8}")
+_WIDE_LETTERS = re.compile(rb"(?:[\x20-\x7e]\0){8}|(?:\0[\x20-\x7e]){8}")  # of UTF-16: each beside a zero
 _LOOK = 65_536  # bytes of a file that show what it is
 
 
@@ -113,7 +121,7 @@ def _explain_broker_list(lines: list[str], path: str) -> SourceError | None:
         return SourceError(
             path, "is perhaps a list of brokers without a header", "Add the line broker_id,rack at its top."
         )
-    if not lines or not _BROKER_CELLS.search(lines[0][:_MAX_HEADER]) or not any(mark in lines[0] for mark in ",;\t"):
+    if not lines or not _BROKER_CELLS.search(lines[0][:MAX_LOOK]) or not any(mark in lines[0] for mark in ",;\t"):
         return None
     problem = f"is perhaps a list of brokers, but with columns that are not read: {shorten(lines[0])!r}"
     remedy = "Name the column of their numbers broker_id, that of their zones rack, and that of their states status."
@@ -125,7 +133,7 @@ def explain_unreadable(path: Path, error: SourceError) -> SourceError:
     if "is binary" not in str(error):
         return error
     first = _read_first_bytes(path)
-    if first[_TAR_MAGIC] == b"ustar":
+    if first[257:262] == b"ustar":
         return SourceError(str(path), "is a tar archive", _EXTRACT)
     if first.startswith(_MAGIC[0][0]) and path.suffix.lower() in _DOCUMENTS:
         return SourceError(str(path), *_DOCUMENTS[path.suffix.lower()])
@@ -134,14 +142,9 @@ def explain_unreadable(path: Path, error: SourceError) -> SourceError:
             return SourceError(str(path), what, remedy)
     if path.suffix in _SEGMENT_SUFFIXES:
         return SourceError(str(path), f"is binary, as Kafka's own {path.suffix} files", _SEGMENT)
-    if _has_wide_letters(first):
+    if _WIDE_LETTERS.search(first):
         return SourceError(str(path), "is partly UTF-16, as PowerShell's >> writes it", "Save all of it as UTF-8.")
     return error
-
-
-def _has_wide_letters(data: bytes) -> bool:
-    """Return whether some bytes are letters of UTF-16: each beside a zero."""
-    return _WIDE_LETTERS.search(data) is not None
 
 
 def _read_first_bytes(path: Path) -> bytes:

@@ -130,7 +130,10 @@ def _read_rows(text: str, path: str) -> Iterator[Row]:
             entry = None
         begin += len(line) + 1
         has_row = is_table and find_table(line) is None and is_row(line)
-        is_beside = own is None and not has_row and _is_beside(line, is_table)
+        is_beside = False
+        if own is None and not has_row:  # a prompt, a log, a sentence in a table
+            is_beside = is_table and any(map(str.isalnum, line))
+            is_beside = is_beside or classify_noise(line) in (TOOL_MESSAGE, LOG_LINE, PROMPT)
         if entry is None or is_beside or not line.strip():
             yield number, None, line
         elif has_row:
@@ -143,11 +146,6 @@ def _read_rows(text: str, path: str) -> Iterator[Row]:
                 remedy = f"{entry.remedy[0].lower()}{entry.remedy[1:-1]}"
                 warning = f"this program does not read {entry.title}: {remedy}"
             yield number, json.dumps({"reason": f"{entry.title}: not used", "warning": warning}), line
-
-
-def _is_beside(line: str, is_table: bool) -> bool:
-    """Return whether a line amid an input that is not used is none of it: a prompt, a log, a sentence in a table."""
-    return classify_noise(line) in (TOOL_MESSAGE, LOG_LINE, PROMPT) or (is_table and any(map(str.isalnum, line)))
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
@@ -61,14 +61,14 @@ def _read_text(path: str, text: str, time_s: float) -> list[_Sample]:
     except ValueError as error:
         raise SourceError(path, f"is no text of Prometheus: {error}", _REMEDY) from None
     return [
-        ({NAME: sample.name, **sample.labels}, [_to_seconds(sample.timestamp, time_s)], [float(sample.value)])
+        (
+            {NAME: sample.name, **sample.labels},
+            [time_s if sample.timestamp is None else float(sample.timestamp)],
+            [float(sample.value)],
+        )
         for family in families
         for sample in family.samples
     ]
-
-
-def _to_seconds(timestamp: Any, default: float) -> float:
-    return default if timestamp is None else float(timestamp)
 
 
 def _read_json(path: str, text: str) -> list[_Sample]:

@@ -156,14 +156,13 @@ class KnownBroker(NamedTuple):
 class BrokerMatcher:
     """Finds brokers by the labels of series. Hosts that several brokers share name none of them."""
 
-    def __init__(self, labels: Sequence[BrokerLabel], brokers: Iterable[KnownBroker] | None) -> None:
+    def __init__(self, labels: Sequence[BrokerLabel], brokers: Sequence[KnownBroker] | None) -> None:
         """Index the brokers. brokers: all of the cluster; None = not known: every id is one of them, and no host."""
         self._labels = labels
-        known = list(brokers or ())
-        self._ids = None if brokers is None else {broker.id for broker in known}
-        uses = Counter(broker.host.lower() for broker in known if broker.host)
-        self._by_host = {broker.host.lower(): broker.id for broker in known if broker.host}
-        self._shared = {host for host, count in uses.items() if count > 1}
+        self._ids = None if brokers is None else {broker.id for broker in brokers}
+        hosts = [(broker.host.lower(), broker.id) for broker in brokers or () if broker.host]
+        uses = Counter(host for host, _ in hosts)
+        self._by_host = {host: broker for host, broker in hosts if uses[host] == 1}
 
     def find(self, labels: Mapping[str, str]) -> int | None:
         """Return the broker that the labels of a series name, or None."""
@@ -172,7 +171,7 @@ class BrokerMatcher:
             if match is None:
                 continue
             groups = match.groupdict()
-            broker = self._find_id(groups["id"]) if "id" in groups else self._find_host(groups["host"])
+            broker = self._find_id(groups["id"]) if "id" in groups else self._by_host.get(groups["host"].lower())
             if broker is not None:
                 return broker
         return None
@@ -181,6 +180,3 @@ class BrokerMatcher:
         number = int(text) if len(text) <= 10 else _MAX_ID + 1
         is_known = number <= _MAX_ID if self._ids is None else number in self._ids
         return number if is_known else None
-
-    def _find_host(self, host: str) -> int | None:
-        return None if host.lower() in self._shared else self._by_host.get(host.lower())

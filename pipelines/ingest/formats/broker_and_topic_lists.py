@@ -80,14 +80,6 @@ _TOPIC_ENTRY = re.compile(r'\{[^{}]*"(?:topic|name|topic_?name)"\s*:', re.I)
 _NO_TOPICS = re.compile(r'"(?:logDirs?|partition|replicas|brokers|size_mb|path)"\s*:|"type"\s*:\s*"\w+_RECORD"')
 
 
-def _is_broker_list(text: str) -> bool:
-    return _BROKER_ENTRY.search(text) is not None and _NO_BROKERS.search(text) is None
-
-
-def _is_topic_list(text: str) -> bool:
-    return _TOPIC_ENTRY.search(text) is not None and _NO_TOPICS.search(text) is None
-
-
 def _is_header(line: str, columns: ListColumns) -> bool:
     """Return whether a line is certainly a header: it has the column that identifies a row, and another."""
     if len(line) > _MAX_HEADER or not any(mark in line for mark in ",;\t") or not columns.mention.search(line):
@@ -110,7 +102,14 @@ def _find_columns(line: str, columns: ListColumns) -> set[str]:
     return {name for name in map(columns.find, known) if name is not None}
 
 
-def _make_signature(columns: ListColumns, is_document: Callable[[str], bool], one_column: bool) -> Signature:
+def _make_signature(
+    columns: ListColumns, entry: re.Pattern[str], other: re.Pattern[str], one_column: bool
+) -> Signature:
+    """Return the signature of a list. entry, other: what its JSON has, and what only that of other things has."""
+
+    def is_document(text: str) -> bool:
+        return entry.search(text) is not None and other.search(text) is None
+
     def is_beginning(lines: Sequence[str]) -> bool:
         first = lines[0]
         has_cells = any(mark in first for mark in ",;\t")
@@ -274,9 +273,9 @@ def _split_cells(line: str, delimiter: str) -> list[str]:
 
 BROKER_LIST = _make_format(
     ("broker-list", "broker list with racks, CSV or JSON"),
-    *(_make_signature(_BROKER_COLUMNS, _is_broker_list, one_column=True), _BROKER_COLUMNS, _parse_broker),
+    *(_make_signature(_BROKER_COLUMNS, _BROKER_ENTRY, _NO_BROKERS, one_column=True), _BROKER_COLUMNS, _parse_broker),
 )
 TOPIC_LIST = _make_format(
     ("topic-list", "topic list with partition counts, replication factors and loads, CSV or JSON"),
-    *(_make_signature(_TOPIC_COLUMNS, _is_topic_list, one_column=False), _TOPIC_COLUMNS, _parse_topic),
+    *(_make_signature(_TOPIC_COLUMNS, _TOPIC_ENTRY, _NO_TOPICS, one_column=False), _TOPIC_COLUMNS, _parse_topic),
 )

@@ -7,7 +7,6 @@ from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import get_array, parse_elements, read_elements
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature
 
-_ARRAYS = ("brokers", "removed", "partitions")
 _LOADS = re.compile(r'"(?:size_mb|in_kbps|out_kbps)"\s*:')
 _REMOVED = re.compile(r'"removed"\s*:\s*\[')
 
@@ -19,7 +18,8 @@ def _is_document(text: str) -> bool:
 
 
 def _read_rows(text: str, _path: str) -> Iterator[Row]:
-    return read_elements(text, [(name,) for name in _ARRAYS], "brokers and partitions", get_array)
+    arrays = [("brokers",), ("removed",), ("partitions",)]
+    return read_elements(text, arrays, "brokers and partitions", get_array)
 
 
 def _parse_element(array: str, raw: str) -> list[Fact]:

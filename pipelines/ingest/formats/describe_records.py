@@ -34,7 +34,7 @@ _WRAPPED_RECORD = re.compile(_WRAPPED)
 PLAIN_RECORDS = re.compile(rf"(?:{_PLAIN}|{_WRAPPED})*+")
 _MAX_LINES, _MAX_LENGTH = 50, 100_000  # of one record; characters
 _ONLY_NUMBERS = re.compile(r"[\s>|,#/*]*+(?:[0-9][0-9,\s]*+|none|null|N/A|true|false)[\s|]*+", re.I)
-_DECORATION = re.compile(r"[\s>|#/*]*+")
+_DECORATION = re.compile(r"^[\s>|#/*]*+")
 _IN_PARTITION = labels.PARTITION_LABELS - {labels.DELETION} | {labels.PARTITION}
 _CUT = (".", "…")
 
@@ -263,7 +263,7 @@ class RecordReader:
         if not fields:
             is_number = _ONLY_NUMBERS.fullmatch(line) is not None
             if last.label == labels.CONFIGS:
-                return is_number or is_continued_by(last.value, _undecorate(line))
+                return is_number or is_continued_by(last.value, _DECORATION.sub("", line, count=1))
             return is_number and (len(names) > 1 or not last.value)
         own = {item.label for item in fields}
         if labels.TOPIC in own:
@@ -295,7 +295,3 @@ def _ascends(last: str | None, number: str) -> bool:
         return True
     last, number = last.lstrip("0"), number.lstrip("0")
     return (len(number), number) > (len(last), last)
-
-
-def _undecorate(line: str) -> str:
-    return line[_DECORATION.match(line).end() :]  # type: ignore[union-attr]

@@ -46,10 +46,6 @@ _NODE_RECORD, _DESCRIBED_RECORD, _INFO_RECORD, _LOGGED_RECORD, _TEXT = "node", "
 _MAX_PIECE = 20_000  # characters of a partition, which has few dozen nodes
 
 
-def _is_line(line: str) -> bool:
-    return any(mark in line for mark in _MARKS) and _LOOKS.search(line) is not None
-
-
 def _read_rows(text: str, _path: str) -> Iterator[Row]:
     """Yield each partition, once each node with its rack, and the lines that have neither."""
     topic = ""
@@ -146,7 +142,7 @@ def _parse_whole(pattern: re.Pattern[str], raw: str, title: str) -> Fact:
 FORMAT = Format(
     "java-description",
     "TopicDescription or PartitionInfo of Kafka's Java clients, as Java prints them",
-    Signature(line=_is_line),
+    Signature(lambda line: any(mark in line for mark in _MARKS) and bool(_LOOKS.search(line))),
     _parse_record,
     _read_rows,
 )

@@ -32,7 +32,6 @@ _DUMP_HEADER = re.compile(r"\s*(?:Dumping |Log starting offset: |Snapshot end of
 # Where a log or a snapshot begins: a dumped file says so; else the first batch or record shows it.
 _BEGIN = re.compile(r"\s*+Log starting offset: (?P<log>[0-9]{1,18})|\s*+Snapshot end offset: (?P<snapshot>[0-9]+)")
 _FIRST = re.compile(r"\s*+(?:baseOffset|\|?+\s*+offset): (?P<offset>[0-9]{1,18})\b")
-_FEW_RECORDS = 20  # before the first topic or broker, if nothing but records is shown
 _TYPE = re.compile(r'\{\s*"type"\s*:\s*"(\w+)"')
 _TOPIC_ID = re.compile(r'"topicId"\s*:\s*"([^"\\]+)"')
 _RECORD = re.compile(r'"type"\s*+:\s*+"[A-Z_]*_RECORD"')
@@ -57,14 +56,6 @@ _LISTS = {**PARTITION_LISTS, "eligibleLeaderReplicas": "elr"}  # the record's ke
 def _is_line(line: str) -> bool:
     is_entry = _ENTRY.match(line) is not None and ("payload:" in line or _CONTROL.match(line) is not None)
     return is_entry or _BATCH.match(line) is not None or _DUMP_HEADER.match(line) is not None
-
-
-def _is_entry(line: str) -> bool:
-    return _ENTRY.match(line) is not None
-
-
-def _is_document(text: str) -> bool:
-    return _RECORD.search(text) is not None
 
 
 class _LogReader:
@@ -96,7 +87,7 @@ class _LogReader:
         if begin is not None:
             return int(begin["log"] or 0) or None
         offset = int(first["offset"]) if first is not None else 0
-        return offset if offset > _FEW_RECORDS else None
+        return offset if offset > 20 else None  # few are before the first topic or broker, if only records are shown
 
     def _build_context(self, payload: str) -> str | None:
         match = _TYPE.match(payload)
@@ -133,10 +124,6 @@ class _LogReader:
                 self._rows[i] = (number, context, line)
         self._names = self._names_before
         self._begin = None
-
-
-def _read_rows(text: str, _path: str) -> list[Row]:
-    return _LogReader().read_rows(text)
 
 
 def find_payload(line: str) -> str | None:
@@ -348,6 +335,9 @@ def _read_feature(feature: check.JsonObject) -> dict[str, Any]:
     return name_fields(read_level(highest))
 
 
-_TITLE = "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it"
-_SIGNATURE = Signature(line=_is_line, document=_is_document, row=_is_entry)
-FORMAT = Format("kraft-log", _TITLE, _SIGNATURE, _parse_record, _read_rows)
+FORMAT = Format(
+    "kraft-log",
+    "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it",
+    Signature(_is_line, lambda text: bool(_RECORD.search(text)), row=lambda line: bool(_ENTRY.match(line))),
+    *(_parse_record, lambda text, _path: _LogReader().read_rows(text)),
+)

@@ -50,10 +50,6 @@ def _is_line(line: str) -> bool:
     return "log dir" in line and _MESSAGE.match(line) is not None
 
 
-def _is_document(text: str) -> bool:
-    return '"brokers"' in text and _KEYS.search(text) is not None
-
-
 class _Broker:
     """Collects one broker of the document: its keys come in any order."""
 
@@ -211,6 +207,6 @@ def _parse_place(context: str) -> tuple[int, str | None] | None:
 FORMAT = Format(
     "log-dirs",
     "kafka-log-dirs --describe",
-    Signature(line=_is_line, document=_is_document),
+    Signature(_is_line, lambda text: '"brokers"' in text and bool(_KEYS.search(text))),
     *(documents.parse_elements(_parse_element, _is_line), _read_rows, (_parse_plain_replicas,)),
 )

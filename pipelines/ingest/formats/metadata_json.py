@@ -155,7 +155,11 @@ class _Document:
         item = event.value
         if not isinstance(item, dict):
             self._rows.append((event.line, _OTHER, event.raw))
-        elif "brokers" in event.path[:2] or item.get("kind") == "KafkaBroker" or _is_broker(item):
+        elif (
+            "brokers" in event.path[:2]
+            or item.get("kind") == "KafkaBroker"
+            or ("host" in item and "replicas" not in item and objects.find_key(item, objects.BROKER_IDS) is not None)
+        ):
             self._brokers.append((event.line, event.raw))
         elif isinstance(item.get("partitions"), list | dict):
             self._rows.extend(_read_topic(event))
@@ -209,10 +213,6 @@ class _Document:
 def _is_partition(item: dict[str, Any]) -> bool:
     has_state = objects.find_key(item, (*objects.REPLICA_LISTS, "leader", "leader_id")) is not None
     return has_state and objects.find_key(item, objects.PARTITION_IDS) is not None
-
-
-def _is_broker(item: dict[str, Any]) -> bool:
-    return "host" in item and "replicas" not in item and objects.find_key(item, objects.BROKER_IDS) is not None
 
 
 def _read_topic(event: JsonEvent) -> list[Row]:

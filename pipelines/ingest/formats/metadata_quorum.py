@@ -28,10 +28,6 @@ _ENDPOINT = re.compile(r"[A-Z0-9_]++://(?P<host>.*):(?P<port>[0-9]{1,5})")
 _NO_DIRECTORY = "A" * 22  # a voter whose log dir has no id, as with controller.quorum.voters
 
 
-def _is_line(line: str) -> bool:
-    return any(pattern.fullmatch(line) for pattern in (_STATUS, _HEADER, _ROW))
-
-
 def make_node(node: int, **values: Any) -> Fact:
     """Return the fact about a node of the quorum."""
     return FactKind.QUORUM, {"broker_id": node, **values}
@@ -93,5 +89,5 @@ def _parse_nodes(text: str, *, voter: bool) -> Iterator[Fact]:
 FORMAT = Format(
     "metadata-quorum",
     "kafka-metadata-quorum describe: the voters of the controller quorum, and how far they lag",
-    *(Signature(line=_is_line), _parse_record),
+    *(Signature(lambda line: any(p.fullmatch(line) for p in (_STATUS, _HEADER, _ROW))), _parse_record),
 )

@@ -43,17 +43,14 @@ def _is_offset(line: str) -> bool:
     return _CLEAR.fullmatch(line.strip()) is not None and not _TIME.fullmatch(line.strip())
 
 
-def _has_offset(lines: Sequence[str]) -> bool:
-    return any(_match_offset(line.strip()) for line in lines)
-
-
 def _match_offset(line: str) -> re.Match[str] | None:
+    line = line.strip()
     is_entry = classify_noise(line) in (PROSE, PROMPT) or _CLEAR.fullmatch(line)
     return _LINE.fullmatch(line) if is_entry else None
 
 
-def _read_offsets(text: str, _path: str) -> Records | Iterator[Row]:
-    return _reject_diff(text) if _DIFF_MARK.search(text) else read_lines(text)
+def _read_offsets(text: str, path: str) -> Records | Iterator[Row]:
+    return _reject_diff(text) if _DIFF_MARK.search(text) else read_lines(text, path)
 
 
 def _reject_diff(text: str) -> Iterator[Row]:
@@ -64,7 +61,7 @@ def _reject_diff(text: str) -> Iterator[Row]:
 
 def _parse_offset(_context: str | None, raw: str) -> list[Fact]:
     line = raw.strip()
-    match = _match_offset(line)
+    match = _match_offset(raw)
     if match is None:
         reason = classify_noise(line)
         if reason == PROSE and _NEARLY.fullmatch(line):
@@ -132,7 +129,7 @@ def _parse_checkpoint(context: str | None, raw: str) -> list[Fact]:
 OFFSETS = Format(
     "offsets",
     "GetOffsetShell, topic:partition:offset",
-    Signature(line=_is_offset, beginning=_has_offset, plain_lines=_PLAIN_LINES),
+    Signature(_is_offset, beginning=lambda lines: any(map(_match_offset, lines)), plain_lines=_PLAIN_LINES),
     *(_parse_offset, _read_offsets),
 )
 OFFSET_CHECKPOINT = Format(

@@ -19,8 +19,6 @@ from udfs.plurals import join_names
 ERROR = "error of a command"
 # A line of kafka-topics --list.
 _TOPIC_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})( - marked for deletion)?\s*+")
-_CLIENT_ERROR = "error of a client"
-_MAX_TOPICS = 5  # that a warning names
 
 
 class ShownCommand(NamedTuple):
@@ -39,10 +37,6 @@ def _is_line(line: str) -> bool:
 
 def _lists_topics(line: str) -> bool:
     return begins_command(line) and any(map(filters.lists_topics, parse_commands(line)))
-
-
-def _is_topic_name(line: str) -> bool:
-    return _TOPIC_NAME.fullmatch(line) is not None
 
 
 def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
@@ -178,7 +172,7 @@ def _describe_errors(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
         if not line or begins_command(line) or is_rest(line):
             continue
         if (topics := find_leaderless_topics(line)) is not None:
-            contexts[number] = {"reason": _CLIENT_ERROR}
+            contexts[number] = {"reason": "error of a client"}
             new = [topic for topic in topics if topic not in leaderless]
             if new or not (topics or leaderless):
                 leaderless.update(new or [""])
@@ -199,7 +193,7 @@ def _describe_errors(lines: Sequence[str]) -> dict[int, dict[str, Any]]:
 
 def _describe_leaderless(topics: Sequence[str]) -> str:
     """Return the warning of a client's error; topics: those that it names."""
-    of_topics = f" of {'topic' if len(topics) == 1 else 'topics'} {join_names(topics, _MAX_TOPICS)}" if topics else ""
+    of_topics = f" of {'topic' if len(topics) == 1 else 'topics'} {join_names(topics, 5)}" if topics else ""
     return (
         f"a client found a partition{of_topics} without a leader, offline or just created: "
         "check that the listing is of the same time"
@@ -218,6 +212,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
 FORMAT = Format(
     "shell",
     "commands of Kafka's tools and their errors",
-    Signature(line=_is_line, is_aside=True, table=_lists_topics, table_line=_is_topic_name),
+    Signature(
+        line=_is_line, is_aside=True, table=_lists_topics, table_line=lambda line: bool(_TOPIC_NAME.fullmatch(line))
+    ),
     *(_parse_record, _read_rows),
 )

@@ -25,7 +25,8 @@ def split_configs(text: str, cut: bool = False) -> tuple[list[tuple[str, str]], 
     """Return ((key, value) pairs in order, problems of the other pieces). cut: the text breaks off at its end."""
     if "{“" in text:
         text = text.translate(_CURLY)
-    pieces = _split_pieces(_join_lines(text))
+    # A line end after a comma or `=` is none of a value; at others, a value may have been divided.
+    pieces = _split_pieces(re.sub(r"(?<=[,=])\n", "", text))
     whole = len(pieces)
     if cut and pieces:
         before, comma, rest = pieces[-1].rpartition(",")
@@ -72,11 +73,6 @@ def _find_gaps(line: str) -> Iterator[tuple[str, str]]:
 def is_balanced(text: str) -> bool:
     """Return whether all brackets and quotes of a text pair up."""
     return _find_nesting(text)[1]
-
-
-def _join_lines(text: str) -> str:
-    """Return the text without the line ends after a comma or `=`: at others, a value may have been divided."""
-    return re.sub(r"(?<=[,=])\n", "", text) if "\n" in text else text
 
 
 def _split_pieces(text: str) -> list[str]:

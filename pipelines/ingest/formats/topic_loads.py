@@ -155,10 +155,6 @@ def _read_value(name: str, text: str) -> object:
     return as_int(text, "bytes" if name == "size_bytes" else name.replace("_", " "), 0, INT64)
 
 
-def _is_line(line: str) -> bool:
-    return _LINE.match(line) is not None
-
-
 def _parse_line(_context: str | None, raw: str) -> list[Fact]:
     line = raw.strip()
     if not line:
@@ -167,7 +163,10 @@ def _parse_line(_context: str | None, raw: str) -> list[Fact]:
         return ignore("problem", f"metrics: {match[1]}")
     if _HEADER.fullmatch(line):
         return ignore("header")
-    kind, *words = _split(line)
+    try:
+        kind, *words = shlex.split(line)
+    except ValueError:  # a quote without end
+        kind, words = line, []
     texts = dict(word.partition("=")[::2] for word in words)
     values = _VALUES.get(kind, set())
     if texts.keys() - values not in _PLACES.get(kind, []) or not texts.keys() & values:
@@ -175,13 +174,9 @@ def _parse_line(_context: str | None, raw: str) -> list[Fact]:
     return [(FactKind(kind), {name: _read_value(name, text) for name, text in texts.items()})]
 
 
-def _split(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:  # a quote without end
-        return [line]
-
-
 FORMAT = Format(
-    "topic-loads", "loads of topics on brokers, as --metrics writes them", Signature(line=_is_line), _parse_line
+    "topic-loads",
+    "loads of topics on brokers, as --metrics writes them",
+    Signature(lambda line: bool(_LINE.match(line))),
+    _parse_line,
 )

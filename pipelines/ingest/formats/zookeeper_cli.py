@@ -14,7 +14,6 @@ from pipelines.ingest.formats.checked_values import BadValueError, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_rejected, ignore
 from pipelines.ingest.text import LOG_LINE, PROMPT, classify_noise, split_lines
 
-_STAT_LINE = "stat line"
 _NO_SUCH_NODE = "node does not exist"
 _STAT = re.compile(
     r"\s*(?:[cmp]Zxid|[cm]time|cversion|dataVersion|aclVersion|ephemeralOwner|dataLength|numChildren)\s*=", re.I
@@ -37,10 +36,6 @@ def _is_line(line: str) -> bool:
         data = _PATH_AND_DATA.fullmatch(line)
         return data is not None and znodes.is_kafka_path(data["path"])
     return commands.names_shell(line) or any(znodes.is_kafka_path(request.path) for request in requests)
-
-
-def _is_request(line: str) -> bool:
-    return bool(commands.parse_requests(commands.strip_prompt(line)))
 
 
 def _read_rows(text: str, _path: str) -> list[Row]:
@@ -82,11 +77,9 @@ class _Session:
         self._is_here_document = self._is_here_document and commands.is_of_here_document(line)
         if self._is_here_document:
             self._pending += requests
-        elif commands.begins_here_document(line):
+        elif commands.begins_here_document(line) or requests:
             self._begin(requests)
-            self._is_here_document = True
-        elif requests:
-            self._begin(requests)
+            self._is_here_document = commands.begins_here_document(line)
         elif self._count_unlisted() > 1:
             if _NO_NODE.search(line) or _is_answer(rest, "get") or _is_answer(rest, "ls"):
                 self._answers.append(len(self._rows))
@@ -207,7 +200,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         facts = _parse_answer(request, raw)
         return [fact for fact in facts if not absent or fact[0] != FactKind.IGNORED] + absent
     if _STAT.match(raw):
-        return ignore(_STAT_LINE)
+        return ignore("stat line")
     if _NO_NODE.search(raw):
         return ignore(_NO_SUCH_NODE)
     if _WATCH.match(raw):
@@ -283,6 +276,6 @@ class _Mentions:
 FORMAT = Format(
     "zookeeper-cli",
     "text of a zkCli.sh session",
-    Signature(line=_is_line, request=_is_request),
+    Signature(line=_is_line, request=lambda line: bool(commands.parse_requests(commands.strip_prompt(line)))),
     *(_parse_record, _read_rows),
 )

@@ -11,7 +11,6 @@ from pipelines.ingest.text import MAX_LOOK
 MISSING, LIST_TREE = "missing", "ls -R"
 LISTS = ("ls", "ls2")
 _OPERATIONS = ("get", *LISTS, "stat", "getEphemerals")
-_SHELLS = ("zkCli", "zookeeper-shell")
 
 _ZK_PROMPT = re.compile(r"\s*\[zk: [^\]]*\]\s?")
 _PROMPTS = ("$", "#", "%", ">", "heredoc>")
@@ -58,7 +57,7 @@ def has_prompt(line: str) -> bool:
 
 def names_shell(line: str) -> bool:
     """Return whether a line names one of ZooKeeper's shells."""
-    return any(shell in line for shell in _SHELLS)
+    return "zkCli" in line or "zookeeper-shell" in line
 
 
 def begins_here_document(line: str) -> bool:
@@ -83,12 +82,8 @@ def parse_requests(line: str) -> list[Request]:
         # As in zookeeper-shell zk1:2181 <<< "ls /brokers/ids".
         return [request for words in _split_commands(line.translate(_NO_QUOTES)) for request in _find_request(words)]
     words = line.split()
-    is_command = any(word in _OPERATIONS for word in words[:1]) or (words[:1] and words[0] in _PROMPTS)
-    return list(_find_request(words)) if is_command and len(words) > 1 and _is_operation(words) else []
-
-
-def _is_operation(words: Sequence[str]) -> bool:
-    return words[0] in _OPERATIONS or words[1] in _OPERATIONS
+    is_command = len(words) > 1 and (words[0] in _OPERATIONS or (words[0] in _PROMPTS and words[1] in _OPERATIONS))
+    return list(_find_request(words)) if is_command else []
 
 
 def _find_request(words: Sequence[str]) -> Iterator[Request]:

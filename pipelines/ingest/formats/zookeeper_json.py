@@ -9,7 +9,7 @@ from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.kafka_configs import parse_defaults
 from pipelines.ingest.formats.kafka_versions import date_cluster
 from pipelines.ingest.plain_records import parse_plain
-from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Signature, ignore
+from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import ELLIPSIS, classify_noise
 from udfs.failures.kafka_releases import ReleaseRange
 
@@ -32,8 +32,6 @@ _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
 
 # The state of a partition as Kafka writes it, in a line as dumps have them; other lines are parsed one by one.
 _NUMBER, _OR_NONE = r"(?:0|[1-9][0-9]{0,8})", r"(?:-1|0|[1-9][0-9]{0,8})"
-_OLD_BROKERS = (1, 2, 3, 4)  # versions of registrations up to Kafka 2.6
-_OLD_TOPICS = (1, 2)  # versions of topics up to Kafka 2.7: the controller of later ones gives all topics ids
 _STAT_KEYS = ("czxid", "mzxid", "ctime", "mtime", "version", "cversion", "aversion", "ephemeralOwner", "numChildren")
 _STATE_LINE = (
     r'^\{"path": ?"/brokers/topics/(?P<topic>[a-zA-Z0-9._-]+)/partitions/(?P<partition>0|[1-9][0-9]{0,5})/state"'
@@ -166,10 +164,8 @@ def _parse_broker(name: str, data: object, path: str) -> list[Fact]:
         host, port = _parse_first_endpoint(result.get("endpoints"))
     fact["host"] = None if host is None else check.as_text(host, "host")
     fact["port"] = None if port is None else check.as_int(port, "port", 0, 65535)
-    return [
-        (FactKind.BROKER, fact),
-        *([date_cluster(ReleaseRange(before=207))] if result.get("version") in _OLD_BROKERS else ()),
-    ]
+    is_old = result.get("version") in (1, 2, 3, 4)  # up to Kafka 2.6
+    return [(FactKind.BROKER, fact), *([date_cluster(ReleaseRange(before=207))] if is_old else ())]
 
 
 def _parse_first_endpoint(endpoints: object) -> tuple[str | None, str | None]:
@@ -186,7 +182,7 @@ def _parse_topic(topic: str, result: check.JsonObject) -> list[Fact]:
     topic = check.as_text(topic, "topic")
     assigned = result.read("partitions", check.as_object)
     columns = ("adding_replicas", "removing_replicas")
-    is_old = result.get("version") in _OLD_TOPICS
+    is_old = result.get("version") in (1, 2)  # up to Kafka 2.7: the controller of later ones gives all topics ids
     moves = {key: result.find(key, check.as_object) or check.JsonObject() for key in columns}
     topic_id = result.find("topic_id", check.as_text)
     declared = {"topic": topic, "topic_id": topic_id, "partition_count": len(assigned)}
@@ -231,10 +227,6 @@ def _parse_broker_default(result: check.JsonObject) -> list[Fact]:
     return parse_defaults((key, value) for key, value in configs.items() if isinstance(value, str))
 
 
-def _is_document(text: str) -> bool:
-    return _PATH_KEY.search(text) is not None and '"nodes"' not in text  # AKHQ has paths of log directories
-
-
 def _parse_record(_context: str | None, raw: str) -> list[Fact]:
     line = raw.strip()
     if line[:1] not in ("{", "[", '"', "}", "]") or classify_noise(line) == ELLIPSIS:
@@ -244,14 +236,11 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
     return parse_dump_line(line)
 
 
-def _parse_plain_states(records: pa.Table) -> PlainFacts:
-    return parse_plain(records, _STATE_LINE, FactKind.PARTITION, pa.scalar(True))
-
-
 FORMAT = Format(
     "zookeeper-json",
     "ZooKeeper dump, JSON lines of path and data",
-    Signature(document=_is_document, plain_lines=_PLAIN_LINES),
+    # AKHQ has paths of log directories.
+    Signature(document=lambda text: '"nodes"' not in text and bool(_PATH_KEY.search(text)), plain_lines=_PLAIN_LINES),
     _parse_record,
-    plain=(_parse_plain_states,),
+    plain=(lambda records: parse_plain(records, _STATE_LINE, FactKind.PARTITION, pa.scalar(True)),),
 )

@@ -19,19 +19,15 @@ Bools = npt.NDArray[np.bool_]
 REPLICAS, ISR, ADDING, REMOVING, ELR, LAST_KNOWN_ELR, OFFLINE, OBSERVERS = range(8)
 _LISTS = 8
 _MAX_DIGITS, _MAX_PARTITION_DIGITS = 9, 6  # nine digits always fit an int32; a partition id is below 1,000,000
-_NONE = np.frombuffer(b"none", dtype=np.uint8)
-_NOT_AVAILABLE = np.frombuffer(b"N/A", dtype=np.uint8)
-_TOPIC = np.frombuffer(b"topic:", dtype=np.uint8)
-_PARTITION = np.frombuffer(b"partition:", dtype=np.uint8)
-_LEADER = np.frombuffer(b"leader:", dtype=np.uint8)
-_REPLICAS = np.frombuffer(b"replicas:", dtype=np.uint8)
-_ISR = np.frombuffer(b"isr:", dtype=np.uint8)
-_ADDING = np.frombuffer(b"Adding Replicas:", dtype=np.uint8)
-_REMOVING = np.frombuffer(b"Removing Replicas:", dtype=np.uint8)
-_ELR = np.frombuffer(b"Elr:", dtype=np.uint8)
-_KNOWN = np.frombuffer(b"LastKnownElr:", dtype=np.uint8)
-_OFFLINE = np.frombuffer(b"Offline:", dtype=np.uint8)
-_OBSERVERS = np.frombuffer(b"Observers:", dtype=np.uint8)
+# Labels and values, in lower case: a line may have them in any case.
+_TOPIC, _PARTITION, _LEADER, _REPLICAS, _ISR, _NONE, _NOT_AVAILABLE = (
+    np.frombuffer(text, dtype=np.uint8)
+    for text in (b"topic:", b"partition:", b"leader:", b"replicas:", b"isr:", b"none", b"n/a")
+)
+_ADDING, _REMOVING, _ELR, _KNOWN, _OFFLINE, _OBSERVERS = (
+    np.frombuffer(text, dtype=np.uint8)
+    for text in (b"adding replicas:", b"removing replicas:", b"elr:", b"lastknownelr:", b"offline:", b"observers:")
+)
 _TAB, _BLANK, _COMMA, _BAR, _MORE = 9, 32, 44, 124, 62
 _ZERO, _NINE, _MINUS, _ONE, _DOT, _UNDERSCORE = 48, 57, 45, 49, 46, 95
 
@@ -77,25 +73,14 @@ def _skip_blanks(data: Bytes, i: int, end: int) -> int:
 
 @part
 def _skip_text(data: Bytes, i: int, end: int, text: Bytes) -> int:
-    """Return the position behind this text, or -1 if it is not there."""
+    """Return the position behind a text in any case (it is given in lower case), or -1 if it is not there."""
     if i + len(text) > end:
         return -1
     for k in range(len(text)):
-        if data[i + k] != text[k]:
+        byte = data[i + k]
+        if byte != text[k] and not (65 <= byte <= 90 and byte + 32 == text[k]):
             return -1
     return i + len(text)
-
-
-@part
-def _skip_label(data: Bytes, i: int, end: int, label: Bytes) -> int:
-    """Return the position behind a label in any case (it is given in lower case), or -1 if it is not there."""
-    if i + len(label) > end:
-        return -1
-    for k in range(len(label)):
-        byte = data[i + k]
-        if byte != label[k] and not (65 <= byte <= 90 and byte + 32 == label[k]):
-            return -1
-    return i + len(label)
 
 
 @part
@@ -116,13 +101,6 @@ def _read_number(data: Bytes, begin: int, end: int) -> int:
 
 
 @part
-def _skip_gap(data: Bytes, i: int, end: int) -> int:
-    """Return the position behind blanks, of which there must be one, or -1."""
-    behind = _skip_blanks(data, i, end)
-    return behind if behind > i else -1
-
-
-@part
 def _value_of(data: Bytes, i: int, end: int) -> int:
     """Return where the value behind a colon begins: one blank may be in between."""
     return i + 1 if i < end and data[i] == _BLANK else i
@@ -130,10 +108,12 @@ def _value_of(data: Bytes, i: int, end: int) -> int:
 
 @part
 def _read_list(lines: PartitionLines, which: int, count: int, data: Bytes, i: int, end: int, may_lack: int) -> int:
-    """Read a list of ids behind a colon, and return the position behind it, or -1.
+    """Read a list of ids behind a colon, and return the position behind it, or -1. i: may be -1.
 
     may_lack: 0 = it has an id; 1 = it may be empty; 2 = it may also be N/A, which counts as absent.
     """
+    if i < 0:
+        return -1
     begin = lines.id_offsets[which, count]
     lines.id_offsets[which, count + 1] = begin
     value = _value_of(data, i, end)
@@ -189,11 +169,18 @@ def _read_leader(lines: PartitionLines, count: int, data: Bytes, i: int, end: in
 
 @part
 def _next_label(data: Bytes, i: int, end: int, label: Bytes) -> int:
-    """Return the position behind blanks and a label in any case, or -1. i: may be -1."""
-    if i < 0:
-        return -1
-    i = _skip_gap(data, i, end)
-    return _skip_label(data, i, end, label) if i >= 0 else -1
+    """Return the position behind blanks, of which there must be one, and a label, or -1. i: may be -1."""
+    behind = _skip_blanks(data, i, end) if i >= 0 else i
+    return _skip_text(data, behind, end, label) if behind > i else -1
+
+
+@part
+def _read_optional(
+    lines: PartitionLines, which: int, count: int, data: Bytes, i: int, end: int, label: Bytes, may_lack: int
+) -> int:
+    """Read an optional list; return the position behind it, i if it is absent, or -1. i: may be -1."""
+    behind = _next_label(data, i, end, label)
+    return _read_list(lines, which, count, data, behind, end, may_lack) if behind >= 0 else i
 
 
 @part
@@ -201,27 +188,11 @@ def _read_pair(
     lines: PartitionLines, first: int, count: int, data: Bytes, i: int, end: int, label: Bytes, second: Bytes
 ) -> int:
     """Read two optional lists that come together; return the position behind them, i if they are absent, or -1."""
-    behind = _skip_text(data, _skip_blanks(data, i, end), end, label)
-    if behind < 0 or _skip_blanks(data, i, end) == i:
-        return i
     may_lack = 2 if first == ELR else 1
-    i = _read_list(lines, first, count, data, behind, end, may_lack)
-    if i < 0:
-        return -1
-    i = _skip_gap(data, i, end)
-    if i < 0:
-        return -1
-    i = _skip_text(data, i, end, second)
-    return _read_list(lines, first + 1, count, data, i, end, may_lack) if i >= 0 else -1
-
-
-@part
-def _read_optional(lines: PartitionLines, which: int, count: int, data: Bytes, i: int, end: int, label: Bytes) -> int:
-    """Read an optional list; return the position behind it, i if it is absent, or -1."""
-    behind = _skip_text(data, _skip_blanks(data, i, end), end, label)
-    if behind < 0 or _skip_blanks(data, i, end) == i:
-        return i
-    return _read_list(lines, which, count, data, behind, end, 1)
+    behind = _read_optional(lines, first, count, data, i, end, label, may_lack)
+    if behind <= i:
+        return behind
+    return _read_list(lines, first + 1, count, data, _next_label(data, behind, end, second), end, may_lack)
 
 
 @part
@@ -229,7 +200,7 @@ def _read_line(lines: PartitionLines, count: int, data: Bytes, i: int, end: int)
     """Read a line from i to end - 1 as the line of number `count`, and return whether it is as Kafka prints it."""
     while i < end and (data[i] == _BLANK or data[i] == _TAB or data[i] == _MORE or data[i] == _BAR):
         i += 1
-    i = _skip_label(data, i, end, _TOPIC)
+    i = _skip_text(data, i, end, _TOPIC)
     if i < 0:
         return False
     i = _next_label(data, _read_topic(lines, count, data, i, end), end, _PARTITION)
@@ -243,26 +214,16 @@ def _read_line(lines: PartitionLines, count: int, data: Bytes, i: int, end: int)
     i = _next_label(data, i, end, _LEADER)
     if i < 0:
         return False
-    i = _next_label(data, _read_leader(lines, count, data, i, end), end, _REPLICAS)
-    if i < 0:
-        return False
     for which in range(ADDING, _LISTS):
         lines.present[which, count] = False
         lines.id_offsets[which, count + 1] = lines.id_offsets[which, count]
+    i = _next_label(data, _read_leader(lines, count, data, i, end), end, _REPLICAS)
     i = _next_label(data, _read_list(lines, REPLICAS, count, data, i, end, 0), end, _ISR)
-    if i < 0:
-        return False
-    i = _read_list(lines, ISR, count, data, i, end, 1)
-    if i < 0:
-        return False
-    after_isr = i
+    after_isr = i = _read_list(lines, ISR, count, data, i, end, 1)
     i = _read_pair(lines, ADDING, count, data, i, end, _ADDING, _REMOVING)
-    if i >= 0:
-        i = _read_pair(lines, ELR, count, data, i, end, _ELR, _KNOWN)
-    if i >= 0:
-        i = _read_optional(lines, OFFLINE, count, data, i, end, _OFFLINE)
-    if i >= 0:
-        i = _read_optional(lines, OBSERVERS, count, data, i, end, _OBSERVERS)
+    i = _read_pair(lines, ELR, count, data, i, end, _ELR, _KNOWN)
+    i = _read_optional(lines, OFFLINE, count, data, i, end, _OFFLINE, 1)
+    i = _read_optional(lines, OBSERVERS, count, data, i, end, _OBSERVERS, 1)
     if i < 0 or _skip_blanks(data, i, end) < end:
         return False
     # With a leader and an empty ISR at its end, a line is perhaps cut off: the other parser has to judge.
