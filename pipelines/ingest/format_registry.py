@@ -204,13 +204,9 @@ def read_file(path: Path, format_name: str | None, max_bytes: int = MAX_FILE_BYT
 
 
 def _read_sections(path: Path, text: str, format_name: str | None) -> FileRecords:
-    sections = _divide_file(path, text, format_name)
-    return FileRecords(path, sections, read_sections(text, str(path), sections))
-
-
-def _divide_file(path: Path, text: str, format_name: str | None) -> list[Section]:
     is_unsupported = format_name is None and text and find_by_name(path.name) is not None
-    return divide_text(text, UNSUPPORTED.name if is_unsupported else format_name)
+    sections = divide_text(text, UNSUPPORTED.name if is_unsupported else format_name)
+    return FileRecords(path, sections, read_sections(text, str(path), sections))
 
 
 def divide_text(text: str, format_name: str | None = None) -> list[Section]:

@@ -196,7 +196,9 @@ class _Divider:
         current: Format | None = None
         is_beginning = True  # nothing but comments and blank lines so far
         while position < size:
-            end = self._skip_plain_lines(position, current)
+            pattern = current.signature.plain_lines if current is not None else None
+            match = pattern.match(text, position) if pattern is not None else None
+            end = match.end() if match is not None else position
             if end == position and not is_beginning and (end := self._log.skip(position)) > position:
                 self._table = None
                 stretch = _Stretch(position, end, None)
@@ -209,8 +211,10 @@ class _Divider:
                 stretch = self._claim_line(position)
                 if is_beginning and stretch.format is None and not self._is_blank_or_comment(stretch):
                     stretch = stretch._replace(format=self._claim_beginning(position))
-                if stretch.format is None and stretch.content is None and self._is_row(stretch, current):
-                    stretch = stretch._replace(content=ROW)
+                line = text[stretch.begin : stretch.end]
+                is_open = stretch.format is None and stretch.content is None
+                if is_open and looks_like_row(line) and (current is None or not current.signature.row(line)):
+                    stretch = stretch._replace(content=ROW)  # data that the format before it cannot read either
             is_aside = _is_aside(stretch)
             is_beginning = is_beginning and (
                 is_aside or (stretch.format is None and self._is_blank_or_comment(stretch))
@@ -218,11 +222,6 @@ class _Divider:
             current = current if is_aside else stretch.format or current
             position = stretch.end
             yield stretch
-
-    def _skip_plain_lines(self, position: int, current: Format | None) -> int:
-        pattern = current.signature.plain_lines if current is not None else None
-        match = pattern.match(self._text, position) if pattern is not None else None
-        return match.end() if match is not None else position
 
     def _claim_document(self, position: int, current: Format | None) -> _Stretch:
         text = self._text
@@ -256,11 +255,6 @@ class _Divider:
         if form is not None and not form.signature.is_aside:
             self._awaiting = form if form.signature.request(line) else None
         return _Stretch(position, after, form)
-
-    def _is_row(self, stretch: _Stretch, current: Format | None) -> bool:
-        """Return whether a line that no format claims is data, which the format before it cannot read either."""
-        line = self._text[stretch.begin : stretch.end]
-        return looks_like_row(line) and (current is None or not current.signature.row(line))
 
     def _claim_beginning(self, position: int) -> Format | None:
         # Lines come one by one, so that a huge file is not cut into lines for its beginning.

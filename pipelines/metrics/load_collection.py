@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipelines.ingest.formats import topic_loads
+from pipelines.ingest.source_format import FactKind
 from pipelines.metrics.metric_names import NAME, TOTALS, VOLUMES, BrokerMatcher, MetricNames, Quantity
 from pipelines.metrics.series import Labels
 from udfs.plurals import count_of, join_names
@@ -43,7 +44,7 @@ class CollectedLoads:
     @property
     def has_rates(self) -> bool:
         """Whether bytes per second of anything are known."""
-        return any(isinstance(one, topic_loads.TopicLoad | topic_loads.PlainLoad) for one in self.loads)
+        return any(isinstance(one, topic_loads.TopicLoad) or one[0] == FactKind.LOAD for one in self.loads)
 
 
 _Key = tuple[Quantity, int, str, int]  # broker, topic (empty for a total) or volume, partition (-1 = none)
@@ -122,14 +123,16 @@ def _list_gauges(measured: Mapping[_Key, MeasuredSeries]) -> Iterator[topic_load
     for (quantity, broker, place, partition), one in sorted(measured.items()):
         if one.value is None or one.value < 0:
             continue
+        replica = {"topic": place, "partition": partition, "broker_id": broker}
         if quantity is Quantity.SIZE:
-            yield topic_loads.MeasuredSize(place, partition, broker, round(one.value))
+            yield FactKind.REPLICA_SIZE, {**replica, "size_bytes": round(one.value)}
         elif quantity is Quantity.LOG_END_OFFSET:
-            yield topic_loads.AppendedRecords(place, partition, broker, round(one.value))
+            yield FactKind.APPENDED, {**replica, "records": round(one.value)}
         elif quantity is Quantity.VOLUME_TOTAL:
             usable = measured.get((Quantity.VOLUME_USABLE, broker, place, partition))
             free = None if usable is None or usable.value is None else round(usable.value)
-            yield topic_loads.MeasuredVolume(place, broker, round(one.value), free)
+            volume = {"log_dir": place, "broker_id": broker}
+            yield FactKind.VOLUME, {**volume, "total_bytes": round(one.value), "usable_bytes": free}
 
 
 def _list_problems(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad
+from pipelines.ingest.source_format import Fact, FactKind
 from udfs.plurals import join_names
 
 COLUMNS = ("topic", "broker_id", "partition", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
@@ -25,7 +25,7 @@ def is_csv(text: str) -> bool:
     return len(names) > 1 and bool(names & {"topic", "broker_id"})
 
 
-def parse_csv(path: Path, text: str) -> Iterator[Load]:
+def parse_csv(path: Path, text: str) -> Iterator[Fact]:
     """Yield the loads of a CSV file. Raises: SourceError with the line, the value and the remedy."""
     reader = csv.reader(io.StringIO(text.lstrip("\ufeff")))
     names = [name.strip() for name in next(reader)]
@@ -52,7 +52,7 @@ def parse_csv(path: Path, text: str) -> Iterator[Load]:
             ) from None
 
 
-def _parse_row(row: dict[str, str]) -> Iterator[Load]:
+def _parse_row(row: dict[str, str]) -> Iterator[Fact]:
     topic = check.as_topic(row["topic"], "topic") if row.get("topic") else None
     broker = check.as_int(row["broker_id"], "broker_id", 0, check.INT32) if row.get("broker_id") else None
     partition = check.as_partition(row["partition"], "partition") if row.get("partition") else None
@@ -62,24 +62,26 @@ def _parse_row(row: dict[str, str]) -> Iterator[Load]:
         size = check.as_int(row["size_bytes"], "size_bytes", 0, check.INT64)
         if topic is None or broker is None or partition is None:
             raise check.unparsable("size_bytes needs topic, partition and broker_id: it is the size of a replica")
-        yield MeasuredSize(topic, partition, broker, size)
+        replica = {"topic": topic, "partition": partition, "broker_id": broker}
+        yield FactKind.REPLICA_SIZE, {**replica, "size_bytes": size}
     if not has_rates:
         return
     if (topic is None and partition is not None) or (broker is None) == (partition is None):
         raise check.unparsable(f"bytes per second are of {_PLACES}")
-    yield PlainLoad(topic, broker, partition, rate_in, rate_out)
+    rates = {"bytes_in_per_s": rate_in, "bytes_out_per_s": rate_out}
+    yield FactKind.LOAD, {"topic": topic, "broker_id": broker, "partition": partition, **rates}
 
 
-def check_listed(loads: Sequence[Load], brokers: Collection[int]) -> tuple[list[Load], list[str]]:
+def check_listed(loads: Sequence[Fact], brokers: Collection[int]) -> tuple[list[Fact], list[str]]:
     """Return the loads of brokers of the cluster, and sentences on what is odd. brokers: none = not known."""
-    own = [one for one in loads if not brokers or not isinstance(one, PlainLoad) or one.broker in (None, *brokers)]
-    others = {one.broker for one in loads if isinstance(one, PlainLoad)} - {None, *brokers} if brokers else set()
+    listed = {values["broker_id"] for kind, values in loads if kind == FactKind.LOAD} - {None}
+    others = listed - {*brokers} if brokers else set()
+    own = [(kind, values) for kind, values in loads if kind != FactKind.LOAD or values["broker_id"] not in others]
     problems = []
     if others:
         problems.append(
             f"rows of brokers that the cluster lacks are not used: {join_names(sorted(map(str, others)), 5)}"
         )
-    listed = {one.broker for one in own if isinstance(one, PlainLoad) and one.broker is not None}
-    if listed and (silent := sorted({*brokers} - listed)):
+    if listed - others and (silent := sorted({*brokers} - listed)):
         problems.append(f"no rows of brokers {join_names(silent, _MAX_NAMED)}")
     return own, problems

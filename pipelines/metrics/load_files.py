@@ -14,7 +14,8 @@ import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.topic_loads import NO_RATES, Load, WindowRates
+from pipelines.ingest.formats.topic_loads import NO_RATES, WindowRates
+from pipelines.ingest.source_format import Fact
 from pipelines.ingest.text import read_text
 from pipelines.metrics import series as series_sets
 from pipelines.metrics.load_collection import MeasuredSeries
@@ -111,7 +112,7 @@ def list_skipped(path: Path) -> list[str]:
     return sorted(f"{one.name}/" for one in path.iterdir() if one.is_dir()) if path.is_dir() else []
 
 
-def read_csv_loads(texts: Mapping[Path, str]) -> Iterator[Load]:
+def read_csv_loads(texts: Mapping[Path, str]) -> Iterator[Fact]:
     """Yield the loads of the CSV files among these."""
     for path, text in texts.items():
         if is_csv(text):

@@ -105,7 +105,7 @@ def _read_files(
     if listed and not series:
         if others := [file.name for file, text in texts.items() if not is_csv(text)]:
             problems.append(f"no metric of {join_names(others, _MAX_NAMED)} gives loads")
-        return CollectedLoads(listed, problems)
+        return CollectedLoads([*listed], problems)
     measured = collect(series)
     if not listed and not measured.has_rates:
         measured.without_bytes = names.find_without_bytes(list_metrics(texts))

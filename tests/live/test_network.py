@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from pipelines.ingest.formats.topic_loads import LoadStatistic, PlainLoad, print_loads
+from pipelines.ingest.formats.topic_loads import LoadStatistic, print_loads
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from tests.commands import call
 from tests.live.kafka_cluster import KafkaCluster, find_class_path, find_free_ports, wait_until
+from tests.loads import plain_load
 from udfs.failures.partition_arrays import TopicShard, fill_topics, group_observed, select_partitions
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
@@ -222,7 +223,7 @@ def test_bytes_out_of_followers_are_those_of_the_partitions_that_they_follow(obs
     """
     rates = observation.rates.brokers
     loads = [
-        PlainLoad(topic, broker, None, *(rates.get((broker, way, topic), 0.0) for way in ("bytesin", "bytesout")))
+        plain_load(topic, broker, None, *(rates.get((broker, way, topic), 0.0) for way in ("bytesin", "bytesout")))
         for topic in TOPICS
         for broker in (1, 2, 3)
     ]

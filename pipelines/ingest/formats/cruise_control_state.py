@@ -28,11 +28,6 @@ class ReplicaCounts(NamedTuple):
     offline: int | None
 
 
-def find_dirs_state(online_dirs: object) -> bool | None:
-    """Return whether a broker is live by its online log directories; None if it has none."""
-    return None if not isinstance(online_dirs, list) or not online_dirs else online_dirs != [_NO_DIRS]
-
-
 def describe_offline_dirs(offline_dirs: Iterable[tuple[int, object]]) -> str | None:
     """Return the warning of the offline log directories of live brokers; None without any. offline_dirs: by broker."""
     named = [
@@ -47,20 +42,18 @@ def describe_offline_dirs(offline_dirs: Iterable[tuple[int, object]]) -> str | N
     return f"{subject} offline, with all replicas there: {join_names(named, _NAMED)}"
 
 
-def find_counts_state(counts: ReplicaCounts) -> bool | None:
-    """Return whether a broker is live by what it does.
+def build_broker(broker_id: int, online_dirs: object, counts: ReplicaCounts | None, is_controller: bool) -> Fact:
+    """Return the fact of a broker: whether it is live by its online log directories, or else by what it does.
 
     Cruise Control counts the replicas of all brokers, and adds the live brokers that have none.
     """
-    if counts.leaders or not counts.replicas or counts.out_of_sync < counts.replicas:
-        return True
-    if counts.offline is None:
-        return None
-    return counts.offline < counts.replicas
-
-
-def build_broker(broker_id: int, is_live: bool | None, is_controller: bool) -> Fact:
-    """Return the fact of a broker."""
+    is_live: bool | None = None
+    if isinstance(online_dirs, list) and online_dirs:
+        is_live = online_dirs != [_NO_DIRS]
+    elif counts is not None and (counts.leaders or not counts.replicas or counts.out_of_sync < counts.replicas):
+        is_live = True
+    elif counts is not None and counts.offline is not None:
+        is_live = counts.offline < counts.replicas
     values = {"broker_id": broker_id, "reported_live": is_live, "controller": True if is_controller else None}
     return FactKind.BROKER, values
 
@@ -82,24 +75,19 @@ def describe_problems() -> list[Fact]:
 
 def parse_broker_state(state: JsonObject, visible: int) -> list[Fact]:
     """Return the facts of a KafkaBrokerState. visible: how many partitions with a leader are beside it."""
-    counts = {name: _read_object(state, key) for name, key in _COUNTS.items()}
-    dirs, controllers = _read_object(state, "OnlineLogDirsByBrokerId"), _read_object(state, "IsController")
+
+    def read(key: str) -> Mapping[str, Any]:
+        return state.find(key, as_object) or {}
+
+    counts = {name: read(key) for name, key in _COUNTS.items()}
+    dirs, controllers = read("OnlineLogDirsByBrokerId"), read("IsController")
     ids = dict.fromkeys(key for part in (*counts.values(), dirs, controllers) for key in part)
     facts = []
     for key in ids:
-        leaders, replicas, out_of_sync, offline = (
-            as_int(part.get(key, 0), f"{_COUNTS[name]} of {key}") for name, part in counts.items()
-        )
-        is_live = find_dirs_state(dirs.get(key))
-        if is_live is None:
-            is_live = find_counts_state(ReplicaCounts(leaders, replicas, out_of_sync, offline))
-        facts.append(build_broker(as_int(key, "broker id"), is_live, controllers.get(key) is True))
-    offline_dirs = _read_object(state, "OfflineLogDirsByBrokerId").items()
+        own = ReplicaCounts(*(as_int(part.get(key, 0), f"{_COUNTS[name]} of {key}") for name, part in counts.items()))
+        facts.append(build_broker(as_int(key, "broker id"), dirs.get(key), own, controllers.get(key) is True))
+    offline_dirs = read("OfflineLogDirsByBrokerId").items()
     if warning := describe_offline_dirs((as_int(key, "broker id"), dirs) for key, dirs in offline_dirs):
         facts += ignore(_REASON, warning)
     led = sum(as_int(count, _COUNTS["leaders"]) for count in counts["leaders"].values())
     return facts + describe_selection(visible, led)
-
-
-def _read_object(state: JsonObject, key: str) -> Mapping[str, Any]:
-    return state.find(key, as_object) or {}

@@ -117,10 +117,8 @@ def _parse_broker(row: re.Match[str], dirs: object) -> Fact:
     names = ("LEADER(S)", "REPLICAS", "OUT-OF-SYNC")
     leaders, replicas, out_of_sync = (as_int(row[i], name) for i, name in enumerate(names, 2))
     offline = None if row[5] is None else as_int(row[5], "OFFLINE")
-    is_live = states.find_dirs_state(dirs)
-    if is_live is None:
-        is_live = states.find_counts_state(states.ReplicaCounts(leaders, replicas, out_of_sync, offline))
-    return states.build_broker(as_int(row[1], "BROKER"), is_live, row[6] == "true")
+    counts = states.ReplicaCounts(leaders, replicas, out_of_sync, offline)
+    return states.build_broker(as_int(row[1], "BROKER"), dirs, counts, row[6] == "true")
 
 
 def _parse_dirs(row: re.Match[str], has_counts: bool) -> list[Fact]:
@@ -128,7 +126,7 @@ def _parse_dirs(row: re.Match[str], has_counts: bool) -> list[Fact]:
     warning = states.describe_offline_dirs([(broker, _read_dirs(row[3]))])
     if has_counts:
         return ignore("log directories of a broker, used with its counts", warning)
-    fact = states.build_broker(broker, states.find_dirs_state(_read_dirs(row[2])), False)
+    fact = states.build_broker(broker, _read_dirs(row[2]), None, is_controller=False)
     return [fact, *(ignore("log directories of a broker", warning) if warning else ())]
 
 

@@ -100,13 +100,6 @@ class Field(NamedTuple):
     unknown: str = ""  # the last unknown label between this label and the next
 
 
-class LabelledLine(NamedTuple):
-    """The fields of a line, and the text before the first."""
-
-    prefix: str
-    fields: list[Field]
-
-
 class _Label(NamedTuple):
     name: str
     begin: int
@@ -159,21 +152,25 @@ def _name(text: str) -> str:
     return _ALIASES.get(name, name)
 
 
-def split_line(line: str) -> LabelledLine:
-    """Return the fields of a tidy line, in order. Unknown labels and their values are left out."""
+def split_line(line: str) -> tuple[str, list[Field]]:
+    """Return (the text before the first label of a tidy line, its fields in order).
+
+    Unknown labels and their values are left out.
+    """
     labels = _find_labels(line)
     if not labels:
-        return LabelledLine(line, [])
+        return line, []
     prefix = line[: labels[0].begin]
     line = _strip_wrapping(line, prefix)
     ends = [*(label.begin for label in labels[1:]), len(line)]
     raws = [line[label.end : end] for label, end in zip(labels, ends, strict=True)]
-    comma = _has_comma_style(raws)
+    # Commas separate all fields of a line: otherwise, a comma at the end of a list was damaged.
+    comma = len(raws) > 1 and all(raw.rstrip().endswith(",") for raw in raws[:-1])
     fields = [
         _build_field(label.name, raw, comma, is_followed=i + 1 < len(raws))
         for i, (label, raw) in enumerate(zip(labels, raws, strict=True))
     ]
-    return LabelledLine(prefix, fields)
+    return prefix, fields
 
 
 def _find_labels(line: str) -> list[_Label]:
@@ -261,11 +258,6 @@ def is_complete(name: str, value: str) -> bool:
     return _COMPLETE.get(name, _IS_LIST).fullmatch(value) is not None
 
 
-def _has_comma_style(raws: list[str]) -> bool:
-    """Return whether commas separate all fields of a line: otherwise, a comma at the end of a list was damaged."""
-    return len(raws) > 1 and all(raw.rstrip().endswith(",") for raw in raws[:-1])
-
-
 def _build_field(name: str, raw: str, has_comma: bool, is_followed: bool) -> Field:
     begin, end = _find_unknown(name, raw)
     value = _strip_value(name, raw[:begin], has_comma and is_followed, is_followed)
@@ -311,7 +303,7 @@ def looks_like_data(line: str) -> bool:
         return False
     if len(_LABEL_END.findall(line)) < 2 and "\n" not in line and not _UNTIDY.search(line):
         return False
-    return has_data(split_line(tidy(line)).fields)
+    return has_data(split_line(tidy(line))[1])
 
 
 def has_data(fields: list[Field]) -> bool:

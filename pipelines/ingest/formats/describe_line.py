@@ -95,7 +95,12 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
         return ignore(classify_noise(raw))
     records = _split_records(fields, around.get("topic"))
     if gap is not None:
-        _mark_cut(records[-1], gap)
+        last = records[-1]
+        last.was_cut = True
+        if last.last is not None:
+            # Only a tab surely ends a value: `11 ...` may have been 11,12.
+            value = last.values.get(last.last, "")
+            last.cut = None if "\t" in gap and value and not value.endswith(",") else last.last
     facts = [fact for record in records for fact in _parse_record(record, "is_header" in around)]
     if is_old_topic_line(raw):
         for kind, values in facts:
@@ -147,14 +152,6 @@ def _split_records(fields: list[labels.Field], topic: str | None) -> list[_Recor
         record.values[item.label] = item.value
         record.last = item.unknown or item.label
     return records
-
-
-def _mark_cut(record: _Record, gap: str) -> None:
-    record.was_cut = True
-    if record.last is not None:
-        # Only a tab surely ends a value: `11 ...` may have been 11,12.
-        value = record.values.get(record.last, "")
-        record.cut = None if "\t" in gap and value and not value.endswith(",") else record.last
 
 
 def _parse_record(record: _Record, is_lone_topic: bool) -> list[Fact]:

@@ -77,7 +77,7 @@ class _Pending:
     def join(self, line: str) -> None:
         """Add the line that continues the record."""
         self.lines.append(line)
-        self.fields = labels.split_line(labels.tidy("\n".join(self.lines))).fields or self.fields
+        self.fields = labels.split_line(labels.tidy("\n".join(self.lines)))[1] or self.fields
 
 
 @dataclass

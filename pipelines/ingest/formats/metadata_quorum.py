@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipelines.ingest.formats.checked_values import INT64, as_int, unparsable
+from pipelines.ingest.formats.checked_values import INT64, as_int, as_list, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import classify_noise
 
@@ -67,16 +67,18 @@ def _read_time(text: str) -> int | None:
 
 def _parse_nodes(text: str, *, voter: bool) -> Iterator[Fact]:
     """Yield a fact of each node in a list: ids, or objects."""
-    nodes: list[Any]
+    nodes: Any
     try:
-        nodes = [{"id": int(id_)} for id_ in text.strip("[]").split(",") if id_.strip()] if _IDS.fullmatch(text) else []
-        nodes = nodes or json.loads(text)
-    except ValueError as error:
-        raise unparsable("voters are neither ids as in [1,2,3] nor whole JSON") from error
+        ids = text.strip("[]").split(",") if _IDS.fullmatch(text) else []
+        nodes = [{"id": int(id_)} for id_ in ids if id_.strip()] or json.loads(text)
+    except (ValueError, RecursionError):
+        nodes = None
+    if not isinstance(nodes, list):
+        raise unparsable("voters are neither ids as in [1,2,3] nor whole JSON")
     for node in nodes:
         if not isinstance(node, Mapping) or not isinstance(node.get("id"), int):
             raise unparsable("a voter has no id")
-        directory, endpoints = node.get("directoryId"), node.get("endpoints") or [""]
+        directory, endpoints = node.get("directoryId"), as_list(node.get("endpoints") or [""], "endpoints")
         endpoint = _ENDPOINT.fullmatch(str(endpoints[0]))
         yield make_node(
             as_int(str(node["id"]), "id"),

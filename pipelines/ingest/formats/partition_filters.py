@@ -44,9 +44,10 @@ _ELEMENTS = re.compile(r"\bselect\(|\[-?[0-9]|\[:|\b(?:first|last|limit)\b")  # 
 _EDGES = re.compile(r"^(?:\\s[*+]?|[\s^\"'\\])+|[\s\"'$\\]+$")  # of a pattern: anchors, blanks, quotes
 _DELETES = re.compile(r"(?:[0-9$]|/)d\b")  # of sed
 _GREPS = frozenset(["egrep", "fgrep", "findstr", "grep", "rg", "Select-String", "sls", "zgrep"])
+# They pass on lines as they are, or some of them.
+_PASS_LINES = frozenset({"cat", "egrep", "fgrep", "grep", "head", "less", "more", "sort", "tail", "tee", "uniq"})
 # They take a pattern or a program before a file.
 _WITH_PATTERN = _GREPS | frozenset(["awk", "gawk", "jq", "mawk", "sed"])
-_REDIRECT = frozenset({">", ">>"})
 # Files that list no partitions: logs of servers, settings.
 _OTHER_FILES = re.compile(
     r"/(?:var/log|etc|proc)/|(?:server|controller|state-change|kafka\w*+|cleaner|authorizer|request|gc|zookeeper|connect)"
@@ -98,14 +99,19 @@ def warn_of_topics(selected: Mapping[int, tuple[str, str]], subject: str) -> dic
 
 def find_selection(command: Command) -> Selection | None:
     """Return why a command that lists partitions shows only some, or None if it shows all."""
+    selection: Selection | None = None
     if command.tool in ("kcat", "kafkacat"):
-        selection = _find_kcat_topic(command.words)
+        topic = next((value for name, value in read_kcat(command.words) if name == "t"), None)
+        if topic is not None:
+            selection = Selection(f"-t {topic}"[:_MAX_NAME], None, topic[:_MAX_NAME])
     elif command.tool == "rpk":
         selection = _find_rpk_selection(command.words)
     elif command.tool == "kafka-dump-log":
-        selection = _find_max_bytes(command.words)
-    elif find_viewed_file(command) is not None:
-        selection = _find_viewed_part(command)
+        if (value := dict(read_options(command.words)).get("max-bytes")) is not None:
+            selection = Selection(f"--max-bytes {value}"[:_MAX_NAME])
+    elif (file := find_viewed_file(command)) is not None:
+        words = [command.tool, *_cut_redirects(command.words)]
+        selection = Selection(" ".join(words)[:_MAX_NAME]) if _find_filter(words, file) else None
     else:
         selection = _find_option(command)
     return selection or next(filter(None, map(_find_filter, command.pipes)), None)
@@ -129,9 +135,6 @@ def lists_partitions(command: Command) -> bool:
     return not _OTHER_ACTIONS & options.keys() and any(
         pattern.fullmatch(name) for pattern, *_ in _FILTERS for name in options
     )
-
-
-_PASS_LINES = frozenset({"cat", "egrep", "fgrep", "grep", "head", "less", "more", "sort", "tail", "tee", "uniq"})
 
 
 def lists_topics(command: Command) -> bool:
@@ -163,19 +166,8 @@ def _cut_redirects(words: Sequence[str]) -> Sequence[str]:
 def find_saved_file(command: Command) -> str | None:
     """Return the file that the output of a command goes to instead of the terminal, or None."""
     words = ["", *(command.pipes[-1] if command.pipes else command.words)]
-    files = (words[i + 1] for i, word in enumerate(words[:-1]) if word in _REDIRECT and words[i - 1] != "2")
+    files = (words[i + 1] for i, word in enumerate(words[:-1]) if word in (">", ">>") and words[i - 1] != "2")
     return next(files, None)
-
-
-def _find_viewed_part(command: Command) -> Selection | None:
-    words = [command.tool, *_cut_redirects(command.words)]
-    part = _find_filter(words, find_viewed_file(command))
-    return None if part is None else Selection(" ".join(words)[:_MAX_NAME])
-
-
-def _find_max_bytes(words: Sequence[str]) -> Selection | None:
-    value = dict(read_options(words)).get("max-bytes")
-    return None if value is None else Selection(f"--max-bytes {value}"[:_MAX_NAME])
 
 
 def _find_option(command: Command) -> Selection | None:
@@ -214,11 +206,6 @@ def read_kcat(words: Sequence[str]) -> Iterator[tuple[str, str]]:
                 yield letter, word[i:] or following
                 break
             yield letter, ""
-
-
-def _find_kcat_topic(words: Sequence[str]) -> Selection | None:
-    topic = next((value for name, value in read_kcat(words) if name == "t"), None)
-    return None if topic is None else Selection(f"-t {topic}"[:_MAX_NAME], None, topic[:_MAX_NAME])
 
 
 class RpkListing(NamedTuple):

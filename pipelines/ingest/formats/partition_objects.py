@@ -193,12 +193,6 @@ def parse_replicas(entries: Sequence[check.JsonObject]) -> list[Fact]:
     return parse_partition(check.JsonObject({**place, "replicas": entries}), "")
 
 
-def _read_broker_state(item: Object) -> bool | None:
-    """Return whether Cruise Control's load shows a broker as live; None if another tool shows the broker."""
-    state = item.get("BrokerState")  # also NEW, DEMOTED and BAD_DISKS, all of live brokers
-    return state != "DEAD" if isinstance(state, str) else None
-
-
 def parse_broker(item: check.JsonObject, is_whole_list: bool) -> list[Fact]:
     """Return the fact of a broker. is_whole_list: it is in a list of all live brokers, as clusters give them."""
     key = find_key(item, BROKER_IDS)
@@ -213,7 +207,8 @@ def parse_broker(item: check.JsonObject, is_whole_list: bool) -> list[Fact]:
         "port": check.as_int(item[port], "port", 0, 65535) if port else None,
         "rack": None if rack is None else check.as_text(str(item[rack]), rack) or None,
         "registered": True if is_whole_list else None,
-        "reported_live": _read_broker_state(item),
+        # By Cruise Control, which also shows live brokers as NEW, DEMOTED and BAD_DISKS.
+        "reported_live": item["BrokerState"] != "DEAD" if isinstance(item.get("BrokerState"), str) else None,
     }
     if address and (number := address.rpartition(":")[2]).isdecimal():
         values["port"] = check.as_int(number, "port", 0, 65535)

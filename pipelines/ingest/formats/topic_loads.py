@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_number, as_partition, as_topic, quote, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
@@ -46,48 +46,8 @@ class TopicLoad(NamedTuple):
     bytes_out: WindowRates
 
 
-class PlainLoad(NamedTuple):
-    """What a broker transfers of a topic, or of all (None), or what is transferred of a partition; None = unknown."""
-
-    topic: str | None
-    broker: int | None
-    partition: int | None
-    bytes_in_per_s: float | None
-    bytes_out_per_s: float | None
-
-
-class MeasuredSize(NamedTuple):
-    """The bytes of a replica."""
-
-    topic: str
-    partition: int
-    broker: int
-    size_bytes: int
-
-
-class MeasuredVolume(NamedTuple):
-    """The bytes of a volume of a broker, by where it is mounted; None = unknown."""
-
-    path: str
-    broker: int
-    total_bytes: int
-    usable_bytes: int | None
-
-
-class AppendedRecords(NamedTuple):
-    """How many records were appended to a replica."""
-
-    topic: str
-    partition: int
-    broker: int
-    records: int
-
-
-Load = TopicLoad | PlainLoad | MeasuredSize | MeasuredVolume | AppendedRecords
-
-
+Load = TopicLoad | Fact  # a fact of the kinds below
 STATISTICS = tuple(f"bytes_{way}_{name}_per_s" for way in ("in", "out") for name in LoadStatistic)  # columns of FACTS
-_COLUMNS = {"broker": "broker_id", "path": "log_dir"}  # names of fields that are not those of columns
 _REPLICA = {"topic", "partition", "broker_id"}
 # Columns that name what a line is about, and columns of its values, by the kind of fact.
 _PLACES: dict[str, list[set[str]]] = {
@@ -102,13 +62,6 @@ _VALUES: dict[str, set[str]] = {
     FactKind.VOLUME: {"total_bytes", "usable_bytes"},
     FactKind.APPENDED: {"records"},
 }
-_KINDS: dict[type, FactKind] = {
-    TopicLoad: FactKind.LOAD,
-    PlainLoad: FactKind.LOAD,
-    MeasuredSize: FactKind.REPLICA_SIZE,
-    MeasuredVolume: FactKind.VOLUME,
-    AppendedRecords: FactKind.APPENDED,
-}
 _LINE = re.compile(rf"(?:{'|'.join(_PLACES)}) [a-z_]++=|loads from |problem of the loads: ")
 
 
@@ -120,14 +73,17 @@ def print_loads(header: str, loads: Iterable[Load], problems: Iterable[str], sta
     yield f"loads from {header}"
     for text in problems:
         yield f"problem of the loads: {text}"
+    values: dict[str, Any]
     for load in loads:
-        values = {_COLUMNS.get(name, name): value for name, value in load._asdict().items()}
         if isinstance(load, TopicLoad):
-            for way, rates in (("in", values.pop("bytes_in")), ("out", values.pop("bytes_out"))):
+            kind, values = FactKind.LOAD, {"topic": load.topic, "broker_id": load.broker}
+            for way, rates in (("in", load.bytes_in), ("out", load.bytes_out)):
                 values[f"bytes_{way}_per_s"] = rates.get(statistic)
                 values |= {f"bytes_{way}_{name}_per_s": rates.get(name) for name in LoadStatistic}
+        else:
+            kind, values = load
         words = [f"{name}={_print_value(name, value)}" for name, value in values.items() if value is not None]
-        yield " ".join([_KINDS[type(load)], *words])
+        yield " ".join([kind, *words])
 
 
 def have_window(lines: Iterable[str]) -> bool:

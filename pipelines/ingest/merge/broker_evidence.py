@@ -44,19 +44,9 @@ def _lacks_registration(broker: Broker) -> bool:
     return bool(is_missing and not answers)
 
 
-def _lacks_api_versions(broker: Broker) -> bool:
-    """Return whether kafka-broker-api-versions, which asks all live brokers, lacks one. People may cut its output."""
-    return bool(broker["others_have_api_versions"] and not broker["has_api_versions"])
-
-
 def _doubt(exists: Callable[[Broker], Any], text: str) -> Evidence:
     """Make the evidence that a broker in use is not live: the sources are of two moments, and neither is surely now."""
     return Evidence(None, lambda broker: _is_in_use(broker) and exists(broker), f"{{use}}, but {text}")
-
-
-def _is_only_listed(broker: Broker) -> bool:
-    """Return whether a broker is an entry of a list that people keep, and no source shows a replica of it."""
-    return bool(broker["listed"] and not broker["in_model"] and not broker["replicas"])
 
 
 def _find_listed_state(broker: Broker) -> bool | None:
@@ -109,7 +99,11 @@ EVIDENCE = (
     _doubt(_lacks_registration, "{missing}"),
     _doubt(lambda b: b["shown_fenced"], "shown as fenced"),  # Kafka takes a broker out of the ISRs when it fences it
     _doubt(lambda b: b["answers"] is False, _NO_ANSWER),
-    _doubt(_lacks_api_versions, "not in the output of kafka-broker-api-versions"),
+    # It asks all live brokers, but people may cut its output.
+    _doubt(
+        lambda b: b["others_have_api_versions"] and not b["has_api_versions"],
+        "not in the output of kafka-broker-api-versions",
+    ),
     # Kafka takes a replica that is offline out of the ISR: the listing was made in between.
     _doubt(lambda b: b["offline_in_use"] >= max(b["leaders"], b["in_sync"]), "{offline_there} listed as offline"),
     _doubt(lambda b: b["reported_live"] is False, _REPORTED_DOWN),
@@ -140,7 +134,11 @@ EVIDENCE = (
     Evidence(None, lambda b: b["filtered_replicas"], "{unknown}"),
     Evidence(True, _find_listed_state, "{listed}"),
     Evidence(None, lambda b: b["listed_state"] is not None, "{listed}"),
-    Evidence(None, _is_only_listed, "only in a broker list, which does not show whether it is live"),
+    Evidence(
+        None,
+        lambda b: b["listed"] and not b["in_model"] and not b["replicas"],
+        "only in a broker list, which does not show whether it is live",
+    ),
     Evidence(True, lambda b: b["listed"], "in the broker list"),
     Evidence(None, lambda _: True, "{unknown}"),
 )

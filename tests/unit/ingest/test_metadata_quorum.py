@@ -101,7 +101,7 @@ def test_a_running_cluster_is_written_as_the_tool_prints_it(tmp_path: Path) -> N
     assert rows[2]["directory_id"] == "GiJBUzOEQqSzBDpMkOkqwA"
 
 
-@pytest.mark.parametrize("text", ["CurrentVoters: [{]", 'CurrentVoters: [{"name": 1}]'])
+@pytest.mark.parametrize("text", ["CurrentVoters: [{]", 'CurrentVoters: [{"name": 1}]', "CurrentVoters: true"])
 def test_damaged_voters_are_quarantined(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, status=text, topics=_TOPICS).quarantined
 

@@ -7,20 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.formats.topic_loads import (
-    NO_RATES,
-    AppendedRecords,
-    LoadStatistic,
-    MeasuredSize,
-    MeasuredVolume,
-    PlainLoad,
-    TopicLoad,
-    WindowRates,
-    print_loads,
-)
+from pipelines.ingest.formats.topic_loads import NO_RATES, LoadStatistic, TopicLoad, WindowRates, print_loads
 from pipelines.ingest.merge.cluster_merge import merge_facts
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts
 from pipelines.ingest.sources import find_source
+from tests.loads import appended_records, measured_size, measured_volume, plain_load
 
 _TOPICS = """Topic: orders\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 4\tReplicationFactor: 2\tConfigs: \n
 \tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2
@@ -43,10 +34,10 @@ _LOADS = [
     TopicLoad("deleted", 2, _window(5), _window(5)),
 ]
 _APPENDED = [
-    AppendedRecords("orders", 0, 1, 30),
-    AppendedRecords("orders", 2, 1, 10),
-    AppendedRecords("orders", 2, 3, 1_000),  # a follower that was copied meanwhile
-    AppendedRecords("deleted", 9, 1, 1),
+    appended_records("orders", 0, 1, 30),
+    appended_records("orders", 2, 1, 10),
+    appended_records("orders", 2, 3, 1_000),  # a follower that was copied meanwhile
+    appended_records("deleted", 9, 1, 1),
 ]
 
 
@@ -123,10 +114,10 @@ def test_loads_of_places_and_sizes_fill_what_sources_lack(tmp_path: Path) -> Non
     )
     (tmp_path / "logs.txt").write_text(answer)
     loads = [
-        PlainLoad("orders", None, 0, 5, 6),
-        PlainLoad("orders", 1, None, 40, 80),
-        *(MeasuredSize("orders", 0, broker, 9) for broker in (1, 2)),
-        MeasuredSize("orders", 1, 2, 11),
+        plain_load("orders", None, 0, 5, 6),
+        plain_load("orders", 1, None, 40, 80),
+        *(measured_size("orders", 0, broker, 9) for broker in (1, 2)),
+        measured_size("orders", 1, 2, 11),
     ]
     text = "".join(f"{line}\n" for line in print_loads("x", loads, [], LoadStatistic.MEAN))
     (tmp_path / "loads.txt").write_text(text)
@@ -160,11 +151,11 @@ def test_volumes_are_those_of_the_log_dirs_below_them(tmp_path: Path) -> None:
     answer = {"version": 1, "brokers": [{"broker": 1, "logDirs": log_dirs}]}
     (tmp_path / "logs.json").write_text(json.dumps(answer))
     volumes = [
-        MeasuredVolume("/", 2, 1, 1),
-        MeasuredVolume("/data", 1, 1000, 400),
-        MeasuredVolume("/my disk", 1, 500, 100),
-        MeasuredVolume("/data/a", 1, 2000, None),
-        MeasuredVolume("/data/c", 1, 3000, 3),
+        measured_volume("/", 2, 1, 1),
+        measured_volume("/data", 1, 1000, 400),
+        measured_volume("/my disk", 1, 500, 100),
+        measured_volume("/data/a", 1, 2000, None),
+        measured_volume("/data/c", 1, 3000, 3),
     ]
     lines = print_loads("x", volumes, [], LoadStatistic.P95)
     (tmp_path / "loads.txt").write_text("".join(f"{line}\n" for line in lines))
@@ -189,11 +180,11 @@ def test_measured_loads_are_kept_with_their_statistics(tmp_path: Path) -> None:
 
 def test_consumers_fetch_from_followers_too(tmp_path: Path) -> None:
     loads = [
-        PlainLoad("orders", broker, None, rate_in, rate_out)
+        plain_load("orders", broker, None, rate_in, rate_out)
         for broker, rate_in, rate_out in ((1, 400, 100), (2, 10, 20), (3, 0, 44))
     ]
     leaders = ((0, 1, 30), (1, 2, 30), (2, 1, 10))
-    appended = [AppendedRecords("orders", *one) for one in leaders]
+    appended = [appended_records("orders", *one) for one in leaders]
     (tmp_path / "topics.txt").write_text(_TOPICS)
     (tmp_path / "loads.txt").write_text("\n".join(print_loads("p", [*loads, *appended], [], LoadStatistic.P95)) + "\n")
     snapshot = load_snapshot(find_source(f"prod={tmp_path}"))
@@ -219,9 +210,9 @@ def test_consumers_fetch_from_followers_too(tmp_path: Path) -> None:
 def test_loads_that_several_files_show_count_once(tmp_path: Path) -> None:
     """The first file counts; where the others differ is a conflict, and what it lacks is taken from them."""
     files = {
-        "a": [PlainLoad("orders", 1, None, 40, None), PlainLoad("quiet", None, 0, 7, None)],
-        "b": [PlainLoad("orders", 1, None, 40, 80), PlainLoad("quiet", None, 0, 7, None)],
-        "c": [PlainLoad("orders", 1, None, 50, 80)],
+        "a": [plain_load("orders", 1, None, 40, None), plain_load("quiet", None, 0, 7, None)],
+        "b": [plain_load("orders", 1, None, 40, 80), plain_load("quiet", None, 0, 7, None)],
+        "c": [plain_load("orders", 1, None, 50, 80)],
     }
     (tmp_path / "topics.txt").write_text(_TOPICS)
     for name, loads in files.items():

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.ingest.formats.topic_loads import (
-    NO_RATES,
-    AppendedRecords,
-    MeasuredSize,
-    MeasuredVolume,
-    TopicLoad,
-    WindowRates,
-)
+from pipelines.ingest.formats.topic_loads import NO_RATES, TopicLoad, WindowRates
 from pipelines.metrics.load_collection import CollectedLoads, MeasuredSeries, collect_loads
 from pipelines.metrics.metric_names import BrokerMatcher, KnownBroker, MetricNames
+from tests.loads import appended_records, measured_size, measured_volume
 
 _IN = "kafka_server_brokertopicmetrics_bytesin_total"
 _END = "kafka_log_log_logendoffset"
@@ -86,7 +80,7 @@ def test_growth_is_of_each_replica(names: MetricNames) -> None:
     restarted = _series(_END, -5, broker_id="1", topic="t", partition="1")
     odd = _series(_END, 5, broker_id="1", topic="t", partition="all")
     collected = _collect(names, *ends, restarted, odd, brokers=(1, 2))
-    assert collected.loads == [AppendedRecords("t", 0, 1, 7), AppendedRecords("t", 0, 2, 9)]
+    assert collected.loads == [appended_records("t", 0, 1, 7), appended_records("t", 0, 2, 9)]
     assert "the partition of 1 series is no number: these are not used" in collected.problems
 
 
@@ -111,7 +105,7 @@ def test_sizes_are_of_replicas(names: MetricNames) -> None:
     collected = _collect(
         names, *(_series("kafka_log_log_size", 5.0 * id_, broker_id=str(id_), **labels) for id_ in (1, 2))
     )
-    assert collected.loads == [MeasuredSize("t", 0, 1, 5)]  # broker 2 is none of the cluster
+    assert collected.loads == [measured_size("t", 0, 1, 5)]  # broker 2 is none of the cluster
 
 
 def test_volumes_of_brokers_are_collected_and_those_of_other_machines_are_not(names: MetricNames) -> None:
@@ -126,5 +120,5 @@ def test_volumes_of_brokers_are_collected_and_those_of_other_machines_are_not(na
         volume("size", 70, "8", "/"),
     )
     collected = _collect(names, _series(_IN, 10, broker_id="1"), *series)
-    assert collected.loads[1:] == [MeasuredVolume("/", 1, 50, None), MeasuredVolume("/data", 1, 900, 300)]
+    assert collected.loads[1:] == [measured_volume("/", 1, 50, None), measured_volume("/data", 1, 900, 300)]
     assert not any("name no broker" in problem for problem in collected.problems)

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.formats.topic_loads import Load, MeasuredSize, PlainLoad, TopicLoad
+from pipelines.ingest.formats.topic_loads import Load, TopicLoad
+from pipelines.ingest.source_format import FactKind
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
 from pipelines.metrics.load_csv import check_listed
 from pipelines.metrics.load_files import measure_files, read_csv_loads, read_files
 from pipelines.metrics.metric_names import BrokerMatcher, KnownBroker, MetricNames
 from tests.docs.pages import ROOT
+from tests.loads import measured_size, plain_load
 
 _WEEK = 604_800
 _IN = "kafka_server_brokertopicmetrics_bytesin_total"
@@ -34,7 +36,7 @@ def test_recorded_cluster(names: MetricNames, folder: str) -> None:
         **{("orders", broker): 20_144 for broker in (1, 3)},
     }
     assert rates["un-clean_1.x", 2].mean == 0
-    sizes = {(one.topic, one.partition, one.broker) for one in collected.loads if isinstance(one, MeasuredSize)}
+    sizes = {tuple(load[1].values())[:3] for load in collected.loads if load[0] == FactKind.REPLICA_SIZE}
     assert {("orders", 0, 1), ("orders", 0, 2), ("un-clean_1.x", 0, 2)} <= sizes
 
 
@@ -140,10 +142,10 @@ t,,3,5,6,
 t,2,3,,,900
 """
     assert _read_csv(tmp_path, text) == [
-        PlainLoad("t", 1, None, 40, 80.5),
-        PlainLoad(None, 1, None, 100, None),
-        PlainLoad("t", None, 3, 5, 6),
-        MeasuredSize("t", 3, 2, 900),
+        plain_load("t", 1, None, 40, 80.5),
+        plain_load(None, 1, None, 100, None),
+        plain_load("t", None, 3, 5, 6),
+        measured_size("t", 3, 2, 900),
     ]
 
 
@@ -168,7 +170,7 @@ def test_wrong_csv_is_named_by_its_line(tmp_path: Path, text: str, problem: str)
 
 
 def test_rows_of_other_brokers_are_not_used() -> None:
-    own, other = PlainLoad("t", 1, None, 40, 80), PlainLoad("t", 77, None, 9, 9)
+    own, other = plain_load("t", 1, None, 40, 80), plain_load("t", 77, None, 9, 9)
     loads, problems = check_listed([own, other], (1, 2))
     assert loads == [own]
     assert problems == ["rows of brokers that the cluster lacks are not used: 77", "no rows of brokers 2"]
