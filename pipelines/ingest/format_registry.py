@@ -49,17 +49,9 @@ from pipelines.ingest.unsupported_inputs import find_by_name
 # In the order in which they claim lines and documents: the first that claims one gets it.
 _FIRST = (
     *(kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, kcat, describe, broker_api_versions),
-    *(
-        cluster_endpoints,
-        java_descriptions,
-        cruise_control_table,
-        rpk,
-        kafka_configs,
-        metadata_shell,
-        strimzi_topics,
-        metadata_quorum,
-    ),
-    *(topic_loads, live_requests, shell_commands),  # no line of data can be a command or an error
+    *(cluster_endpoints, java_descriptions, cruise_control_table, rpk, kafka_configs, metadata_shell),
+    *(strimzi_topics, metadata_quorum, topic_loads, live_requests),
+    shell_commands,  # no line of data can be a command or an error
 )
 FORMATS: dict[str, Format] = {
     form.name: form

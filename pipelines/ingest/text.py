@@ -211,20 +211,17 @@ def split_lines(text: str) -> list[str]:
     return lines
 
 
+_NOISE = (
+    *((_ELLIPSIS.fullmatch, ELLIPSIS), (_MARKUP.fullmatch, MARKUP), (_LOG_LINE.match, LOG_LINE)),
+    *((_PROMPT.match, PROMPT), (_TOOL_MESSAGE.match, TOOL_MESSAGE), (_DIFF_HEADER.match, DIFF_HEADER)),
+)
+
+
 def classify_noise(line: str) -> str:
     """Return why a line that is no data of its format is ignored: `prose` when nothing more is known."""
     if not line or line.isspace():
         return BLANK
-    if _ELLIPSIS.fullmatch(line):
-        return ELLIPSIS
-    if _MARKUP.fullmatch(line):
-        return MARKUP
-    if _LOG_LINE.match(line):
-        return LOG_LINE
-    if _PROMPT.match(line):
-        return PROMPT
-    if _TOOL_MESSAGE.match(line):
-        return TOOL_MESSAGE
-    if _DIFF_HEADER.match(line):
-        return DIFF_HEADER
+    for matches, reason in _NOISE:
+        if matches(line):
+            return reason
     return PROSE

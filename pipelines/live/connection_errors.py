@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kafka import errors
 
@@ -25,11 +24,7 @@ _ALERT = re.compile(r"\[SSL: \w*?ALERT_\w+\] (?:sslv3 |tlsv1 |tlsv13 )*(.*?) \(_
 _MAX_NAMED = 5  # servers
 
 
-class _Explanation(NamedTuple):
-    """What is wrong with a server, as a predicate, and what to do."""
-
-    problem: str
-    remedy: str
+_Explanation = tuple[str, str]  # what is wrong with a server, as a predicate, and what to do
 
 
 def explain_servers(causes: Mapping[str, BaseException], properties: ClientProperties) -> tuple[str, str]:
@@ -38,19 +33,19 @@ def explain_servers(causes: Mapping[str, BaseException], properties: ClientPrope
     for server, cause in causes.items():
         servers.setdefault(_explain(cause, properties), []).append(server)
     user = f", user {properties.username}" if properties.username else ""
-    problems = "; ".join(f"{join_names(names, _MAX_NAMED)} {one.problem}" for one, names in servers.items())
-    remedy = ". ".join(dict.fromkeys(one.remedy for one in servers))
+    problems = "; ".join(f"{join_names(names, _MAX_NAMED)} {problem}" for (problem, _), names in servers.items())
+    remedy = ". ".join(dict.fromkeys(remedy for _, remedy in servers))
     return f"no connection (security.protocol={properties.security_protocol}{user}): {problems}", remedy
 
 
 def _explain(error: BaseException, properties: ClientProperties) -> _Explanation:
     text = str(error)
     if isinstance(error, NoAnswerError):
-        return _Explanation(error.text, "Restart it if it hangs, or name other brokers too, as in b1:9092,b2:9092")
+        return (error.text, "Restart it if it hangs, or name other brokers too, as in b1:9092,b2:9092")
     if isinstance(error, errors.IncompatibleBrokerVersion):
-        return _Explanation("is the port of a controller: it does not describe the cluster", _CHECK_PORT)
+        return ("is the port of a controller: it does not describe the cluster", _CHECK_PORT)
     if isinstance(error, errors.BrokerNotAvailableError):
-        return _Explanation("answers, but knows no live broker", "Start the brokers")
+        return ("answers, but knows no live broker", "Start the brokers")
     if (login := _explain_login(error, properties)) is not None:
         return login
     if frame := _FRAME.search(text):
@@ -58,29 +53,27 @@ def _explain(error: BaseException, properties: ClientProperties) -> _Explanation
     if properties.uses_tls and (tls := _explain_tls(text, properties)) is not None:
         return tls
     if code := _ERRNO.search(text):
-        return _Explanation(f"cannot be reached ({os.strerror(int(code[1]))})", "Check that a broker listens there")
+        return (f"cannot be reached ({os.strerror(int(code[1]))})", "Check that a broker listens there")
     if not isinstance(error, errors.KafkaError):
-        return _Explanation(f"cannot be reached ({text})", "Check the address")
+        return (f"cannot be reached ({text})", "Check the address")
     hint = ", as a listener with TLS does" if not properties.uses_tls else ""
-    return _Explanation(f"closed the connection{hint} ({_strip_names(text)})", _CHECK_ALL)
+    return (f"closed the connection{hint} ({_strip_names(text)})", _CHECK_ALL)
 
 
 def _explain_login(error: BaseException, properties: ClientProperties) -> _Explanation | None:
     tls = "SSL" if properties.uses_tls else "PLAINTEXT"
     if isinstance(error, errors.SaslAuthenticationFailedError):
         remedy = "Correct username or password in sasl.jaas.config, or sasl.mechanism (--command-config FILE)"
-        return _Explanation(
-            f"rejects the user name or the password (sasl.mechanism={properties.sasl_mechanism})", remedy
-        )
+        return (f"rejects the user name or the password (sasl.mechanism={properties.sasl_mechanism})", remedy)
     if isinstance(error, errors.UnsupportedSaslMechanismError):
         remedy = "Set a mechanism of this listener (its sasl.enabled.mechanisms)"
-        return _Explanation(f"does not have sasl.mechanism={properties.sasl_mechanism}", remedy)
+        return (f"does not have sasl.mechanism={properties.sasl_mechanism}", remedy)
     if isinstance(error, errors.IllegalSaslStateError):
         remedy = f"Set security.protocol={tls}, or name the port of a listener with SASL"
-        return _Explanation("has a listener without SASL: it takes no user name and password", remedy)
+        return ("has a listener without SASL: it takes no user name and password", remedy)
     if isinstance(error, NoMetadataError) and properties.sasl_mechanism is None:
         remedy = f"Set security.protocol=SASL_{tls}, sasl.mechanism and sasl.jaas.config (--command-config FILE)"
-        return _Explanation("has a listener with SASL: it needs a user name and a password", remedy)
+        return ("has a listener with SASL: it needs a user name and a password", remedy)
     return None
 
 
@@ -89,35 +82,35 @@ def _explain_frame(length: int, properties: ClientProperties) -> _Explanation:
     begin = (length & 0xFFFFFFFF).to_bytes(4, "big")
     if begin.startswith(b"\x15\x03"):  # an alert of TLS
         protocol = properties.security_protocol.replace("PLAINTEXT", "SSL")
-        return _Explanation("has a listener with TLS", f"Set security.protocol={protocol} (--command-config FILE)")
+        return ("has a listener with TLS", f"Set security.protocol={protocol} (--command-config FILE)")
     text = f": it answers {begin.decode()!r}..." if begin.isascii() and begin.decode().isprintable() else ""
-    return _Explanation(f"is not a port of Kafka{text}", _CHECK_PORT)
+    return (f"is not a port of Kafka{text}", _CHECK_PORT)
 
 
 def _explain_tls(text: str, properties: ClientProperties) -> _Explanation | None:
     if verified := _VERIFY.search(text):
         if "mismatch" in verified[1]:
             remedy = "Name the broker as its certificate does, or set ssl.endpoint.identification.algorithm= (empty)"
-            return _Explanation(f"has a certificate of another host ({verified[1]})", remedy)
+            return (f"has a certificate of another host ({verified[1]})", remedy)
         store = properties.truststore
         place = f" in ssl.truststore.location={store.location}" if store and store.location else ""
         known = place or (" in ssl.truststore.certificates" if store else " on this machine")
         remedy = "Name the PEM file of the authority that signed the broker's certificate in ssl.truststore.location"
         if "expired" in verified[1] or "not yet valid" in verified[1]:
             remedy = "Renew the broker's certificate"
-        return _Explanation(f"has a certificate that no authority{known} confirms ({verified[1]})", remedy)
+        return (f"has a certificate that no authority{known} confirms ({verified[1]})", remedy)
     if alert := _ALERT.search(text):
         if properties.keystore is None:
             remedy = "Name a PEM file with the client's certificate and key in ssl.keystore.location"
-            return _Explanation(f"asks for a client certificate, and none is set ({alert[1]})", remedy)
+            return (f"asks for a client certificate, and none is set ({alert[1]})", remedy)
         remedy = "Name a certificate in ssl.keystore.location that an authority of the broker has signed"
-        return _Explanation(f"rejects the client certificate or the TLS version ({alert[1]})", remedy)
+        return (f"rejects the client certificate or the TLS version ({alert[1]})", remedy)
     if "Handshake failed" in text:
         protocol = properties.security_protocol.replace("SSL", "PLAINTEXT")
         remedy = f"Set security.protocol={protocol}, or name the port of a listener with TLS"
         is_sure = "WRONG_VERSION_NUMBER" in text
         problem = "has no TLS" if is_sure else "ended the TLS handshake, as a listener without TLS does"
-        return _Explanation(problem, remedy)
+        return (problem, remedy)
     return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, quote, unparsable
-from pipelines.ingest.formats.kafka_versions import FIRST_WITH_BLANKS, is_old_topic_line
+from pipelines.ingest.formats.kafka_versions import FIRST_WITH_BLANKS, OLD_TOPIC_LINE
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, ignore
 from pipelines.ingest.table_rows import explain_struct
@@ -39,6 +39,7 @@ _NO_INTS = ("n/a", "none", "null")
 _NO_LEADER = ("none", "-1", "null")
 _TOPIC_ID = re.compile(r"[\w-]{22}")
 _PASTE = ": paste the whole line"
+_OLD_TOPIC_LINE = re.compile(OLD_TOPIC_LINE)
 NAME_TOPIC = "write Topic: NAME before Partition"
 
 
@@ -102,7 +103,7 @@ def parse_line(context: str | None, raw: str) -> list[Fact]:
             value = last.values.get(last.last, "")
             last.cut = None if "\t" in gap and value and not value.endswith(",") else last.last
     facts = [fact for record in records for fact in _parse_record(record, "is_header" in around)]
-    if is_old_topic_line(raw):
+    if _OLD_TOPIC_LINE.match(raw):
         for kind, values in facts:
             values |= {"release_before": FIRST_WITH_BLANKS} if kind == FactKind.TOPIC else {}
     return facts

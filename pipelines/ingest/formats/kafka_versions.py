@@ -1,6 +1,5 @@
 """What outputs show of the release of Kafka that brokers run."""
 
-import re
 from bisect import bisect_right
 from typing import Any
 
@@ -15,7 +14,6 @@ _RELEASES = (300, 301, 302, 303, 304, 305, 306, 307, 308, 309, 400, 401, 402, 40
 _API_RELEASES = {0: ((10, 307),), 2: ((11, 402),), 18: ((5, 404),), 35: ((5, 403),)}
 # Up to Kafka 2.1, kafka-topics prints no blank behind the labels of a topic.
 OLD_TOPIC_LINE = r"^[ \t>|]*Topic:[a-zA-Z0-9._-]+[ \t]+PartitionCount:[0-9]+[ \t]+ReplicationFactor:[0-9]"
-_OLD_TOPIC_LINE = re.compile(OLD_TOPIC_LINE)
 FIRST_WITH_BLANKS = 202
 
 
@@ -45,11 +43,6 @@ def read_api(key: int, version: int) -> ReleaseRange:
     steps = _API_RELEASES.get(key, ())
     firsts, ends = [release for step, release in steps if version >= step], [r for step, r in steps if version < step]
     return ReleaseRange(max(firsts, default=None), min(ends, default=None))
-
-
-def is_old_topic_line(line: str) -> bool:
-    """Return whether kafka-topics of an old version has printed the line of a topic."""
-    return _OLD_TOPIC_LINE.match(line) is not None
 
 
 def name_fields(releases: ReleaseRange) -> dict[str, Any]:

@@ -1,21 +1,21 @@
 """Merges the facts of any whole topics of one cluster into entities, and accounts for every record."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name, shorten_name
 from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
-from pipelines.ingest.merge.fact_merge import MergedFacts, merge_by_key, show_place, show_value
+from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key, show_place, show_value
 from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.load_merge import list_topic_loads, share_loads
 from pipelines.ingest.merge.log_merge import add_offline_replicas, find_unlisted_partitions, merge_log_dirs, merge_logs
 from pipelines.ingest.merge.partial_listings import build_warnings, find_min_isr, find_selected
 from pipelines.ingest.merge.quorum_merge import merge_quorum
-from pipelines.ingest.merge.registration_listings import find_disputed, find_missing
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
 from pipelines.ingest.source_format import FactKind
@@ -30,6 +30,10 @@ _KEEP_ONE = "two listings or assignments of the same topics: keep one of them"
 _MAX_REPLICAS = 1_000  # of a partition; more is a damaged line, and would fill the memory
 _FULLY_SHOWN = "fully_shown"  # whether the sources surely show every partition of the topic
 _BROKER = tuple(name for name in REGISTRATIONS.names if name not in ("broker_id", "missing_from"))
+
+
+# Each of their lists names a broker once. Znodes are named by a listing, and again by what each contains.
+_BROKER_LISTS = ("kcat", "metadata-json", "rpk", "cluster-endpoints")
 
 
 def merge_facts(facts: pa.Table) -> Entities:
@@ -70,7 +74,7 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
         if home[conflict.row]:
             shard.add_conflict(f"broker {facts['broker_id'][conflict.row].as_py()}", facts, conflict)
     ids = merged.keys.astype(np.int32)
-    missing = find_missing(facts) | find_disputed(facts, merged.conflicts)
+    missing = _find_missing(facts) | _find_disputed(facts, merged.conflicts)
     columns = {name: to_array(merged.table[name]) for name in _BROKER}
     columns |= {"broker_id": pa.array(ids), "missing_from": pa.array(map(missing.get, ids.tolist()), pa.string())}
     # What is registered at one moment and not at another has been registered.
@@ -78,7 +82,7 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
     table = pa.table(columns).select(REGISTRATIONS.names)
     is_listed = to_flags(table["listed"])
     rejected = select_rows(shard.facts, pc.equal(shard.facts["kind"], FactKind.REJECTED))
-    is_entry = to_flags(rejected["listed"]) | to_flags(pc.equal(rejected["format"], BROKER_LIST.name))
+    is_entry = to_flags(rejected["listed"]) | to_flags(pc.equal(rejected["format"], "broker-list"))
     if not is_listed.any() or is_entry.any():  # which broker a rejected entry meant is unknown
         return table.cast(REGISTRATIONS), None
     # A broker that registered itself exists, whatever the list says; one that is removed still has replicas.
@@ -86,6 +90,39 @@ def _merge_brokers(shard: ShardFacts) -> tuple[pa.Table, npt.NDArray[np.int32] |
     exists |= is_valid(table["answers"]) | is_valid(table["reported_live"])
     table = table.set_column(table.schema.get_field_index("listed"), "listed", pa.array(is_listed))
     return table.cast(REGISTRATIONS), ids[exists]
+
+
+def _find_missing(facts: pa.Table) -> dict[int, str]:
+    """Return {broker: lines of the first list that lacks it} for brokers that another list has.
+
+    facts: about brokers (schema SOURCED_FACTS, and `from_full_listing`).
+    """
+    is_listed = pc.and_kleene(facts["from_full_listing"], pc.is_in(facts["format"], pa.array(_BROKER_LISTS)))
+    facts = facts.filter(is_listed).sort_by([(name, "ascending") for name in ("source", "record_number")])
+    lists: list[tuple[str, dict[int, int]]] = []  # of each list: its file, and lines by broker
+    last: dict[tuple[str, str], dict[int, int]] = {}  # list of each file and format
+    for row in facts.select(["source", "format", "broker_id", "line_number"]).to_pylist():
+        part = row["source"], row["format"]
+        if part not in last or row["broker_id"] in last[part]:  # a broker that is repeated begins another list
+            last[part] = {}
+            lists.append((row["source"], last[part]))
+        last[part][row["broker_id"]] = row["line_number"]
+    brokers = {broker for _, lines in lists for broker in lines}
+    missing: dict[int, str] = {}
+    for source, lines in lists:
+        first, end = min(lines.values()), max(lines.values())
+        place = f"{source} line {first}" if first == end else f"{source} lines {first}-{end}"
+        for absent in sorted(brokers - lines.keys()):
+            missing.setdefault(absent, place)
+    return missing
+
+
+def _find_disputed(facts: pa.Table, conflicts: Sequence[Conflict]) -> dict[int, str]:
+    """Return {broker: the place that shows it as not registered} for brokers that another place shows as registered."""
+    registered, broker = facts["registered"], facts["broker_id"]
+    pairs = [(c.row, c.used_row) for c in conflicts if c.field == "registered"]
+    absent = [row for pair in pairs for row in pair if registered[row].as_py() is False]
+    return {broker[row].as_py(): show_place(facts, row) for row in reversed(absent)}
 
 
 def _merge_partitions(

@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats import zookeeper_json
 from pipelines.ingest.formats.checked_values import shorten_name
 from pipelines.ingest.merge.entities import LOG, LOG_DIRS, STRAY_LOGS
 from pipelines.ingest.merge.fact_merge import Ints, MergedFacts, merge_by_key
@@ -30,7 +29,7 @@ from udfs.failures.replica_logs import take_logs
 
 Flags = npt.NDArray[np.bool_]
 # Formats that show all topics, if they show brokers: these facts are in every shard.
-_LIST_ALL_TOPICS = (KRAFT_LOG, zookeeper_json.FORMAT.name)
+_LIST_ALL_TOPICS = (KRAFT_LOG, "zookeeper-json")
 _LOG_DIR_FIELDS = ("total_bytes", "usable_bytes", "log_dir_error", "cordoned")
 _LOG_FIELDS = tuple(field.name for field in LOG)
 

@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats import shell_commands
 from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, names_a_cluster
 from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, NO_OTHERS, UNDER_MIN_ISR
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
@@ -20,7 +19,6 @@ from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags, to_lis
 from udfs.arrow.ragged import is_in_segment, row_of
 from udfs.plurals import count_of, join_names
 
-COMMANDS = shell_commands.FORMAT.name
 _NAMED = 6  # brokers in a sentence
 
 
@@ -162,7 +160,7 @@ def _find_offline_in_sync(shard: ShardFacts) -> list[dict[str, Any]]:
 
 def _compare_servers(facts: pa.Table) -> list[dict[str, Any]]:
     """Return the warnings (rows of WARNINGS) that the commands of two files ask two clusters."""
-    commands = facts.filter(pc.and_(pc.equal(facts["format"], COMMANDS), pc.is_valid(facts["host"])))
+    commands = facts.filter(pc.and_(pc.equal(facts["format"], "shell"), pc.is_valid(facts["host"])))
     first: dict[str, dict[str, Any]] = {}  # the first command of each file
     for row in commands.select([*WARNINGS.names, "host"]).to_pylist():
         if names_a_cluster(Servers(BROKER, row["host"])):

@@ -9,27 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats import (
-    broker_api_versions,
-    cluster_endpoints,
-    kraft_log,
-    log_dirs,
-    metadata_shell,
-    rpk,
-    zookeeper_cli,
-)
+from pipelines.ingest.formats.kraft_log import are_all_cordoned
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, REPLICA_FORMATS, Conflict, MergedFacts, show_value
 from pipelines.ingest.source_format import FACTS, FactKind
 from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags
 
-KRAFT_LOG = kraft_log.FORMAT.name
+KRAFT_LOG = "kraft-log"
 # Tools that ask every broker: an answer shows that a broker is live, but - unlike registrations - not who is missing.
-ANSWERS = (log_dirs.FORMAT.name, broker_api_versions.FORMAT.name)
+ANSWERS = ("log-dirs", "broker-api-versions")
 # What shows which brokers are fenced now. Logs show registrations instead, which a leader supersedes.
-FENCED_LISTS = tuple(module.FORMAT.name for module in (cluster_endpoints, broker_api_versions, metadata_shell))
+FENCED_LISTS = ("cluster-endpoints", "broker-api-versions", "metadata-shell")
 _FIRST_LINES = 20  # of ignored records, by reason
-ZOOKEEPER_CLI = zookeeper_cli.FORMAT.name
 
 # Facts with their origin. `home` is false for a broker's fact that was copied to this shard of the cluster as
 # information only; the outcome of its record is counted in its home shard.
@@ -57,7 +48,7 @@ class ShardFacts:
         index, names = to_codes(facts["source"])
         rank = np.empty(len(names), dtype=np.int64)
         rank[np.argsort(np.array(names.to_pylist(), dtype=object), kind="stable")] = np.arange(len(names))
-        has_api_versions = to_flags(pc.equal(facts["format"], broker_api_versions.FORMAT.name))
+        has_api_versions = to_flags(pc.equal(facts["format"], "broker-api-versions"))
         is_answer = pc.is_in(facts["format"], pa.array(ANSWERS))
         unknown = pa.scalar(None, pa.bool_())
         registered = pc.if_else(is_answer, unknown, facts["registered"])
@@ -70,7 +61,7 @@ class ShardFacts:
             "fact": pa.array(np.arange(facts.num_rows)),
         }
         is_listing = pc.is_in(facts["format"], pa.array(FENCED_LISTS))
-        is_redpanda = pc.equal(facts["format"], rpk.FORMAT.name)
+        is_redpanda = pc.equal(facts["format"], "rpk")
         columns["redpanda_live"] = pc.if_else(is_redpanda, facts["reported_live"], unknown)
         columns["shown_fenced"] = pc.if_else(is_listing, facts["fenced"], unknown)
         facts = facts.set_column(facts.schema.get_field_index("registered"), "registered", registered)
@@ -209,7 +200,7 @@ def _find_full_listings(facts: pa.Table, registered: pa.ChunkedArray) -> pa.Arra
     A zkCli session does so only if it lists the broker ids: it shows the ids alone. One that gets some brokers' znodes,
     which name a host, says nothing of the others. A rejected record may be the registration that is missing.
     """
-    is_cli = to_flags(pc.equal(facts["format"], ZOOKEEPER_CLI))
+    is_cli = to_flags(pc.equal(facts["format"], "zookeeper-cli"))
     is_registered = to_flags(registered)
     is_id_alone = is_registered & is_cli & ~is_valid(facts["host"]) & ~is_valid(facts["rack"])
     source, names = to_codes(facts["source"])
@@ -339,7 +330,7 @@ class _LogState:
         """Find the brokers whose log dirs are all cordoned."""
         for broker in self.brokers.values():
             if (cordoned := broker["cordoned_directories"]) is not None:
-                broker["cordoned"] = kraft_log.are_all_cordoned(broker["directories"] or (), cordoned)
+                broker["cordoned"] = are_all_cordoned(broker["directories"] or (), cordoned)
 
     def build_rows(self) -> list[dict[str, Any]]:
         self._find_failed_dirs()

@@ -9,8 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats import describe
-from pipelines.ingest.formats.broker_and_topic_lists import TOPIC_LIST
 from pipelines.ingest.formats.checked_values import MAX_PARTITIONS, explain_bad_topic_name
 from pipelines.ingest.formats.partition_filters import UNDER_MIN_ISR
 from pipelines.ingest.merge.entities import LOADS, TOPICS
@@ -27,7 +25,6 @@ LOAD_FIELDS = tuple(field.name for field in LOADS)
 _RELEASES = ("release_from", "release_before")
 _TOPIC_LINE = ("partition_count", "replication_factor", "topic_id")  # what only a description of the topic has
 _FIELDS = (*_TOPIC_LINE, "configs", "marked_for_deletion", *_RELEASES, *LOAD_FIELDS)
-DESCRIBE = describe.FORMAT.name
 _NAMED_PARTITIONS = 20  # of those that are missing
 _WITHOUT_LINE = (
     "its line with PartitionCount is not shown, as with --under-replicated-partitions, grep or Kafka 0.8.0: others may "
@@ -67,7 +64,7 @@ def merge_topics(shard: ShardFacts) -> tuple[Declared, set[str]]:
         text[key]: {**row, "configs": configs.get(entity)}
         for entity, (key, row) in enumerate(zip(merged.keys.tolist(), rows, strict=True))
     }
-    return declared, set(facts.filter(pc.equal(facts["format"], TOPIC_LIST.name))["topic"].to_pylist())
+    return declared, set(facts.filter(pc.equal(facts["format"], "topic-list"))["topic"].to_pylist())
 
 
 def merge_defaults(shard: ShardFacts) -> dict[str, str]:
@@ -148,7 +145,7 @@ def find_fully_shown(topic: pa.ChunkedArray, partition: pa.ChunkedArray, declare
 def find_without_topic_line(shard: ShardFacts, declared: Declared) -> set[str]:
     """Return the topics of which only partition lines of kafka-topics are shown: others may have been filtered out."""
     facts = shard.select(FactKind.PARTITION)
-    is_described = pc.equal(facts["format"], DESCRIBE)
+    is_described = pc.equal(facts["format"], "describe")
     named = set(pc.unique(facts.filter(is_described)["topic"]).to_pylist())
     others = set(pc.unique(facts.filter(pc.invert(is_described))["topic"]).to_pylist())
     return {topic for topic in named - others if not _has_topic_line(declared.get(topic, {}))}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from pipelines.errors import SourceError
+from pipelines.ingest.format_registry import FORMATS
+from pipelines.ingest.merge import fact_merge
+from pipelines.ingest.merge.shard_facts import ANSWERS, FENCED_LISTS, KRAFT_LOG
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
@@ -126,3 +130,13 @@ def test_a_list_of_thousands_of_replicas_costs_no_memory(tmp_path: Path) -> None
     (row,) = snapshot.quarantined
     assert row["reasons"] == ["partition t-1: 100000 replicas: no partition has more than 1,000"]
     assert evaluate_brokers(snapshot, TopicDefaults()).partitions == 1
+
+
+def test_merging_names_formats_that_exist() -> None:
+    source = "".join(path.read_text() for path in Path(fact_merge.__file__).parent.glob("*.py"))
+    named = re.findall(r'facts\["format"\], "([a-z-]+)"\)|rejected\["format"\], "([a-z-]+)"\)', source)
+    lists = (fact_merge.DECLARED_FORMATS, fact_merge.REPLICA_FORMATS, ANSWERS, FENCED_LISTS, (KRAFT_LOG,))
+    names = {*(name for pair in named for name in pair if name), *(name for names in lists for name in names)}
+    assert "kraft-log" in names
+    assert len(names) > 10
+    assert names <= FORMATS.keys()
