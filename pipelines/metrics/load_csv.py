@@ -14,7 +14,6 @@ from udfs.plurals import join_names
 
 COLUMNS = ("topic", "broker_id", "partition", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 _MAX_NAMED = 5
-_RATES = ("bytes_in_per_s", "bytes_out_per_s")
 _PLACES = "topic and broker_id, broker_id alone, or topic and partition"
 _REMEDY = f"Write a header with some of {', '.join(COLUMNS)}, and a row per {_PLACES}"
 
@@ -53,13 +52,10 @@ def parse_csv(path: Path, text: str) -> Iterator[Fact]:
 
 
 def _parse_row(row: dict[str, str]) -> Iterator[Fact]:
-    topic = check.as_topic(row["topic"], "topic") if row.get("topic") else None
-    broker = check.as_int(row["broker_id"], "broker_id", 0, check.INT32) if row.get("broker_id") else None
-    partition = check.as_partition(row["partition"], "partition") if row.get("partition") else None
-    rate_in, rate_out = (check.as_number(row[name], name) if row.get(name) else None for name in _RATES)
+    values = check.read_columns({name: row.get(name) or None for name in COLUMNS})
+    topic, broker, partition, rate_in, rate_out, size = (values[name] for name in COLUMNS)
     has_rates = rate_in is not None or rate_out is not None
-    if row.get("size_bytes"):
-        size = check.as_int(row["size_bytes"], "size_bytes", 0, check.INT64)
+    if size is not None:
         if topic is None or broker is None or partition is None:
             raise check.unparsable("size_bytes needs topic, partition and broker_id: it is the size of a replica")
         replica = {"topic": topic, "partition": partition, "broker_id": broker}

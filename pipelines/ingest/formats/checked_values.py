@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pipelines.quoted_values import escape_invisible, shorten_text
@@ -160,30 +160,6 @@ def split_ids(text: str | None, what: str = "replica", separator: str | None = "
     return [as_int(item.strip(), what) for item in text.split(separator) if item.strip()]
 
 
-def read_columns(match: re.Match[str], **labels: str) -> dict[str, Any]:
-    """Return the values of a partition from the groups of a match, which are named as columns of FACTS.
-
-    A group of the leader that the text lacks shows that there is none; any other is not known. labels: how a reason
-    calls the value of a column, if not by its name.
-    """
-    return {name: _read_column(name, text, labels.get(name, name)) for name, text in match.groupdict().items()}
-
-
-def _read_column(name: str, text: str | None, label: str) -> object:
-    if name == "leader":
-        return -1 if text in (None, "none") else as_int(text, label, -1)
-    if text is None:
-        return None
-    match name:
-        case "topic":
-            return as_topic(text, label)
-        case "partition":
-            return as_partition(text, label)
-        case "leader_epoch":
-            return as_int(text, label)
-    return split_ids(text)
-
-
 def as_text(value: object, what: str) -> str:
     """Return the value as text that UTF-8 can encode (JSON can spell half a surrogate pair)."""
     text = _as_string(value, what)
@@ -202,3 +178,31 @@ def as_topic(value: object, what: str) -> str:
     if problem := explain_bad_topic_name(name):
         raise BadValueError(problem)
     return name
+
+
+# How the text of a column of FACTS is checked, with bounds; other columns are lists of broker ids.
+_COLUMNS: dict[str, tuple[Any, ...]] = {
+    **{"topic": (as_topic,), "partition": (as_partition,), "broker_id": (as_int,), "leader_epoch": (as_int,)},
+    **{"port": (as_int, 0, 65535), "host": (as_text,), "rack": (as_text,), "log_dir": (as_text,)},
+    **dict.fromkeys(("size_bytes", "total_bytes", "usable_bytes", "records", "high_watermark"), (as_int, 0, INT64)),
+}
+
+
+def read_columns(texts: Mapping[str, str | None], **labels: str) -> dict[str, Any]:
+    """Return the values of columns of FACTS from their texts, such as the groups of a match.
+
+    A leader that is None shows that there is none; any other column is not known. labels: how a reason calls the value
+    of a column, if not by its name.
+    """
+    return {name: _read_column(name, text, labels.get(name, name)) for name, text in texts.items()}
+
+
+def _read_column(name: str, text: str | None, label: str) -> object:
+    if name == "leader":
+        return -1 if text in (None, "none") else as_int(text, label, -1)
+    if text is None:
+        return None
+    if name.endswith("_per_s"):
+        return as_number(text, label)
+    check, *bounds = _COLUMNS.get(name, (None,))
+    return split_ids(text) if check is None else check(text, label, *bounds)

@@ -5,14 +5,14 @@ Columns are those of ClusterTool in Kafka 4.1.
 
 import re
 
-from pipelines.ingest.formats.checked_values import as_int
+from pipelines.ingest.formats.checked_values import read_columns
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import classify_noise
 
 _START = r"[\s>|#`]*+"
 _HEADER = re.compile(_START + r"ID\s++HOST\s++PORT\s++RACK\s++(?:STATE\s++)?ENDPOINT_TYPE[\s`]*+")
 _ROW = re.compile(
-    _START + r"(?P<id>[0-9]++)\s++(?P<host>[^\s|]++)\s++(?P<port>[0-9]{1,5})\s++(?P<rack>\S.*?)\s++"
+    _START + r"(?P<broker_id>[0-9]++)\s++(?P<host>[^\s|]++)\s++(?P<port>[0-9]{1,5})\s++(?P<rack>\S.*?)\s++"
     r"(?:(?P<state>fenced|unfenced)\s++)?(?P<type>broker|controller)[\s`]*+"
 )
 
@@ -29,21 +29,11 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
         return ignore("header" if _HEADER.fullmatch(raw) else classify_noise(raw))
     if row["type"] == "controller":
         return ignore("a controller")
-    values = {"release_from": 400} if row["state"] is not None else {}  # only Kafka 4.0 and later tell the state
-    return [
-        (
-            FactKind.BROKER,
-            values
-            | {
-                "broker_id": as_int(row["id"], "ID"),
-                "host": row["host"],
-                "port": as_int(row["port"], "PORT", 0, 65535),
-                "rack": None if row["rack"] == "null" else row["rack"],
-                "registered": True,
-                "fenced": None if row["state"] is None else row["state"] == "fenced",
-            },
-        )
-    ]
+    texts = {name: row[name] for name in ("broker_id", "host", "port", "rack") if row[name] != "null"}
+    values = read_columns(texts, broker_id="ID", port="PORT") | {"registered": True}
+    if row["state"] is not None:  # only Kafka 4.0 and later tell it
+        values |= {"fenced": row["state"] == "fenced", "release_from": 400}
+    return [(FactKind.BROKER, values)]
 
 
 FORMAT = Format(

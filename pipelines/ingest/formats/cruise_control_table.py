@@ -133,7 +133,7 @@ def _parse_dirs(row: re.Match[str], has_counts: bool) -> list[Fact]:
 def _parse_partition(table: str, row: re.Match[str]) -> list[Fact]:
     if row[1].isdecimal() and table != _PARTITION_TABLE:
         raise unparsable(f"{quote(row[0].strip())} has no header as in TOPIC PARTITION LEADER above: of which topic?")
-    columns = read_columns(row, topic="TOPIC", partition="PARTITION", leader="LEADER")
+    columns = read_columns(row.groupdict(), topic="TOPIC", partition="PARTITION", leader="LEADER")
     facts: list[Fact] = [(FactKind.PARTITION, columns)]
     if row[7] is not None:
         configs = {"min.insync.replicas": row[7]}

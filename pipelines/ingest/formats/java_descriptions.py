@@ -136,7 +136,7 @@ def _parse_whole(pattern: re.Pattern[str], raw: str, title: str) -> Fact:
     match = pattern.match(raw)
     if match is None:
         raise check.unparsable(f"{check.quote(raw)} is no whole {title} (cut off?)")
-    return FactKind.PARTITION, check.read_columns(match, leader_epoch="leaderEpoch")
+    return FactKind.PARTITION, check.read_columns(match.groupdict(), leader_epoch="leaderEpoch")
 
 
 FORMAT = Format(

@@ -117,13 +117,8 @@ def _parse_checkpoint(context: str | None, raw: str) -> list[Fact]:
     entry = line.rsplit(None, 2)
     if len(entry) != 3:
         raise check.unparsable(f"{check.quote(line)} is not topic, partition, offset")
-    values = {
-        "topic": check.as_topic(entry[0], "topic"),
-        "partition": check.as_partition(entry[1], "partition"),
-        "broker_id": check.as_int(value, "broker id"),
-        "high_watermark": check.as_int(entry[2], "offset", 0, check.INT64),
-    }
-    return [(FactKind.REPLICA, values)]
+    texts = {"topic": entry[0], "partition": entry[1], "broker_id": value, "high_watermark": entry[2]}
+    return [(FactKind.REPLICA, check.read_columns(texts, broker_id="broker id", high_watermark="offset"))]
 
 
 OFFSETS = Format(

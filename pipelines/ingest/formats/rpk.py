@@ -8,7 +8,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pipelines.ingest.formats import rpk_health
-from pipelines.ingest.formats.checked_values import INT64, as_int, as_partition, as_topic, quote, split_ids, unparsable
+from pipelines.ingest.formats.checked_values import (
+    INT64,
+    as_int,
+    as_partition,
+    as_topic,
+    quote,
+    read_columns,
+    split_ids,
+    unparsable,
+)
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
 from pipelines.ingest.formats.partition_filters import describe_topics, read_rpk
 from pipelines.ingest.formats.shell_words import parse_commands
@@ -37,7 +46,9 @@ _CLUSTER_ROW = re.compile(
     r"[\s>|#]*+([a-z_]++)\s++([a-zA-Z0-9._-]++)\s++([0-9]++)\s++(-|[0-9]++)\s++"
     r"\[?([0-9]++-[0-9]++(?:[,\s]++[0-9]++-[0-9]++)*+)\]?(?:\s++(-|true|false))?\s*+"
 )
-_BROKER_ROW = re.compile(r"[\s>|#]*+([0-9]++)\*?\s++(\S++)\s++([0-9]++)(?:\s++(\S++))?\s*+")
+_BROKER_ROW = re.compile(
+    r"[\s>|#]*+(?P<broker_id>[0-9]++)\*?\s++(?P<host>\S++)\s++(?P<port>[0-9]++)(?:\s++(?P<rack>\S++))?\s*+"
+)
 _CELL = re.compile(r"[^\s|]++(?: [^\s|]++)*+")
 _TOPIC_ROW = re.compile(r"[\s>|#]*+([a-zA-Z0-9._-]++)\s++([0-9]++)\s++([0-9]++)\s*+")
 _CONFIG_ROW = re.compile(
@@ -154,14 +165,8 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if match := _DETAILED_TOPIC.fullmatch(raw):
         return [_describe_topic(match[1], match[2], match[3])]
     if table == "broker" and (match := _BROKER_ROW.fullmatch(raw)):
-        values = {
-            "broker_id": as_int(match[1], "ID"),
-            "host": match[2],
-            "port": as_int(match[3], "PORT", 0, 65535),
-            "rack": match[4],
-            "registered": True,
-        }
-        return [(FactKind.BROKER, values)]
+        values = read_columns(match.groupdict(), broker_id="ID", port="PORT")
+        return [(FactKind.BROKER, values | {"registered": True})]
     if table == "states" and (cells := _find_cells(raw)) and cells[0][0].rstrip("*").isdecimal():
         return _parse_broker_state(cells, json.loads(options))
     if table == "topic" and (match := _TOPIC_ROW.fullmatch(raw)):

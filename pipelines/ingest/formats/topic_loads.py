@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from pipelines.ingest.formats.checked_values import INT64, as_int, as_number, as_partition, as_topic, quote, unparsable
+from pipelines.ingest.formats.checked_values import quote, read_columns, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 
 _HEADER = re.compile(r"loads from (.+)")
@@ -95,22 +95,6 @@ def _print_value(name: str, value: object) -> str:
     return repr(round(float(str(value)), 3)) if name.endswith("_per_s") else shlex.quote(str(value))
 
 
-def _read_value(name: str, text: str) -> object:
-    """Return the value of a column."""
-    match name:
-        case "topic":
-            return as_topic(text, "topic")
-        case "partition":
-            return as_partition(text, "partition")
-        case "broker_id":
-            return as_int(text, "broker")
-        case "log_dir":
-            return text
-    if name.endswith("_per_s"):
-        return as_number(text, "B/s")
-    return as_int(text, "bytes" if name == "size_bytes" else name.replace("_", " "), 0, INT64)
-
-
 def _parse_line(_context: str | None, raw: str) -> list[Fact]:
     line = raw.strip()
     if not line:
@@ -127,7 +111,8 @@ def _parse_line(_context: str | None, raw: str) -> list[Fact]:
     values = _VALUES.get(kind, set())
     if texts.keys() - values not in _PLACES.get(kind, []) or not texts.keys() & values:
         raise unparsable(f"{quote(line)} is no line of loads")
-    return [(FactKind(kind), {name: _read_value(name, text) for name, text in texts.items()})]
+    labels = {name: "B/s" if name.endswith("_per_s") else name.replace("_", " ") for name in texts}
+    return [(FactKind(kind), read_columns(texts, **labels | {"broker_id": "broker", "size_bytes": "bytes"}))]
 
 
 FORMAT = Format(
