@@ -2,6 +2,7 @@
 
 import re
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from pipelines.errors import SourceError
@@ -79,8 +80,8 @@ def explain_unused_text(text: str, path: str) -> SourceError:
         remedy = "Write the line broker_id at its top, and one broker per line."
         return SourceError(path, "is perhaps a list of brokers without a header", remedy)
     if (finding := find_by_text(text)) is not None:
-        line = f": {shorten(finding.line)!r}" if finding.line else ""
-        return SourceError(path, f"{finding.entry.problem}{line}", finding.entry.remedy, finding.line_number)
+        entry, number, line = finding
+        return SourceError(path, entry.problem + (f": {shorten(line)!r}" if line else ""), entry.remedy, number)
     if (silent := _explain_silent_command(text, path)) is not None:
         return silent
     if (brokers := _explain_broker_list(lines, path)) is not None:
@@ -132,7 +133,9 @@ def explain_unreadable(path: Path, error: SourceError) -> SourceError:
     """Return the error of a file that is no text, with what it is if its first bytes or its name show that."""
     if "is binary" not in str(error):
         return error
-    first = _read_first_bytes(path)
+    first = b""
+    with suppress(OSError, EOFError, zlib.error), path.open("rb") as file:
+        first = bytes(read_unzipped(file, _LOOK))
     if first[257:262] == b"ustar":
         return SourceError(str(path), "is a tar archive", _EXTRACT)
     if first.startswith(_MAGIC[0][0]) and path.suffix.lower() in _DOCUMENTS:
@@ -145,11 +148,3 @@ def explain_unreadable(path: Path, error: SourceError) -> SourceError:
     if _WIDE_LETTERS.search(first):
         return SourceError(str(path), "is partly UTF-16, as PowerShell's >> writes it", "Save all of it as UTF-8.")
     return error
-
-
-def _read_first_bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return bytes(read_unzipped(file, _LOOK))
-    except (OSError, EOFError, zlib.error):
-        return b""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from pipelines.ingest.formats.checked_values import quote
 from pipelines.ingest.source_format import (
-    Fact,
     Format,
     Records,
     Row,
@@ -27,11 +26,11 @@ def _read_file(text: str, path: str) -> Records | list[Row]:
     return read_lines(text, path) if text.strip() else [(1, decide_ignored(NO_TEXT), "")]
 
 
-def _parse_line(_context: str | None, _raw: str) -> list[Fact]:
-    return ignore("unrecognised file")
-
-
-UNRECOGNISED = Format("unrecognised", "text in no known format", Signature(), _parse_line, _read_file)
+UNRECOGNISED = Format(
+    *("unrecognised", "text in no known format", Signature()),
+    lambda _context, _raw: ignore("unrecognised file"),
+    _read_file,
+)
 
 
 def read_unclaimed(text: str, content: str, line_number: int) -> Iterator[Row]:

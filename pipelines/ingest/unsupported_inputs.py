@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
 
 from pipelines.ingest import unsupported_catalogue as catalogue
 from pipelines.ingest.formats.checked_values import quote
@@ -49,21 +48,13 @@ def find_by_name(name: str) -> catalogue.UnsupportedInput | None:
     return catalogue.make_input(match[0].lower(), "", "whose offsets are not those of the replicas", remedy)
 
 
-class RecognisedText(NamedTuple):
-    """What a text is, and the line that shows it."""
-
-    entry: catalogue.UnsupportedInput
-    line_number: int | None = None
-    line: str = ""
-
-
-def find_by_text(text: str) -> RecognisedText | None:
-    """Return what a text is of which no line is used, or None."""
+def find_by_text(text: str) -> tuple[catalogue.UnsupportedInput, int | None, str] | None:
+    """Return (what a text is of which no line is used; number and text of the line that shows it), or None."""
     numbered = enumerate(split_lines(text[:_MAX_HEAD]), 1)
     lines = [(number, line[:MAX_LOOK]) for number, line in numbered if line.strip()][:_MAX_LINES]
     for number, line in lines:
         if table := _find_table(line):
-            return RecognisedText(table, number, line.strip())
+            return table, number, line.strip()
     without_logs = list(_leave_out_logs(lines))
     for entries, candidates in (
         (catalogue.TOOLS, lines),
@@ -73,12 +64,12 @@ def find_by_text(text: str) -> RecognisedText | None:
         for entry in entries:
             for number, line in candidates:
                 if entry.pattern.match(line):
-                    return RecognisedText(entry, number, line.strip())
+                    return entry, number, line.strip()
     if document := _find_document(text):
-        return RecognisedText(document)
+        return document, None, ""
     named = [line for _, line in lines if classify_noise(line) != MARKUP]
     is_list = bool(named) and all(map(catalogue.NAMES_ONLY.pattern.match, named))
-    return RecognisedText(catalogue.NAMES_ONLY) if is_list else None
+    return (catalogue.NAMES_ONLY, None, "") if is_list else None
 
 
 def _leave_out_logs(lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str]]:

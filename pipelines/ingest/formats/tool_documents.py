@@ -167,8 +167,7 @@ def _is_input(text: str) -> bool:
 
 
 def _read_input(text: str, _path: str) -> Iterator[Row]:
-    arrays = [(array,) for array in _INPUT_ARRAYS]
-    return documents.read_elements(text, arrays, "topics or partitions", documents.get_array)
+    return documents.read_elements(text, [("topics",), ("partitions",)], "topics or partitions", documents.get_array)
 
 
 def _parse_input(array: str, raw: str) -> list[Fact]:
