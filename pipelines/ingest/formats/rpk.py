@@ -7,17 +7,8 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
+from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats import rpk_health
-from pipelines.ingest.formats.checked_values import (
-    INT64,
-    as_int,
-    as_partition,
-    as_topic,
-    quote,
-    read_columns,
-    split_ids,
-    unparsable,
-)
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN
 from pipelines.ingest.formats.partition_filters import describe_topics, read_rpk
 from pipelines.ingest.formats.shell_words import parse_commands
@@ -165,7 +156,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if match := _DETAILED_TOPIC.fullmatch(raw):
         return [_describe_topic(match[1], match[2], match[3])]
     if table == "broker" and (match := _BROKER_ROW.fullmatch(raw)):
-        values = read_columns(match.groupdict(), broker_id="ID", port="PORT")
+        values = check.read_columns(match.groupdict(), broker_id="ID", port="PORT")
         return [(FactKind.BROKER, values | {"registered": True})]
     if table == "states" and (cells := _find_cells(raw)) and cells[0][0].rstrip("*").isdecimal():
         return _parse_broker_state(cells, json.loads(options))
@@ -181,56 +172,56 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         and table in ("broker", "partition", "topic", "cluster", "states")
         and any(c.isdigit() for c in raw)
     ):
-        raise unparsable(f"{quote(raw.strip())} is no row of the table above (cut off?)")
+        raise check.unparsable(f"{check.quote(raw.strip())} is no row of the table above (cut off?)")
     return ignore(reason)
 
 
 def _parse_summary(topic: str, raw: str) -> list[Fact]:
     match = _COUNT.fullmatch(raw)
     if match is None:
-        return [(FactKind.TOPIC, {"topic": as_topic(topic, "NAME")})]
+        return [(FactKind.TOPIC, {"topic": check.as_topic(topic, "NAME")})]
     if not topic:
-        raise unparsable(f"{match[1]} of which topic? {_REMEDY}")
+        raise check.unparsable(f"{match[1]} of which topic? {_REMEDY}")
     column = "partition_count" if match[1].upper() == "PARTITIONS" else "replication_factor"
-    return [(FactKind.TOPIC, {"topic": as_topic(topic, "NAME"), column: as_int(match[2], match[1])})]
+    return [(FactKind.TOPIC, {"topic": check.as_topic(topic, "NAME"), column: check.as_int(match[2], match[1])})]
 
 
 def _describe_topic(name: str, partitions: str, replicas: str | None) -> Fact:
-    factor = None if replicas is None else as_int(replicas, "REPLICAS")
-    values = {"topic": as_topic(name, "NAME"), "partition_count": as_int(partitions, "PARTITIONS", 1)}
+    factor = None if replicas is None else check.as_int(replicas, "REPLICAS")
+    values = {"topic": check.as_topic(name, "NAME"), "partition_count": check.as_int(partitions, "PARTITIONS", 1)}
     return FactKind.TOPIC, values | {"replication_factor": factor}
 
 
 def _parse_config(topic: str, match: re.Match[str]) -> list[Fact]:
     if not topic:
-        raise unparsable(f"a config of which topic? {_REMEDY}")
-    name = as_topic(topic, "NAME")
+        raise check.unparsable(f"a config of which topic? {_REMEDY}")
+    name = check.as_topic(topic, "NAME")
     if match[1] in _COUNTS:
-        return [(FactKind.TOPIC, {"topic": name, match[1]: as_int(match[2], match[1], 1)})]
+        return [(FactKind.TOPIC, {"topic": name, match[1]: check.as_int(match[2], match[1], 1)})]
     return [(FactKind.CONFIG, {"topic": name, "configs": {match[1]: match[2] or ""}})]
 
 
 def _parse_partition(topic: str, match: re.Match[str], column: str) -> list[Fact]:
     if not topic:
-        raise unparsable(f"partition {match[1]} of which topic? {_REMEDY}")
-    replicas = split_ids(match[4], "REPLICAS", None)
+        raise check.unparsable(f"partition {match[1]} of which topic? {_REMEDY}")
+    replicas = check.split_ids(match[4], "REPLICAS", None)
     if not replicas:
-        raise unparsable("REPLICAS is empty")
-    place = {"topic": as_topic(topic, "NAME"), "partition": as_partition(match[1], "PARTITION")}
-    epoch = -1 if match[3] is None else as_int(match[3], "EPOCH", -1)
-    leader = as_int(match[2], "LEADER", -1)
+        raise check.unparsable("REPLICAS is empty")
+    place = {"topic": check.as_topic(topic, "NAME"), "partition": check.as_partition(match[1], "PARTITION")}
+    epoch = -1 if match[3] is None else check.as_int(match[3], "EPOCH", -1)
+    leader = check.as_int(match[2], "LEADER", -1)
     values = {**place, "leader": leader, "leader_epoch": epoch if epoch >= 0 else None, "replicas": replicas}
     if bool(column) != (match[5] is not None):
         problem = "lacks a list of brokers that the header above has" if column else "has two lists of brokers"
-        raise unparsable(f"{quote(match[0].strip())} {problem}: paste the whole table with its header")
+        raise check.unparsable(f"{check.quote(match[0].strip())} {problem}: paste the whole table with its header")
     if column:
-        values[column] = split_ids(match[5], column, None)
+        values[column] = check.split_ids(match[5], column, None)
     facts: list[Fact] = [(FactKind.PARTITION, values)]
     if leader >= 0 and (error := _ERROR.search(match[6])) is not None:
         facts += ignore("error of a partition", f"rpk reports an error of {topic}-{match[1]}: {error[0]}")
     offsets = match[6].split()
     if len(offsets) >= 2 and offsets[-1].isdecimal() and offsets[-2].isdecimal():
-        offset = as_int(offsets[-1], "HIGH-WATERMARK", 0, INT64)
+        offset = check.as_int(offsets[-1], "HIGH-WATERMARK", 0, check.INT64)
         facts.append((FactKind.OFFSET, {**place, "log_end_offset": offset}))
     return facts
 
@@ -239,12 +230,14 @@ def _parse_cluster_row(match: re.Match[str]) -> list[Fact]:
     """Return the facts of a row of `rpk cluster partitions list`, whose replicas are broker-core."""
     if match[1] != _KAFKA:
         return ignore(_OWN_NAMESPACE)
-    topic, partition = as_topic(match[2], "TOPIC"), as_partition(match[3], "PARTITION")
+    topic, partition = check.as_topic(match[2], "TOPIC"), check.as_partition(match[3], "PARTITION")
     values = {
         "topic": topic,
         "partition": partition,
-        "leader": -1 if match[4] == "-" else as_int(match[4], "LEADER-ID"),
-        "replicas": [as_int(item.partition("-")[0], "REPLICA-CORE") for item in match[5].replace(",", " ").split()],
+        "leader": -1 if match[4] == "-" else check.as_int(match[4], "LEADER-ID"),
+        "replicas": [
+            check.as_int(item.partition("-")[0], "REPLICA-CORE") for item in match[5].replace(",", " ").split()
+        ],
     }
     facts: list[Fact] = [(FactKind.PARTITION, values)]
     if match[6] == "true":
@@ -262,7 +255,7 @@ def _parse_broker_state(cells: Sequence[re.Match[str]], columns: Sequence[tuple[
         above = [name for begin, name in columns if begin <= cell.start()]
         name = columns[at][1] if len(cells) == len(columns) else above[-1] if above else columns[0][1]
         row[name] = cell[0]
-    broker_id = as_int(cells[0][0].rstrip("*"), "ID")
+    broker_id = check.as_int(cells[0][0].rstrip("*"), "ID")
     membership = row.get("MEMBERSHIP", row.get("MEMBERSHIP-STATUS", "-")).lower()
     is_alive = {"true": True, "false": False}.get(row.get("IS-ALIVE", "-").lower())
     if membership == "-" and is_alive is None:
