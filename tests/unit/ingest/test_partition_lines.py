@@ -17,13 +17,12 @@ SAMPLES = Path(__file__).parents[3] / "data_samples"
 _SMALL = r"[0-9]{1,9}"
 _IDS = rf"{_SMALL}(?:,{_SMALL})*"
 GRAMMAR = re.compile(
-    r"[ \t>|]*(?i:topic): ?(?P<topic>[a-zA-Z0-9._-]*[a-zA-Z0-9_-])[ \t]+(?i:partition): ?(?P<partition>[0-9]{1,6})"
-    rf"[ \t]+(?i:leader): ?(?P<leader>{_SMALL}|-1|none)[ \t]+(?i:replicas): ?(?P<replicas>{_IDS})"
-    rf"[ \t]+(?i:isr): ?(?P<isr>|{_IDS})"
-    rf"(?P<rest>(?:[ \t]+Adding Replicas: ?(?P<adding>|{_IDS})[ \t]+Removing Replicas: ?(?P<removing>|{_IDS}))?"
-    rf"(?:[ \t]+Elr: ?(?P<elr>|N/A|{_IDS})[ \t]+LastKnownElr: ?(?P<known>|N/A|{_IDS}))?"
-    rf"(?:[ \t]+Offline: ?(?P<offline>|{_IDS}))?(?:[ \t]+Observers: ?(?P<observers>|{_IDS}))?)[ \t]*",
-    re.ASCII,
+    r"[ \t>|]*topic: ?(?P<topic>[a-z0-9._-]*[a-z0-9_-])[ \t]+partition: ?(?P<partition>[0-9]{1,6})"
+    rf"[ \t]+leader: ?(?P<leader>{_SMALL}|-1|none)[ \t]+replicas: ?(?P<replicas>{_IDS})[ \t]+isr: ?(?P<isr>|{_IDS})"
+    rf"(?P<rest>(?:[ \t]+adding replicas: ?(?P<adding>|{_IDS})[ \t]+removing replicas: ?(?P<removing>|{_IDS}))?"
+    rf"(?:[ \t]+elr: ?(?P<elr>|N/A|{_IDS})[ \t]+lastknownelr: ?(?P<known>|N/A|{_IDS}))?"
+    rf"(?:[ \t]+offline: ?(?P<offline>|{_IDS}))?(?:[ \t]+observers: ?(?P<observers>|{_IDS}))?)[ \t]*",
+    re.ASCII | re.IGNORECASE,
 )
 LISTS = ("replicas", "isr", "adding", "removing", "elr", "known", "offline", "observers")
 
@@ -47,13 +46,14 @@ def scan(lines: list[str]) -> dict[int, tuple[object, ...]]:
 
 def match(line: str) -> tuple[object, ...] | None:
     found = GRAMMAR.fullmatch(line)
-    if found is None or (found["isr"] == "" and found["rest"] == "" and found["leader"] not in ("-1", "none")):
+    if found is None or (found["isr"] == "" and found["rest"] == "" and found["leader"].lower() not in ("-1", "none")):
         return None
     texts = (found[name] for name in LISTS)
     lists = tuple(
-        None if text in (None, "N/A") else [int(i) for i in text.split(",")] if text else [] for text in texts
+        None if text is None or text.lower() == "n/a" else [int(i) for i in text.split(",")] if text else []
+        for text in texts
     )
-    leader = -1 if found["leader"] == "none" else int(found["leader"])
+    leader = -1 if found["leader"].lower() == "none" else int(found["leader"])
     return found["topic"], int(found["partition"]), leader, lists
 
 
@@ -96,7 +96,7 @@ def _line(draw: st.DrawFn) -> str:
     if some and draw(st.booleans()):
         some = list(_optional[: draw(st.sampled_from([2, 4, 5, 6]))])
     names = [name if draw(st.integers(0, 19)) else name.upper() for name in (*_labels, *some)]
-    values += [draw(st.one_of(_ids, st.just("N/A"))) for _ in some]
+    values += [draw(st.one_of(_ids, st.sampled_from(["N/A", "n/a"]))) for _ in some]
     gaps = [draw(_gap) if not draw(st.integers(0, 9)) else "\t" for _ in names]
     blanks = [draw(_value) if not draw(st.integers(0, 4)) else " " for _ in names]
     pieces = (
