@@ -60,6 +60,7 @@ class SickCluster:
     waits_for_all: bool = True  # as up to Kafka 4.2, a reassignment waits for all replicas of its target
     drops_at_once: bool = False  # as up to Kafka 3.7, where it may not have waited for them
     cordoned: frozenset[int] = frozenset()  # live brokers that get no new replicas
+    cordoned_dirs: frozenset[tuple[int, str]] = frozenset()  # brokers and log dirs that get no replicas
     rejects_cordoned: bool = False  # as from Kafka 4.4 on, in any list
 
     @property

@@ -135,7 +135,7 @@ class _Execution:
         key, replicas, paths = step.planned
         for broker, named in zip(replicas, paths or ["any"] * len(replicas), strict=True):
             log = self.logs.get((broker, key), Log(None, 0))
-            only = {*self.volumes.get(broker, {}).values()}
+            only = self._list_receiving(broker)
             named = named if broker in self.volumes else "any"  # nothing is known of its log dirs
             if broker in step.copied:
                 assert step.before.leader is not None or broker not in step.after.isr
@@ -147,13 +147,18 @@ class _Execution:
             elif named not in ("any", log.path):
                 yield _Write(broker, named, log.size, None)
 
+    def _list_receiving(self, broker: int) -> set[str]:
+        """List the volumes of a broker with a log dir that is not cordoned."""
+        volumes, cordoned = self.volumes.get(broker, {}), self.cluster.cordoned_dirs
+        return {volume for path, volume in volumes.items() if (broker, path) not in cordoned}
+
     def find_faults(self, rules: Rules) -> Iterator[tuple[tuple[str, object], int]]:
         """Yield the faults of brokers and volumes with their wave."""
         for broker, peaks in self.peak.items():
             if is_full(self.now[broker], peaks, self._find_broker_room(broker)):
                 yield ("disk_full", broker), 1 + peaks.index(max(peaks))
         for (broker, path), peaks in self.volume_peak.items():
-            if len({*self.volumes[broker].values()}) > 1:
+            if len(self._list_receiving(broker)) > 1:
                 room = _find_room(self._get_dir(broker, path), self.disks.max_disk_ratio)
                 if is_full(self.volume_now[broker, path], peaks, room):
                     yield ("log_dir_full", (broker, path)), 1 + peaks.index(max(peaks))
@@ -219,7 +224,7 @@ class _Execution:
         """Return the bytes that a broker may gain; None = unknown."""
         rooms = [
             _find_room(self._get_dir(broker, path), self.disks.max_disk_ratio)
-            for path in sorted({*self.volumes.get(broker, {}).values()})
+            for path in sorted(self._list_receiving(broker))
         ]
         if rooms and None not in rooms:
             return sum(room for room in rooms if room is not None)

@@ -9,7 +9,7 @@ from tests.properties.sick_clusters import Key, Planned, SickCluster, Waves
 
 REJECTED = {
     *("unknown_partition", "repeated_partition", "empty_list", "repeated_replica", "log_dirs_length"),
-    *("unknown_broker", "unusable_log_dir", "down_broker", "cordoned_broker", "under_way"),
+    *("unknown_broker", "unusable_log_dir", "cordoned_log_dir", "down_broker", "cordoned_broker", "under_way"),
 }
 HARMFUL = {"last_copy", "drops_in_sync", "no_source", "cannot_complete", "replication_factor", "fewer_racks"}
 Places = dict[int, dict[str, bool]]  # whether the log dirs of the brokers that show theirs are online, by path
@@ -77,6 +77,8 @@ def _find_rejection(cluster: SickCluster, planned: Planned, seen: set[Key], plac
         is_there = broker not in places or places[broker].get(path, False)
         if path != "any" and (not is_there or broker in cluster.failed.get(key, ())):
             return "unusable_log_dir"
+        if (broker, path) in cluster.cordoned_dirs and not (cluster.rejects_cordoned and broker in cluster.cordoned):
+            return "cordoned_log_dir"
     return None
 
 

@@ -239,6 +239,12 @@ def draw(rng: Random) -> DiskCluster:
     drawn.cluster.unknown = frozenset({rng.choice(drawn.cluster.live)}) if rng.random() < 0.2 else frozenset()
     drawn.cluster.cordoned = frozenset({rng.choice(drawn.cluster.live)}) if rng.random() < 0.2 else frozenset()
     drawn.cluster.rejects_cordoned = rng.random() < 0.5
+    for broker, dirs in drawn.reading.log_dirs.items():
+        online = [log_dir for log_dir in dirs if log_dir["error"] is None]
+        if len(online) > 1 and rng.random() < 0.1:
+            chosen = rng.choice(online)
+            chosen["is_cordoned"] = True
+            drawn.cluster.cordoned_dirs |= {(broker, chosen["log_dir"])}
     drawn.cluster.caps_min_isr = rng.random() < 0.8
     drawn.cluster.waits_for_all, drawn.cluster.drops_at_once = rng.choice([(False, False), (True, False), (True, True)])
     return drawn
