@@ -246,6 +246,7 @@ class _LogState:
         self.configs: dict[str, dict[str, Any]] = {}
         self.brokers: dict[int, dict[str, Any]] = {}
         self.voters: list[dict[str, Any]] = []  # as the last record names them
+        self.controller: int | None = None  # of the last record that names one
         self.faults: list[tuple[dict[str, Any], str]] = []
 
     def apply(self, fact: dict[str, Any]) -> None:
@@ -269,6 +270,7 @@ class _LogState:
         elif kind == FactKind.QUORUM:
             record = fact["record_number"]
             self.voters = [*(one for one in self.voters if one["record_number"] == record), fact]
+            self.controller = fact["broker_id"] if fact["controller"] else self.controller
         else:
             self._change_broker(fact)
 
@@ -336,7 +338,8 @@ class _LogState:
         self._find_failed_dirs()
         self._find_cordoned()
         configs = ({**fact, "configs": list(fact["configs"].items())} for fact in self.configs.values())
-        return [*self.topics.values(), *self.brokers.values(), *self.voters, *self._list_partitions(), *configs]
+        voters = ({**one, "controller": one["broker_id"] == self.controller or None} for one in self.voters)
+        return [*self.topics.values(), *self.brokers.values(), *voters, *self._list_partitions(), *configs]
 
 
 def replay_log(facts: pa.Table) -> tuple[pa.Table, list[tuple[dict[str, Any], str]]]:

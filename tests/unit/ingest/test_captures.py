@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +197,34 @@ def test_the_files_of_a_sick_cluster_are_one_source(version: str) -> None:
     assert list_states(snapshot) == list_states(read_capture(SICK[version] / "topics-describe.txt"))
     (conflict,) = snapshot.conflicts.to_pylist()
     assert "big-0" in conflict["entity"]  # before the reassignment
+
+
+def test_voters_that_change_at_run_time(tmp_path: Path) -> None:
+    """A snapshot of a quorum that kafka-storage formatted with --initial-controllers, and a later log."""
+    head = "| offset: {} CreateTime: 1795965792654 keySize: 4 valueSize: 157 sequence: -1 headerKeys: [] "
+    voters = [
+        {
+            "voterId": node,
+            "voterDirectoryId": f"AAAAAAAAAAAAAAAAAAAA{end}",
+            "endpoints": [{"name": "CONTROLLER", "host": "127.0.0.1", "port": 19990 + node}],
+            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
+        }
+        for node, end in ((1, "ZQ"), (2, "Zw"), (3, "aA"), (4, "aQ"))
+    ]
+    changes = [
+        (2, f"KRaftVoters {json.dumps({'version': 0, 'voters': voters[:3]})}"),
+        (
+            3,
+            f"LeaderChange: {json.dumps({'version': 1, 'leaderId': 2, 'voters': [{'voterId': n} for n in (1, 2, 3)]})}",
+        ),
+        (9, f"KRaftVoters {json.dumps({'version': 0, 'voters': voters[1:]})}"),
+    ]
+    partition = (SAMPLES / "formats" / "kraft-snapshot.txt").read_text()
+    file = tmp_path / "log.txt"
+    for count, expected in ((1, {1: False, 2: False, 3: False}), (2, {1: False, 2: True, 3: False})):
+        file.write_text(partition + "".join(f"{head.format(n)}{text}\n" for n, text in changes[:count]))
+        assert {row["node_id"]: row["leader"] for row in read_capture(file).quorum.to_pylist()} == expected
+    file.write_text(partition + "".join(f"{head.format(n)}{text}\n" for n, text in changes))
+    rows = read_capture(file).quorum.to_pylist()
+    assert {row["node_id"]: row["leader"] for row in rows} == {2: True, 3: False, 4: False}
+    assert [row["directory_id"][-2:] for row in rows] == ["Zw", "aA", "aQ"]
