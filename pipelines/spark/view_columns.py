@@ -38,6 +38,7 @@ _FAILURE = (
 _NUMBER = column("number", INT, "number of the snapshot, from 1 for each cluster, in the order in which they were seen")
 _FIRST_SEEN_AT = column("first_seen_at", TIME, "when the cluster was first seen in this state, after another one (UTC)")
 _SEEN_AT = column("seen_at", TIME, "when the cluster was last seen in this state, before another one (UTC)")
+_HISTORY = (*_CLUSTER, _NUMBER, _FIRST_SEEN_AT, _SEEN_AT)
 _OVER_MEAN = column("leaders_over_mean", DOUBLE, "leaders over the mean of the live brokers; 1 = the mean")
 
 _BETWEEN = "in another zone; null = racks or rates are unknown"
@@ -45,9 +46,7 @@ _BETWEEN = "in another zone; null = racks or rates are unknown"
 VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
     "snapshots": (
         *_copy("gold.plans", "cluster_id", "snapshot_id"),
-        _FIRST_SEEN_AT,
-        _SEEN_AT,
-        _NUMBER,
+        *(_FIRST_SEEN_AT, _SEEN_AT, _NUMBER),
         column("newest", FLAG, "it is the newest snapshot of its cluster"),
     ),
     "hottest_brokers": (
@@ -135,10 +134,7 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         *_compare("silver.topics", "partitions", "replication_factor"),
     ),
     "topic_health_history": (
-        *_CLUSTER,
-        _NUMBER,
-        _FIRST_SEEN_AT,
-        _SEEN_AT,
+        *_HISTORY,
         *_copy("silver.topics", "topic"),
         column("partitions", LONG, "partitions that the sources show"),
         *(
@@ -147,10 +143,7 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         ),
     ),
     "hottest_broker_history": (
-        *_CLUSTER,
-        _NUMBER,
-        _FIRST_SEEN_AT,
-        _SEEN_AT,
+        *_HISTORY,
         column("broker_id", INT, "live broker with the most leaders; the lowest id among equals"),
         column("leaders", LONG, "partitions it leads"),
         column("leaders_mean", DOUBLE, "leaders per live broker"),
@@ -196,9 +189,7 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
             "as in gold.scheme_comparison; or live_brokers (with those of unknown state), under_replicated_partitions, "
             "under_min_isr_partitions (without topics that are ignored or marked for deletion)",
         ),
-        _FIRST_SEEN_AT,
-        _SEEN_AT,
-        _NUMBER,
+        *(_FIRST_SEEN_AT, _SEEN_AT, _NUMBER),
         column("value", DOUBLE, "value for the observed placement; null = unknown"),
         column("change", DOUBLE, "value less that in the snapshot before; null = unknown, or the first snapshot"),
     ),

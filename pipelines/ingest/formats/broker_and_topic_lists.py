@@ -121,17 +121,12 @@ def _make_signature(
 
 
 def _parse_broker(values: dict[str, Any]) -> Fact:
-    rack, host, port = (None if values.get(name) == "" else values.get(name) for name in ("rack", "host", "port"))
-    if type(rack) is int:  # racks are often just numbered
-        rack = str(rack)
-    return FactKind.BROKER, {
-        "broker_id": check.as_int(values["broker_id"], "broker_id"),
-        "rack": None if rack is None else check.as_text(rack, "rack"),
-        "host": None if host is None else check.as_text(host, "host"),
-        "port": None if port is None else check.as_int(port, "port", 0, 65535),
-        "listed": True,
-        "listed_state": _parse_state(values.get("state")),
-    }
+    names = ("broker_id", "rack", "host", "port")
+    own = {name: None if values.get(name) == "" else values.get(name) for name in names}
+    if type(own["rack"]) is int:  # racks are often just numbered
+        own["rack"] = str(own["rack"])
+    state = _parse_state(values.get("state"))
+    return FactKind.BROKER, check.read_columns(own) | {"listed": True, "listed_state": state}
 
 
 def _parse_state(value: object) -> str | None:

@@ -188,8 +188,8 @@ _COLUMNS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def read_columns(texts: Mapping[str, str | None], **labels: str) -> dict[str, Any]:
-    """Return the values of columns of FACTS from their texts, such as the groups of a match.
+def read_columns(texts: Mapping[str, Any], **labels: str) -> dict[str, Any]:
+    """Return the values of columns of FACTS from their texts, such as the groups of a match, or from values of JSON.
 
     A leader that is None shows that there is none; any other column is not known. labels: how a reason calls the value
     of a column, if not by its name.
@@ -197,7 +197,7 @@ def read_columns(texts: Mapping[str, str | None], **labels: str) -> dict[str, An
     return {name: _read_column(name, text, labels.get(name, name)) for name, text in texts.items()}
 
 
-def _read_column(name: str, text: str | None, label: str) -> object:
+def _read_column(name: str, text: Any, label: str) -> object:
     if name == "leader":
         return -1 if text in (None, "none") else as_int(text, label, -1)
     if text is None:

@@ -163,24 +163,22 @@ def _parse_voters(raw: str) -> Iterator[Fact]:
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
-    surroundings = {} if context is None else json.loads(context)
-    facts = _parse_line(raw, surroundings)
+    surroundings: dict[str, Any] = {} if context is None else json.loads(context)
+    payload = find_payload(raw)
+    if payload is None:
+        reason = _classify_line(raw)
+        facts = list(_parse_voters(raw)) or ignore(reason)
+    elif "ignored" in surroundings:
+        facts = ignore(surroundings["ignored"])
+    else:
+        decoded = check.parse_object(payload, "the payload", "the payload")
+        facts = _parse_payload(decoded, surroundings.get("topic"))
     if "begins_at" in surroundings:
         kind, values = facts[0]
         begin = f"the log begins at offset {surroundings['begins_at']}"
         warning = f"{begin}, so older topics and brokers are missing: {_SNAPSHOT}"
         facts[0] = kind, values | {"warning": warning, "is_selection": True}
     return facts
-
-
-def _parse_line(raw: str, surroundings: dict[str, Any]) -> list[Fact]:
-    payload = find_payload(raw)
-    if payload is None:
-        reason = _classify_line(raw)
-        return list(_parse_voters(raw)) or ignore(reason)
-    if "ignored" in surroundings:
-        return ignore(surroundings["ignored"])
-    return _parse_payload(check.parse_object(payload, "the payload", "the payload"), surroundings.get("topic"))
 
 
 def _classify_line(raw: str) -> str:
@@ -319,20 +317,15 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
     if data.get("inControlledShutdown") is True:
         values["shutting_down"] = True
     values |= _read_directories(data, "logDirs") | _read_cordoned(data)
-    for feature in check.as_list(data.get("features") or [], "features"):
-        values |= _read_feature(check.as_object(feature, "feature"))
+    for one in check.as_list(data.get("features") or [], "features"):
+        feature = check.as_object(one, "feature")
+        if feature.get("name") == METADATA_VERSION:
+            values |= name_fields(read_level(feature.read("maxSupportedVersion", check.as_int)))
     endpoints = check.as_list(data.get("endPoints") or [], "endPoints")
     if endpoints:
         first = check.as_object(endpoints[0], "endPoints[0]")
         values |= {"host": first.read("host", check.as_text), "port": first.read("port", check.as_int, 0, 65535)}
     return values
-
-
-def _read_feature(feature: check.JsonObject) -> dict[str, Any]:
-    if feature.get("name") != METADATA_VERSION:
-        return {}
-    highest = feature.read("maxSupportedVersion", check.as_int)
-    return name_fields(read_level(highest))
 
 
 FORMAT = Format(

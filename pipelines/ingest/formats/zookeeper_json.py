@@ -158,12 +158,10 @@ def _parse_broker(name: str, data: object, path: str) -> list[Fact]:
     if data is None:  # the znode exists, so the broker is registered
         return [(FactKind.BROKER, fact)]
     result = _parse_data(data, path)
-    fact["rack"] = result.find("rack", check.as_text)
     host, port = result.get("host"), result.get("port")
     if host is None or port in (None, -1, "-1"):  # versions 4 and 5 without a PLAINTEXT listener
         host, port = _parse_first_endpoint(result.get("endpoints"))
-    fact["host"] = None if host is None else check.as_text(host, "host")
-    fact["port"] = None if port is None else check.as_int(port, "port", 0, 65535)
+    fact |= check.read_columns({"rack": result.get("rack"), "host": host, "port": port})
     is_old = result.get("version") in (1, 2, 3, 4)  # up to Kafka 2.6
     return [(FactKind.BROKER, fact), *([date_cluster(ReleaseRange(before=207))] if is_old else ())]
 
