@@ -48,8 +48,7 @@ _BROKER = re.compile(
     r"(?:\s++\(controller\))?(\W*+)$",
     re.I,
 )
-_BROKER_COUNT = re.compile(r"[\s>|#]*+([0-9]{1,9}) brokers?:\s*+", re.I)
-_COUNT = re.compile(r"[\s>|#]*+([0-9]{1,9}) (broker|topic)s?:\s*+", re.I)
+_COUNT = re.compile(_BEFORE + r"([0-9]{1,9}) (broker|topic)s?:$", re.I)
 _METADATA = re.compile(_BEFORE + r"Metadata for (.{1,300}?) \(from broker ", re.I)
 _ALL_TOPICS = "all topics"
 _HEADER = re.compile(r"[\s>|#]*+(?:[0-9]++ (?:brokers?|topics?):\s*+$|Metadata for .{0,300}\(from broker )", re.I)
@@ -98,12 +97,15 @@ def _read_records(text: str, _path: str) -> Records:
             contexts[begin:end] = [_OF_TOPIC + match[1]] * (end - begin)
     for i in (i for i, line in enumerate(lines) if "roker" in line and " at " in line):
         contexts[i] = None
-    for i in _find_whole_broker_lists(lines):
-        contexts[i] = _ALL
     for i, warning in _find_selections(lines).items():
         contexts[i] = decide_ignored("header", warning=warning, is_selection=True)
-    for i, warning in _find_short_lists(lines):
-        contexts[i] = decide_ignored("header", warning=warning)
+    for at, name, count, listed in _find_lists(lines):
+        if (missing := count - len(listed)) > 0:
+            part = f"{missing} of {count_of(count, name)} {is_or_are(missing)} not shown below"
+            contexts[at] = decide_ignored("header", warning=f"{part}: paste the whole output")
+        elif name == "broker" and not missing:
+            for i in listed:
+                contexts[i] = _ALL
     wrapped = [i for i, line in enumerate(lines[:-1]) if "artition " in line and "isrs:" not in line]
     for i in wrapped:
         if _PARTITION_BEGINS.search(lines[i][:MAX_LOOK]) and _REST.match(lines[i + 1]):
@@ -124,51 +126,22 @@ def _find_selections(lines: Sequence[str]) -> dict[int, str | None]:
     return warn_of_topics({i: (name, f'"Metadata for {name}"') for i, name in names.items()}, "the headers")
 
 
-def _find_whole_broker_lists(lines: Sequence[str]) -> list[int]:
-    """Return the positions of broker lines below a count of brokers that they reach."""
-    whole: list[int] = []
-    for begin in (i for i, line in enumerate(lines) if "roker" in line and _find_broker_count(line) is not None):
-        listed = []
-        for i in range(begin + 1, len(lines)):
-            if _BROKER.search(lines[i][:MAX_LOOK]):
-                listed.append(i)
-            elif lines[i].strip():
-                break
-        if len(listed) == _find_broker_count(lines[begin]):
-            whole.extend(listed)
-    return whole
-
-
-def _find_short_lists(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield the positions of the counts of brokers and topics that their lists do not reach, and what is missing."""
-    open_lists: dict[str, tuple[int, int]] = {}  # broker, topic -> position and count of the last header
-    listed: dict[str, int] = {}
-
-    def close(*names: str) -> Iterator[tuple[int, str]]:
-        for name in names:
-            at, count = open_lists.pop(name, (0, 0))
-            if (missing := count - listed.get(name, 0)) > 0:
-                part = f"{missing} of {count_of(count, name)}"
-                yield at, f"{part} {is_or_are(missing)} not shown below: paste the whole output"
-
+def _find_lists(lines: Sequence[str]) -> Iterator[tuple[int, str, int, list[int]]]:
+    """Yield each count of brokers or topics: its position, its word and number, and the positions that it counts."""
+    open_lists: dict[str, tuple[int, str, int, list[int]]] = {}
     for i, line in enumerate(lines):
         # Nearly all lines are partitions, which end in a digit.
         head = line[:MAX_LOOK].rstrip()
-        if head.endswith(":") and (match := _COUNT.fullmatch(head)):
+        if head.endswith(":") and (match := _COUNT.search(head)):
             name = match[2].lower()
-            yield from close("broker", "topic") if name == "broker" else close(name)
-            open_lists[name], listed[name] = (i, int(match[1])), 0
-        elif "roker" in line and " at " in line and _BROKER.search(line[:MAX_LOOK]):
-            listed["broker"] = listed.get("broker", 0) + 1
-        elif "opic" in line and _find_topic(line[:MAX_LOOK]):
-            listed["topic"] = listed.get("topic", 0) + 1
-    yield from close("broker", "topic")
-
-
-def _find_broker_count(line: str) -> int | None:
-    place = line[:MAX_LOOK].rfind(" brokers:")
-    match = _BROKER_COUNT.fullmatch(line[line.rfind(" ", 0, place) + 1 : MAX_LOOK]) if place > 0 else None
-    return None if match is None else int(match[1])
+            ended = ("broker", "topic") if name == "broker" else ("topic",)
+            yield from (open_lists.pop(word) for word in ended if word in open_lists)
+            open_lists[name] = i, name, int(match[1]), []
+        elif "broker" in open_lists and " at " in line and _BROKER.search(line[:MAX_LOOK]):
+            open_lists["broker"][3].append(i)
+        elif "topic" in open_lists and "opic" in line and _find_topic(line[:MAX_LOOK]):
+            open_lists["topic"][3].append(i)
+    yield from open_lists.values()
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
