@@ -234,11 +234,11 @@ class _Divider:
             form = next((form for form in self._formats if form.signature.document(head)), None)
         if form is None and current is not None and current.signature.reads_documents:
             form = current  # its reader knows best what is wrong with a document beside its own
-        return _Stretch(position, _skip_newline(text, end), form, DOCUMENT if form is None else None, is_cut)
+        return _Stretch(position, min(end + 1, len(text)), form, DOCUMENT if form is None else None, is_cut)
 
     def _claim_line(self, position: int) -> _Stretch:
         end = find_line_end(self._text, position)
-        after = _skip_newline(self._text, end)
+        after = min(end + 1, len(self._text))
         if end - position > MAX_LINE:
             return _Stretch(position, after, None, LONG_LINE)
         line = self._text[position:end]
@@ -267,10 +267,6 @@ class _Divider:
     def _is_blank_or_comment(self, stretch: _Stretch) -> bool:
         text = self._text[stretch.begin : min(stretch.end, stretch.begin + 1_000)].lstrip()
         return not text or text.startswith("#")
-
-
-def _skip_newline(text: str, position: int) -> int:
-    return min(position + 1, len(text))
 
 
 def _assign_unclaimed(stretches: Sequence[_Stretch]) -> Iterator[tuple[_Stretch, tuple[Format, ...]]]:

@@ -1,7 +1,6 @@
 """Which servers the commands of a shell session ask, and whether these are servers of two clusters."""
 
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from pipelines.ingest.formats.partition_filters import read_kcat, read_options
@@ -60,13 +59,6 @@ def are_of_two_clusters(first: Servers, other: Servers) -> bool:
 
 def _list_words(text: str) -> list[frozenset[str]]:
     """Return the words of each server's name that may tell clusters apart."""
-    return [
-        frozenset(_LETTERS.findall(name)) - _GENERAL
-        for name in _list_names(text.lower().split(","))
-        if not _NO_NAME.search(name)
-    ]
-
-
-def _list_names(servers: Iterable[str]) -> list[str]:
-    names = [_PORT_OR_PATH.sub("", server.strip().rpartition("://")[2]) for server in servers]
-    return ["" if _ADDRESS.fullmatch(name) else name for name in names]
+    hosts = (_PORT_OR_PATH.sub("", server.strip().rpartition("://")[2]) for server in text.lower().split(","))
+    names = ("" if _ADDRESS.fullmatch(host) else host for host in hosts)
+    return [frozenset(_LETTERS.findall(name)) - _GENERAL for name in names if not _NO_NAME.search(name)]

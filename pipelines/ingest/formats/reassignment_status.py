@@ -57,13 +57,10 @@ def _is_line(line: str) -> bool:
 def _read_rows(text: str, _path: str) -> Iterator[Row]:
     """Yield each line; the first of several that show the same has the warning of all as its context."""
     lines = split_lines(text)
-    matches: dict[re.Pattern[str], dict[int, re.Match[str]]] = {pattern: {} for pattern in _WARNED}
     listed = {i: match for i, line in enumerate(lines) if (match := _LISTED.fullmatch(line)) is not None}
-    for i, line in enumerate(lines):
-        for pattern in _WARNED:
-            if match := pattern.match(line[:MAX_LOOK]):
-                matches[pattern][i] = match
-    running, existing, without_log = matches.values()
+    running, existing, without_log = (
+        {i: match for i, line in enumerate(lines) if (match := pattern.match(line[:MAX_LOOK]))} for pattern in _WARNED
+    )
     warnings = {}
     if listed:
         warnings[min(listed)] = _describe_running([match[1] for match in listed.values()])

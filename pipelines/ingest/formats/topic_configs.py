@@ -1,7 +1,7 @@
 """Splits the topic configs that `kafka-topics --describe` prints."""
 
 import re
-from collections.abc import Iterator
+from itertools import pairwise
 
 from pipelines.ingest.formats.checked_values import quote
 
@@ -54,7 +54,7 @@ def split_configs(text: str, cut: bool = False) -> tuple[list[tuple[str, str]], 
 
 def is_continued_by(configs: str, line: str) -> bool:
     """Return whether a line is the rest of configs that were wrapped: it continues a value, or has the next key."""
-    if not line or any(before not in ",:" and not after.startswith("=") for before, after in _find_gaps(line)):
+    if not line or any(a[-1] not in ",:" and not b.startswith("=") for a, b in pairwise(line.split())):
         return False  # words: no config but one that people write contains a blank
     return (
         line[0] == ","
@@ -62,12 +62,6 @@ def is_continued_by(configs: str, line: str) -> bool:
         or _ASSIGNMENT.search(line) is not None
         or not is_balanced(configs)
     )
-
-
-def _find_gaps(line: str) -> Iterator[tuple[str, str]]:
-    words = line.split()
-    for i in range(len(words) - 1):
-        yield words[i][-1], words[i + 1]
 
 
 def is_balanced(text: str) -> bool:
