@@ -152,7 +152,8 @@ def _parse_value(parts: list[str], text: str) -> list[Fact]:
             return parse_cordoned(resource.removeprefix("BROKER:"), text)
         case ["configs", "BROKER", key]:
             return parse_defaults([(key, text)])
-    if text.startswith("{") and not find_keys(text).isdisjoint(("partitions", "replicas")):
+    is_json = text.startswith("{") and not find_keys(text).isdisjoint(("partitions", "replicas"))
+    if is_json or text.startswith("PartitionRegistration("):
         raise check.unparsable(f"{check.quote(text[:60])} is no value of this node")
     return ignore(_WITHOUT_PLACEMENT)
 

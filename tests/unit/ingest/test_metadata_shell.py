@@ -108,3 +108,8 @@ def test_cordoned_log_dirs_of_a_session_of_kafka_4_3(tmp_path: Path) -> None:
     assert snapshot.quarantined == []
     assert snapshot.brokers["cordoned"].to_pylist() == [False, True, False]
     assert snapshot.log_dirs["cordoned"].to_pylist() == [True, False, True, True, False, False]
+
+
+def test_a_partition_below_another_node_is_rejected() -> None:
+    text = ">> cat /image/features\nPartitionRegistration(replicas=[2, 4], isr=[4], leader=4, leaderEpoch=1)\n"
+    assert [row["kind"] for row in parse(text)] == [FactKind.IGNORED, FactKind.REJECTED]
