@@ -37,23 +37,22 @@ class PrometheusServer:
     url: str
     labels: Mapping[str, str]
     headers: Mapping[str, str] = field(default_factory=dict)
+    _session: requests.Session = field(default_factory=requests.Session)
 
     def measure(self, names: MetricNames, window: Window) -> Iterator[MeasuredSeries]:
         """Yield every series of the metrics. Raises: SourceError if the server does not answer as needed."""
-        with requests.Session() as session:
-            for name in names.names:
-                yield from self._measure_metric(session, name, window)
+        for name in names.names:
+            yield from self._measure_metric(name, window)
 
     def find_scrape_interval(self, names: MetricNames, end_s: float) -> float | None:
         """Return the usual seconds between two scrapes of a broker; None = unknown."""
-        with requests.Session() as session:
-            for name in _list_totals(names):
-                result = self._fetch(session, _write_selector(name, self.labels) + _LOOK_BACK, end_s)
-                samples = [np.array(one["values"], dtype=np.float64).T for one in result]
-                times, values = zip(*samples, strict=True) if samples else ((), ())
-                scrape_s = find_scrape_interval(SeriesSet.of_samples([one["metric"] for one in result], times, values))
-                if scrape_s is not None:
-                    return scrape_s
+        for name in _list_totals(names):
+            result = self._fetch(_write_selector(name, self.labels) + _LOOK_BACK, end_s)
+            samples = [np.array(one["values"], dtype=np.float64).T for one in result]
+            times, values = zip(*samples, strict=True) if samples else ((), ())
+            scrape_s = find_scrape_interval(SeriesSet.of_samples([one["metric"] for one in result], times, values))
+            if scrape_s is not None:
+                return scrape_s
         return None
 
     def find_without_bytes(self, names: MetricNames, end_s: float) -> list[str]:
@@ -62,69 +61,63 @@ class PrometheusServer:
             return []
         pattern = json.dumps("|".join(one.metrics.pattern for one in names.without_bytes))
         query = f"group by ({NAME}) ({{{','.join([f'{NAME}=~{pattern}', *_write_matchers(self.labels)])}}})"
-        with requests.Session() as session:
-            return names.find_without_bytes(one["metric"][NAME] for one in self._fetch(session, query, end_s))
+        return names.find_without_bytes(one["metric"][NAME] for one in self._fetch(query, end_s))
 
     def find_ends(self, names: MetricNames, window: Window) -> tuple[float | None, float | None]:
         """Return when the first and the last sample of brokers' totals within the window are; None = there is none."""
-        with requests.Session() as session:
-            for name in _list_totals(names):
-                times = (
-                    f"timestamp({_write_selector(name, self.labels)}){window.length[:-1]}:{_print_ms(window.step_ms)}]"
-                )
-                queries = (f"{function}({function}_over_time({times}))" for function in ("min", "max"))
-                first, last = (self._query(session, query, window.end_s) for query in queries)
-                if first or last:
-                    return next(iter(first.values()), None), next(iter(last.values()), None)
+        for name in _list_totals(names):
+            times = f"timestamp({_write_selector(name, self.labels)}){window.length[:-1]}:{_print_ms(window.step_ms)}]"
+            queries = (f"{function}({function}_over_time({times}))" for function in ("min", "max"))
+            first, last = (self._query(query, window.end_s) for query in queries)
+            if first or last:
+                return next(iter(first.values()), None), next(iter(last.values()), None)
         return None, None
 
-    def _measure_metric(self, session: requests.Session, name: MetricName, window: Window) -> Iterator[MeasuredSeries]:
+    def _measure_metric(self, name: MetricName, window: Window) -> Iterator[MeasuredSeries]:
         selector = _write_selector(name, self.labels)
-        counts = self._query(session, f"count_over_time({selector}{window.length})", window.end_s)
+        counts = self._query(f"count_over_time({selector}{window.length})", window.end_s)
         if not counts:
             return
         rates, values, resets = {}, _Result(), _Result()
         if name.kind is MetricKind.GAUGE:
             function = "delta" if name.is_growth else "last_over_time"
-            values = self._query(session, f"{function}({selector}{window.length})", window.end_s)
+            values = self._query(f"{function}({selector}{window.length})", window.end_s)
         else:
-            rates = {one: self._query_rates(session, name, window, one) for one in LoadStatistic}
+            rates = {one: self._query_rates(name, window, one) for one in LoadStatistic}
         if name.kind is MetricKind.COUNTER:
-            resets = self._query(session, f"resets({selector}{window.length})", window.end_s)
+            resets = self._query(f"resets({selector}{window.length})", window.end_s)
         for labels, count in counts.items():
             of_series = WindowRates(*(rates[one].get(labels) for one in LoadStatistic)) if rates else NO_RATES
             known = {NAME: name.metric, **dict(labels)}
             yield MeasuredSeries(known, of_series, values.get(labels), int(count), int(resets.get(labels, 0)))
 
-    def _query_rates(
-        self, session: requests.Session, name: MetricName, window: Window, statistic: LoadStatistic
-    ) -> _Result:
+    def _query_rates(self, name: MetricName, window: Window, statistic: LoadStatistic) -> _Result:
         """Return the rate of each series; scrape target by scrape target, if all are too much for the server."""
         selector = _write_selector(name, self.labels)
         try:
-            return self._query(session, *_write_rate_query(name, selector, window, statistic))
+            return self._query(*_write_rate_query(name, selector, window, statistic))
         except SourceError as error:
             if _TOO_MANY not in str(error):
                 raise
         out: _Result = {}
         query = f"group by (job, instance) (last_over_time({selector}{window.length}))"
-        for group in self._query(session, query, window.end_s):
+        for group in self._query(query, window.end_s):
             of_target = _write_selector(name, {**self.labels, **dict(sorted(group))})
-            out |= self._query(session, *_write_rate_query(name, of_target, window, statistic))
+            out |= self._query(*_write_rate_query(name, of_target, window, statistic))
         return out
 
-    def _query(self, session: requests.Session, query: str, time_s: float) -> _Result:
+    def _query(self, query: str, time_s: float) -> _Result:
         """Return one number per series, by its labels without the name."""
         return {
             frozenset((key, value) for key, value in one["metric"].items() if key != NAME): float(one["value"][1])
-            for one in self._fetch(session, query, time_s)
+            for one in self._fetch(query, time_s)
             if one["value"][1] not in ("NaN", "+Inf", "-Inf")
         }
 
-    def _fetch(self, session: requests.Session, query: str, time_s: float) -> list[dict[str, Any]]:
+    def _fetch(self, query: str, time_s: float) -> list[dict[str, Any]]:
         """Return the series of an answer, as the server writes them."""
         try:
-            answer = session.post(
+            answer = self._session.post(
                 self.url.rstrip("/") + _QUERY,
                 data={"query": query, "time": time_s},
                 headers=dict(self.headers),

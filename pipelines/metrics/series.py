@@ -254,7 +254,9 @@ def summarise_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_]) -> Rat
     total = np.bincount(row, weight, n).astype(np.float64)  # of nothing, bincount counts integers
     with np.errstate(invalid="ignore"):
         mean = np.bincount(row, rate * weight, n) / total
-    gaps = np.bincount(sample_row[end], _is_gap(sample_row[end], seconds, n), n).astype(np.int64)
+    usual = _find_usual(sample_row[end], seconds, np.bincount(sample_row[end], minlength=n))
+    is_gap = seconds > _GAP * usual[sample_row[end]]
+    gaps = np.bincount(sample_row[end], is_gap, n).astype(np.int64)
     return RateStatistics(
         np.where(total > 0, mean, np.nan),
         _find_quantile(row, rate, weight, total, P95),
@@ -263,12 +265,6 @@ def summarise_rates(series: SeriesSet, is_counter: npt.NDArray[np.bool_]) -> Rat
         np.bincount(sample_row[end], is_reset, n).astype(np.int64),
         gaps,
     )
-
-
-def _is_gap(row: Ints, seconds: Floats, n: int) -> npt.NDArray[np.bool_]:
-    """Return which intervals are gaps: bool (k). row, seconds: series of each interval, and its length."""
-    usual = _find_usual(row, seconds, np.bincount(row, minlength=n))
-    return np.asarray(seconds > _GAP * usual[row], dtype=np.bool_)
 
 
 def _find_usual(row: Ints, seconds: Floats, counts: Ints) -> Floats:

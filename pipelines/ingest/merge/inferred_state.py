@@ -69,13 +69,10 @@ def add_health(partitions: pa.Table, topics: pa.Table, brokers: pa.Table, defaul
     replicas = to_lists(partitions["replicas"]).lengths
     defaults = defaults.adapt_to(get_releases(brokers))
     rules = TopicRules(defaults.fill_min_isr(min_isr, replicas), np.array(to_flags(defaults.fill_unclean(unclean))))
-    health = find_health(partitions, _select_live(brokers), rules)
+    racks = dict(zip(brokers["broker_id"].to_pylist(), brokers["rack"].to_pylist(), strict=True))
+    ids = get_live_brokers(brokers)
+    live = LiveBrokerRacks(ids, number_racks([racks[i] for i in ids.tolist()]), get_unknown_brokers(brokers))
+    health = find_health(partitions, live, rules)
     for field in HEALTH_COLUMNS:
         partitions = partitions.append_column(field, health[field.name])
     return partitions
-
-
-def _select_live(brokers: pa.Table) -> LiveBrokerRacks:
-    by_id = dict(zip(brokers["broker_id"].to_pylist(), brokers["rack"].to_pylist(), strict=True))
-    ids = get_live_brokers(brokers)
-    return LiveBrokerRacks(ids, number_racks([by_id[broker] for broker in ids.tolist()]), get_unknown_brokers(brokers))

@@ -75,6 +75,8 @@ def count_usage(
     # The others are expected in the ISR, if their broker is live.
     is_voter = ~is_adding & ~is_observer & ~is_stopping & ~is_waiting
     is_known = (knows_leader & isr.valid)[row]
+    own_leader = to_numpy(disputed["leader"], -1).astype(np.int64)
+    own_lists = [to_lists(disputed[name]).values for name in ("replicas", "isr")]
     parts: dict[str, npt.NDArray[Any]] = {
         "replicas": replicas.values,
         "leaders": leader[leader >= 0],
@@ -91,7 +93,7 @@ def count_usage(
         "waiting_replicas": replicas.values[is_waiting],
         "unknown_replicas": replicas.values[is_voter & ~is_known],
         "filtered_replicas": replicas.values[is_voter & is_known & ~fully_shown[row]],
-        "disputed_replicas": _list_brokers(disputed),
+        "disputed_replicas": np.concatenate([own_leader[own_leader >= 0], *own_lists]),
     }
     # Each part has few distinct ids; sorting all replicas at once costs more than all the rest.
     distinct = {name: np.unique(part, return_counts=True) for name, part in parts.items()}
@@ -114,13 +116,6 @@ def count_usage(
     columns["shown_from"] = pa.array(first, mask=first <= 0)
     columns["shown_before"] = pa.array(before, mask=(before <= 0) | (before >= NO_END))
     return pa.table(columns).select(USAGE.names).cast(USAGE)
-
-
-def _list_brokers(partitions: pa.Table) -> npt.NDArray[np.int64]:
-    """Return the brokers that lead partitions, or are among their replicas or in their ISR."""
-    leader = to_numpy(partitions["leader"], -1).astype(np.int64)
-    replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
-    return np.concatenate([leader[leader >= 0], replicas.values, isr.values])
 
 
 def infer_brokers(registrations: pa.Table, usage: pa.Table) -> tuple[pa.Table, pa.Table]:
