@@ -34,7 +34,8 @@ from pipelines.setup.java import check_java
 from tests.commands import Output
 
 JARS = Path(__file__).with_name("jars.toml")
-NEWEST = "kafka_4_1"
+DEFAULT_VERSION = "kafka_4_1"
+_FEW_BROKERS = 5  # up to these, an archive of classes takes longer than it saves
 _JARS_FOLDER = Path(sys.prefix, "share", "kafka-placement", "kafka-jars")
 _REMEDY = "Run `make test` with a connection to Maven Central"
 
@@ -222,7 +223,7 @@ class KafkaCluster:
     """A KRaft cluster of controllers and brokers 1 to n, in racks r1, r2, ... in turn."""
 
     folder: Path
-    version: str = NEWEST
+    version: str = DEFAULT_VERSION
     brokers: int = 3
     racks: int = 3
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -276,7 +277,8 @@ class KafkaCluster:
 
     def _list_options(self) -> tuple[str, ...]:
         """Return Java's options that make the version start fast, if it is started often enough."""
-        return (f"-XX:SharedArchiveFile={find_class_archive(self.version)}",) if self.version == NEWEST else ()
+        is_often = self.version == DEFAULT_VERSION or self.brokers > _FEW_BROKERS
+        return (f"-XX:SharedArchiveFile={find_class_archive(self.version)}",) if is_often else ()
 
     def restart(self, id_: int) -> None:
         """Start a broker that was killed, and wait until it is ready."""

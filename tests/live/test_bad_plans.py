@@ -31,7 +31,7 @@ from pipelines.setup.java import check_java
 from tests.commands import call
 from tests.live.kafka_cluster import (
     CONTROLLER_ID,
-    NEWEST,
+    DEFAULT_VERSION,
     KafkaCluster,
     find_class_archive,
     find_class_path,
@@ -244,7 +244,7 @@ def stays_down(run: SickRun, key: Key, new: list[int]) -> None:
     file = run.cluster.folder / "plan.json"
     entry = {"topic": key[0], "partition": key[1], "replicas": new}
     file.write_text(json.dumps({"version": 1, "partitions": [entry]}))
-    tool = [check_java().executable, "-cp", find_class_path(NEWEST), REASSIGN]
+    tool = [check_java().executable, "-cp", find_class_path(DEFAULT_VERSION), REASSIGN]
     arguments = ("--bootstrap-server", run.cluster.bootstrap, "--reassignment-json-file", str(file), "--execute")
     done = subprocess.run([*tool, *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert "Unknown broker id" in done.stdout + done.stderr

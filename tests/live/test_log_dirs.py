@@ -19,7 +19,7 @@ from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.setup.java import check_java
 from tests.commands import call
-from tests.live.kafka_cluster import CONTROLLER_ID, NEWEST, KafkaCluster, Node, find_class_path, wait_until
+from tests.live.kafka_cluster import CONTROLLER_ID, DEFAULT_VERSION, KafkaCluster, Node, find_class_path, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
@@ -59,7 +59,7 @@ def find_places(cluster: KafkaCluster) -> tuple[Places, int]:
 
 def reassign(cluster: KafkaCluster, file: Path, *options: str) -> str:
     """Run kafka-reassign-partitions."""
-    command = [check_java().executable, "-Xmx128m", "-cp", find_class_path(NEWEST), REASSIGN]
+    command = [check_java().executable, "-Xmx128m", "-cp", find_class_path(DEFAULT_VERSION), REASSIGN]
     arguments = ["--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(file), *options]
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

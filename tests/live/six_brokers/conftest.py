@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.kafka_cluster import KafkaCluster, wait_until
+from tests.seed_sampler import sample_some
 
 TOPICS = {
     # Kafka's own placement, two racks per partition, one replica only, and a topic name with all kinds of characters.
@@ -20,10 +21,14 @@ TOPICS = {
 PARTITIONS = sum(len(assignments) for assignments, _ in TOPICS.values())
 
 
-@pytest.fixture(scope="package")
-def six_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Six brokers of Kafka 4.1 in three racks."""
-    running = KafkaCluster(Path(tmp_path_factory.mktemp("kafka")) / "cluster", brokers=6)
+# One of these in `make test`, another in every run.
+_VERSIONS = sample_some(["kafka_4_1", "kafka_4_2", "kafka_4_3", "kafka_4_4"], 1, "six brokers")
+
+
+@pytest.fixture(scope="package", params=_VERSIONS)
+def six_brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Six brokers in three racks."""
+    running = KafkaCluster(Path(tmp_path_factory.mktemp("kafka")) / "cluster", request.param, brokers=6)
     try:
         running.start()
         yield running
