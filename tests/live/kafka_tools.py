@@ -9,6 +9,7 @@ from tests.live.kafka_cluster import find_class_path
 
 # The classes of the scripts; where two are named, the second is of Kafka up to 4.2.
 _CLASSES = {
+    "kafka-cluster": ("org.apache.kafka.tools.ClusterTool",),
     "kafka-configs": ("org.apache.kafka.tools.ConfigCommand", "kafka.admin.ConfigCommand"),
     "kafka-dump-log": ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments"),
     "kafka-get-offsets": ("org.apache.kafka.tools.GetOffsetShell",),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,17 +26,10 @@ from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.live.live_sources import read_snapshot
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS
-from pipelines.setup.java import check_java
 from tests.commands import call
-from tests.live.kafka_cluster import (
-    CONTROLLER_ID,
-    DEFAULT_VERSION,
-    KafkaCluster,
-    find_class_archive,
-    find_class_path,
-    wait_until,
-)
-from tests.live.test_log_dirs import REASSIGN, fail_log_dir
+from tests.live.kafka_cluster import CONTROLLER_ID, DEFAULT_VERSION, KafkaCluster, find_class_archive, wait_until
+from tests.live.kafka_tools import run_tool
+from tests.live.test_log_dirs import fail_log_dir
 from tests.properties.disk_clusters import DiskCluster
 from tests.properties.sick_clusters import Partition, SickCluster, Topic
 from tests.properties.slow_judge import HARMFUL, REJECTED, Rules, judge_slowly
@@ -244,10 +236,9 @@ def stays_down(run: SickRun, key: Key, new: list[int]) -> None:
     file = run.cluster.folder / "plan.json"
     entry = {"topic": key[0], "partition": key[1], "replicas": new}
     file.write_text(json.dumps({"version": 1, "partitions": [entry]}))
-    tool = [check_java().executable, "-cp", find_class_path(DEFAULT_VERSION), REASSIGN]
     arguments = ("--bootstrap-server", run.cluster.bootstrap, "--reassignment-json-file", str(file), "--execute")
-    done = subprocess.run([*tool, *arguments], capture_output=True, text=True, timeout=60, check=False)
-    assert "Unknown broker id" in done.stdout + done.stderr
+    text = run_tool(DEFAULT_VERSION, "kafka-reassign-partitions", *arguments, may_fail=True)
+    assert "Unknown broker id" in text
     run.reassign(key, new)
     run.check_never_completes(key)
     assert f"broker {_DOWN}" in call("check", run.source, code=1).stdout

@@ -17,14 +17,13 @@ from pipelines.errors import EXIT_NOT_APPLIED
 from pipelines.execution.set_throttles import DIR_RATES
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
-from pipelines.setup.java import check_java
 from tests.commands import call
-from tests.live.kafka_cluster import CONTROLLER_ID, DEFAULT_VERSION, KafkaCluster, Node, find_class_path, wait_until
+from tests.live.kafka_cluster import CONTROLLER_ID, DEFAULT_VERSION, KafkaCluster, Node, wait_until
+from tests.live.kafka_tools import run_tool
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
 _PARTITIONS = 8
-REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 Places = dict[tuple[str, int, int], str]  # log dir by topic, partition and broker
 
 
@@ -59,11 +58,8 @@ def find_places(cluster: KafkaCluster) -> tuple[Places, int]:
 
 def reassign(cluster: KafkaCluster, file: Path, *options: str) -> str:
     """Run kafka-reassign-partitions."""
-    command = [check_java().executable, "-Xmx128m", "-cp", find_class_path(DEFAULT_VERSION), REASSIGN]
-    arguments = ["--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(file), *options]
-    done = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    arguments = ("--bootstrap-server", cluster.bootstrap, "--reassignment-json-file", str(file), *options)
+    return run_tool(DEFAULT_VERSION, "kafka-reassign-partitions", *arguments)
 
 
 def _apply(cluster: KafkaCluster, plan: Path, *options: str, code: int = 0) -> str:

@@ -30,17 +30,14 @@ from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from pipelines.plan_files.plan_reader import read_plan
-from pipelines.setup.java import check_java
 from tests.commands import call
-from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, find_class_path, read_values, wait_until
+from tests.live.kafka_cluster import CONTROLLER_ID, KafkaCluster, read_values, wait_until
+from tests.live.kafka_tools import run_tool
 from tests.live.six_brokers.conftest import TOPICS
-from tests.live.test_log_dirs import REASSIGN
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
 _SLOW, _SLOWER = "1MB", "200kB"  # throttles of plans that are interrupted
-_ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
-_TOOLS = {"kafka-reassign-partitions": REASSIGN, "kafka-leader-election": _ELECT}
 Lists = dict[tuple[str, int], tuple[int, ...]]
 
 
@@ -206,9 +203,7 @@ def test_rollback_returns_leaders(
         assert [words[0] for words in commands] == [*["kafka-reassign-partitions"] * 3, "kafka-leader-election"]
         for name, *words in commands:
             wait_until(lambda: not admin.list_reassignments(), "the rollback is not complete")
-            tool = (check_java().executable, "-cp", find_class_path(filled.version), _TOOLS[name])
-            done = subprocess.run([*tool, *words], check=False, capture_output=True, text=True, timeout=120)
-            assert done.returncode == 0, done.stdout + done.stderr
+            run_tool(filled.version, name, *words)
     assert _get_lists(view_cluster(admin)) == lists
     wait_until(lambda: _get_leaders(admin) == leaders, "the leaders are not those before the plan")
     _check_no_throttle(admin)
@@ -416,8 +411,7 @@ def test_terminated_executor_says_what_is_left(
     broker, topic = (next(line for line in commands if text in line) for text in ("-name=2 ", "-name=hot "))
     assert admin.describe_own_broker_configs(2, (LEADER_RATE,))
     for command in (broker, topic):
-        tool = (check_java().executable, "-cp", find_class_path(filled.version), "kafka.admin.ConfigCommand")
-        subprocess.run([*tool, *shlex.split(command)[1:]], check=True, capture_output=True, timeout=120)
+        run_tool(filled.version, *shlex.split(command))
     assert admin.describe_own_broker_configs(2, (LEADER_RATE, FOLLOWER_RATE)) == {}
     assert admin.describe_topic_configs(["hot"], (LEADER_REPLICAS, FOLLOWER_REPLICAS)) == {"hot": {}}
     _apply(filled, plan, "--cancel")

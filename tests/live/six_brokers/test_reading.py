@@ -5,28 +5,24 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipelines.cli.app import EXAMPLES
-from pipelines.setup.java import check_java
 from tests.commands import call, call_run
 from tests.docs.pages import ROOT, blocks, commands
-from tests.live.kafka_cluster import KafkaCluster, find_class_path
+from tests.live.kafka_cluster import KafkaCluster
+from tests.live.kafka_tools import run_tool
 from tests.live.six_brokers.conftest import PARTITIONS, TOPICS
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 
 
-def _run_tool(cluster: KafkaCluster, tool: str, *arguments: str) -> str:
-    """Run a command of Kafka, and return what it prints."""
-    command = [check_java().executable, "-cp", find_class_path(cluster.version), tool]
-    servers = ["--bootstrap-server", cluster.bootstrap]
-    done = subprocess.run([*command, *arguments, *servers], capture_output=True, text=True, check=True)
-    return done.stdout
+def _run(cluster: KafkaCluster, tool: str, *arguments: str) -> str:
+    """Run a tool of Kafka, and return what it prints."""
+    return run_tool(cluster.version, tool, *arguments, "--bootstrap-server", cluster.bootstrap)
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +30,11 @@ def described(cluster: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -
     """What Kafka's own tools print of the cluster."""
     folder = tmp_path_factory.mktemp("described") / "prod"
     folder.mkdir()
-    (folder / "topics.txt").write_text(_run_tool(cluster, "org.apache.kafka.tools.TopicCommand", "--describe"))
-    endpoints = _run_tool(cluster, "org.apache.kafka.tools.ClusterTool", "list-endpoints")
+    (folder / "topics.txt").write_text(_run(cluster, "kafka-topics", "--describe"))
+    endpoints = _run(cluster, "kafka-cluster", "list-endpoints")
     (folder / "endpoints.txt").write_text(endpoints)
-    (folder / "log-dirs.txt").write_text(_run_tool(cluster, "org.apache.kafka.tools.LogDirsCommand", "--describe"))
-    configs = _run_tool(cluster, "kafka.admin.ConfigCommand", "--describe", "--all", "--entity-type", "topics")
+    (folder / "log-dirs.txt").write_text(_run(cluster, "kafka-log-dirs", "--describe"))
+    configs = _run(cluster, "kafka-configs", "--describe", "--all", "--entity-type", "topics")
     (folder / "configs.txt").write_text(configs)
     return folder
 
