@@ -311,7 +311,8 @@ def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, s
     code = _get_exit_code(verification.state)
     if mode is _Mode.ROLLBACK:
         return 0 if verification.is_rolled_back else code or EXIT_PARTLY_APPLIED
-    return 0 if mode is _Mode.CANCEL and verification.is_cancelled else code
+    is_unknown = bool(verification.unanswered_brokers)  # else nothing of the plan is left, or cancel has raised
+    return 0 if mode is _Mode.CANCEL and not is_unknown else code
 
 
 def _write_command(

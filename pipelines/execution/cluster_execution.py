@@ -200,7 +200,7 @@ class ClusterExecution:
         except KafkaFault as error:
             self._stop(str(error).rstrip("."), error)
 
-    def _stop(self, problem: str, cause: KafkaFault | None = None) -> NoReturn:
+    def _stop(self, problem: str, cause: KafkaFault | None = None, *, can_continue: bool = True) -> NoReturn:
         """End the execution. Throttles are removed, unless copies are under way, which would run without them."""
         if cause is not None or self._unconfirmed:
             try:
@@ -209,9 +209,9 @@ class ClusterExecution:
                 self._view = None
         if self._view is not None and not self._under_way | self._unconfirmed:
             self._throttle.restore(self._view.live_brokers)
-        raise ExecutionStopped(f"{problem}.", *self.describe_rest()) from cause
+        raise ExecutionStopped(f"{problem}.", *self.describe_rest(can_continue=can_continue)) from cause
 
-    def describe_rest(self) -> list[str]:
+    def describe_rest(self, *, can_continue: bool = True) -> list[str]:
         """Say which reassignments of the plan continue without this execution, which throttles are left: lines."""
         under_way = self._under_way | self._unconfirmed
         count = count_of(len(under_way), "reassignment")
@@ -229,7 +229,8 @@ class ClusterExecution:
         )
         if cordoned := sorted(self._cordon.earlier.brokers):
             left += f" {name_with_noun(cordoned).capitalize()} {is_or_are(len(cordoned))} cordoned."
-        return [f"{text} {left}", self.next_step, *self._list_commands()]
+        next_step = self.next_step if can_continue else "To end what is left of this execution, use --cancel."
+        return [f"{text} {left}", next_step, *self._list_commands()]
 
     def _list_commands(self) -> list[str]:
         """List the commands that remove the throttles that are left, after a line that introduces them."""

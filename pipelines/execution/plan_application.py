@@ -17,7 +17,7 @@ from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.broker_cordons import explain_no_cordons, find_rejections
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
-from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
+from pipelines.execution.cluster_view import ClusterView, explain_fault, view_cluster
 from pipelines.execution.copy_progress import get_replica_sizes
 from pipelines.execution.journal import BEGIN, CORDON, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
@@ -29,10 +29,12 @@ from pipelines.execution.preflight import (
     check_answers,
     check_identity,
     check_topics,
+    describe_changed,
     find_lost_places,
     find_problems,
     find_unchecked_disks,
     find_window_problem,
+    list_changed,
     list_irreversible,
     list_work,
     measure_disks,
@@ -46,7 +48,6 @@ from pipelines.plan_files.consecutive_plans import check_after
 from pipelines.plan_files.plan_check import PlanProgress, PlanStatus
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
-from udfs.plurals import count_of
 
 _E = TypeVar("_E", bound=ClusterExecution)
 _PAUSES_S = (0.5, 1.0, 2.0)  # before further looks, where brokers do not show a new leader or config yet
@@ -127,9 +128,7 @@ class PlanApplication:
         if not self.journal.is_open and progress.status is PlanStatus.CHANGED:
             problems.append("the cluster has changed since the plan was made")
         elif foreign := self._find_foreign(progress):
-            count = count_of(len(foreign), "partition")
-            names, verb = name_partitions(foreign), "has" if len(foreign) == 1 else "have"
-            problems.append(f"{count} of the plan {verb} been changed by another tool ({names}). Make a new plan")
+            problems.append(describe_changed(foreign, Direction.APPLY))
         if options.cordons:
             own = None if self.steps.emptied_brokers else "--cordon is for plans that empty brokers. Leave it out"
             problems += filter(None, [own or explain_no_cordons(self.connection)])
@@ -223,7 +222,11 @@ class PlanApplication:
     def _find_rollback_problems(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
         self._read_throttles(view)
         missing, rate = self._list_missing_permissions(view, options), options.throttle_bytes_per_s
+        known = view.without_recreated(self.plan.topic_ids)
+        left_out = list_irreversible(self.steps, known) | self.journal.find_cancelled_lists().keys()
+        changed = [key for key in list_changed(self.steps, known, options.window.waves) if key not in left_out]
         problems = (
+            describe_changed(changed, Direction.ROLLBACK) if changed else None,
             find_window_problem(self.steps, view, Direction.ROLLBACK, options.window, rate),
             find_lost_places(self.steps, view, self.connection),
             f"the user lacks permissions: {', '.join(missing[:5])}" if missing else None,

@@ -23,7 +23,7 @@ from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import list_keys
 from pipelines.execution.log_dir_moves import MoveProgress
 from pipelines.execution.planned_steps import Direction, Place, WaveTarget
-from pipelines.execution.preflight import list_irreversible
+from pipelines.execution.preflight import describe_changed, list_irreversible
 from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
 from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
@@ -269,8 +269,9 @@ class PlanExecutor(ClusterExecution):
             topics = sorted({topic for topic, _ in gone})
             self.say(f"warning: deleted meanwhile, and left out: {', '.join(topics[:5])}")
         if changed := [key for key, place in places.items() if place is Place.CHANGED]:
-            now = list(view.partitions[changed[0]].replicas)
-            self._stop(f"{name_partitions(changed)}: changed by another tool (now {now})")
+            is_back = any(target.after < target.before for target in targets.values())
+            direction = Direction.ROLLBACK if is_back else Direction.APPLY
+            self._stop(describe_changed(changed, direction), can_continue=False)
         return view, places
 
     def _read_places(self, view: ClusterView, targets: Mapping[Key, WaveTarget]) -> dict[Key, Place]:

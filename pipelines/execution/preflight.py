@@ -11,7 +11,7 @@ from pipelines.config.capacity_file import match_disks, read_disk_capacities
 from pipelines.errors import SourceError
 from pipelines.execution.cluster_view import SILENCE_REMEDY, ClusterView, describe_silence, name_partitions
 from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
-from pipelines.execution.planned_steps import Direction, PlannedSteps, WaveTarget
+from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, WaveTarget
 from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.fault_sentences import describe_running
@@ -132,6 +132,31 @@ def list_irreversible(steps: PlannedSteps, view: ClusterView) -> set[Key]:
         and (partition := view.partitions.get(key)) is not None
         and partition.replicas != one.lists[0]
     }
+
+
+def list_changed(
+    steps: PlannedSteps, view: ClusterView, waves: WaveRange = ALL_WAVES, direction: Direction = Direction.APPLY
+) -> list[Key]:
+    """List the partitions of these waves with replicas that the plan does not know, or on their way to such."""
+    targets = [steps.find_targets(wave, direction) for wave in steps.list_waves(direction) if wave in waves]
+    return sorted(
+        {
+            key
+            for key, target in (pair for one in targets for pair in one.items())
+            if steps.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs)
+            is Place.CHANGED
+        }
+    )
+
+
+def describe_changed(changed: Sequence[Key], direction: Direction) -> str:
+    """Say that partitions of a plan were changed by others, and what to do about it."""
+    count, names = count_of(len(changed), "partition"), name_partitions(changed)
+    was = "was" if len(changed) == 1 else "were"
+    if direction is Direction.APPLY:
+        return f"{count} {was} changed by another tool or a later plan ({names}). Make a new plan"
+    remedy = "Roll back the plans that were executed later first, the last one first, then this one"
+    return f"{count} {was} changed after this plan ({names}). {remedy}"
 
 
 def find_window_problem(

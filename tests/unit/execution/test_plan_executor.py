@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TypeVar
 
 import pytest
 
-from pipelines.errors import SourceError
+from pipelines.cli.apply_command import _act, _Mode
+from pipelines.config.setting_sections import Settings
+from pipelines.errors import SettingsError, SourceError
+from pipelines.execution import plan_application
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions, ExecutionStopped
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import CANCEL, CORDON, END, RATE, EarlierConfigs, Journal
+from pipelines.execution.plan_application import PlanApplication
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
@@ -198,6 +203,26 @@ def _make(kind: type[_E], cluster: _Cluster, folder: Path, say: Callable[[str], 
     )
 
 
+def _make_application(cluster: _Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> PlanApplication:
+    plan = SimpleNamespace(
+        changes=_STEPS.partitions,
+        waves=[SimpleNamespace(busiest_bytes=None, bytes_to_copy=1_000)] * _STEPS.waves,
+        emptied_brokers=(),
+        topic_ids={"t": "id"},
+        kafka_cluster_id="c",
+        cluster="c",
+        election=[_KEY],
+        rollback_election=[_KEY],
+        sha256="",
+    )
+    monkeypatch.setattr(plan_application, "read_plan", lambda _: plan)
+    for name, answer in (("list_hidden_topics", []), ("list_missing_permissions", [])):
+        monkeypatch.setattr(_Cluster, name, lambda *_, answer=answer, **__: answer, raising=False)
+    monkeypatch.setattr(plan_application, "explain_no_cordons", lambda _: "none")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return PlanApplication(folder, cluster, lambda _: None, lambda _: None)  # type: ignore[arg-type]
+
+
 def _verify(
     cluster: _Cluster,
     view: ClusterView,
@@ -243,8 +268,35 @@ def test_stale_list_is_not_a_change_of_another_tool(tmp_path: Path) -> None:
 def test_change_of_another_tool_stops_the_execution(tmp_path: Path) -> None:
     cluster = _Cluster()
     cluster.lists[_KEY] = (3, 4)
-    with pytest.raises(ExecutionStopped, match=r"t-0: changed by another tool \(now \[3, 4\]\)"):
-        _make_executor(cluster, tmp_path).execute(Direction.APPLY)
+    for direction, problem in (
+        (Direction.APPLY, r"^1 partition was changed by another tool or a later plan \(t-0\)\. Make a new plan\."),
+        (
+            Direction.ROLLBACK,
+            r"^1 partition was changed after this plan \(t-0\)\. Roll back the plans that were executed",
+        ),
+    ):
+        with pytest.raises(ExecutionStopped, match=problem) as stopped:
+            _make_executor(cluster, tmp_path).execute(direction)
+        assert "Repeat the command" not in str(stopped.value)
+
+
+def test_rollback_of_what_a_later_plan_has_moved_on_is_refused_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = _make_application(_Cluster(), tmp_path, monkeypatch)
+    assert application._find_rollback_problems(application._view(), ExecutionOptions()) == []
+    application.connection.lists[_KEY] = (3, 4)  # type: ignore[attr-defined]
+    with pytest.raises(SettingsError, match=r"1 partition was changed after this plan \(t-0\)\. Roll back the plans"):
+        application.roll_back(ExecutionOptions())
+    assert application.journal.describe_open() is None
+
+
+def test_cancellation_with_nothing_under_way_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the cluster is as another plan has left it, with a throttle of another tool."""
+    cluster = _Cluster()
+    cluster.lists[_KEY], cluster.rates[2] = (3, 4), {LEADER_RATE: "1"}
+    application = _make_application(cluster, tmp_path, monkeypatch)
+    assert _act(application, _Mode.CANCEL, ExecutionOptions(), Settings.model_construct(), tmp_path) == 0
 
 
 def test_throttle_is_removed_though_a_call_fails(tmp_path: Path) -> None:
@@ -679,7 +731,7 @@ def test_reassignment_of_another_tool_is_not_the_plans(tmp_path: Path) -> None:
     cluster = _Cluster()
     cluster.moves[_KEY] = ((8, 9), 100_000)
     with pytest.raises(
-        ExecutionStopped, match=r"t-0: changed by another tool .*\nNo reassignment of the plan was submitted"
+        ExecutionStopped, match=r"1 partition was changed by another tool .*\nNo reassignment of the plan was submitted"
     ):
         _make_executor(cluster, tmp_path).execute(Direction.APPLY)
 
