@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
+from pipelines.plan_files.continued_plans import continue_plan, describe_continuation
 from pipelines.plan_files.fault_sentences import describe_running
 from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from pipelines.plan_files.plan_judgement import (
@@ -106,6 +107,7 @@ def create_plan(
     preceding_plans: folders of those after which the snapshot is.
     """
     plan_writer.check_plan_folder(out.resolve())
+    request = continue_plan(request, preceding_plans)
     summary, seconds = solve_plan(snapshot, request, limits, options, defaults)
     measured = perf_counter()
     bottleneck = find_bottleneck(summary, request)
@@ -117,14 +119,15 @@ def create_plan(
     judgement = judge_planned_waves(summary, judge_options)
     running = select_reassigned(snapshot.partitions).select(["topic", "partition"]).to_pylist()
     waits = describe_running([(row["topic"], row["partition"]) for row in running if summary.waves.waves])
-    notes, baseline = (*judgement.notes, *waits), describe_baseline(preceding_plans)
+    continued = describe_continuation(request, summary, preceding_plans)
+    notes, baseline = (*judgement.notes, *waits, *continued), describe_baseline(preceding_plans)
     judgement = replace(judgement, notes=notes, baseline=baseline)
     facts = PlanFacts(
         cluster=model.cluster_id,
         kafka_cluster_id=snapshot.kafka_cluster_id,
         topic_ids=find_topic_ids(summary, snapshot),
         goal=request.goal,
-        request=request,
+        request=replace(request, later=None),
         target_brokers=select_target_brokers(model, request),
         added_brokers=list_added_brokers(snapshot),
         frozen_partitions=count_frozen_partitions(model),

@@ -22,6 +22,7 @@ from udfs.arrow.ragged import position_of
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
+from udfs.planning.later_lists import list_later
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.wave_health import measure_wave_health
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
@@ -173,6 +174,10 @@ def _dump_plan(execution: PlannedWaves, facts: Mapping[str, Any], changes: Itera
         "assignment_before": _dump_assignment(model),
         "changes": dump_lines(changes),
     }
+    if (later := list_later(model, proposal)) is not None:
+        lists = zip(later.topics, later.partitions, later.before, later.after, strict=True)
+        names = ("topic", "partition", "before", "after")
+        last["later"] = dump_lines(dict(zip(names, one, strict=True)) for one in lists)
     if conflicts := sorted(set(facts) & {*first, *last}):
         raise ValueError(f"plan.json has {', '.join(conflicts)} of its own")
     texts = {str(key): json.dumps(to_plain_json(value), indent=1, allow_nan=False) for key, value in facts.items()}

@@ -318,6 +318,7 @@ class BalanceCertificate(CopyCertificate):
     bytes_lower_bound: float
     reached: dict[str, ReachedLoad]  # By metric: replicas, leaders, disk, bytes_in, bytes_out
     relief: list[Relief] = field(default_factory=list)  # Of loads above their targets, where a budget limits the plan
+    continues: bool = False  # Whether it does what the plan before it left
 
     @property
     def proofs(self) -> list[Proof]:

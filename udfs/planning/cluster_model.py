@@ -283,8 +283,8 @@ class ProposedAssignment:
     reasons: tuple[str, ...]  # Why lists change, in words
     # What is proven about the proposal; the same for the same model
     certificate: Certificate = field(default_factory=Certificate)
-    # int32 (r), index into ClusterModel.log_dirs; -1 = any; None = any for all
-    log_dirs: Int32s | None = None
+    log_dirs: Int32s | None = None  # int32 (r), index into ClusterModel.log_dirs; -1 = any; None = any for all
+    later: Int32s | None = None  # int32 (r), the lists of the plan of which a budget paid for this part
 
 
 def take(values: npt.NDArray[Any] | None, index: npt.NDArray[Any]) -> npt.NDArray[Any] | None:

@@ -42,6 +42,16 @@ class BrokerSet:
 
 
 @dataclass(frozen=True)
+class LaterLists:
+    """The lists of partitions that a plan within a budget leaves for later plans: values of each partition."""
+
+    topics: tuple[str, ...] = ()
+    partitions: tuple[int, ...] = ()
+    before: tuple[tuple[int, ...], ...] = ()  # Broker ids as the plan leaves them
+    after: tuple[tuple[int, ...], ...] = ()  # As many ids as the whole plan has them
+
+
+@dataclass(frozen=True)
 class PlanRequest:
     """One plan to make. Brokers are meant by their ids."""
 
@@ -81,6 +91,7 @@ class PlanRequest:
     network: NetworkAssumptions = NO_ASSUMPTIONS  # Where clients are, for the goal zones
     targets: Targets = field(default_factory=Targets)
     seed: int = 0  # Seed of randomized searches
+    later: LaterLists | None = None  # What an earlier plan of this request left; it is done instead of a new search
 
     @property
     def budgets(self) -> tuple[int | None, int | None, int | None]:

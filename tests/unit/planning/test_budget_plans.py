@@ -15,6 +15,8 @@ from udfs.arrow.ragged import row_of
 from udfs.planning.bounds.relief_bounds import Budget, bound_fullest_broker
 from udfs.planning.certificates import BalanceCertificate, Relief
 from udfs.planning.cluster_model import ClusterModel, Floats, ReplicaLists
+from udfs.planning.constraints import build_rules
+from udfs.planning.later_lists import find_later_slots, list_later
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import BYTES_IN, DISK, PRIORITIES, PlanRequest, Targets
 
@@ -151,6 +153,7 @@ def test_plans_of_several_nights_copy_little_more_than_one_plan(
     for _ in range(6):
         proposal = make_plan(model, nightly)
         total += measure_copies(model, proposal)[0].sum()
+        nightly = replace(nightly, later=list_later(model, proposal))
         model = model.with_lists(proposal.offsets, proposal.replicas)
     assert total <= 1.03 * whole
     assert measure_loads(model, model)["disk"].max() <= disk + 5e-4
@@ -169,12 +172,30 @@ def test_nights_of_an_expansion_make_the_moves_of_one_plan() -> None:
             assert read_relief(proposal.certificate, "replicas").value < 1.1
         copied = measure_copies(model, proposal)[0]
         total, moves = total + copied.sum(), moves + len(copied)
+        nightly = replace(nightly, later=list_later(model, proposal))
         model = model.with_lists(proposal.offsets, proposal.replicas)
-    assert total <= 1.03 * sizes.sum()
-    assert moves <= 1.02 * len(sizes)
+        assert proposal.certificate.continues == bool(night)
+    assert (total, moves) == (sizes.sum(), len(sizes))
     assert measure_loads(model, model)["disk"].max() <= disk + 5e-4
     (text,) = [text for text in make_plan(model, nightly).certificate.relaxed if "at most" in text]
     assert text.endswith("; --goal balance evens out disks further")
+
+
+def test_what_no_longer_fits_is_not_continued() -> None:
+    """A new plan is made if what is left names a replica elsewhere, a broker that gets none, or another topic."""
+    model = make_model(12, 3, 60, 5, empty=2)
+    request = PlanRequest("expand", brokers=(10, 11))
+    night = make_plan(model, replace(request, max_moves=60))
+    later, after = list_later(model, night), model.with_lists(night.offsets, night.replicas)
+    assert later is not None
+    assert make_plan(after, replace(request, later=later)).certificate.continues  # the rest, without a budget
+    assert not make_plan(model, replace(request, later=later)).certificate.continues
+    closed = replace(after, cordoned=np.arange(after.brokers) == 10)
+    rules = build_rules(closed, replace(request, brokers=(11,)))
+    assert find_later_slots(closed, rules, later) is None
+    gone = replace(later, topics=("gone", *later.topics[1:]))
+    assert find_later_slots(after, build_rules(after, request), gone) is None
+    assert list_later(after, make_plan(after, request)) is None  # without a budget, nothing is left
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -86,6 +86,22 @@ def test_brokers_that_the_night_before_has_filled_are_there(tmp_path: Path, caps
     assert "without those that --add-brokers adds" not in text
 
 
+def test_nights_continue_one_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The second night makes the rest of the moves of the first one's whole plan; another goal does not."""
+    source, night1 = tmp_path / "source", tmp_path / "night1"
+    write_cluster(source, "abc")
+    goal = ("--goal", "expand", "--add-brokers", "13:a,14:b")
+    moves = json.loads(CommandResult(capsys, "plan", source, *goal, "--json", "-").out)["metrics"]["moves"]
+    assert CommandResult(capsys, "plan", source, *goal, "--max-moves", "20", "--out", night1).code == 0
+    assert moves > 20
+    rest = ("plan", source, "--after", night1, "--goal")
+    text = CommandResult(capsys, *rest, "expand", "--brokers", "13,14", "--max-moves", "20").out
+    assert f"copied: {moves - 20} replicas" in text
+    assert f"note: continues the plan in {night1}: 0 of" in text
+    for other in (("expand", "--brokers", "13"), ("balance",)):
+        assert "continue" not in CommandResult(capsys, *rest, *other).out
+
+
 @pytest.mark.parametrize(("racks", "factor"), [("ab", 3), ("abc", 4), ("ab", 5)])
 def test_no_next_step_does_nothing(racks: str, factor: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A rack holds two replicas of three, and its failure blocks acks=all: a repair cannot spread them further."""

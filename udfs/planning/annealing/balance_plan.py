@@ -17,7 +17,7 @@ from udfs.planning.annealing.balance_certificate import (
 from udfs.planning.annealing.budget_plan import COPIED_LOADS, BudgetPlanner, bound_relief, find_harm, measure_relief
 from udfs.planning.annealing.kernels.search_moves import seed_random
 from udfs.planning.annealing.kernels.search_state import create_state
-from udfs.planning.annealing.search import NEAR, anneal_order, search_assignment
+from udfs.planning.annealing.search import NEAR, accept_lists, anneal_order, search_assignment
 from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchTask
 from udfs.planning.bounds.cost_bounds import CopyBound, bound_copied_bytes
 from udfs.planning.certificates import BalanceCertificate, Relief
@@ -30,8 +30,9 @@ from udfs.planning.constraints import (
     find_receiving_brokers,
     find_staying_brokers,
 )
+from udfs.planning.later_lists import find_later_slots
 from udfs.planning.leadership.takeover_order import plan_leadership
-from udfs.planning.plan_request import BYTES_OUT, FAILOVER, LEADERS, REPLICAS, PlanRequest
+from udfs.planning.plan_request import BYTES_OUT, COPYSETS, FAILOVER, LEADERS, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import explain_infeasibility
 from udfs.planning.replicas.heavy_partitions import HeavyPlacement, place_heavy_partitions
 from udfs.planning.replicas.replica_counts import plan_replica_counts
@@ -42,7 +43,7 @@ _EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
 # Limits of disk and bytes in to try where expand and drain cannot keep to theirs with few moves: in units of the mean,
 # beyond what an integer program proves possible, each with another seed.
 _RAISED_LIMITS = (0.0, 0.0, 0.01, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
-# Share of the most relief of the first priority that the part of a plan without a budget must have. Expansions take few
+# Share of the most relief of the first priority that the part of a new whole plan must have. Expansions take few
 # replicas of any size: others instead would leave later nights no moves that even out disks.
 _MIN_RELIEF = {"balance": 0.9, "expand": 0.5}
 _MIN_LATER_RELIEF = 0.1  # The same of the next priorities, once the first one gets no more relief
@@ -70,13 +71,18 @@ class _BalancePlanner:
         self.keeps_budget = request.has_budget and request.goal == "drain"
         unlimited = replace(rules, byte_budget=np.inf, move_budget=np.inf, broker_budget=np.inf)
         self.search_rules = rules if self.keeps_budget else unlimited
-        self.offsets, self.slots = _build_start(model, self.search_rules, request)
+        later = None if request.later is None else find_later_slots(model, rules, request.later)
+        self.continues = later is not None
+        if later is None:
+            self.offsets, self.slots = _build_start(model, self.search_rules, request)
+        else:
+            self.offsets, self.slots = model.offsets, later
         self.cluster = search_task.build_cluster_arrays(model, rules, self.units, self.offsets, self.slots)
 
     def plan(self) -> ProposedAssignment:
         model, request = self.model, self.request
         ratio, proven_ratio, task, result = self._search_all()
-        is_affordable = self.keeps_budget or self._is_affordable(result.slots)
+        planned, is_affordable = result.slots, self.keeps_budget or self._is_affordable(result.slots)
         if not is_affordable:  # repairs of racks come first, if they fit
             self.slots = _repair_racks(model, self.rules)[1]
             self.slots = self.slots if self._is_affordable(self.slots) else model.replicas
@@ -91,8 +97,11 @@ class _BalancePlanner:
             raise InfeasibleRequest(reasons)
         lists = restore_list_order(model, self.offsets, result.slots)
         proposal = ProposedAssignment(self.offsets, lists, np.full(model.partitions, -1, dtype=np.int16), ())
+        proposal = replace(proposal, later=self._get_later(proposal, planned))
         outcome = BalanceOutcome(model, self.rules, request, self.units, task, result, proposal)
         certificate = certify_balance(outcome, (ratio, proven_ratio))
+        fits_budget = proposal.later is not None or is_affordable
+        certificate = replace(certificate, continues=self.continues and fits_budget)
         if not is_affordable:
             certificate = replace(certificate, relief=self._bound_relief(task, certificate))
         return replace(proposal, reason=find_reasons(outcome), reasons=REASONS, certificate=certificate)
@@ -101,6 +110,11 @@ class _BalancePlanner:
         """Search for the best lists: the ratio of disk and bytes in, the least possible, the task and the result."""
         balances = self.request.goal == "balance"
         ratio = proven_ratio = self.request.targets.loose_bytes
+        if self.continues:
+            task = self._build_task(ratio, few_moves=not balances)
+            result = accept_lists(task, self.slots)
+            excess = 0.0 if balances else _measure_excess_load(task, result)
+            return self._loosen(ratio + (excess if excess < np.inf else 0.0), ratio, task, result)
         task, result = self._search(ratio, few_moves=not balances)
         if not balances and not self.keeps_budget and _measure_excess_load(task, result) > 0.0:
             ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
@@ -124,7 +138,13 @@ class _BalancePlanner:
     def _search(
         self, ratio: float, few_moves: bool = True, heavy: HeavyPlacement | None = None, seed: int = 0
     ) -> tuple[SearchTask, SearchResult]:
-        """Search with the limits of disk and bytes in of expand and drain at `ratio` times the mean."""
+        task = self._build_task(ratio, few_moves, heavy, seed)
+        return task, search_assignment(task)
+
+    def _build_task(
+        self, ratio: float, few_moves: bool, heavy: HeavyPlacement | None = None, seed: int = 0
+    ) -> SearchTask:
+        """Build the task of a search with the limits of disk and bytes in of expand and drain at this ratio."""
         request, rules = self.request, self.rules
         limits = search_task.compute_limits(self.model, rules, self.units, request, self.cluster, ratio)
         if not self.keeps_budget:  # what the budget does not pay for is left out afterwards
@@ -137,8 +157,18 @@ class _BalancePlanner:
         start = (self.cluster, limits, slots, np.flatnonzero(rules.receives).astype(np.int32), self.units.brokers)
         failover_out = request.targets.failover_out if {BYTES_OUT, FAILOVER} <= {*request.priorities} else np.inf
         profile = search_task.MINIMIZE_MOVES if few_moves else search_task.MINIMIZE_BYTES
-        task = SearchTask(*start, failover_out, profile, self._bound_copies(ratio), request.seed + seed, placed)
-        return task, search_assignment(task)
+        return SearchTask(*start, failover_out, profile, self._bound_copies(ratio), request.seed + seed, placed)
+
+    def _get_later(self, proposal: ProposedAssignment, planned: Int32s) -> Int32s | None:
+        """Return the lists of the whole plan of which the plan is a part: no replica is copied twice."""
+        model, request = self.model, self.request
+        is_whole = not request.has_budget or self.keeps_budget or not np.array_equal(self.offsets, model.offsets)
+        if is_whole or request.rack_separator or COPYSETS in request.priorities:  # these change its lists again
+            return None
+        whole = model.with_lists(self.offsets, planned)
+        after = model.with_lists(proposal.offsets, proposal.replicas)
+        copied = model.find_copied(proposal).sum() + after.find_copied(whole).sum()
+        return planned if copied == model.find_copied(whole).sum() else None
 
     def _is_affordable(self, slots: Int32s, share: float = 1.0) -> bool:
         """Return whether this share of the budget pays for these lists."""
@@ -154,8 +184,8 @@ class _BalancePlanner:
     def _spend_budget(self, task: SearchTask, planned: SearchResult) -> SearchResult:
         """Return the best lists that the budget pays for. No load gets worse than it is now, and exceeds its target.
 
-        They are a part of the plan without a budget, so that the plans of several nights copy little more than one,
-        unless that gives the first priority less relief than it could have.
+        They are a part of the plan without a budget, so that the plans of several nights copy what one does, unless the
+        budget pays for none of its copies, or a plan that continues no other relieves the first priority too little.
         """
         before = create_state(task.cluster, task.limits, self.slots)
         over = search_task.measure_excess(task.limits, before)
@@ -165,16 +195,20 @@ class _BalancePlanner:
             name for name in priorities if name in over and over[name].max() > TOLERANCE.get(name, TOLERANCE[""])
         ]
 
-        def choose(candidates: Iterable[SearchResult]) -> SearchResult:
+        def find_harmless(candidates: Iterable[SearchResult]) -> list[tuple[tuple[float, ...], SearchResult]]:
             affordable = (one for one in candidates if self._is_affordable(one.slots))
-            harmless = [one for one in affordable if not find_harm(task, before, one)]
-            return min(harmless, key=lambda one: self._rank(task, one, np.max))
+            return [(self._rank(task, one, np.max), one) for one in affordable if not find_harm(task, before, one)]
 
+        parts = [] if self.keeps_budget else find_harmless(planner.find_candidates(priorities, planned_only=True))
+        parts = [(rank, one) for rank, one in parts if rank[-1] > 0]  # what is not copied now is copied later
+        part = min(parts, key=lambda one: (*one[0][:-2], -one[0][-2]))[1] if parts else None
+        if part is not None and self.continues:
+            return part
         searched = [] if next(iter(exceeded), "") in COPIED_LOADS else [search_assignment(task)]
-        best = choose([*planner.find_candidates(priorities, planned_only=False), *searched])
-        if self.keeps_budget:  # the budget pays for all that is planned, so that no plan needs its parts
+        others = find_harmless([*planner.find_candidates(priorities, planned_only=False), *searched])
+        best = min(others, key=lambda other: other[0])[1]
+        if part is None:
             return best
-        part = choose(planner.find_candidates(priorities, planned_only=True))
         for name in exceeded:
             least, most = (measure_relief(task, before, one, name) for one in (part, best))
             if max(least, most) > 0.0:
@@ -213,6 +247,12 @@ class _BalancePlanner:
             if now + now_uneven < reached + uneven:
                 reached, uneven, best = now, now_uneven, (now, task, result)
         ratio, task, result = best
+        return self._loosen(ratio, proven, task, result)
+
+    def _loosen(
+        self, ratio: float, proven: float, task: SearchTask, result: SearchResult
+    ) -> tuple[float, float, SearchTask, SearchResult]:
+        """Set the limits of disk and bytes in of both at `ratio` times the mean."""
         limits = search_task.compute_limits(self.model, self.rules, self.units, self.request, self.cluster, ratio)
         task_limits, result_limits = (
             old._replace(disk=limits.disk, bytes_in=limits.bytes_in) for old in (task.limits, result.limits)

@@ -213,9 +213,23 @@ def search_assignment(task: SearchTask) -> SearchResult:
     unchanged = SearchResult(task.slots, task.limits, task.failover_out, np.zeros(len(task.cluster.disk), np.bool_))
     if search_task.meets_limits(task, unchanged):
         return unchanged
-    random, heaviest = seed_random(task.seed), _OVERSIZED_SHARE * search_task.compute_takeover_room(task)
-    oversized = (task.cluster.bytes_out > heaviest) & task.cluster.can_change
-    return _Phases(task, place_oversized(task, oversized, random), random).search()
+    random = seed_random(task.seed)
+    return _Phases(task, place_oversized(task, _find_oversized(task), random), random).search()
+
+
+def accept_lists(task: SearchTask, slots: Int32s) -> SearchResult:
+    """Return the result of an earlier search: oversized partitions allow the ratio that it reaches."""
+    oversized, state = _find_oversized(task), search_state.create_state(task.cluster, task.limits, slots)
+    excess = float(search_task.measure_excess(task.limits, state)["failover_out"].max(initial=0.0))
+    if not oversized.any() or not np.isfinite(excess):
+        excess = 0.0
+    limits = task.limits._replace(survivor_bytes_out=task.limits.survivor_bytes_out + excess)
+    return SearchResult(slots, limits, task.failover_out + excess * (task.brokers - 1) / task.brokers, oversized)
+
+
+def _find_oversized(task: SearchTask) -> Flags:
+    heaviest = _OVERSIZED_SHARE * search_task.compute_takeover_room(task)
+    return (task.cluster.bytes_out > heaviest) & task.cluster.can_change
 
 
 def anneal_order(
