@@ -42,7 +42,7 @@ def find_later_slots(model: ClusterModel, rules: Rules, later: LaterLists) -> In
     before, after = (np.array([*chain.from_iterable(lists)], dtype=np.int64) for lists in (later.before, later.after))
     places, slots = expand_ranges(model.offsets[:-1][rows], lengths), model.replicas.copy()
     known, row = np.isin(after, model.broker_ids), row_of(offsets_of(lengths))
-    now = model.broker_ids[slots[places]]
+    now = model.broker_ids[slots[places]].astype(np.int64)
     if not known.all() or (_sort(now, row) != _sort(before, row)).any():
         return None
     slots[places] = np.searchsorted(model.broker_ids, after)
