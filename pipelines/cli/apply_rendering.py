@@ -13,7 +13,7 @@ from pipelines.execution.plan_application import PlanApplication, PlanPreview, R
 from pipelines.execution.plan_verification import PlanState, Verification
 from pipelines.execution.preflight import WaveWork
 from pipelines.execution.replication_throttle import list_restore_commands
-from pipelines.execution.set_throttles import name_throttled
+from pipelines.execution.set_throttles import explain_foreign, name_throttled
 from pipelines.execution.wave_window import WaveWindow, describe_waves
 from pipelines.live.kafka_connection import Key
 from pipelines.verdict.naming import name_with_noun
@@ -36,10 +36,10 @@ def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[
     if preview.left:
         end = "--cancel removes them" if preview.problems else "they are removed"
         yield f"  throttles of this plan are left on {name_throttled(preview.left)}: {end}"
-    if preview.throttled_brokers:
-        have = "has" if len(preview.throttled_brokers) == 1 else "have"
-        yield f"  warning: {name_with_noun(preview.throttled_brokers)} {have} a throttle of another tool"
-        yield "    it is replaced while a wave runs, and then set again; remove it first if it was left behind"
+    if preview.foreign_rates:
+        warning, remedy = explain_foreign(preview.foreign_rates, options.throttle_bytes_per_s)
+        yield f"  warning: {warning}"
+        yield f"    {remedy}"
     for text in preview.unchecked_disks:
         yield f"  warning: {text}"
     for problem in preview.problems:
@@ -135,12 +135,16 @@ def render_verification(
         yield from _render_drained(application.find_drained(), application.connection.servers)
     if verification.restored:
         where = name_throttled(verification.restored)
-        yield f"  throttles that were set before this plan are set again on {where}"
+        again = "" if options.throttle_bytes_per_s is None else " again"
+        yield f"  throttles that were set before this plan are set{again} on {where}"
     if verification.unanswered_brokers:
         brokers = name_with_noun(verification.unanswered_brokers)
         yield f"  whether throttles are left is not known: no answer from {brokers}"
     if verification.throttled:
         where = name_throttled(verification.throttled)
+        if (process := application.running_process) is not None:
+            yield f"  throttles are set on {where}: process {process} carries the plan on, and removes them at the end"
+            return
         when = "Once no partition is being reassigned" if verification.moving else "If no other tool needs them"
         yield f"  throttles are set on {where}. {when}, remove them:"
         servers = application.connection.servers

@@ -39,7 +39,13 @@ from pipelines.execution.preflight import (
     list_work,
     measure_disks,
 )
-from pipelines.execution.set_throttles import SetThrottles, find_left_throttles, name_throttled, read_throttles
+from pipelines.execution.set_throttles import (
+    SetThrottles,
+    find_foreign_rates,
+    find_left_throttles,
+    name_throttled,
+    read_throttles,
+)
 from pipelines.execution.throttle_change import leave_throttle, take_throttle
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
@@ -59,7 +65,7 @@ class PlanPreview(NamedTuple):
     progress: PlanProgress
     work: list[WaveWork]
     problems: list[str]
-    throttled_brokers: tuple[int, ...]  # with a throttle that is not the plan's
+    foreign_rates: Mapping[int, int]  # bytes per second of throttles that are not the plan's, by broker
     left: EarlierConfigs  # throttles of an earlier execution of the plan, which its journal may not know
     is_open: bool  # whether the journal has an execution that has not ended
     unchecked_disks: list[str]  # log dirs of target brokers whose room is not known
@@ -140,9 +146,8 @@ class PlanApplication:
             problems.append(problem)
         known, restored = self.journal.find_earlier_configs(), self.journal.find_restored_configs()
         left = find_left_throttles(self.steps, throttles, restored).without(known)
-        throttled = (id_ for id_ in self.steps.brokers & throttles.rates.keys() if throttles.rates[id_])
-        others = tuple(sorted(set(throttled) - known.brokers.keys() - left.brokers.keys()))
         left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
+        others = find_foreign_rates(self.steps, throttles, left)
         unchecked = find_unchecked_disks(rest, view, disks)
         cordons = tuple(sorted(self.steps.emptied_brokers)) if options.cordons else ()
         return PlanPreview(progress, work, problems, others, left, self.journal.is_open, unchecked, cordons)
@@ -185,20 +190,24 @@ class PlanApplication:
 
     def describe_journal(self) -> str | None:
         """Describe an execution that has not ended, and throttles that are left; None without either."""
-        begun, outstanding = self.journal.last_begin, self.journal.find_earlier_configs()
+        outstanding = self.journal.find_earlier_configs()
         cordons = self.journal.find_earlier_configs(CORDON)
-        is_running = begun is not None and self._is_running(begun)
+        process = self.running_process
         parts = [
             self.journal.describe_open(),
-            f"process {begun['process']} of this machine carries it on" if begun and is_running else None,
+            None if process is None else f"process {process} of this machine carries it on",
             f"throttles are set on {name_throttled(outstanding)}" if outstanding else None,
             f"{name_throttled(cordons)} cordoned, which --rollback undoes" if cordons else None,
         ]
         return "; ".join(filter(None, parts)) or None
 
-    def _is_running(self, begun: Mapping[str, Any]) -> bool:
-        """Return whether the execution that began so runs on this machine."""
-        return _has_lock(begun["kafka_cluster_id"] or self.plan.cluster, begun.get("process"))
+    @property
+    def running_process(self) -> int | None:
+        """The id of the process of this machine that carries the plan on; None without one."""
+        begun = self.journal.last_begin
+        if begun is None or not _has_lock(begun["kafka_cluster_id"] or self.plan.cluster, begun.get("process")):
+            return None
+        return int(begun["process"])
 
     def roll_back(self, options: ExecutionOptions) -> list[int]:
         """Return to the assignment before the plan. Returns: the waves that are left to roll back.
@@ -251,11 +260,11 @@ class PlanApplication:
 
         Raises: SettingsError if none runs.
         """
-        begun = self.journal.last_begin
-        if begun is None or not self._is_running(begun):
+        process = self.running_process
+        if process is None:
             raise SettingsError(f"{self.folder}: no execution of it runs on this machine. Start one with --execute")
         leave_throttle(self.folder, rate)
-        return int(begun["process"])
+        return process
 
     def verify(self) -> Verification:
         """Compare the cluster with the plan, and its throttles with those before it."""

@@ -24,6 +24,7 @@ from pipelines.execution.journal import list_keys
 from pipelines.execution.log_dir_moves import MoveProgress
 from pipelines.execution.planned_steps import Direction, Place, WaveTarget
 from pipelines.execution.preflight import describe_changed, list_irreversible
+from pipelines.execution.set_throttles import describe_foreign, explain_foreign
 from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
 from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
@@ -54,6 +55,9 @@ class PlanExecutor(ClusterExecution):
         with self._explain_faults():
             view = self._look()
             self._adopt_throttles(view)
+            if self._foreign_rates and self.options.throttle_bytes_per_s is None:
+                warning, remedy = explain_foreign(self._foreign_rates, None)
+                self.say(f"warning: {warning}. {remedy.capitalize()}")
             limit = self.options.max_under_replicated
             self._max_under_replicated = len(view.list_under_replicated()) if limit is None else limit
             if direction is Direction.ROLLBACK:
@@ -147,6 +151,8 @@ class PlanExecutor(ClusterExecution):
                 done = sum(place is Place.DONE for place in places.values())
                 moving = [key for key, place in places.items() if place is Place.MOVING]
                 lagging = view.describe_lagging(moving)
+                if self._foreign_rates and self.options.throttle_bytes_per_s is None:
+                    lagging += f", {describe_foreign(self._foreign_rates)}"
                 self.say(f"  {done} of {partitions} done{progress.describe()}{lagging}")
                 if self._copies.is_too_long("" if progress.has_changed(done) else "nothing is copied"):
                     where = f"{name_partitions(moving)}{lagging}"

@@ -19,6 +19,7 @@ from pipelines.plan_files.kafka_json import (
 )
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import join_names
+from udfs.quantities import format_bytes
 
 RATES, REPLICAS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 DIR_RATES = ("replica.alter.log.dirs.io.max.bytes.per.second",)  # of moves between log dirs
@@ -68,6 +69,29 @@ def name_throttled(configs: EarlierConfigs) -> str:
     count = len(configs.topics)
     topics = f"topic{'' if count == 1 else 's'} {join_names(sorted(configs.topics))}" if count else ""
     return " and ".join(filter(None, (name_with_noun(sorted(configs.brokers)) if configs.brokers else "", topics)))
+
+
+def find_foreign_rates(steps: PlannedSteps, throttles: SetThrottles, own: EarlierConfigs) -> dict[int, int]:
+    """Find the brokers of a plan with a throttle of another tool, and its lowest rate. own: those of the plan."""
+    others = sorted(steps.brokers & throttles.rates.keys() - own.brokers.keys())
+    set_rates = {id_: [int(one) for one in throttles.rates[id_].values() if one is not None] for id_ in others}
+    return {id_: min(rates) for id_, rates in set_rates.items() if rates}
+
+
+def describe_foreign(rates: Mapping[int, int]) -> str:
+    """Name the brokers with a throttle of another tool."""
+    have, lowest = "has" if len(rates) == 1 else "have", "rate" if len(rates) == 1 else "lowest rate"
+    limit = f"{lowest} {format_bytes(min(rates.values()))}/s"
+    return f"{name_with_noun(list(rates))} {have} a throttle of another tool ({limit})"
+
+
+def explain_foreign(rates: Mapping[int, int], rate: int | None) -> tuple[str, str]:
+    """Say what becomes of the throttles of another tool. rate: of the execution; None = without a throttle."""
+    if rate is None:
+        remedy = "copies through it may be slow; give a rate to replace it while a wave runs"
+        return f"{describe_foreign(rates)}, which stays: --throttle none sets none", remedy
+    remedy = "it is replaced while a wave runs, and then set again; remove it first if it was left behind"
+    return describe_foreign(rates), remedy
 
 
 def find_left_throttles(steps: PlannedSteps, throttles: SetThrottles, restored: EarlierConfigs) -> EarlierConfigs:

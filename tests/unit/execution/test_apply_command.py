@@ -113,7 +113,7 @@ def test_preview_after_a_deleted_topic_gives_one_advice(tmp_path: Path, is_open:
     progress = check_plan(plan, build_snapshot_model(snapshot, KAFKA_DEFAULTS), snapshot.partitions)
     assert progress.status is PlanStatus.CHANGED
     problems = [] if is_open else ["the cluster has changed"]
-    preview = PlanPreview(progress, [], problems, (), EarlierConfigs(), is_open, [])
+    preview = PlanPreview(progress, [], problems, {}, EarlierConfigs(), is_open, [])
     text = "\n".join(render_preview(preview, ExecutionOptions()))
     assert ("Make a new plan" in text) is not is_open
     assert ("Add --execute to carry out the rest." in text) is is_open
@@ -133,8 +133,14 @@ def test_preview_of_an_applied_plan_proposes_nothing(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace(old, new))
     snapshot = load_snapshot(Source("prod", (path,)))
     progress = check_plan(plan, build_snapshot_model(snapshot, KAFKA_DEFAULTS), snapshot.partitions)
-    preview = PlanPreview(progress, [], [], (), EarlierConfigs(), False, [])
+    preview = PlanPreview(progress, [], [], {}, EarlierConfigs(), False, [])
     assert list(render_preview(preview, ExecutionOptions()))[-1] == "Nothing was changed: nothing is left to do."
+    preview = preview._replace(foreign_rates={2: 1})
+    lines = list(render_preview(preview, ExecutionOptions()))
+    stays = "  warning: broker 2 has a throttle of another tool (rate 1 B/s), which stays: --throttle none sets none"
+    assert lines[lines.index(stays) + 1].startswith("    copies through it may be slow; give a rate")
+    lines = list(render_preview(preview, ExecutionOptions(5)))
+    assert "    it is replaced while a wave runs, and then set again" in "\n".join(lines)
     preview = preview._replace(left=EarlierConfigs({1: {}, 2: {}}))
     lines = list(render_preview(preview, ExecutionOptions()))
     assert "  throttles of this plan are left on brokers 1, 2: they are removed" in lines

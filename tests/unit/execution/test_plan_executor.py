@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,13 +13,14 @@ from typing import TypeVar
 import pytest
 
 from pipelines.cli.apply_command import _act, _Mode
+from pipelines.cli.apply_rendering import render_verification
 from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution import plan_application
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions, ExecutionStopped
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import CANCEL, CORDON, END, RATE, EarlierConfigs, Journal
-from pipelines.execution.plan_application import PlanApplication
+from pipelines.execution.plan_application import PlanApplication, lock_cluster
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
@@ -153,7 +155,7 @@ class _Cluster:
         yield self
 
     def describe_own_broker_configs(self, broker: int, keys: Sequence[str]) -> dict[str, str]:
-        return {key: value for key, value in self.rates.get(broker, {}).items() if value is not None}
+        return {key: value for key, value in self.rates.get(broker, {}).items() if key in keys and value is not None}
 
     def alter_topic_configs(self, changes: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
         self._call("topic configs")
@@ -297,6 +299,36 @@ def test_cancellation_with_nothing_under_way_succeeds(tmp_path: Path, monkeypatc
     cluster.lists[_KEY], cluster.rates[2] = (3, 4), {LEADER_RATE: "1"}
     application = _make_application(cluster, tmp_path, monkeypatch)
     assert _act(application, _Mode.CANCEL, ExecutionOptions(), Settings.model_construct(), tmp_path) == 0
+
+
+def test_copies_without_a_throttle_name_the_throttle_of_another_tool(tmp_path: Path) -> None:
+    cluster, lines = _Cluster(steps=30), list[str]()
+    cluster.rates[2] = {LEADER_RATE: "1", FOLLOWER_RATE: "1"}
+    executor = _make_executor(cluster, tmp_path, lines.append)
+    executor.options = replace(executor.options, throttle_bytes_per_s=None, max_pause_s=3)
+    with pytest.raises(ExecutionStopped, match=r"nothing was copied .*broker 2 has a throttle of another tool"):
+        executor.execute(Direction.APPLY)
+    assert lines[0] == (
+        "warning: broker 2 has a throttle of another tool (rate 1 B/s), which stays: --throttle none sets none. "
+        "Copies through it may be slow; give a rate to replace it while a wave runs"
+    )
+    assert lines[2].endswith(", broker 2 has a throttle of another tool (rate 1 B/s)")
+
+
+def test_throttles_are_not_to_be_removed_while_a_process_carries_the_plan_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = _Cluster()
+    cluster.rates[2] = {LEADER_RATE: "1000", FOLLOWER_RATE: "1000"}
+    application = _make_application(cluster, tmp_path, monkeypatch)
+    application.journal.write(
+        "begin", direction="apply", kafka_cluster_id="c", throttle_bytes_per_s=1, process=os.getpid()
+    )
+    for is_running in (True, False):
+        with lock_cluster("c") if is_running else nullcontext():
+            text = "\n".join(render_verification(application.verify(), application, ExecutionOptions()))
+        assert ("remove them:" in text) is ("kafka-configs" in text) is not is_running
+        assert ("carries the plan on, and removes them at the end" in text) is is_running
 
 
 def test_throttle_is_removed_though_a_call_fails(tmp_path: Path) -> None:
