@@ -28,7 +28,7 @@ _EXPLANATIONS = {
 }
 
 _SUMMARIES = {
-    PlanLevel.SAFE: "no step makes the cluster weaker than it is {}",
+    PlanLevel.SAFE: "no step makes a partition weaker than it is {}, or overloads a broker",
     PlanLevel.RISKY: "it can be executed, but the cluster is weaker during or after it than {}",
     PlanLevel.HARMFUL: "do not execute it: it harms the cluster as it is {}",
     PlanLevel.REJECTED: "Kafka or its tools would not execute it as it is",
@@ -149,6 +149,9 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     if status == PlanStatus.EXECUTING:
         waves = describe_waves(sorted({move.wave for move in progress.in_flight if move.wave}))
         explanation = f"{waves}, with {count_of(len(progress.in_flight), 'partition')} being reassigned as planned"
+    if progress.needs_only_brokers:
+        down = name_with_noun(progress.down_brokers)
+        explanation = f"the plan needs {down}, down now: start what is down and go on, or make a new plan"
     if progress.undone_plans:
         names, folder = join_names(progress.undone_plans), progress.undone_plans[0]
         explanation = f"made after {names}, not done yet: pass --after {folder} to judge it, or execute that first"

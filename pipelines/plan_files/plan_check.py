@@ -132,6 +132,15 @@ class PlanProgress:
     undone_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after, and that are not done
 
     @property
+    def needs_only_brokers(self) -> bool:
+        """Whether the plan fits once brokers that it needs are live again."""
+        others = (
+            *(self.changed_partitions, self.missing_topics, self.missing_brokers, self.returned_brokers),
+            *(self.changed_racks, self.drained_brokers, self.log_dir_problems),
+        )
+        return self.status is PlanStatus.CHANGED and bool(self.down_brokers) and not any(others)
+
+    @property
     def may_execute(self) -> bool:
         """Return whether the rest of the plan may be executed now."""
         return self.status not in (PlanStatus.CHANGED, PlanStatus.IN_FLIGHT)

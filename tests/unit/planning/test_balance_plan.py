@@ -173,7 +173,7 @@ def test_nights_of_an_expansion_spend_their_budgets_on_disks_once_counts_are_eve
         model = model.with_lists(proposal.offsets, proposal.replicas)
         fullest.append(float(model.sum_bytes(model).max()))
         texts.append(" ".join(proposal.certificate.relaxed))
-    assert "12 B of at most 20 B; missed targets may need more" in texts[0]
+    assert "12 B of at most 20 B, the rest of which may not pay for the next copy: another plan with" in texts[0]
     assert "50 B of at most 60 B; another plan with this goal continues" in texts[1]
     assert texts[2] == "the plan copies 30 B of at most 60 B; no target of this goal needs more"
     assert fullest == [112.0, 102.0, 92.0]

@@ -239,7 +239,8 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: 
         yield f"no broker receives or sends more than {format_bytes(request.max_broker_bytes)}; {more}"
     for used, is_spent in budgets:
         if is_spent:
-            yield f"the plan copies {used}; {more}"
+            rest = "another plan with this goal continues" if is_part else more
+            yield f"the plan copies {used}, the rest of which may not pay for the next copy: {rest}"
         elif not is_limited and (misses or request.goal == "expand"):
             rest = "no other copies within that were found that bring a missed target nearer"
             rest = rest if misses else "no target of this goal needs more"
