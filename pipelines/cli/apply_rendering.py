@@ -16,6 +16,7 @@ from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import explain_foreign, name_throttled
 from pipelines.execution.wave_window import WaveWindow, describe_waves
 from pipelines.live.kafka_connection import Key
+from pipelines.plan_files.fault_sentences import describe_changed
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of, is_or_are
 from udfs.quantities import format_bytes, format_duration
@@ -115,7 +116,10 @@ def render_verification(
         yield f"as before the plan, which is not applied: {partitions}; no throttle of the plan is left"
     else:
         yield f"{verification.done} of {partitions} as planned, {verification.not_begun} as before"
-    if verification.waves_left and verification.state is not PlanState.NOT_APPLIED:
+    cancelled = application.journal.find_cancelled_lists()  # whose order is restored when the plan goes on
+    if changed := [key for key in verification.differing if key not in cancelled]:
+        yield f"  {describe_changed(changed)}: the plan is over, or another followed it"
+    elif verification.waves_left and verification.state is not PlanState.NOT_APPLIED:
         waves = application.plan.waves
         sizes = [waves[wave - 1].bytes_to_copy for wave in verification.waves_left]
         size = "" if None in sizes else f", planned to copy {format_bytes(sum(filter(None, sizes)))}"
@@ -123,7 +127,7 @@ def render_verification(
     lists = {
         "being reassigned": verification.moving,
         "going back, by a rollback that is under way or was interrupted": verification.returning,
-        "with replicas that the plan does not know": verification.differing,
+        "with replicas that the plan does not know": [] if changed else verification.differing,
         "deleted, or deleted and created again": verification.gone,
         "under-replicated": verification.under_replicated,
         "not led by their preferred leader": verification.not_preferred,

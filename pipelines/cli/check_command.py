@@ -115,7 +115,8 @@ def check(
         if progress.undone_plans:
             after = shlex.join(word for folder in progress.undone_plans for word in ("--after", folder))
             lines.append(f"  kafka-placement check {shlex.quote(str(path))} {cluster.quote_with(source)} {after}")
-    lines += [*(render_rest(judgement) if stored else ()), *render_judgement(judgement)]
+    if judgement.level.is_harmful or not any(one.moved_on for _, one in chain.progress):
+        lines += [*(render_rest(judgement) if stored else ()), *render_judgement(judgement)]
     common_options.write_answer(json_file, answer, lines)
     may_execute = not judgement.level.is_harmful and all(one.may_execute for _, one in chain.progress)
     raise typer.Exit(0 if may_execute else EXIT_INPUT)

@@ -29,7 +29,7 @@ from pipelines.execution.preflight import (
     check_answers,
     check_identity,
     check_topics,
-    describe_changed,
+    explain_changed,
     find_lost_places,
     find_problems,
     find_unchecked_disks,
@@ -134,7 +134,7 @@ class PlanApplication:
         if not self.journal.is_open and progress.status is PlanStatus.CHANGED:
             problems.append("the cluster has changed since the plan was made")
         elif foreign := self._find_foreign(progress):
-            problems.append(describe_changed(foreign, Direction.APPLY))
+            problems.append(explain_changed(foreign, Direction.APPLY))
         if options.cordons:
             own = None if self.steps.emptied_brokers else "--cordon is for plans that empty brokers. Leave it out"
             problems += filter(None, [own or explain_no_cordons(self.connection)])
@@ -235,7 +235,7 @@ class PlanApplication:
         left_out = list_irreversible(self.steps, known) | self.journal.find_cancelled_lists().keys()
         changed = [key for key in list_changed(self.steps, known, options.window.waves) if key not in left_out]
         problems = (
-            describe_changed(changed, Direction.ROLLBACK) if changed else None,
+            explain_changed(changed, Direction.ROLLBACK) if changed else None,
             find_window_problem(self.steps, view, Direction.ROLLBACK, options.window, rate),
             find_lost_places(self.steps, view, self.connection),
             f"the user lacks permissions: {', '.join(missing[:5])}" if missing else None,

@@ -23,7 +23,7 @@ from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import list_keys
 from pipelines.execution.log_dir_moves import MoveProgress
 from pipelines.execution.planned_steps import Direction, Place, WaveTarget
-from pipelines.execution.preflight import describe_changed, list_irreversible
+from pipelines.execution.preflight import explain_changed, list_irreversible
 from pipelines.execution.set_throttles import describe_foreign, explain_foreign
 from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
 from pipelines.execution.wave_window import describe_waves
@@ -277,7 +277,7 @@ class PlanExecutor(ClusterExecution):
         if changed := [key for key, place in places.items() if place is Place.CHANGED]:
             is_back = any(target.after < target.before for target in targets.values())
             direction = Direction.ROLLBACK if is_back else Direction.APPLY
-            self._stop(describe_changed(changed, direction), can_continue=False)
+            self._stop(explain_changed(changed, direction), can_continue=False)
         return view, places
 
     def _read_places(self, view: ClusterView, targets: Mapping[Key, WaveTarget]) -> dict[Key, Place]:

@@ -14,7 +14,7 @@ from pipelines.execution.copy_progress import LogDirs, get_replica_sizes
 from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, WaveTarget
 from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
-from pipelines.plan_files.fault_sentences import describe_running
+from pipelines.plan_files.fault_sentences import describe_changed, describe_running
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from udfs.failures.disk_limits import compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
@@ -149,14 +149,14 @@ def list_changed(
     )
 
 
-def describe_changed(changed: Sequence[Key], direction: Direction) -> str:
+def explain_changed(changed: Sequence[Key], direction: Direction) -> str:
     """Say that partitions of a plan were changed by others, and what to do about it."""
-    count, names = count_of(len(changed), "partition"), name_partitions(changed)
-    was = "was" if len(changed) == 1 else "were"
     if direction is Direction.APPLY:
-        return f"{count} {was} changed by another tool or a later plan ({names}). Make a new plan"
+        return f"{describe_changed(changed)}. Make a new plan"
+    was = "was" if len(changed) == 1 else "were"
     remedy = "Roll back the plans that were executed later first, the last one first, then this one"
-    return f"{count} {was} changed after this plan ({names}). {remedy}"
+    names = name_partitions(changed)
+    return f"{count_of(len(changed), 'partition')} {was} changed after this plan ({names}). {remedy}"
 
 
 def find_window_problem(

@@ -99,6 +99,13 @@ def describe_assumption(release: int | None) -> Iterator[str]:
         yield f"Kafka's version is not shown by the source: judged as {version} (topics.kafka_version)"
 
 
+def describe_changed(keys: Sequence[Key]) -> str:
+    """Say that partitions of a plan were changed after it; the text goes on with what to do."""
+    names = join_names((f"{topic}-{partition}" for topic, partition in sorted(keys)), _LISTED)
+    was = "was" if len(keys) == 1 else "were"
+    return f"{count_of(len(keys), 'partition')} {was} changed by another tool or a later plan ({names})"
+
+
 def describe_running(others: Collection[Key]) -> Iterator[str]:
     """Say that a plan waits for reassignments that are under way and not its own."""
     if others:

@@ -141,6 +141,12 @@ class PlanProgress:
         return self.status is PlanStatus.CHANGED and bool(self.down_brokers) and not any(others)
 
     @property
+    def moved_on(self) -> list[Key]:
+        """Partitions of the plan that now have other replicas than any list of it, though the plans before are done."""
+        known = [one for one in self.changed_partitions if one.now is not None and one.planned is not None]
+        return [] if self.undone_plans else [(one.topic, one.partition) for one in known]
+
+    @property
     def may_execute(self) -> bool:
         """Return whether the rest of the plan may be executed now."""
         return self.status not in (PlanStatus.CHANGED, PlanStatus.IN_FLIGHT)

@@ -293,6 +293,19 @@ def test_rollback_of_what_a_later_plan_has_moved_on_is_refused_before_it_begins(
     assert application.journal.describe_open() is None
 
 
+def test_no_wave_is_left_of_a_plan_that_another_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _Cluster()
+    application = _make_application(cluster, tmp_path, monkeypatch)
+    changed = (
+        "  1 partition was changed by another tool or a later plan (t-0): the plan is over, or another followed it"
+    )
+    for now, line in (((1, 3), "  1 wave of 3 left, planned to copy 1 kB"), ((3, 4), changed)):
+        cluster.lists[_KEY] = now
+        lines = list(render_verification(application.verify(), application, ExecutionOptions()))
+        assert line in lines
+        assert sum(" left" in one or "plan is over" in one for one in lines) == 1
+
+
 def test_cancellation_with_nothing_under_way_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the cluster is as another plan has left it, with a throttle of another tool."""
     cluster = _Cluster()

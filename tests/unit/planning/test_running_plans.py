@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,21 @@ def test_running_plan_is_no_fault(running: Callable[..., Any]) -> None:
     answer, text, _ = running(_go)
     assert "  journal: apply began at 20" in text
     assert answer["throttle_bytes_per_s"] == 1  # of the execution
+
+
+def test_plan_that_another_followed_is_not_judged(running: Callable[..., Any]) -> None:
+    def move_on(partition: int, change: PlannedChange) -> dict[int, Any]:
+        now = next(one for one in permutations(change.before) if one not in change.lists)
+        return {partition: (now, now)}
+
+    _, text, _ = running(move_on, code=1)
+    assert text.startswith(
+        "changed: the plan does not fit: 1 partition was changed by another tool or a later plan (t-"
+    )
+    assert "It is over, or another followed it\n" in text
+    assert " left" not in text
+    assert "RISKY" not in text
+    assert "SAFE" not in text
 
 
 def test_broker_that_fails_during_the_run_is_waited_for(running: Callable[..., Any]) -> None:
