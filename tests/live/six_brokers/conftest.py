@@ -21,11 +21,17 @@ TOPICS = {
 PARTITIONS = sum(len(assignments) for assignments, _ in TOPICS.values())
 
 
-# One of these in `make test`, another in every run.
-_VERSIONS = sample_some(["kafka_4_1", "kafka_4_2", "kafka_4_3", "kafka_4_4"], 1, "six brokers")
+_VERSIONS = ("kafka_4_1", "kafka_4_2", "kafka_4_3", "kafka_4_4")
 
 
-@pytest.fixture(scope="package", params=_VERSIONS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on one of the versions, another in every run; in `make test-soak`, on all."""
+    if "six_brokers" in metafunc.fixturenames:
+        versions = sample_some(_VERSIONS, 1, "six brokers")
+        metafunc.parametrize("six_brokers", versions, indirect=True, scope="package")
+
+
+@pytest.fixture(scope="package")
 def six_brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """Six brokers in three racks."""
     running = KafkaCluster(Path(tmp_path_factory.mktemp("kafka")) / "cluster", request.param, brokers=6)
