@@ -148,7 +148,7 @@ def test_days_until_the_disk_of_a_log_dir_is_full(tmp_path: Path) -> None:
     growth_of = make_rows(rows, GROWTH.schema)
     # Both volumes of broker 1 are known; one of broker 2's log dirs has a volume only in the file; broker 3 has one.
     volumes = [(1, "/a", 400, 200), (1, "/b", 400, 250), (2, "/a", 400, 200), (2, "/b", None, None), (3, "/a", 90, 50)]
-    log_dirs = [(*key, *volume, None, 100, 1) for volume in volumes]
+    log_dirs = [(*key, *volume, None, None, 100, 1) for volume in volumes]
     brokers = pa.table({"cluster_id": ["prod"] * 3, "broker_id": pa.array([1, 2, 3], pa.int32())})
     file = tmp_path / "capacities.csv"
     file.write_text("broker_id,log_dir,disk_bytes\n2,/b,160\n")
