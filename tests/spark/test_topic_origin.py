@@ -21,7 +21,7 @@ def frame(spark: SparkSession, table: str, rows: list[tuple]) -> DataFrame:
     names = {
         "silver.topics": ("topic",),
         "silver.partitions": ("topic", "partition", "replicas"),
-        "silver.brokers": ("broker_id", "rack", "live"),
+        "silver.brokers": ("broker_id", "rack", "live", "cordoned"),
     }
     fields = [TABLES[table].schema[name] for name in ("cluster_id", "snapshot_id", *names[table])]
     return spark.createDataFrame(rows, type(TABLES[table].schema)(fields))
@@ -31,7 +31,7 @@ def test_both_captures_at_once(spark: SparkSession, samples: Path) -> None:
     topics, partitions, brokers = [], [], []
     for cluster, (folder, racks) in CAPTURES.items():
         key = (cluster, "s")
-        brokers += [(*key, broker, rack, True) for broker, rack in racks.items()]
+        brokers += [(*key, broker, rack, True, None) for broker, rack in racks.items()]
         for name, replica_lists in topics_of(samples / folder / "topics-describe.txt").items():
             topics.append((*key, name))
             partitions += [(*key, name, partition, replicas) for partition, replicas in replica_lists.items()]
