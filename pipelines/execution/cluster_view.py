@@ -15,9 +15,10 @@ from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LiveP
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
 from pipelines.verdict.naming import name_with_noun
+from pipelines.verdict.quorum_findings import describe_lagging_voters
 from udfs.failures.controller_quorum import UNKNOWN_QUORUM, QuorumVoters
 from udfs.failures.partition_health import is_under_replicated
-from udfs.plurals import count_of, join_names
+from udfs.plurals import join_names
 
 SILENCE_REMEDY = (
     "Start what has just failed; else make the listeners that they advertise reachable from here, or apply the plan "
@@ -46,9 +47,7 @@ class ClusterView(NamedTuple):
         """Say which voters leave none to spare; empty if the quorum may lose one, or is not known."""
         if not self.quorum.is_weak:
             return ""
-        are = "is down or lags" if len(self.quorum.lagging) == 1 else "are down or lag"
-        voters = f"{len(self.quorum.lagging)} of {count_of(len(self.quorum.voters), 'voter')} of the controller quorum"
-        return f"{voters} {are} ({join_names(self.quorum.lagging)}): one more failure would leave no controller"
+        return describe_lagging_voters(self.quorum, "one more failure would leave no controller").text.removesuffix(".")
 
     @property
     def unfenced_brokers(self) -> set[int]:

@@ -17,18 +17,25 @@ def explain_lost_majority(quorum: QuorumVoters, failed: Collection[int]) -> tupl
     return (statements.MAJORITY_FAILS.fill(len(lost), voters=voters, lagging=lagging),)
 
 
+def describe_lagging_voters(quorum: QuorumVoters, more: str) -> VerdictPoint:
+    """Say which voters are down or lag, and what that leaves."""
+    voters = count_of(len(quorum.voters), "voter")
+    names = join_names(quorum.lagging)
+    return statements.VOTERS_LAG.fill(len(quorum.lagging), nodes=names, voters=voters, more=more)
+
+
 def judge_quorum(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     """Say whether the quorum has a majority, and what would take it away."""
     quorum = findings.quorum
     if not quorum.voters:
         return
-    names = join_names(quorum.lagging)
     voters = count_of(len(quorum.voters), "voter")
     if quorum.spare < 0:
+        names = join_names(quorum.lagging)
         yield statements.QUORUM_LOST.fill(len(quorum.lagging), nodes=names, voters=voters)
     elif quorum.lagging:
         more = f"only {count_of(quorum.spare, 'other voter')} may fail" if quorum.spare else "no other voter may fail"
-        yield statements.VOTERS_LAG.fill(len(quorum.lagging), nodes=names, voters=voters, more=more)
+        yield describe_lagging_voters(quorum, more)
     elif quorum.spare == 0:
         yield statements.NO_SPARE_VOTER.fill(len(quorum.voters))
     if findings.voter_rack is not None and quorum.spare > 0:
