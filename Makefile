@@ -17,6 +17,8 @@ BEGAN := $(VENV)/.began
 SAMPLES := data_samples/kafka-4.1.1-kraft data_samples/kafka-2.8.2-zookeeper
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url
+# The package rebalancer needs Python 3.12 or newer, and is only for `make bench-planners`.
+PYTHON_FOR_REBALANCER ?= $(or $(firstword $(wildcard $(HOME)/.pyenv/versions/3.12*/bin/python)),python3.12)
 # Tests start many processes: without compiled bytecode, as in images that set PYTHONDONTWRITEBYTECODE, each compiles it.
 PYTEST = $(BIN)/python -m compileall -q pipelines udfs && PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # The recipe of test must not contain $(MAKE), or `make -n test` would run it.
@@ -35,7 +37,7 @@ OUT ?= fleet
 SHAPE = --size $(SIZE) $(if $(CLUSTERS),--clusters $(CLUSTERS)) $(if $(BROKERS),--brokers $(BROKERS)) \
   $(if $(TOPICS),--topics $(TOPICS)) $(if $(SMALL),--small $(SMALL)) $(if $(SEED),--seed $(SEED)) $(if $(LOADS),--loads)
 
-.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-replay fleet bench-fleet bench-cluster bench-live bench-year oracle screenshots docs wheel wheel-databricks lock clean check-machine
+.PHONY: help setup run test test-fast test-soak soak lint bench bench-read bench-kernels bench-plans bench-planners bench-replay fleet bench-fleet bench-cluster bench-live bench-year oracle screenshots docs wheel wheel-databricks lock clean check-machine
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | while IFS=$$'\t' read -r name what; do printf '  make %-16s %s\n' "$$name" "$$what"; done
@@ -75,6 +77,10 @@ bench-kernels: check-machine $(READY) ## measure the placement kernels against K
 
 bench-plans: check-machine $(READY) ## measure plans of every goal on synthetic clusters against their bounds (LARGE=1: also 300 brokers; SEEDS=n)
 	$(BIN)/python -m tests.bench.plans $(if $(LARGE),--large) $(if $(SEEDS),--seeds $(SEEDS))
+
+bench-planners: check-machine $(READY) ## compare placement planners with one judge, Rebalancer from PyPI in .venv-rebalancer among them (SEEDS=9201,9202; LARGE=1; REBALANCER=python of it; needs Python 3.12 for Rebalancer)
+	@[ -n "$(REBALANCER)" ] || [ -x .venv-rebalancer/bin/python ] || { $(PYTHON_FOR_REBALANCER) -m venv .venv-rebalancer && .venv-rebalancer/bin/pip install --quiet rebalancer==1.0.4; }
+	$(BIN)/python -m tests.bench.planners --rebalancer $(or $(REBALANCER),.venv-rebalancer/bin/python) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(LARGE),--large)
 
 bench-replay: check-machine $(READY) ## measure a replay of a million events over 100,000 partitions against Spark's sort and write of them
 	$(BIN)/python -m tests.bench.replay

@@ -41,16 +41,12 @@ def shorten_text(text: str) -> str:
 
 def escape_text(text: str) -> str:
     r"""Make characters visible that a terminal would obey, as in \n, \x1b and \u202e; leave all others unchanged."""
-    return _UNSAFE.sub(_escape_character, text)
+    return _UNSAFE.sub(lambda match: _escape(match[0]), text)
 
 
 def escape_invisible(text: str) -> str:
     r"""Make all characters visible that print nothing or a blank other than the space, as in \u200b and \xa0."""
     return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
-
-
-def _escape_character(match: re.Match[str]) -> str:
-    return _escape(match[0])
 
 
 def _escape(character: str) -> str:

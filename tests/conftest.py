@@ -40,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of this run and how many cases it tries, which the workers inherit."""
     os.environ.setdefault(SEED, str(random.randrange(1, 1_000_000)))
+    os.environ.pop("COLUMNS", None)  # else answers are wrapped
     os.environ[ENGINE] = "auto" if runs_sail() else "spark"
     if config.getoption("soak"):
         os.environ[SOAK] = "1"

@@ -11,6 +11,12 @@ def format_bytes(value: float) -> str:
     return f"{value:.0f} B" if unit == 0 else f"{value:.3g} {_UNITS[unit]}"
 
 
+def estimate_duration(seconds: float) -> str:
+    """Format a duration that is an estimate."""
+    text = format_duration(seconds)
+    return f"about {text}" if seconds >= 1 else text
+
+
 def format_duration(seconds: float) -> str:
     """Format a duration in seconds, minutes or hours."""
     minutes = round(seconds / 60)

@@ -8,7 +8,7 @@ Copy this file to the DAG folder of Airflow. The DAG reads these Airflow variabl
 - `kafka_placement_clusters`: running clusters, separated by spaces, as in prod=kafka://b1:9092,b2:9092 (default: none).
 - `kafka_placement_clients`: their client.properties, separated by spaces: FILE for all, NAME=FILE for one. ${env:NAME}
   in these files is a variable of the worker's environment, so that no password is in a DAG, a variable or a log.
-- `kafka_placement_alerts`: thresholds, separated by semicolons.
+- `kafka_placement_alerts`: thresholds, or `new`, separated by semicolons.
 
 Exit codes of the command become:
 
@@ -31,7 +31,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 COMMAND = "/opt/kafka-placement/.venv/bin/kafka-placement"
 DATA = "/var/lib/kafka-placement"
-ALERTS = "worst_survivor_ratio > 1.5; most_newly_offline_partitions > 0; offline_partitions > 0"
+ALERTS = "new; offline_partitions > 0"
 EXIT_ALERT, EXIT_INPUT = 4, 1
 
 

@@ -269,7 +269,7 @@ def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, s
         print_line(f"process {process} copies {limit} from its next look at the cluster on")
         return 0
     if mode is _Mode.VERIFY:
-        verification = application.verify()
+        verification = application.verify(settings)
         if journal := application.describe_journal():
             print_line(f"journal: {journal}")
         _print(render_verification(verification, application, options))
@@ -296,7 +296,7 @@ def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, s
         left = application.roll_back(options)
     else:
         application.cancel(options)
-    verification = application.verify()
+    verification = application.verify(settings)
     _print(render_verification(verification, application, options))
     print_line(f"journal: {folder / JOURNAL}")
     if left:

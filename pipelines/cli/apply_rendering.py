@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from pipelines.cli.check_rendering import render_progress
+from pipelines.cli.check_rendering import render_progress, render_rest
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.cluster_view import name_partitions
+from pipelines.execution.journal import EarlierConfigs
 from pipelines.execution.plan_application import PlanApplication, PlanPreview, RollbackPreview
 from pipelines.execution.plan_verification import PlanState, Verification
 from pipelines.execution.preflight import WaveWork
@@ -16,10 +17,10 @@ from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import explain_foreign, name_throttled
 from pipelines.execution.wave_window import WaveWindow, describe_waves
 from pipelines.live.kafka_connection import Key
-from pipelines.plan_files.fault_sentences import describe_changed
+from pipelines.plan_files.fault_sentences import describe_changed, describe_undone
 from pipelines.verdict.naming import name_with_noun
-from udfs.plurals import count_of, is_or_are
-from udfs.quantities import format_bytes, format_duration
+from udfs.plurals import count_of, is_or_are, it_or_them
+from udfs.quantities import estimate_duration, format_bytes
 
 
 def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[str]:
@@ -32,16 +33,13 @@ def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[
     yield f"with --execute, {_describe_throttle(options)}:"
     yield from _render_work(preview.work, options.window)
     if preview.cordons:
-        verb = is_or_are(len(preview.cordons))
-        yield f"  {name_with_noun(preview.cordons)} {verb} cordoned from the first wave on whose lists leave them out"
+        verb, out = is_or_are(len(preview.cordons)), f"leave {it_or_them(len(preview.cordons))} out"
+        yield f"  {name_with_noun(preview.cordons)} {verb} cordoned from the first wave on whose lists {out}"
     if preview.left:
         end = "--cancel removes them" if preview.problems else "they are removed"
         yield f"  throttles of this plan are left on {name_throttled(preview.left)}: {end}"
-    if preview.foreign_rates:
-        warning, remedy = explain_foreign(preview.foreign_rates, options.throttle_bytes_per_s)
-        yield f"  warning: {warning}"
-        yield f"    {remedy}"
-    for text in preview.unchecked_disks:
+    yield from _warn_of_foreign(preview.foreign, options)
+    for text in preview.warnings:
         yield f"  warning: {text}"
     for problem in preview.problems:
         yield f"  problem: {problem}"
@@ -57,6 +55,7 @@ def render_rollback(preview: RollbackPreview, options: ExecutionOptions) -> Iter
     """Render what would go back, and what forbids it, line by line."""
     yield f"with --rollback --execute, {_describe_throttle(options)}:"
     yield from _render_work(preview.work, options.window)
+    yield from _warn_of_foreign(preview.foreign, options)
     if preview.irreversible:
         count, names = count_of(len(preview.irreversible), "partition"), name_partitions(preview.irreversible)
         yield f"  warning: {count} cannot be rolled back, as brokers are down: {names}"
@@ -71,6 +70,14 @@ def render_rollback(preview: RollbackPreview, options: ExecutionOptions) -> Iter
 def _describe_throttle(options: ExecutionOptions) -> str:
     rate = options.throttle_bytes_per_s
     return "without a throttle" if rate is None else f"throttled to {format_bytes(rate)}/s per broker, each way"
+
+
+def _warn_of_foreign(foreign: EarlierConfigs, options: ExecutionOptions) -> Iterator[str]:
+    """Say what becomes of the throttles of other tools."""
+    if foreign:
+        warning, remedy = explain_foreign(foreign, options.throttle_bytes_per_s)
+        yield f"  warning: {warning}"
+        yield f"    {remedy}"
 
 
 def _render_work(work: Sequence[WaveWork], window: WaveWindow) -> Iterator[str]:
@@ -100,7 +107,7 @@ def _render_work(work: Sequence[WaveWork], window: WaveWindow) -> Iterator[str]:
 def _describe_work(partitions: int, copies: int, copied_bytes: int | None, seconds: float | None) -> str:
     size = "" if copied_bytes is None else f", {format_bytes(copied_bytes)}"
     text = f", {count_of(copies, 'replica')} to copy{size}" if copies else ", no copies"
-    return f"{count_of(partitions, 'partition')}{text}" + (f", about {format_duration(seconds)}" if seconds else "")
+    return f"{count_of(partitions, 'partition')}{text}" + (f", {estimate_duration(seconds)}" if seconds else "")
 
 
 def render_verification(
@@ -108,7 +115,9 @@ def render_verification(
 ) -> Iterator[str]:
     """Render how far a cluster is on the way through a plan, line by line."""
     partitions = count_of(verification.planned - len(verification.gone), "partition")
-    if verification.planned and verification.planned == len(verification.gone):
+    if verification.undone_plans:
+        yield f"not applied: {describe_undone(verification.undone_plans)}"
+    elif verification.planned and verification.planned == len(verification.gone):
         yield "no partition of the plan is left: its topics were deleted"
     elif verification.state is PlanState.APPLIED:
         yield f"as planned: {partitions}, in the order of the plan; no throttle of the plan is left"
@@ -117,13 +126,13 @@ def render_verification(
     else:
         yield f"{verification.done} of {partitions} as planned, {verification.not_begun} as before"
     cancelled = application.journal.find_cancelled_lists()  # whose order is restored when the plan goes on
-    if changed := [key for key in verification.differing if key not in cancelled]:
+    changed = [key for key in verification.differing if key not in cancelled]
+    if changed and not verification.undone_plans:
         yield f"  {describe_changed(changed)}: the plan is over, or another followed it"
     elif verification.waves_left and verification.state is not PlanState.NOT_APPLIED:
-        waves = application.plan.waves
-        sizes = [waves[wave - 1].bytes_to_copy for wave in verification.waves_left]
-        size = "" if None in sizes else f", planned to copy {format_bytes(sum(filter(None, sizes)))}"
-        yield f"  {count_of(len(verification.waves_left), 'wave')} of {len(waves)} left{size}"
+        plan = application.plan
+        sizes = [plan.changes[key].bytes_to_copy for key in verification.pending]
+        yield from render_rest(len(verification.waves_left), len(plan.waves), sizes)
     lists = {
         "being reassigned": verification.moving,
         "going back, by a rollback that is under way or was interrupted": verification.returning,
@@ -135,19 +144,23 @@ def render_verification(
     for what, keys in lists.items():
         if keys:
             yield f"  {count_of(len(keys), 'partition')} {what}: {name_partitions(keys)}"
+    if not changed and not verification.undone_plans:
+        yield from (f"  then: {text}" for text in application.plan.next_steps)
     if verification.state is PlanState.APPLIED:
         yield from _render_drained(application.find_drained(), application.connection.servers)
     if verification.restored:
         where = name_throttled(verification.restored)
-        again = "" if options.throttle_bytes_per_s is None else " again"
-        yield f"  throttles that were set before this plan are set{again} on {where}"
+        yield f"  throttles that were set before this plan are set on {where}"
     if verification.unanswered_brokers:
         brokers = name_with_noun(verification.unanswered_brokers)
         yield f"  whether throttles are left is not known: no answer from {brokers}"
     if verification.throttled:
         where = name_throttled(verification.throttled)
-        if (process := application.running_process) is not None:
-            yield f"  throttles are set on {where}: process {process} carries the plan on, and removes them at the end"
+        if (holder := application.lock_holder) is not None:
+            is_own = application.running_process is not None
+            does = "carries the plan on, and removes them at the end"
+            does = does if is_own else "carries out another plan, and may need them: verify again once it has ended"
+            yield f"  throttles are set on {where}: {holder} {does}"
             return
         when = "Once no partition is being reassigned" if verification.moving else "If no other tool needs them"
         yield f"  throttles are set on {where}. {when}, remove them:"

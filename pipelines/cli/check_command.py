@@ -56,9 +56,11 @@ def check(
     from pipelines.execution.journal import Journal
     from pipelines.ingest.merge.live_brokers import get_releases
     from pipelines.plan_files.consecutive_plans import chain_plans
+    from pipelines.plan_files.continued_plans import begin_with_earlier_plans
     from pipelines.plan_files.fault_sentences import describe_assumption
     from pipelines.plan_files.foreign_plan import judge_lists
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
+    from pipelines.plan_files.plan_check import PlanStatus
     from pipelines.plan_files.plan_judgement import describe_baseline, join_judgements
     from pipelines.plan_files.plan_reader import StoredPlan, read_plan
     from pipelines.plan_files.reassignment_reader import is_plan_folder, read_reassignment
@@ -75,7 +77,8 @@ def check(
     own_rates = [*(one.open_rate for one in journals.values()), *(one.throttle_bytes_per_s for one in stored.values())]
     rate = float(next(filter(None, own_rates), None) or build_wave_limits(settings).throttle_bytes_per_s)
     rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
-    snapshot = cluster.apply(cluster.read(source, settings), defaults)
+    now = cluster.read(source, settings)
+    snapshot = cluster.apply(now, defaults)
     common_options.print_findings(snapshot)
     if not written:
         for note in describe_assumption(defaults.adapt_to(get_releases(snapshot.brokers)).assumed_release):
@@ -93,38 +96,50 @@ def check(
         if assumed := list_unknown_brokers(snapshot, plan.added_brokers):
             snapshot = add_new_brokers(snapshot, assumed)
             print_warning(explain_assumption(assumed))
-    chain = chain_plans(written, snapshot, defaults)
+    parts, progress_of = chain_plans(
+        written, snapshot, defaults, {path: one.applied_at for path, one in journals.items()}
+    )
     judged = []
-    for one in chain.parts:
+    for one in (part for part in parts if not part.is_over):
         factors = {rf} if one.plan is None else {rf, one.plan.asked_factor}
         emptied = () if one.plan is None else tuple(sorted(one.plan.emptied_brokers))
         options = JudgeOptions(tuple(filter(None, factors)), throttle_bytes_per_s=rate, emptied=emptied)
-        judged.append((one.path.name, judge_lists(one.waves, one.snapshot, one.model, options, settings)))
-    judgement = join_judgements(judged)
-    if len(judged) == 1:
+        own = judge_lists(one.waves, one.snapshot, one.model, options, settings)
+        judged.append((one.path.name, begin_with_earlier_plans(own, now, one.snapshot)))
+    judgement = join_judgements(judged) if judged else None
+    if judgement and len(judged) == 1:
         judgement = replace(judgement, baseline=describe_baseline(cluster.after or ()))
     if scenario is not None:
         _write_scenario(scenario, judgement)
-    answer = {"progress": [{"folder": str(path), **to_json(one)} for path, one in chain.progress], **to_json(judgement)}
-    lines: list[str] = []
-    for path, progress in chain.progress:
+    verdict = to_json(judgement) if judgement else {"level": None}
+    answer = {"progress": [{"folder": str(path), **to_json(one)} for path, one in progress_of], **verdict}
+    lines, undone = list[str](), list[Path]()
+    for path, progress in progress_of:
         lines += [f"{path}:"] if len(written) > 1 else []
-        lines += render_progress(progress)
+        lines += render_progress(progress, undone)
+        undone += [] if progress.status is PlanStatus.DONE else [path]
         if text := journals[path].describe_open():
             lines.append(f"  journal: {text}")
         if progress.undone_plans:
             after = shlex.join(word for folder in progress.undone_plans for word in ("--after", folder))
-            lines.append(f"  kafka-placement check {shlex.quote(str(path))} {cluster.quote_with(source)} {after}")
-    if judgement.level.is_harmful or not any(one.moved_on for _, one in chain.progress):
-        lines += [*(render_rest(judgement) if stored else ()), *render_judgement(judgement)]
+            words = f"{shlex.quote(str(path))} {cluster.quote_with(source)} {after}"
+            lines.append(f"  to judge it after that: kafka-placement check {words}")
+        elif progress.moved_on and progress.status is PlanStatus.CHANGED:
+            words = f"{shlex.quote(str(path))} LATER... {cluster.quote_with(source)}"
+            lines.append(f"  not judged. With the plans that followed it: kafka-placement check {words}")
+    if judgement:
+        left = [wave.bytes_to_copy for wave in judgement.waves if wave.partitions] if stored else []
+        lines += [*render_rest(len(left), len(judgement.waves), left), *render_judgement(judgement)]
     common_options.write_answer(json_file, answer, lines)
-    may_execute = not judgement.level.is_harmful and all(one.may_execute for _, one in chain.progress)
+    is_harmful = judgement is not None and judgement.level.is_harmful
+    may_execute = not is_harmful and all(one.may_execute for _, one in progress_of)
     raise typer.Exit(0 if may_execute else EXIT_INPUT)
 
 
-def _write_scenario(path: Path, judgement: "PlanJudgement") -> None:
+def _write_scenario(path: Path, judgement: "PlanJudgement | None") -> None:
     """Write the scenario of the worst fault that has one, or say that none has."""
-    lines = next((finding.scenario for finding in judgement.findings if finding.scenario), ())
+    findings = judgement.findings if judgement else ()
+    lines = next((finding.scenario for finding in findings if finding.scenario), ())
     if not lines:
         print_warning(f"--scenario {path} is not written: no fault of this plan can be shown by a scenario")
         return

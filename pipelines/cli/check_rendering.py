@@ -1,12 +1,12 @@
 """Text of `check`: the verdict on a plan, what its waves do, and how much of it is done."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from pipelines.cli.text_format import align_rows
 from pipelines.execution.wave_window import describe_waves
 from pipelines.plan_files import plan_writer
-from pipelines.plan_files.fault_sentences import describe_changed, describe_running
+from pipelines.plan_files.fault_sentences import describe_changed, describe_running, describe_undone
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus, Reassignment
 from pipelines.plan_files.plan_judgement import PlanJudgement
 from pipelines.plan_files.running_reassignments import RunningReassignment, RunningReassignments
@@ -49,13 +49,11 @@ def render_judgement(judgement: PlanJudgement) -> Iterator[str]:
         yield from _render_waves(judgement)
 
 
-def render_rest(judgement: PlanJudgement) -> Iterator[str]:
-    """Render how much of a stored plan is left."""
-    left = [wave for wave in judgement.waves if wave.partitions]
-    sizes = [wave.bytes_to_copy for wave in left]
+def render_rest(left: int, waves: int, sizes: Collection[float | None]) -> Iterator[str]:
+    """Render how many waves of stored plans are left, and what they copy: bytes, None = not known."""
     size = "" if None in sizes else f", {format_bytes(sum(filter(None, sizes)))} to copy"
     if left:
-        yield f"  {count_of(len(left), 'wave')} of {len(judgement.waves)} left{size}"
+        yield f"  {count_of(left, 'wave')} of {waves} left{size}"
 
 
 def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
@@ -102,10 +100,11 @@ def render_running(running: RunningReassignments, servers: str = "HOST:PORT") ->
         rest = " beside the stuck ones" if running.stuck else ""
         if any(one.bytes_left is None and one.waits_for and not one.is_stuck for one in running.partitions):
             rest += " and those of unknown size" if rest else " beside those of unknown size"
-        left = _describe_left(running.bytes_left, running.seconds_left, sum(rates) if rates else None)
+        rate = sum(rates) if rates else None
+        left = _describe_left(running.bytes_left, running.seconds_left, rate, running.throttle_bytes_per_s)
         yield f"  in all{rest}: {left}"
     for one in sorted(running.partitions, key=lambda one: not one.is_stuck)[:_LISTED_ITEMS]:
-        yield f"  {one.topic}-{one.partition}: {_describe_running(one)}"
+        yield f"  {one.topic}-{one.partition}: {_describe_running(one, running.throttle_bytes_per_s)}"
     if (more := len(running.partitions) - _LISTED_ITEMS) > 0:
         yield f"  and {more:,} more: --json has all"
     groups = {"the stuck ones": (running.cancel_stuck, running.stuck), "all": (running.cancel, running.partitions)}
@@ -118,7 +117,7 @@ def render_running(running: RunningReassignments, servers: str = "HOST:PORT") ->
     yield f"    kafka-placement apply PLAN --bootstrap-server {shlex.quote(servers)} --cancel"
 
 
-def _describe_running(one: RunningReassignment) -> str:
+def _describe_running(one: RunningReassignment, throttle_bytes_per_s: float) -> str:
     parts = [f"{verb} {join_names(ids)}" for verb, ids in (("adds", one.adding), ("removes", one.removing)) if ids]
     if one.waits_for_removed:
         removed = name_with_noun(one.waits_for_removed)
@@ -129,27 +128,33 @@ def _describe_running(one: RunningReassignment) -> str:
     elif one.waits_for:
         parts.append(f"waits for {name_with_noun(one.waits_for)}")
     if one.bytes_left is not None and not one.is_stuck:
-        parts.append(_describe_left(one.bytes_left, one.seconds_left, one.rate_bytes_per_s))
+        parts.append(_describe_left(one.bytes_left, one.seconds_left, one.rate_bytes_per_s, throttle_bytes_per_s))
     return ", ".join(parts)
 
 
-def _describe_left(bytes_left: int, seconds_left: float | None, rate_bytes_per_s: float | None) -> str:
-    rate = "the throttle" if rate_bytes_per_s is None else f"{format_bytes(rate_bytes_per_s)}/s as now"
+def _describe_left(bytes_left: int, seconds_left: float | None, rate_bytes_per_s: float | None, throttle: float) -> str:
+    rate = f"a throttle of {format_bytes(throttle)}/s"
+    rate = rate if rate_bytes_per_s is None else f"{format_bytes(rate_bytes_per_s)}/s as now"
     time = "nothing is copied" if seconds_left is None else f"{format_duration(seconds_left)} at {rate}"
     return f"{format_bytes(bytes_left)} left, {time}"
 
 
-def render_progress(progress: PlanProgress) -> Iterator[str]:
-    """Render a plan's progress, line by line."""
+def render_progress(progress: PlanProgress, earlier: Iterable[object] = ()) -> Iterator[str]:
+    """Render a plan's progress, line by line. earlier: plans that must be executed first."""
     status = progress.status
+    if progress.follower is not None:
+        yield f"{status}: the plan is done, and the plan in {progress.follower} followed it"
+        return
+    if progress.applied_at is not None:
+        changed = describe_changed(progress.moved_on)
+        yield f"{status}: the plan was carried out until {progress.applied_at}; since then, {changed}"
+        return
     others = [(move.topic, move.partition) for move in progress.in_flight if not (move.planned or move.rolls_back)]
     explanation = _EXPLANATIONS.get(status) or "; ".join(describe_running(others))
     if progress.changes_beside_plan and status == PlanStatus.FITS:
         explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
     if progress.moved_on:
-        explanation = (
-            f"the plan does not fit: {describe_changed(progress.moved_on)}. It is over, or another followed it"
-        )
+        explanation = f"{describe_changed(progress.moved_on)}: the plan is over, or another followed it"
     if status == PlanStatus.EXECUTING:
         waves = describe_waves(sorted({move.wave for move in progress.in_flight if move.wave}))
         explanation = f"{waves}, with {count_of(len(progress.in_flight), 'partition')} being reassigned as planned"
@@ -157,8 +162,7 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
         down = name_with_noun(progress.down_brokers)
         explanation = f"the plan needs {down}, down now: start what is down and go on, or make a new plan"
     if progress.undone_plans:
-        names, folder = join_names(progress.undone_plans), progress.undone_plans[0]
-        explanation = f"made after {names}, not done yet: pass --after {folder} to judge it, or execute that first"
+        explanation = describe_undone(progress.undone_plans)
     pending = len(progress.pending_elections)
     if pending and status == PlanStatus.DONE:
         explanation = f"all replicas are as planned, but {count_of(pending, 'preferred leader')} must still be elected"
@@ -193,7 +197,8 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
     if status in (PlanStatus.FITS, PlanStatus.PARTLY_DONE) and first is not None:
         later_done = any(wave.done for wave in progress.waves if wave.wave > first.wave)
         file = plan_writer.REASSIGNMENT if later_done else first.file
-        yield f"  next: kafka-reassign-partitions --execute with {file}"
+        after = "".join(f", after {one}" for one in earlier)
+        yield f"  next{after}: kafka-reassign-partitions --execute with {file}"
         if later_done:
             yield "    (not a wave's file: parts of later waves are done, and an earlier file would undo them)"
     if status in (PlanStatus.PARTLY_DONE, PlanStatus.DONE):
@@ -205,6 +210,7 @@ def render_progress(progress: PlanProgress) -> Iterator[str]:
             yield f"  next: kafka-leader-election --election-type preferred with {plan_writer.ELECTION}"
         if not progress.leaders_known:
             yield "  note: no source shows leaders, so elections cannot be checked"
+    yield from (f"  then: {text}" for text in progress.next_steps)
     if not progress.racks_known and status != PlanStatus.DONE:
         yield "  note: no source shows racks now, so changes of racks cannot be checked"
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pipelines.cli import common_options as common
+from pipelines.cli.option_values import find_brokers, find_known_brokers
 from pipelines.cli.source_arguments import CommandConfigOption, MetricsOption, MetricsRequest, WindowOption, open_source
 from pipelines.cli.text_format import print_message
 from pipelines.config.metrics_settings import print_window
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 class ClusterOptions:
     """The options as they were written."""
 
+    down: common.DownOption = None
     returned: common.ReturnOption = None
     after: common.AfterOption = None
     format_name: common.FormatOption = None
@@ -59,13 +61,15 @@ class ClusterOptions:
         return common.read_snapshot(opened, None if is_live(source) else self.format_name, settings)
 
     def apply(self, snapshot: Snapshot, defaults: TopicDefaults) -> Snapshot:
-        """Return the snapshot with brokers back, and then after the plans, and say so."""
+        """Return the snapshot with brokers down, then others back, and then after the plans, and say so."""
+        snapshot = _fail_brokers(snapshot, self.down, defaults)
         return _apply_plans(_return_brokers(snapshot, self.returned, defaults), self.after)
 
     @property
     def values(self) -> dict[str, tuple[str, ...]]:
         """The options that were written, each with its values."""
         values = {
+            "--down": [self.down] if self.down else [],
             "--return": [self.returned] if self.returned else [],
             "--after": self.after or (),
             "--ignore-topics": self.ignored or (),
@@ -89,15 +93,39 @@ def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot
     """Return the snapshot after the plans of folders, one after the other, and say so; without a folder, as it is."""
     if not folders:
         return snapshot
+    from pipelines.plan_files.consecutive_plans import find_follower
     from pipelines.plan_files.plan_reader import read_plan
-    from pipelines.plan_files.state_after_plan import assume_applied
+    from pipelines.plan_files.running_reassignments import select_reassigned
+    from pipelines.plan_files.state_after_plan import assume_applied, find_lists
 
-    for folder in folders:
-        plan = read_plan(folder)
+    plans, lists = [(folder, read_plan(folder)) for folder in folders], find_lists(snapshot.partitions)
+    running = select_reassigned(snapshot.partitions).to_pylist()
+    for number, (folder, plan) in enumerate(plans):
+        if follower := find_follower(plan, plans[number + 1 :], lists):
+            print_message(f"the plan in {folder} is done, and the plan in {follower} followed it")
+            continue
+        if any((row["topic"], row["partition"]) in plan.changes for row in running):
+            print_message(f"the plan in {folder} is being executed: wait for it before you execute another plan")
         snapshot = assume_applied(snapshot, plan, folder)
         changed = count_of(len(plan.changes), "partition")
         print_message(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")
     return snapshot
+
+
+def _fail_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefaults) -> Snapshot:
+    """Return the snapshot with brokers (ids or racks) down, and say so; without any, as it is.
+
+    Raises: typer.BadParameter for a broker that the cluster does not have.
+    """
+    if brokers is None:
+        return snapshot
+    from pipelines.verdict.naming import name_with_noun
+    from pipelines.what_if.failed_brokers import fail_brokers
+
+    ids = find_known_brokers("--down", brokers, snapshot)
+    were = "was" if len(ids) == 1 else "were"
+    print_message(f"as if {name_with_noun(ids)} {were} down, and Kafka had elected leaders")
+    return fail_brokers(snapshot, ids, defaults)
 
 
 def _return_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefaults) -> Snapshot:
@@ -107,8 +135,7 @@ def _return_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefa
     """
     if brokers is None:
         return snapshot
-    from pipelines.cli.option_values import find_brokers
-    from pipelines.cli.what_if_rendering import describe_stays
+    from pipelines.cli.broker_order_rendering import describe_stays
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, find_offline, return_brokers
     from pipelines.verdict.naming import name_with_noun

@@ -82,6 +82,15 @@ AfterOption = Annotated[
         default="the cluster as it is",
     ),
 ]
+DownOption = Annotated[
+    str | None,
+    option(
+        "Brokers that the source shows as live: answer as if they were down, and Kafka had elected other leaders.",
+        "IDS",
+        "--down",
+        default="none",
+    ),
+]
 ReturnOption = Annotated[
     str | None,
     option(

@@ -15,7 +15,7 @@ from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.live_sources import read_snapshot
 from pipelines.plan_files.foreign_plan import ForeignPlan, hash_files, write_foreign_plan
 from pipelines.plan_files.plan_reader import read_plan
-from pipelines.plan_files.reassignment_reader import read_reassignments
+from pipelines.plan_files.reassignment_reader import read_reassignment
 
 
 def choose_folder(
@@ -35,7 +35,7 @@ def choose_folder(
     Raises: SettingsError if there is none, if it was begun with other files, or if the
     files are harmful; SourceError if a file cannot be read.
     """
-    waves = read_reassignments(files)
+    waves = [read_reassignment(path) for path in files]
     folder = files[0].with_name(f"{files[0].name}.plan")
     if (folder / JOURNAL).exists():
         if read_plan(folder).source_files != hash_files(files):

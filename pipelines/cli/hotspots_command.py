@@ -187,12 +187,14 @@ def _answer_election(answer: ClusterHotspots, findings: ClusterFindings, source:
     now = answer.observed.max_over_mean_ratio
     if now is None:
         return
-    points = list(describe_election(findings, now))
+    points = [
+        one.name_server(findings.bootstrap_server, findings.release_before) for one in describe_election(findings, now)
+    ]
     for point in points:
         yield point.text
         if point.step:
             yield f"next: {point.step}"
-    if not points:
+    if not points and findings.shows_preferred_leaders:
         yield "An election changes nothing: each preferred leader that is in sync leads already."
     if _is_hotter_than_chance(answer) and not any(point.step for point in points):
         yield f"next: even out leaders: kafka-placement plan {source} --goal leaders --out plan-leaders"

@@ -6,9 +6,7 @@ import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from pipelines.cli.option_values import decimal_number, find_brokers, option, whole_number
+from pipelines.cli.option_values import decimal_number, find_known_brokers, option, whole_number
 from pipelines.cli.text_format import print_message
 from udfs.plurals import count_of, join_names
 
@@ -90,11 +88,7 @@ class HypotheticalOptions:
             print_message(f"as if {were.format(join_names(brokers))} added, and {moves}")
             hypothesis = replace(hypothesis, added_brokers=tuple(brokers), copied_replicas=copied)
         if self.remove is not None:
-            ids = find_brokers("--remove", self.remove, snapshot)
-            known = snapshot.brokers["broker_id"].to_pylist()
-            if unknown := [broker for broker in ids if broker not in known]:
-                problem = f"{snapshot.cluster_id} has no broker {join_names(unknown)}"
-                raise typer.BadParameter(f"--remove: {problem}. Its brokers: {join_names(sorted(known), 50)}")
+            ids = find_known_brokers("--remove", self.remove, snapshot)
             emptied, copied = other.assume_planned(
                 snapshot, build_request(settings, "drain", brokers=tuple(ids)), options
             )

@@ -58,7 +58,7 @@ def build_answer(snapshot: Snapshot) -> dict[str, Any]:
         partition.update({name: partition[name] or [] for name in ("replicas", "isr")})
     return {
         "cluster": snapshot.cluster_id,
-        "format": "+".join(sorted({name for file in snapshot.files for name in file.format_names})),
+        "format": "+".join(sorted(snapshot.format_names)),
         "sources": count_records(snapshot),
         "skipped": snapshot.skipped,
         "brokers": _list_rows(snapshot.brokers),
@@ -156,16 +156,13 @@ def _render_source(source: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {source['source']} ({source['format']}): {records}"
     sections = [section for section in source["sections"] if section["format"] not in UNUSED_FORMATS]
     if len(sections) > 1:
-        named = [f"{one['format']} {_name_lines(one['first_line'], one['last_line'])}" for one in sections]
+        spans = ((one, one["first_line"], one["last_line"]) for one in sections)
+        named = [f"{one['format']} line{f' {a:,}' if a == b else f's {a:,}-{b:,}'}" for one, a, b in spans]
         yield f"    sections: {join_names(named, _MAX_SECTIONS)}"
     for reason, count in source["ignored_reasons"].items():
         lines = source["ignored_lines"][reason][:_MAX_LINES]
         where = f" ({'line' if count == 1 else 'lines'} {join_names(lines, _MAX_LINES, count)})"
         yield f"    ignored: {count:,} x {reason}{'' if reason in (BLANK, NO_TEXT) else where}"
-
-
-def _name_lines(first: int, last: int) -> str:
-    return f"line {first:,}" if first == last else f"lines {first:,}-{last:,}"
 
 
 def _render_brokers(brokers: list[dict[str, Any]]) -> Iterator[str]:

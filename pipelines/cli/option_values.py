@@ -18,6 +18,7 @@ import typer
 
 from pipelines.logging_setup import LogLevel
 from pipelines.quoted_values import quote_value
+from udfs.plurals import join_names
 
 if TYPE_CHECKING:
     from pipelines.execution.wave_window import WaveRange
@@ -233,6 +234,15 @@ def find_brokers(option: str, text: str, snapshot: Snapshot) -> list[int]:
     except ValueError as error:
         raise typer.BadParameter(f"{option}: {error}") from error
     return list(dict.fromkeys(ids))
+
+
+def find_known_brokers(option: str, text: str, snapshot: Snapshot) -> list[int]:
+    """Return what find_brokers does. Raises: typer.BadParameter also for the id of a broker that is not there."""
+    ids, known = find_brokers(option, text, snapshot), snapshot.brokers["broker_id"].to_pylist()
+    if unknown := [broker for broker in ids if broker not in known]:
+        problem = f"{snapshot.cluster_id} has no broker {join_names(unknown)}"
+        raise typer.BadParameter(f"{option}: {problem}. Its brokers: {join_names(sorted(known), 50)}")
+    return ids
 
 
 def _find_brokers(part: str, snapshot: Snapshot) -> list[int]:

@@ -54,6 +54,7 @@ def plan(
     from pipelines.cli.plan_option_values import parse_limits, parse_new_brokers, parse_option, parse_request
     from pipelines.cli.plan_remedies import PlanCommandLine, list_remedies, list_warnings
     from pipelines.cli.plan_rendering import render_plan
+    from pipelines.cli.screen_layout import lay_out_terminal
     from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
     from pipelines.ingest.merge.live_brokers import get_bootstrap_server
@@ -69,9 +70,9 @@ def plan(
     if written.goal is None:
         raise typer.BadParameter("Give the --goal of the plan.")
     request, limits = parse_request(written, settings), parse_limits(written, settings)
-    snapshot = cluster.read(source, settings)
-    common_options.print_findings(snapshot)
-    snapshot = cluster.apply(snapshot, defaults)
+    now = cluster.read(source, settings)
+    common_options.print_findings(now)
+    snapshot = cluster.apply(now, defaults)
     log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
     snapshot = replace(snapshot, log_dirs=log_dirs)
     named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER
@@ -88,7 +89,7 @@ def plan(
         folder = Path(preview, "plan") if out is None or printed else out
         try:
             measured = build_metric_options(settings)
-            created = create_plan(snapshot, request, folder, limits, measured, defaults, cluster.after or ())
+            created = create_plan(snapshot, request, folder, limits, measured, defaults, cluster.after or (), now)
         except Infeasible as error:
             model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
             raise Infeasible(*error.args, *list_remedies(model, request, command)) from error
@@ -111,7 +112,7 @@ def plan(
         apply = _name_apply_command(get_servers(source) or named, cluster.command_config, out)
         more = f", and with --cordon first cordons what {_EMPTIES}" if _can_cordon(created, snapshot) else ""
         lines = chain(lines, [f"  or: {apply}    # shows what it would do; --execute does it{more}"])
-    common_options.write_answer(json_file, build_answer(created), lines)
+    common_options.write_answer(json_file, build_answer(created), lines if printed else lay_out_terminal(lines))
 
 
 def _write_tickets(
@@ -134,10 +135,10 @@ def _write_tickets(
     from pipelines.what_if.what_if_answers import evaluate_brokers
 
     after = assume_applied(snapshot, read_plan(folder), folder)
-    before, then = (evaluate_brokers(state, defaults).verdict.headline for state in (snapshot, after))
+    before, then = (evaluate_brokers(state, defaults).verdict for state in (snapshot, after))
     title = describe_goal(created.summary.model, created.facts.request)
     title += "".join(f", after the plan in {folder}" for folder in earlier)
-    text = build_ticket(created, title, before, then, commands)
+    text = build_ticket(created, title, before.headline, then.name_moment(1).headline, commands)
     for path in paths:
         common_options.write_text(path, text, "--ticket")
 
@@ -145,10 +146,12 @@ def _write_tickets(
 def _can_cordon(created: "CreatedPlan", snapshot: "Snapshot") -> bool:
     """Return whether a plan empties brokers of a cluster whose brokers can be cordoned."""
     from pipelines.ingest.merge.live_brokers import get_releases
+    from pipelines.plan_files.continued_plans import find_unemptied
     from udfs.failures.kafka_releases import HAS_CORDONS, holds_since
     from udfs.planning.constraints import list_emptied_brokers
 
-    emptied = list_emptied_brokers(created.summary.model, created.facts.request)
+    request, summary = created.facts.request, created.summary
+    emptied = {*list_emptied_brokers(summary.model, request)}.difference(find_unemptied(request, summary))
     return bool(emptied) and holds_since(HAS_CORDONS, get_releases(snapshot.brokers)) is True
 
 

@@ -10,12 +10,13 @@ from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.certificates import LogDirCertificate
 from udfs.planning.cluster_model import FREE, FreezeReason
 from udfs.planning.constraints import build_rules, find_rack_violations
-from udfs.planning.faster_plans import BrokerThrottle, FasterPlan
+from udfs.planning.faster_plans import FasterPlan
 from udfs.planning.model_log_dirs import find_dir_moves
 from udfs.planning.plan_metrics import PlanSummary
+from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import IN
 from udfs.plurals import count_of, is_or_are, join_names
-from udfs.quantities import format_bytes, format_duration
+from udfs.quantities import estimate_duration, format_bytes, format_duration
 
 _FACTOR = 3  # that the command for single replicas sets, if there are as many brokers
 _LISTED = 6  # brokers
@@ -30,7 +31,7 @@ def render_urgent_repair(plan: CreatedPlan, command: PlanCommandLine) -> Iterato
     count = count_of(urgent.partitions, "partition")
     duration = ""
     if urgent.bytes_to_copy is not None:
-        duration = f" in about {format_duration(urgent.seconds)} ({format_bytes(urgent.bytes_to_copy)})"
+        duration = f" in {estimate_duration(urgent.seconds)} ({format_bytes(urgent.bytes_to_copy)})"
     again = command.with_other_folder("-first").with_flag("--under-min-isr-partitions").change({})
     is_repaired = f"{is_or_are(urgent.partitions)} repaired{duration}"
     yield f"  first: {count} below min.insync.replicas ({names}) {is_repaired} by:"
@@ -100,15 +101,27 @@ def render_racks(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
         yield f"  racks: the plan spreads {spread} with too many replicas in one rack"
     for code in np.unique(model.frozen[after]).tolist():
         rows = np.flatnonzero(after & (model.frozen == code))
-        reason = "a limit of the plan, such as --max-moves or --at-min-isr-partitions, leaves them out"
-        if code != FREE:
-            reason = FreezeReason(code).explanation
+        reason = FreezeReason(code).explanation if code != FREE else _name_limits(plan.facts.request)
         yield f"    {count_of(len(rows), 'partition')} not spread ({model.describe_partitions(rows)}): {reason}"
     single = np.flatnonzero((model.factor == 1) & (model.frozen == FREE))
     if len(single):
         again = change_factor(model, single, min(_FACTOR, int(model.live.sum())), command.source)
         one = f"{count_of(len(single), 'partition')} ({model.describe_partitions(single)}) with replication factor 1"
         yield f"  not addressed: {one}, offline with any broker or rack: {again}"
+
+
+def _name_limits(request: PlanRequest) -> str:
+    """Name the options for which a repair leaves out partitions that could change."""
+    options = {
+        "--brokers": request.brokers,
+        "--max-bytes": request.max_bytes is not None,
+        "--max-moves": request.max_moves is not None,
+        "--at-min-isr-partitions": request.at_min_isr_partitions,
+        "--under-min-isr-partitions": request.under_min_isr_partitions,
+        "--exclude-brokers": request.exclude_brokers,
+    }
+    used = [option for option, is_used in options.items() if is_used]
+    return f"left out because of {join_names(used)}" if used else "no broker of another rack can take them"
 
 
 def render_extra_replicas(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
@@ -157,7 +170,12 @@ def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) 
     for faster in plan.facts.faster_plans:
         yield f"    faster: {_describe_faster(faster, plan)}"
         if faster.throttle is not None:
-            yield f"      {_format_throttle(faster.throttle, server)}    # after each --execute, which resets it"
+            config = f"--add-config {faster.throttle.config}={faster.throttle.bytes_per_s}"
+            alter = (
+                f"kafka-configs --bootstrap-server {server} --alter --entity-type brokers --entity-name $id {config}"
+            )
+            loop = f"for id in {' '.join(map(str, faster.throttle.brokers))}; do {alter}; done"
+            yield f"      {loop}    # after each --execute, which resets it"
         else:
             alternatives += 1
             suffix = "-faster" if alternatives == 1 else f"-faster-{alternatives}"
@@ -166,10 +184,17 @@ def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) 
         yield "    no faster alternative: none that was tried saves a tenth of the time"
 
 
+def render_cheaper(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
+    """Render the alternative that copies less."""
+    if (cheaper := plan.facts.cheaper_plan) is not None:
+        yield f"  copies less: {_describe_faster(cheaper, plan)}"
+        yield f"    {command.with_other_folder('-cheaper').change(cheaper.options)}"
+
+
 def _describe_faster(faster: FasterPlan, plan: CreatedPlan) -> str:
     """Describe an alternative, its duration, and what else differs from the plan."""
-    durations = [format_duration(seconds) for seconds in (faster.seconds, plan.summary.seconds)]
-    text = f"{faster.description}: about {durations[0]} of copying instead of {durations[1]}"
+    duration, planned = estimate_duration(faster.seconds), format_duration(plan.summary.seconds)
+    text = f"{faster.description}: {duration} of copying instead of {planned}"
     if faster.throttle is not None:
         return text
     metrics, missed = plan.summary.metrics, len(plan.summary.proposal.certificate.missed)
@@ -181,10 +206,3 @@ def _describe_faster(faster: FasterPlan, plan: CreatedPlan) -> str:
     if faster.missed_targets is not None and faster.missed_targets != missed:
         text += f"; misses {count_of(faster.missed_targets, 'target')} instead of {missed}"
     return text
-
-
-def _format_throttle(throttle: BrokerThrottle, server: str) -> str:
-    """Format the command that sets a throttle."""
-    config = f"--add-config {throttle.config}={throttle.bytes_per_s}"
-    alter = f"kafka-configs --bootstrap-server {server} --alter --entity-type brokers --entity-name"
-    return f"for id in {' '.join(map(str, throttle.brokers))}; do {alter} $id {config}; done"

@@ -11,6 +11,7 @@ from pipelines.cli.check_rendering import render_findings
 from pipelines.cli.plan_details import (
     name_dir_throttle,
     render_bottleneck,
+    render_cheaper,
     render_disk_growth,
     render_extra_replicas,
     render_log_dirs,
@@ -21,6 +22,8 @@ from pipelines.cli.plan_details import (
 from pipelines.cli.plan_remedies import PlanCommandLine
 from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
+from pipelines.plan_files.continued_plans import find_unemptied
+from pipelines.plan_files.fault_sentences import describe_targets
 from pipelines.plan_files.kafka_json import find_irreversible
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.plan_files.plan_judgement import PlanJudgement
@@ -67,7 +70,7 @@ def render_plan(
     yield f"cluster {model.cluster_id}: {describe_goal(model, plan.facts.request)}; {counts}"
     if model.cordoned is not None:
         yield f"  no new replicas: {model.describe_brokers(np.flatnonzero(model.cordoned))}, all log dirs are cordoned"
-    yield from _render_metrics(metrics, bool(model.rack_names))
+    yield from _render_metrics(metrics, bool(model.rack_names), is_repair=plan.facts.request.goal == "repair")
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
         yield f"  copied: {count_of(metrics.moves, 'replica')}, {size}"
@@ -80,7 +83,10 @@ def render_plan(
     moves = f"; the election at the end moves {count_of(elected, 'leader')}" if elected else ""
     yield f"  changed: {lists}, {count_of(leaders, 'preferred leader')}{moves}"
     if metrics.leader_replacements:
-        yield f"  replaced: {_describe_replacements(plan.facts.request, metrics.leader_replacements)}"
+        pairs = join_names(f"{old} -> {new}" for old, new in plan.facts.request.replacements)
+        count = count_of(metrics.leader_replacements, "partition")
+        takes = "a new broker takes the position of the old one in each replica list"
+        yield f"  replaced: preferred leader {pairs} of {count}: {takes}"
     yield from render_urgent_repair(plan, command)
     yield from render_racks(plan, command)
     yield from render_extra_replicas(plan, command)
@@ -99,14 +105,12 @@ def render_plan(
     yield from map(_describe_relief, reliefs)
     yield from render_rack_repairs(plan, command)
     yield from _render_prices(certificate)
-    for title, texts in (("relaxed", certificate.relaxed), ("missed", certificate.missed)):
-        yield from (f"  {title}: {text}" for text in texts[:_LISTED])
-        if len(texts) > _LISTED:
-            yield f"  {title}: {len(texts) - _LISTED} more, see plan.json"
+    yield from (f"  {text}" for text in describe_targets(certificate))
     yield from render_waves(summary, judgement.moment)
     if metrics.lists_changed and judgement.level is PlanLevel.SAFE:
         yield from (f"  {line}" for line in render_findings(judgement))
     yield from render_bottleneck(plan, command, shlex.quote(server))
+    yield from render_cheaper(plan, command)
     yield f"  took: {', '.join(f'{part} {seconds:.1f} s' for part, seconds in plan.seconds.items())}"
     if out is None:
         yield "  a preview: nothing is written. Add --out DIR to write the files for Kafka's tools"
@@ -151,16 +155,13 @@ def describe_goal(model: ClusterModel, request: PlanRequest) -> str:
     return f"repair, only partitions {' and '.join(parts)}" if parts else "repair"
 
 
-def _describe_replacements(request: PlanRequest, partitions: int) -> str:
-    """Describe the preferred leaders that a plan replaces without another change."""
-    pairs = join_names(f"{old} -> {new}" for old, new in request.replacements)
-    count = count_of(partitions, "partition")
-    return f"preferred leader {pairs} of {count}: a new broker takes the position of the old one in each replica list"
-
-
 def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Path | None) -> Iterator[str]:
     """Name what the plan leaves uneven: all leaders, brokers without leaders after it, topics that one broker leads."""
-    model = plan.summary.model
+    model, proposal = plan.summary.model, plan.summary.proposal
+    later = {"--after": (str(out),), "--out": (f"{out}-next",)} if out else {}
+    yield from (f"  then: {text}: {command.change(later)}" for text in plan.facts.next_steps)
+    if find_unemptied(plan.facts.request, plan.summary):
+        return  # a plan for leaders would elect what is yet to be emptied
     before, after = (
         state.balance.leaders.max_over_mean for state in (plan.summary.metrics.before, plan.summary.metrics.after)
     )
@@ -170,7 +171,6 @@ def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Pat
         yield f"  leaders become less even: {before:.3f} -> {after:.3f} times the mean; then even them out: {even_out}"
     leader = plan.summary.elections.leader
     ids = np.where(leader >= 0, model.broker_ids[leader], -1).astype(np.int64)
-    proposal = plan.summary.proposal
     leaders = np.bincount(leader[leader >= 0], minlength=model.brokers)
     is_idle = model.live & (np.bincount(proposal.replicas, minlength=model.brokers) > 0) & (leaders == 0)
     if idle := model.broker_ids[is_idle].tolist():
@@ -186,10 +186,11 @@ def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Pat
         return
     changes: dict[str, tuple[str, ...]] = {"--goal": ("leaders",), "--per-topic": ()}
     again = PlanCommandLine(command.source, changes).change({})
-    yield f"  not addressed: {describe_single_leaders(topics)}; {again} spreads them"
+    yield f"  not addressed: {describe_single_leaders(topics)}; to spread them: {again}"
 
 
-def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
+def _render_metrics(metrics: PlanMetrics, has_racks: bool, is_repair: bool) -> Iterator[str]:
+    """Render what a plan changes; a repair is urgent, so it leaves out copysets and P(loss)."""
     before, after = states = (metrics.before, metrics.after)
     yield _row("", "before", "", "after", "")
     yield _row("", "max/mean", "min/mean", "max/mean", "min/mean")
@@ -215,10 +216,11 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool) -> Iterator[str]:
         yield from compare("partitions without a live replica", lost, None)
     if has_racks:
         yield from compare("rack violations", (s.balance.rack_violations for s in states), None)
-    yield from compare("copysets", (s.durability.copysets for s in states), None)
+    if not is_repair:
+        yield from compare("copysets", (s.durability.copysets for s in states), None)
     yield from _render_cross_zone(before.cross_zone, after.cross_zone)
-    losses = [state.durability.loss_probability for state in states]
-    counts = sorted({*losses[0], *losses[1]})
+    losses = [state.durability.loss_probability for state in states if not is_repair]
+    counts = sorted(set().union(*losses))
     # If a loss is certain, as with partitions of replication factor 1, it is so with more failures too.
     certain = [k for k in counts if all(loss.get(k) == 1 for loss in losses)]
     for k in [k for k in counts if any(loss.get(k) for loss in losses) and k not in certain[1:]] or counts[-1:]:

@@ -9,6 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipelines.cli.screen_layout import lay_out
 from pipelines.cli.text_format import print_grid, print_line
 from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import SnapshotKey, Source
@@ -21,19 +22,23 @@ if TYPE_CHECKING:
     from pipelines.runner import Run
     from pipelines.spark.store import Store
     from pipelines.verdict.judgement import Verdict
+    from pipelines.verdict.verdict_points import VerdictPoint
 
 _MAX_FINDINGS = 3  # of a cluster in the summary
 
 
-def format_findings(verdict: Verdict, limit: int | None = None) -> Iterator[str]:
-    """Yield the findings, the worst first, with their next steps. The caller has printed the headline, which is one.
+def format_findings(
+    points: Sequence[VerdictPoint], headline: str = "", limit: int | None = None, steps: int | None = None
+) -> Iterator[str]:
+    """Yield findings, the worst first, with their next steps.
 
-    limit: of how many findings; None = all.
+    headline: the text of the finding that the caller has printed; limit: of how many findings, steps: of how many of
+    these with their next step; None = all.
     """
-    for point in verdict.points[:limit]:
-        if point.text != verdict.sentence:
+    for number, point in enumerate(points[:limit]):
+        if point.text != headline:
             yield f"  - {point.text}"
-        if point.step:
+        if point.step and (steps is None or number < steps):
             yield f"    next: {point.step}"
 
 
@@ -44,7 +49,8 @@ def format_in_summary(cluster: str, verdict: Verdict, source: str) -> Iterator[s
     """
     yield f"{cluster}: {verdict.headline}"
     if verdict.level is Level.AT_RISK:
-        yield from format_findings(verdict.name_source(source, cluster), _MAX_FINDINGS)
+        points = verdict.name_source(source, cluster).points
+        yield from format_findings(points, verdict.sentence, _MAX_FINDINGS)
         if (more := len(verdict.points) - _MAX_FINDINGS) > 0:
             yield f"  {count_of(more, 'more finding')}: kafka-placement what-if {source}"
 
@@ -81,7 +87,8 @@ def print_summary(
         for key, source in sorted(
             sources.items(), key=lambda item: (levels.index(verdicts[item[0].cluster_id].level), item[0])
         ):
-            for line in format_in_summary(key.cluster_id, verdicts[key.cluster_id], source.argument):
+            lines = format_in_summary(key.cluster_id, verdicts[key.cluster_id], source.argument)
+            for line in lay_out(lines, columns=None):
                 print_line(line)
         print_line()
         _print_schemes(store, snapshots, settings.failures.max_pairs)
@@ -165,14 +172,12 @@ def _print_schemes(store: Store, snapshots: Sequence[SnapshotKey], max_pairs: in
         "worst survivor\nmax/mean": ("worst_survivor_ratio", "value", 3),
         "ratio\nto naive": ("worst_survivor_ratio", "ratio_to_naive", 3),
         "takeover\nbrokers (mean)": ("mean_takeover_brokers", "value", 1),
-        "offline partitions\n(worst case)": ("most_offline_partitions", "value", 0),
+        "newly offline\n(worst case)": ("most_newly_offline_partitions", "value", 0),
         "copysets": ("copysets", "value", 0),
         "P(loss if\n3 fail)": ("loss_probability_of_3_brokers", "value", 5),
     }
 
     def format_cell(row: Mapping[str, Any], metric: str, column: str, digits: int) -> str:
-        if metric == "most_offline_partitions" and row.get(metric, {}).get("value") is None:
-            metric = "offline_partitions"  # no live broker, so that none can fail: what is offline now
         value = row.get(metric, {}).get(column)
         return "-" if value is None else f"{value:.{digits}f}"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,15 +13,57 @@ from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
 from pipelines.cli.hypothetical_options import HypotheticalOptions
-from pipelines.cli.option_values import find_brokers, option, parse_place, take_groups
+from pipelines.cli.option_values import find_brokers, flag, option, parse_place, take_groups
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_message
 from pipelines.what_if.prediction_check import check_prediction
-from udfs.plurals import is_or_are
 
 if TYPE_CHECKING:
+    from pipelines.cli.screen_layout import Limits
+    from pipelines.config.owner_map import TopicOwner
+    from pipelines.config.setting_sections import Settings
     from pipelines.ingest.snapshot_reader import Snapshot
-    from udfs.failures.topic_defaults import TopicDefaults
+    from pipelines.what_if.affected_topics import AffectedTopic
+    from pipelines.what_if.choices import WaitOrMove
+    from pipelines.what_if.wait_or_move import ReturnedAnswer
+    from pipelines.what_if.what_if_answers import ClusterAnswer
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """The part of an answer that is printed."""
+
+    topics: Annotated[bool, flag("topics", "Print the affected topics: now, or after the failure of --fail.")] = False
+    owner_map: Annotated[
+        str | None,
+        option(
+            "CSV with the columns topic (a pattern) and team, the first that matches wins: the affected teams.",
+            "FILE",
+            "--owner-map",
+            parser=parse_place,
+        ),
+    ] = None
+    show_all: Annotated[bool, flag("all", "Print everything, not only what fits on a screen of 80 x 40.")] = False
+
+    def read_owners(self) -> list[TopicOwner]:
+        """Read the file of --owner-map; none without one. Raises: SettingsError if it is wrong."""
+        from pipelines.config.owner_map import read_owner_map
+
+        return [] if self.owner_map is None else read_owner_map(self.owner_map)
+
+    def lay_out(
+        self, render: Callable[[Limits], list[str]], topics: list[AffectedTopic], headlines: int
+    ) -> Iterable[str]:
+        """Lay out an answer, or with --topics or --owner-map its topics, below so many of its first lines."""
+        from pipelines.cli.screen_layout import lay_out_screen
+        from pipelines.cli.topic_rendering import format_topics
+
+        by_team = self.owner_map is not None
+        if not self.topics and not by_team:
+            return lay_out_screen(render, self.show_all)
+        return lay_out_screen(
+            lambda limits: [*render(limits)[:headlines], *format_topics(topics, limits, by_team)], self.show_all
+        )
 
 
 @app.command("what-if", rich_help_panel="Questions, without Spark", epilog=examples("what-if"))
@@ -45,17 +87,20 @@ def what_if(
             parser=parse_place,
         ),
     ] = None,
+    selection: _Selection,
     other: HypotheticalOptions,
     cluster: ClusterOptions,
     json_file: common.JsonOption = None,
 ) -> None:
     """Show which brokers can fail now; with --fail, what goes offline and who takes over. Does not start Spark."""
-    from pipelines.cli.what_if_rendering import format_check, format_cluster, format_failure
+    from pipelines.cli.what_if_rendering import format_check, format_cluster, format_failure, format_return
     from pipelines.setup.compile_on_demand import announce_compilation
     from pipelines.what_if import what_if_answers
+    from pipelines.what_if.affected_topics import name_owners
     from pipelines.what_if.capacity_use import list_disk_uses, read_survivor_capacities
+    from pipelines.what_if.wait_or_move import evaluate_return
 
-    settings = cluster.read_settings()
+    settings, owners = cluster.read_settings(), selection.read_owners()
     measured = cluster.read(source, settings, actual)
     snapshot = cluster.apply(measured, settings.topics.defaults)
     if actual is not None and fail is None:
@@ -70,47 +115,48 @@ def what_if(
             answer = what_if_answers.evaluate_brokers(snapshot, defaults, capacities)
             verdict = answer.verdict.omit_steps() if hypothesis else answer.verdict
             verdict = verdict.name_start_order([start.broker for start in answer.outage.start_order])
+            verdict = verdict.name_moment(len(cluster.after or ()))
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
             answer = replace(answer, disks=list_disk_uses(snapshot, measured, settings))
-            lines = [*format_cluster(answer), *_format_return(snapshot, defaults, source, cluster, other.text)]
-            common.write_answer(json_file, answer, lines)
+            answer = replace(answer, topics=name_owners(answer.topics, owners))
+            then = ""
+            if (returned := evaluate_return(snapshot, defaults)) is not None:
+                answer = replace(answer, wait_or_move=_compare_choices(snapshot, answer, returned, settings))
+                ids = ",".join(dict.fromkeys([*(cluster.returned or "").split(","), *map(str, returned.brokers)]))
+                then = f"{replace(cluster, returned=ids.strip(',')).quote_with(source)}{other.text}"
+
+            def render(limits: Limits) -> list[str]:
+                rest = [] if returned is None else format_return(answer, returned, then, limits)
+                return [*format_cluster(answer, limits), *rest]
+
+            common.write_answer(json_file, answer, selection.lay_out(render, answer.topics, headlines=2))
         else:
             failed = find_brokers("--fail", fail, snapshot)
             failure = what_if_answers.evaluate_failure(snapshot, failed, defaults, capacities)
             failure = replace(failure.name_source(named), hypothesis=hypothesis)
             failure = failure.omit_steps() if hypothesis else failure
-            command = f"kafka-placement what-if {named} --fail {shlex.quote(fail)}"
-            lines = format_failure(failure, "" if hypothesis else command)
+            again = "" if hypothesis else f"kafka-placement what-if {named} --fail {shlex.quote(fail)}"
+            more = []
             if actual is not None:
                 later = cluster.read_later(actual, settings, source)
                 predicted = {(one.topic, one.partition): one.leader_after for one in failure.partitions}
                 check = check_prediction(predicted, failed, snapshot, later)
-                failure, lines = replace(failure, check=check), [*lines, *format_check(check)]
+                failure, more = replace(failure, check=check), [*format_check(check)]
+            failure = replace(failure, topics=name_owners(failure.topics, owners))
+            lines = selection.lay_out(
+                lambda limits: [*format_failure(failure, again, limits), *more], failure.topics, headlines=1
+            )
             common.write_answer(json_file, failure, lines)
 
 
-def _format_return(
-    snapshot: Snapshot, defaults: TopicDefaults, source: str, cluster: ClusterOptions, more: str
-) -> Iterator[str]:
-    """Yield what remains once all brokers are live, and all replicas in sync, if some are not now.
+def _compare_choices(
+    snapshot: Snapshot, answer: ClusterAnswer, returned: ReturnedAnswer, settings: Settings
+) -> WaitOrMove | None:
+    """Compare waiting with the plan that `plan --goal repair` makes."""
+    from pipelines.config.capacity_file import add_disk_capacities
+    from pipelines.config.plan_parameters import build_request, build_wave_limits
+    from pipelines.what_if.wait_or_move import RepairPlanning, compare_choices
 
-    more: the other options of the command that asks again.
-    """
-    from pipelines.cli.what_if_rendering import format_restart_order
-    from pipelines.ingest.merge.live_brokers import get_down_brokers
-    from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
-    from pipelines.verdict.naming import name_with_noun
-    from pipelines.what_if import what_if_answers
-
-    missing = find_missing_brokers(snapshot, defaults)
-    returned = return_brokers(snapshot, missing, defaults)
-    if returned.partitions.equals(snapshot.partitions):  # also where partitions stay offline though all are back
-        return
-    answer = what_if_answers.evaluate_brokers(returned, defaults)
-    down = get_down_brokers(snapshot.brokers).tolist()
-    back = f"{name_with_noun(down)} {is_or_are(len(down))} back, and " if down else ""
-    ids = ",".join(dict.fromkeys([*(cluster.returned or "").split(","), *map(str, missing)])).strip(",")
-    again = f"kafka-placement what-if {replace(cluster, returned=ids).quote_with(source)}{more}"
-    yield f"Once {back}all replicas are in sync ({again}):"
-    yield f"  {answer.verdict.headline}"
-    yield from (f"  {line}" for line in format_restart_order(answer))
+    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
+    planning = RepairPlanning(build_request(settings, "repair"), build_wave_limits(settings), settings.topics.defaults)
+    return compare_choices(replace(snapshot, log_dirs=log_dirs), answer, returned, planning)

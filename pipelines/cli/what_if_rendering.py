@@ -1,23 +1,24 @@
-"""The answers of `what-if` as text, with the order in which to start brokers that are down and to restart live ones."""
+"""The answers of `what-if` as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pipelines.cli.broker_order_rendering import format_restart_order, format_start_order
+from pipelines.cli.choice_rendering import format_choices
 from pipelines.cli.run_summary import format_findings
-from pipelines.ingest.returned_brokers import OfflinePartitions
-from pipelines.verdict.cluster_evidence import MAX_BROKERS
-from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
-from pipelines.verdict.verdict_points import fill_forms
+from pipelines.cli.screen_layout import EVERYTHING, Limits
+from pipelines.cli.text_format import align_rows
+from pipelines.verdict.naming import name_affected_topics, name_some, name_with_noun
+from pipelines.verdict.verdict_points import VerdictPoint, fill_forms
 from pipelines.what_if.capacity_use import RATES, DiskUse, SurvivorLoad
-from pipelines.what_if.outage import OfflinePartition, Outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps
+from pipelines.what_if.wait_or_move import ReturnedAnswer
 from pipelines.what_if.what_if_answers import ClusterAnswer, FailureAnswer, PartitionChange, SingleFailure
-from udfs.failures.controller_quorum import QuorumVoters
-from udfs.failures.leader_recovery import BrokerStart
-from udfs.plurals import count_live_brokers, count_of, is_or_are, join_names
+from udfs.plurals import count_live_brokers, count_of, is_or_are
 from udfs.quantities import format_bytes
 
 # Ratios below this are 1.00.
@@ -33,60 +34,99 @@ _GAPS = {
     "promote to the ISR: offline and below min.insync.replicas may be too pessimistic",
     "partitions_with_unknown_elr": "the ELR of {n} partition[|s] has brokers of unknown state, which lead only if "
     "they are live: offline may be too pessimistic",
-    "topics_without_rates": "bytes in and out are without {n} topic[|s] whose rates are not known: "
-    "{gaps.names_without_rates}",
+    "topics_without_rates": "bytes in and out are without {n} topic[|s] whose rates are not known: {names}",
+    "topics_with_copy_lag": "{n} topic[ is|s are] uploaded to remote storage with a delay (remote.copy.lag): what is "
+    "not uploaded yet ({late}) is lost with the replicas: {names}",
     "skipped_entries": "{n} sub-folder[ or link is|s or links are] ignored (run inspect for details)",
 }
+_QUORUM_COMMAND = "to see its voters: kafka-metadata-quorum --bootstrap-server {server} describe --status"
+# What may elect the controller -> (its name, how to check it).
+_QUORUMS = {
+    "kraft": ("the controller quorum (KRaft)", _QUORUM_COMMAND),
+    "zookeeper": ("the ZooKeeper ensemble", "check the ensemble by itself"),
+}
+_TRANSACTIONS = "__transaction_state"
 _MAX_LINES = 20
 
 
-def format_cluster(answer: ClusterAnswer) -> list[str]:
+def format_cluster(answer: ClusterAnswer, limits: Limits = EVERYTHING) -> list[str]:
     """Format the answer without --fail, the riskiest brokers first."""
     verdict, brokers = answer.verdict, answer.brokers
     live = count_live_brokers(len(brokers), len(answer.left_out.unknown_brokers))
     partitions = count_of(answer.partitions, "partition")
     lines = [f"cluster {answer.cluster}, {live}, {partitions}", f"  {verdict.headline}"]
-    lines += format_findings(verdict)
-    lines += _format_warnings(answer.left_out.conflicting_listings)
-    lines += _format_gaps(answer.left_out)
+    lines += _format_points(verdict.points, limits, verdict.sentence)
+    lines += _format_warnings(answer.left_out.conflicting_listings, limits)
+    if answer.wait_or_move is not None:
+        lines += format_choices(answer.wait_or_move)
+    lines += _format_gaps(answer.left_out, limits)
     lines += format_survivor_loads(answer.survivor_loads)
     if answer.hypothesis or any(use.disk_bytes is not None for use in answer.disks):
         lines += format_disk_uses(answer.disks)
     lines += format_start_order(answer.outage)
     lines += format_restart_order(answer)
-    lines += _format_answers("broker", brokers, answer.left_out)
+    lines += _format_answers("broker", brokers, answer.left_out, limits)
     if len(answer.racks) > 1:
-        lines += _format_answers("rack", answer.racks, answer.left_out)
+        lines += _format_answers(
+            "rack", answer.racks, answer.left_out, limits._replace(rows=limits.rows and min(limits.rows, 3))
+        )
     return lines
 
 
-def _format_answers(unit: str, rows: Sequence[SingleFailure], gaps: SourceGaps) -> Iterator[str]:
-    """Yield "Can this broker fail now?" and the answer for each, the riskiest first."""
-    if rows:
-        limited = " (as far as the sources show)" if is_limited(gaps) else ""
-        yield f"Can this {unit} fail now?{limited}"
-    width = max((len(str(row.failed)) for row in rows), default=0)
-    for row in sorted(rows, key=_by_risk):
-        details = ", ".join(_list_details(row))
-        yield f"  {row.failed:>{width}}  {row.answer}{f' ({details})' if details else ''}"
+def format_return(answer: ClusterAnswer, returned: ReturnedAnswer, then: str, limits: Limits) -> Iterator[str]:
+    """Yield what remains once all brokers are live. then: source and options of the command that answers for that."""
+    down = answer.outage.down_brokers
+    back = f"{name_with_noun(down)} {is_or_are(len(down))} back, and " if down else ""
+    yield f"Once {back}all replicas are in sync:"
+    yield f"  {returned.answer.verdict.headline}"
+    if limits == EVERYTHING:
+        yield from (f"  {line}" for line in format_restart_order(returned.answer))
+    yield f"  the whole answer of then: kafka-placement what-if {then}"
 
 
-def is_limited(gaps: SourceGaps) -> bool:
-    """Return whether the sources lack something, so that an answer for a broker may be too good."""
-    return bool(gaps.sentences)
+def _format_answers(unit: str, failures: Sequence[SingleFailure], gaps: SourceGaps, limits: Limits) -> Iterator[str]:
+    """Yield "Can this broker fail now?" and a table with the answer for each, the riskiest first."""
+    if not failures:
+        return
+    limited = " (as far as the sources show)" if gaps.is_limited else ""
+    yield f"Can this {unit} fail now?{limited} What its failure would do, in partitions:"
+    ordered = sorted(failures, key=_by_risk)
+    cells = {
+        unit: [f"{row.failed}" for row in ordered],
+        "answer": [_shorten_answer(row) for row in ordered],
+        "brokers": [f"{row.brokers}" if unit == "rack" else "" for row in ordered],
+        "offline": [_show(row.newly_offline_partitions) for row in ordered],
+        "blocked": [_show(row.newly_under_min_isr_partitions) for row in ordered],
+        "unclean": [_show(row.unclean_elections) for row in ordered],
+        "leads": [_show(row.leaders_lost) for row in ordered],
+        "to brokers": [_show(row.takeover_brokers) for row in ordered],
+        "worst survivor": [_name_worst(row) for row in ordered],
+    }
+    columns = {heading: texts for heading, texts in cells.items() if any(texts)}
+    lines = list(align_rows([list(columns), *zip(*columns.values(), strict=True)], left=(1,)))
+    hidden = limits.hide(len(ordered))
+    yield from (f"  {line}" for line in lines[: len(lines) - hidden])
+    if hidden:
+        counts = Counter(_shorten_answer(row).lower() for row in ordered[-hidden:])
+        yield f"  ... {hidden} more ({', '.join(f'{count} {answer}' for answer, count in counts.items())}): --all"
 
 
-def _list_details(row: SingleFailure) -> Iterator[str]:
-    if isinstance(row.failed, str):  # a rack
-        yield count_of(row.brokers, "broker")
-    blocked = row.newly_under_min_isr_partitions
-    if blocked and row.newly_offline_partitions + row.unclean_elections:  # else the answer says it
-        yield f"{count_of(blocked, 'partition')} would block acks=all producers"
-    if row.leaders_lost:
-        takeover = f", {count_of(row.takeover_brokers, 'broker')} would take over" if row.takeover_brokers else ""
-        yield f"leads {count_of(row.leaders_lost, 'partition')}{takeover}"
-    if row.leaders_lost and row.worst_survivor_ratio is not None and row.worst_survivor_ratio >= _UNEVEN_RATIO:
-        yield f"worst survivor: broker {row.worst_survivor} with {row.worst_survivor_ratio:.2f} x the mean"
+def _show(count: int) -> str:
+    return f"{count:,}" if count else ""
+
+
+def _shorten_answer(row: SingleFailure) -> str:
+    """Return the answer without the counts that the table has."""
+    if not row.leaves_majority:
+        return "No: no majority"
+    head, _, but = row.answer.partition(":")[0].partition(", but ")
+    return f"{head}, hot" if but else head
+
+
+def _name_worst(row: SingleFailure) -> str:
+    if not row.leaders_lost or row.worst_survivor_ratio is None or row.worst_survivor_ratio < _UNEVEN_RATIO:
+        return ""
+    return f"{row.worst_survivor}: {row.worst_survivor_ratio:.2f} x"
 
 
 def _by_risk(row: SingleFailure) -> tuple[Any, ...]:
@@ -94,23 +134,26 @@ def _by_risk(row: SingleFailure) -> tuple[Any, ...]:
     return (*losses, -(row.worst_survivor_ratio or 0), row.failed)
 
 
-def format_failure(answer: FailureAnswer, command: str = "") -> list[str]:
+def format_failure(answer: FailureAnswer, command: str = "", limits: Limits = EVERYTHING) -> list[str]:
     """Format the answer of --fail. command: that asks the same again."""
     summary = answer.summary
-    lines = [_answer_failure(answer), *_format_causes(answer, command)]
+    lines = [_answer_failure(answer), *_format_causes(answer, command, limits)]
     brokers = ", ".join(map(str, answer.failed))
     subject = f"broker {brokers} fails" if len(answer.failed) == 1 else f"brokers {brokers} fail"
     lines.append(f"cluster {answer.cluster}, {count_of(summary.partitions, 'partition')}: {subject}")
     lines += [f"  broker {broker} is down already" for broker in summary.gaps.failed_already_down]
-    lines += _format_warnings([*summary.gaps.conflicting_listings, *summary.gaps.sentences])
+    lines += _format_warnings([*summary.gaps.conflicting_listings, *summary.gaps.sentences], limits)
     lines += _format_totals(answer)
-    lines += _format_gaps(summary.gaps)
-    for broker, count in sorted(summary.takeovers.items(), key=lambda item: -item[1]):
+    lines += _format_gaps(summary.gaps, limits)
+    hidden = limits.hide(len(summary.takeovers))
+    for broker, count in sorted(summary.takeovers.items(), key=lambda item: -item[1])[
+        : len(summary.takeovers) - hidden
+    ]:
         leaders = summary.leaders_after[broker]
         lines.append(f"  broker {broker} takes over {count_of(count, 'partition')} and then leads {leaders}")
-    if summary.worst_survivor_ratio is not None and summary.worst_survivor_ratio >= _UNEVEN_RATIO:
-        worst = f"broker {summary.worst_survivor} with {summary.worst_survivor_ratio:.2f} x the mean"
-        lines.append(f"  worst survivor: {worst}")
+    lines += [f"  ... {hidden} more brokers take over partitions: --all"] * bool(hidden)
+    if (ratio := summary.worst_survivor_ratio or 0) >= _UNEVEN_RATIO:
+        lines.append(f"  worst survivor: broker {summary.worst_survivor} with {ratio:.2f} x the mean")
     return [*lines, *format_survivor_loads(answer.survivor_loads)]
 
 
@@ -130,22 +173,19 @@ def _answer_failure(answer: FailureAnswer) -> str:
         return f"DOWN ALREADY: {brokers}. Nothing more would go offline{already}"
     if rest:
         return f"{word.upper()}: {rest}{names or name_affected_topics(summary.effects.blocked)}{already}"
-    limit = " as far as the sources show" if is_limited(summary.gaps) else ""
+    limit = " as far as the sources show" if summary.gaps.is_limited else ""
     head, _, but = summary.answer.partition(", but ")
     more = "no more partition" if before else "no partition"
     return f"{head.upper()}{limit}: {more} would go offline{already}{f', but {but}' if but else ''}"
 
 
-def _format_causes(answer: FailureAnswer, command: str) -> Iterator[str]:
+def _format_causes(answer: FailureAnswer, command: str, limits: Limits) -> Iterator[str]:
     """Yield who is blocked, if the answer is about worse, and why all this would happen, with next steps."""
     effects, summary = answer.summary.effects, answer.summary
     if (blocked := effects.blocked).partitions and (effects.offline.partitions or summary.unclean_elections):
         count = count_of(blocked.partitions, "more partition")
         yield f"  {count} would block acks=all producers{name_affected_topics(blocked)}"
-    for cause in summary.causes:
-        yield f"  - {cause.text}"
-        if cause.step:
-            yield f"    next: {cause.step}"
+    yield from _format_points(summary.causes, limits)
     if command and summary.causes:
         yield f"  then list the topics again, and ask again: {command}"
 
@@ -155,6 +195,9 @@ def _format_totals(answer: FailureAnswer) -> Iterator[str]:
     new = summary.offline_after - summary.offline_before
     unclean = f", {summary.unclean_elections} of them unclean" if summary.unclean_elections else ""
     yield f"  leaders that move: {summary.leaders_moved}{unclean}"
+    if unclean and any(one.topic == _TRANSACTIONS for one in answer.partitions):
+        command = f"kafka-transactions --bootstrap-server {summary.gaps.bootstrap_server} find-hanging --broker-id ID"
+        yield f"    they may cut transactions, or leave them open, which blocks read_committed consumers: {command}"
     counts = f" ({summary.offline_before} already, {new} newly)" if summary.offline_before and new else ""
     yield f"  offline partitions: {summary.offline_after}{counts}"
     if uncounted := len(_list_newly_offline(answer, counted=False)):
@@ -172,16 +215,44 @@ def _list_newly_offline(answer: FailureAnswer, counted: bool) -> list[PartitionC
     return [p for p in offline if (p.topic not in uncounted) is counted]
 
 
-def _format_warnings(sentences: Sequence[str]) -> list[str]:
-    return [f"  warning: {sentence}" for sentence in sentences]
+def _format_points(points: Sequence[VerdictPoint], limits: Limits, headline: str = "") -> Iterator[str]:
+    """Yield findings or causes with their next steps, and how many are hidden."""
+    yield from format_findings(points, headline, limits.findings, limits.steps)
+    first = points[: limits.findings]
+    steps = sum(bool(point.step) for point in first[len(points) if limits.steps is None else limits.steps :])
+    hidden = [count_of(len(points) - len(first), "more finding")] * (len(points) > len(first))
+    hidden += [count_of(steps, "next step")] * bool(steps)
+    if hidden:
+        yield f"  ... {' and '.join(hidden)}: --all"
 
 
-def _format_gaps(gaps: SourceGaps) -> Iterator[str]:
+def _format_warnings(sentences: Sequence[str], limits: Limits) -> Iterator[str]:
+    first = sentences[: limits.findings]
+    yield from (f"  warning: {sentence}" for sentence in first)
+    if more := len(sentences) - len(first):
+        yield f"  ... {count_of(more, 'more warning')}: --all"
+
+
+def _format_gaps(gaps: SourceGaps, limits: Limits) -> Iterator[str]:
+    """Yield the notes, and how many are hidden."""
+    notes = list(_list_notes(gaps))
+    first = notes[: limits.notes]
+    yield from (f"  note: {note}" for note in first)
+    if more := len(notes) - len(first):
+        yield f"  ... {count_of(more, 'more note')}: --all"
+
+
+def _list_notes(gaps: SourceGaps) -> Iterator[str]:
+    late = "no source shows how much" if gaps.copy_lag_bytes is None else f"at most {format_bytes(gaps.copy_lag_bytes)}"
     for name, note in _GAPS.items():
         value = getattr(gaps, name)
-        count = value if isinstance(value, int) else len(value)
+        count, names = (value, "") if isinstance(value, int) else (len(value), name_some(value))
         if count:
-            yield f"  note: {fill_forms(note, count, gaps=gaps)}"
+            yield f"{fill_forms(note, count, gaps=gaps, names=names, late=late)}"
+    if gaps.unknown_quorum:
+        quorums, checks = zip(*(_QUORUMS[name] for name in gaps.unknown_quorum), strict=True)
+        how = "; ".join(checks).format(server=gaps.bootstrap_server)
+        yield f"no source shows {' or '.join(quorums)}: a controller is assumed after any failure; {how}"
 
 
 def format_disk_uses(uses: Sequence[DiskUse]) -> Iterator[str]:
@@ -247,137 +318,3 @@ def format_check(check: PredictionCheck) -> Iterator[str]:
         yield f"  {count_of(check.only_before, 'partition')} of the first source are not in the later one"
     if check.only_after:
         yield f"  {count_of(check.only_after, 'partition')} of the later source are not in the first one"
-
-
-# Which offline partitions need more than a start, and what to say of them.
-_EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
-    (
-        lambda one: one.needs_all and not one.allows_unclean,
-        "[needs|need] all eligible brokers back, as one that crashed may not lead; one is enough if it was shut down "
-        "cleanly",
-    ),
-    (
-        lambda one: one.needs_clean_stop and not one.allows_unclean,
-        "[comes|come] online only if an eligible broker was shut down cleanly",
-    ),
-    (
-        lambda one: one.allows_unclean and bool(one.eligible_brokers),
-        "[allows|allow] unclean elections: messages may be lost if another broker starts before an eligible one",
-    ),
-    (
-        lambda one: one.elected_from == "unknown",
-        "[has|have] no in-sync replica and no ELR that a source shows: start all brokers that have a replica",
-    ),
-    (
-        lambda one: one.elected_from == "unclean",
-        "[has|have] no eligible replica: the first broker that starts leads, and messages may be lost",
-    ),
-    (
-        lambda one: one.elected_from == "none",
-        "[has|have] no eligible replica: only kafka-leader-election --election-type unclean helps, which may lose "
-        "messages; the broker that stopped last has most of them",
-    ),
-)
-
-
-def format_start_order(outage: Outage) -> Iterator[str]:
-    """Yield in which order to start the brokers that are down, and which offline partitions need more than that."""
-    starts = outage.start_order
-    if not outage.offline or not outage.down_brokers:
-        return
-    if starts:
-        order = name_brokers([_describe_start(start, is_first=not i) for i, start in enumerate(starts)])
-        yield f"Start the brokers that are down in this order: {order}"
-        if others := sorted(set(outage.down_brokers) - {start.broker for start in starts}):
-            verb = "brings" if len(others) == 1 else "bring"
-            yield f"  {name_with_noun(others)} {verb} no other offline partition online"
-    else:
-        yield "No broker that is down is sure to bring an offline partition online:"
-    for applies, text in _EXCEPTIONS:
-        names = [one.name for one in outage.offline if applies(one)]
-        if names:
-            yield f"  {count_of(len(names), 'partition')} {fill_forms(text, len(names))}: {name_some(names)}"
-
-
-def _describe_start(start: BrokerStart, *, is_first: bool) -> str:
-    if not start.partitions:
-        return f"{start.broker}"
-    count = count_of(start.partitions, "more partition" if not is_first else "partition")
-    return f"{start.broker} ({count} online)"  # without a count: the next one is needed too
-
-
-def describe_stays(offline: OfflinePartitions, ids: Sequence[int]) -> str:
-    """Return what stays offline of the partitions of brokers that are back, as a clause; empty without any."""
-    count, rows = offline.find_on(ids)
-    if not count:
-        return ""
-    names = name_some([f"{row['topic']}-{row['partition']}" for row in rows], count)
-    needed = [start.broker for start in offline.starts]
-    gain = count_of(sum(start.partitions for start in offline.starts), "partition")
-    verb = "brings" if len(needed) == 1 else "bring"
-    step = f"start {name_with_noun(needed)} too, which {verb} {gain} online" if needed else "no broker brings them back"
-    return f", but {count_of(count, 'partition')} with a replica there would stay offline ({names}): {step}"
-
-
-def format_restart_order(answer: ClusterAnswer) -> Iterator[str]:
-    """Yield the order, the safest broker first; which not yet, and why; and what holds for all; then controllers.
-
-    Partitions with replication factor 1 are offline whenever their broker restarts, so no broker waits for them.
-    """
-    rows, quorum = answer.brokers, answer.quorum
-    if len(rows) > 1:
-        yield from _order_brokers(rows, quorum, is_limited(answer.left_out))
-    if apart := set(quorum.voters).difference(row.failed for row in rows):
-        ready, waiting = quorum.order_restarts(apart)
-        if ready:
-            not_yet = f"; not yet: {join_names(waiting)} (no majority of voters would be left)" if waiting else ""
-            yield f"Restart controllers in this order: {join_names(ready)}{not_yet}"
-            yield "  before each, wait until all voters follow the active controller"
-        else:
-            yield f"While any controller restarts ({join_names(waiting)}), no leader is elected: no majority is left"
-
-
-def _order_brokers(rows: Sequence[SingleFailure], quorum: QuorumVoters, is_limited: bool) -> Iterator[str]:
-    """Yield the order of brokers. is_limited: the sources lack something, so that the order may be wrong."""
-    groups, texts, room = _group_by_effect(rows, quorum.leader), [], MAX_BROKERS
-    for effect, ids in groups.items():
-        names = join_names(ids, room) if room else count_of(len(ids), "broker")
-        room = max(room - len(ids), 0)
-        texts.append(f"{names}{f' ({effect})' if effect else ''}")
-    limited = " (as far as the sources show)" if is_limited else ""
-    if "" in groups:
-        waiting = f"; not yet: {', '.join(texts[1:])}" if texts[1:] else ""
-        yield f"Restart in this order{limited}: {texts[0]}{waiting}"
-    else:
-        yield f"Restart no broker yet{limited}; the least harmful first: {', '.join(texts)}"
-    alone = any(row.single_replica_partitions for row in rows)
-    offline = "; partitions with replication factor 1 are offline while their broker restarts" if alone else ""
-    voters = " and all voters follow" if any(row.failed in quorum.voters for row in rows) else ""
-    yield f"  before each, wait until all replicas are in sync{voters}{offline}"
-
-
-def _group_by_effect(rows: Sequence[SingleFailure], active: int | None) -> dict[str, list[int | str]]:
-    """Group brokers by the worst effect of their failure on replicated partitions, the least harmful first.
-
-    Of equal ones, those with fewer unreplicated partitions come first, then those whose takeovers are more even.
-    active: the active controller, the last of its group, so that it moves once.
-    """
-
-    def count_losses(row: SingleFailure) -> dict[str, int]:
-        return {
-            "no leader is elected meanwhile": int(not row.leaves_majority),
-            "partitions offline": row.newly_offline_partitions - row.single_replica_partitions,
-            "messages at risk": row.unclean_elections,
-            "acks=all blocked": row.newly_under_min_isr_partitions,
-        }
-
-    def rank(row: SingleFailure) -> tuple[float, ...]:
-        load = (row.worst_survivor_ratio or 0, row.leaders_lost)
-        losses = count_losses(row).values()
-        return (*losses, row.failed == active and not any(losses), row.single_replica_partitions, *load)
-
-    groups: dict[str, list[int | str]] = {}
-    for row in sorted(rows, key=rank):
-        effect = next((effect for effect, count in count_losses(row).items() if count), "")
-        groups.setdefault(effect, []).append(row.failed)
-    return groups

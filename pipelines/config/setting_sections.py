@@ -225,7 +225,7 @@ class PlanSettings(SettingsSection):
     target_failover: _Target
     target_failover_out: _Target
     target_loose_bytes: _Target
-    target_extra_moves: Number = Field(ge=0, le=1000)
+    target_loose_bytes_out: _Target
     target_min_over_mean: Number = Field(ge=0, le=1)
     broker_replicas: Whole = Field(ge=0, le=MAX_WORK)
     broker_bytes: Bytes = Field(ge=0, le=MAX_BYTES)

@@ -13,6 +13,7 @@ from pipelines.execution.replication_throttle import ConfigChange, list_restore_
 from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, read_level
 from pipelines.live.kafka_connection import CORDONED_LOG_DIRS, KafkaConnection, Key
 from pipelines.verdict.naming import name_with_noun
+from udfs.failures.disk_limits import are_all_cordoned
 from udfs.failures.kafka_releases import HAS_CORDONS, REJECTS_CORDONED
 from udfs.plurals import count_of
 
@@ -46,7 +47,7 @@ def explain_no_cordons(connection: KafkaConnection) -> str | None:
 def find_cordoned_brokers(log_dirs: LogDirs) -> set[int]:
     """Find the brokers whose log dirs are all cordoned; failed ones do not count."""
     online = {broker: [one for one in dirs if not one.get("error")] for broker, dirs in log_dirs.items()}
-    return {broker for broker, dirs in online.items() if dirs and all(one.get("is_cordoned") for one in dirs)}
+    return {broker for broker, dirs in online.items() if are_all_cordoned([one.get("is_cordoned") for one in dirs])}
 
 
 def find_rejections(
@@ -90,10 +91,7 @@ def _list_rest(
     lists: dict[Key, set[int]] = {}
     places: dict[Key, set[tuple[int, str]]] = {}
     for wave in steps.list_waves(direction):
-        for key, target in steps.find_targets(wave, direction).items():
-            partition, move = view.partitions.get(key), view.reassignments.get(key)
-            if steps.find_place(key, target, partition, move, view.logs) is not Place.PENDING:
-                continue
+        for key, target in steps.list_left(wave, direction, view, (Place.PENDING,)).items():
             if not steps.moves_log_dirs:
                 lists.setdefault(key, set()).update(steps.partitions[key].lists[target.after])
                 continue

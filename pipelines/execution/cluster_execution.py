@@ -13,10 +13,10 @@ from pipelines.errors import KafkaPlacementError
 from pipelines.execution import journal as log
 from pipelines.execution.broker_cordons import BrokerCordon
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
-from pipelines.execution.journal import Journal, list_keys
+from pipelines.execution.journal import EarlierConfigs, Journal, list_keys
 from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.execution.replication_throttle import ReplicationThrottle, list_restore_commands
-from pipelines.execution.set_throttles import find_foreign_rates, find_left_throttles, name_throttled, read_throttles
+from pipelines.execution.set_throttles import find_foreign, find_left_throttles, name_throttled, read_throttles
 from pipelines.execution.wave_window import WaveWindow
 from pipelines.live.kafka_changes import KafkaAdmin, KafkaRejection
 from pipelines.live.kafka_connection import KafkaFault, Key, UnsupportedCall
@@ -95,7 +95,7 @@ class ClusterExecution:
     _under_way: set[Key] = field(default_factory=set)  # reassignments of the plan, when last seen or submitted
     _unconfirmed: set[Key] = field(default_factory=set)  # submitted without an answer since the last look
     _has_submitted: bool = False
-    _foreign_rates: Mapping[int, int] = field(default_factory=dict)  # throttles of other tools, when it began
+    _foreign: EarlierConfigs = field(default_factory=EarlierConfigs)  # throttles of other tools, when it began
     _view: ClusterView | None = None  # the last one; None = the cluster does not answer
 
     def __post_init__(self) -> None:
@@ -115,14 +115,16 @@ class ClusterExecution:
         """Have throttles removed that an earlier execution of the plan has left, whose journal is lost."""
         throttles = read_throttles(self.connection, self.steps, view, self.steps.brokers)
         known = self.journal.find_earlier_configs()
-        self._foreign_rates = find_foreign_rates(self.steps, throttles, known)
         left = find_left_throttles(self.steps, throttles, self.journal.find_restored_configs()).without(known)
         if left:
             self.say(
                 f"an earlier execution of this plan has left throttles on {name_throttled(left)}: they will be removed"
             )
             self._throttle.adopt(left)
-            self._foreign_rates = find_foreign_rates(self.steps, throttles, self.journal.find_earlier_configs())
+        self._foreign = find_foreign(self.steps, throttles, self.journal.find_earlier_configs())
+        if self._foreign:
+            brokers, topics = self._foreign.brokers, self._foreign.topics
+            self.journal.write(log.FOREIGN_THROTTLE, earlier_brokers=brokers, earlier_topics=topics)
 
     def _make_timer(self, announce: Callable[[str], None] = lambda _: None) -> PauseTimer:
         return PauseTimer(self.clock, self.options.max_pause_s, announce)
@@ -177,9 +179,7 @@ class ClusterExecution:
                 if rejected := self.connection.alter_reassignments(wrong):
                     reason = describe_rejections(rejected)
             except KafkaFault as error:
-                if is_final(error):
-                    raise
-                reason = error.problem
+                reason = explain_passing(error)
             self.pause(next(pauses))
 
     def _finish(self, outcome: str, waves_left: Sequence[int] = ()) -> None:
@@ -248,6 +248,13 @@ class ClusterExecution:
 def is_final(error: KafkaFault) -> bool:
     """Return whether a call will not succeed however often it is repeated."""
     return error.is_denied or isinstance(error, (KafkaRejection, UnsupportedCall))
+
+
+def explain_passing(error: KafkaFault) -> str:
+    """Return why a call failed that may be repeated. Raises: the error, if the call will never succeed."""
+    if is_final(error):
+        raise error
+    return error.problem
 
 
 def describe_rejections(rejected: Mapping[Key, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from itertools import compress
 from typing import NamedTuple, TypeVar
 
@@ -16,7 +17,6 @@ from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
 from pipelines.verdict.naming import name_with_noun
 from pipelines.verdict.quorum_findings import describe_lagging_voters
-from udfs.failures.controller_quorum import UNKNOWN_QUORUM, QuorumVoters
 from udfs.failures.partition_health import is_under_replicated
 from udfs.plurals import join_names
 
@@ -35,19 +35,12 @@ class ClusterView(NamedTuple):
     topic_ids: dict[str, str | None]
     reassignments: Reassignments
     unreadable_topics: frozenset[str] = frozenset()  # that exist, but were not described
-    quorum: QuorumVoters = UNKNOWN_QUORUM
     logs: ReplicaLogs = NO_LOGS  # of the brokers whose replicas a plan moves between log dirs
 
     @property
     def live_brokers(self) -> set[int]:
         """Ids of the brokers that are registered and not fenced, and that answer."""
         return {broker.id for broker in self.state.brokers if not broker.is_fenced} - set(self.state.silent_brokers)
-
-    def explain_weak_quorum(self) -> str:
-        """Say which voters leave none to spare; empty if the quorum may lose one, or is not known."""
-        if not self.quorum.is_weak:
-            return ""
-        return describe_lagging_voters(self.quorum, "one more failure would leave no controller").text.removesuffix(".")
 
     @property
     def unfenced_brokers(self) -> set[int]:
@@ -98,20 +91,28 @@ def view_cluster(
     Raises: KafkaFault if the cluster does not answer, if its brokers keep to disagree, or if an ACL is missing.
     """
     layout = read_layout(connection, pause)
-    if layout.fault is not None and not layout.fault.is_denied:
+    if layout.fault is not None:
         raise layout.fault
-    if layout.reassignments is None:
-        problem = "ongoing reassignments were not listed: an ACL is missing"
-        raise KafkaFault(connection.servers, problem, "Grant Describe on the cluster", is_denied=True)
     view = ClusterView(
         layout.state,
         {(topic.name, one.partition): one for topic in layout.topics for one in topic.partitions},
         {topic.name: topic.topic_id for topic in layout.topics},
-        layout.reassignments,
+        layout.reassignments or {},
         frozenset(layout.unreadable_topics),
-        quorum.voters if (quorum := connection.describe_quorum()) is not None else UNKNOWN_QUORUM,
     )
     return view._replace(logs=read_replica_logs(connection, log_brokers & view.live_brokers)) if log_brokers else view
+
+
+def explain_weak_quorum(connection: KafkaAdmin) -> str:
+    """Say which voters leave none to spare, or that no controller answers; empty if one may fail, or none is known."""
+    try:
+        quorum = connection.describe_quorum()
+    except KafkaFault as error:
+        return "" if error.is_denied else error.problem
+    if quorum is None or not quorum.voters.is_weak:
+        return ""
+    point = describe_lagging_voters(quorum.voters, "one more failure would leave no controller")
+    return point.text.removesuffix(".")
 
 
 def name_partitions(keys: Iterable[Key], limit: int = 3) -> str:
@@ -148,13 +149,11 @@ def describe_silence(silent: Mapping[int, str]) -> str:
 
 def explain_fault(connection: KafkaAdmin, error: KafkaFault) -> KafkaFault:
     """Add to a fault which brokers do not answer, though the cluster has them live: any of them may be asked."""
-    if error.is_denied:
-        return error
-    try:
-        live = [broker for broker in connection.describe_cluster().brokers if not broker.is_fenced]
-        silent = ask_directly(connection, live, lambda direct, _: direct.describe_cluster())[1]
-    except KafkaFault:
-        return error
+    silent: dict[int, str] = {}
+    if not error.is_denied:
+        with suppress(KafkaFault):
+            live = [broker for broker in connection.describe_cluster().brokers if not broker.is_fenced]
+            silent = ask_directly(connection, live, lambda direct, _: direct.describe_cluster())[1]
     if not silent:
         return error
     return KafkaFault(connection.servers, f"{error.problem}; {describe_silence(silent)}", SILENCE_REMEDY)

@@ -23,7 +23,7 @@ BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DON
     *("begin", "wave", "throttle", "unthrottle", "alter", "cancel", "restore-order", "elect", "wave-done", "pause"),
     *("rate", "end"),
 )
-CORDON, UNCORDON = "cordon", "uncordon"
+CORDON, UNCORDON, FOREIGN_THROTTLE = "cordon", "uncordon", "foreign-throttle"
 _UNDOES = {UNTHROTTLE: THROTTLE, UNCORDON: CORDON}
 
 _KEYS = {  # that entries need, beside the time and the event
@@ -31,6 +31,7 @@ _KEYS = {  # that entries need, beside the time and the event
     WAVE: ("wave", "direction", "partitions"),
     THROTTLE: ("earlier_brokers", "earlier_topics"),
     UNTHROTTLE: ("brokers", "topics"),
+    FOREIGN_THROTTLE: ("earlier_brokers", "earlier_topics"),
     CORDON: ("earlier_brokers", "earlier_topics"),
     UNCORDON: ("brokers", "topics"),
     CANCEL: ("origins",),
@@ -124,6 +125,14 @@ class Journal:
         return "waves_left" in end and begun["direction"] == Direction.APPLY
 
     @property
+    def applied_at(self) -> str | None:
+        """When the last execution ended, if it has carried out the whole plan; else None."""
+        begun, end = self.last_begin, self.last_end
+        if begun is None or end is None or begun["direction"] != Direction.APPLY:
+            return None
+        return None if self.is_open or end.get("partitions_left_out") else str(end["at"])
+
+    @property
     def open_rate(self) -> int | None:
         """The throttle of an execution that has not ended, in bytes per second; None = without one, or all have."""
         rates = [entry["throttle_bytes_per_s"] for entry in self.entries if entry["event"] in (BEGIN, RATE)]
@@ -148,7 +157,7 @@ class Journal:
         return lists
 
     def find_restored_configs(self) -> EarlierConfigs:
-        """Find the configs that were there before throttles, and that are restored since."""
+        """Find the configs that were there before throttles, and that are restored since, or were never replaced."""
         return self._split_earlier_configs(THROTTLE)[1]
 
     def find_earlier_configs(self, change: str = THROTTLE) -> EarlierConfigs:
@@ -161,6 +170,9 @@ class Journal:
         for entry in self.entries:
             if entry["event"] == change:
                 _add_earlier(outstanding, entry)
+            elif entry["event"] == FOREIGN_THROTTLE and change == THROTTLE:
+                restored = EarlierConfigs()  # what was there when the last execution began counts
+                _add_earlier(restored, entry)
             elif _UNDOES.get(entry["event"]) == change:
                 for broker in entry["brokers"]:
                     restored.brokers[broker] = outstanding.brokers.pop(broker, {})

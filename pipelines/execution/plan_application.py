@@ -6,9 +6,9 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,7 +17,7 @@ from pipelines.config.setting_sections import Settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.broker_cordons import explain_no_cordons, find_rejections
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
-from pipelines.execution.cluster_view import ClusterView, explain_fault, view_cluster
+from pipelines.execution.cluster_view import ClusterView, explain_fault, explain_weak_quorum, view_cluster
 from pipelines.execution.copy_progress import get_replica_sizes
 from pipelines.execution.journal import BEGIN, CORDON, EarlierConfigs, Journal
 from pipelines.execution.plan_cancellation import PlanCancellation
@@ -39,14 +39,10 @@ from pipelines.execution.preflight import (
     list_work,
     measure_disks,
 )
-from pipelines.execution.set_throttles import (
-    SetThrottles,
-    find_foreign_rates,
-    find_left_throttles,
-    name_throttled,
-    read_throttles,
-)
+from pipelines.execution.set_throttles import find_foreign, find_left_throttles, name_throttled, read_throttles
 from pipelines.execution.throttle_change import leave_throttle, take_throttle
+from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.live.cluster_reader import ClusterReading
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key
 from pipelines.live.live_sources import read_snapshot
@@ -65,10 +61,10 @@ class PlanPreview(NamedTuple):
     progress: PlanProgress
     work: list[WaveWork]
     problems: list[str]
-    foreign_rates: Mapping[int, int]  # bytes per second of throttles that are not the plan's, by broker
+    foreign: EarlierConfigs  # throttles that are not the plan's
     left: EarlierConfigs  # throttles of an earlier execution of the plan, which its journal may not know
     is_open: bool  # whether the journal has an execution that has not ended
-    unchecked_disks: list[str]  # log dirs of target brokers whose room is not known
+    warnings: list[str]  # on log dirs of target brokers whose room is not known
     cordons: tuple[int, ...] = ()  # brokers that are to be cordoned
 
     @property
@@ -95,6 +91,7 @@ class RollbackPreview(NamedTuple):
     work: list[WaveWork]
     irreversible: list[Key]  # partitions that stay, as brokers of their earlier replicas are down
     problems: list[str]
+    foreign: EarlierConfigs  # as in PlanPreview
 
 
 @dataclass
@@ -114,20 +111,25 @@ class PlanApplication:
         self.steps = PlannedSteps.of_plan(self.plan)
         self.journal = Journal.open(self.folder)
         self._running: ClusterExecution | None = None
+        self._cluster_id: str | None = None  # of the cluster, once it was seen
 
     def preview(self, options: ExecutionOptions, settings: Settings) -> PlanPreview:
         """Check everything that `execute` would check, and change nothing."""
         view = self._view()
         check_topics(self.plan, view, self.connection.servers)
-        throttles = self._read_throttles(view)
-        snapshot, reading = read_snapshot(self.connection, self.plan.cluster, self.pause)
-        defaults = settings.topics.defaults
-        progress = check_after(self.plan, build_snapshot_model(snapshot, defaults), snapshot.partitions, defaults)
+        left, others = self._find_throttles(view)
+        is_used = self.lock_holder not in (None, f"process {os.getpid()}")
+        left = EarlierConfigs() if is_used else left
+        snapshot, reading, progress = self._check(settings)
         missing = self._list_missing_permissions(view, options)
         disks = measure_disks(snapshot, reading.log_dirs, settings)
         present = get_replica_sizes(disks.log_dirs)
         work = list_work(self.steps, view, disks.sizes, options.throttle_bytes_per_s, present=present)
         problems = find_problems(self.steps, view, disks, missing, options.window.waves)
+        if is_used:
+            problems.insert(0, _explain_lock(self._cluster_id or self.plan.cluster))
+        if weakness := explain_weak_quorum(self.connection):
+            problems.append(f"{weakness}. Restart what is down first")
         begun = self.journal.last_begin
         if begun is not None and self.journal.is_open and begun["direction"] == Direction.ROLLBACK:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
@@ -138,30 +140,31 @@ class PlanApplication:
         if options.cordons:
             own = None if self.steps.emptied_brokers else "--cordon is for plans that empty brokers. Leave it out"
             problems += filter(None, [own or explain_no_cordons(self.connection)])
-        rest, config = self.steps.end_with(options.window.waves.last), options.command_config
-        none = EarlierConfigs()
+        rest, config, none = self.steps.end_with(options.window.waves.last), options.command_config, EarlierConfigs()
         problems += find_rejections(rest, view, self.connection, reading.log_dirs, Direction.APPLY, none, config)
         rate = options.throttle_bytes_per_s
         if problem := find_window_problem(self.steps, view, Direction.APPLY, options.window, rate):
             problems.append(problem)
-        known, restored = self.journal.find_earlier_configs(), self.journal.find_restored_configs()
-        left = find_left_throttles(self.steps, throttles, restored).without(known)
-        left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
-        others = find_foreign_rates(self.steps, throttles, left)
-        unchecked = find_unchecked_disks(rest, view, disks)
-        cordons = tuple(sorted(self.steps.emptied_brokers)) if options.cordons else ()
-        return PlanPreview(progress, work, problems, others, left, self.journal.is_open, unchecked, cordons)
+        warnings = find_unchecked_disks(rest, view, disks)
+        cordons = tuple(sorted(self.steps.find_unlisted(self.steps.waves))) if options.cordons else ()
+        return PlanPreview(progress, work, problems, others, left, self.journal.is_open, warnings, cordons)
 
     def _list_missing_permissions(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())
         configs = options.cordons or options.throttle_bytes_per_s is not None
         return self.connection.list_missing_permissions(topics, configs=configs)
 
-    def _read_throttles(self, view: ClusterView) -> SetThrottles:
-        """Read throttles. Raises: SourceError if a live broker of the cluster does not answer."""
+    def _find_throttles(self, view: ClusterView) -> tuple[EarlierConfigs, EarlierConfigs]:
+        """Find what is left of the plan's throttles, and those of other tools.
+
+        Raises: SourceError if a live broker of the cluster does not answer.
+        """
         throttles = read_throttles(self.connection, self.steps, view, view.unfenced_brokers)
         check_answers(throttles.unanswered, self.connection.servers)
-        return throttles
+        known, restored = self.journal.find_earlier_configs(), self.journal.find_restored_configs()
+        left = find_left_throttles(self.steps, throttles, restored).without(known)
+        left = EarlierConfigs(known.brokers | left.brokers, known.topics | left.topics)
+        return left, find_foreign(self.steps, throttles, left)
 
     def _find_foreign(self, progress: PlanProgress) -> list[Key]:
         """Find partitions of the plan with replicas that are neither the plan's nor left of an ended cancellation."""
@@ -174,18 +177,19 @@ class PlanApplication:
 
         Raises: SettingsError if it must not be executed now; ExecutionStopped if it cannot go on.
         """
-        preview = self.preview(options, settings)
-        if preview.problems:
-            problems = [f"{self.connection.servers}: {problem}" for problem in preview.problems]
-            if preview.fits_no_longer or preview.progress.status is PlanStatus.CHANGED:
-                problems.append("apply without --execute shows what has changed")
-            if preview.left:
-                names = name_throttled(preview.left)
-                problems.append(f"throttles of this plan are left on {names}: --cancel removes them")
-            raise SettingsError(*problems)
-        if preview.is_done:
-            return None
-        with self._locked():
+        self._view()
+        with self._locked():  # before a look at what another process changes
+            preview = self.preview(options, settings)
+            if preview.problems:
+                problems = [f"{self.connection.servers}: {problem}" for problem in preview.problems]
+                if preview.fits_no_longer or preview.progress.status is PlanStatus.CHANGED:
+                    problems.append("apply without --execute shows what has changed")
+                if preview.left:
+                    names = name_throttled(preview.left)
+                    problems.append(f"throttles of this plan are left on {names}: --cancel removes them")
+                raise SettingsError(*problems)
+            if preview.is_done:
+                return None
             return self._begin(PlanExecutor, Direction.APPLY, options).execute(Direction.APPLY)
 
     def describe_journal(self) -> str | None:
@@ -204,32 +208,37 @@ class PlanApplication:
     @property
     def running_process(self) -> int | None:
         """The id of the process of this machine that carries the plan on; None without one."""
+        process = (self.journal.last_begin or {}).get("process")
+        return None if process is None or self.lock_holder != f"process {process}" else int(process)
+
+    @property
+    def lock_holder(self) -> str | None:
+        """The process of this machine that carries out a plan on the cluster, this one or another; None without one."""
         begun = self.journal.last_begin
-        if begun is None or not _has_lock(begun["kafka_cluster_id"] or self.plan.cluster, begun.get("process")):
-            return None
-        return int(begun["process"])
+        return _find_holder(self._cluster_id or (begun and begun["kafka_cluster_id"]) or self.plan.cluster)
 
     def roll_back(self, options: ExecutionOptions) -> list[int]:
         """Return to the assignment before the plan. Returns: the waves that are left to roll back.
 
         Raises: ExecutionStopped if that cannot be finished.
         """
-        if problems := self._find_rollback_problems(self._view(), options):
-            raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in problems))
+        view = self._view()
         with self._locked():
+            self._find_throttles(view)
+            if problems := self._find_rollback_problems(view, options):
+                raise SettingsError(*(f"{self.connection.servers}: {problem}" for problem in problems))
             return self._begin(PlanExecutor, Direction.ROLLBACK, options).execute(Direction.ROLLBACK)
 
     def preview_rollback(self, options: ExecutionOptions, settings: Settings) -> RollbackPreview:
         """Check everything that `roll_back` would check, and change nothing."""
         view = self._view()
-        problems = self._find_rollback_problems(view, options)
+        problems, (_, others) = self._find_rollback_problems(view, options), self._find_throttles(view)
         snapshot, reading = read_snapshot(self.connection, self.plan.cluster, self.pause)
         sizes, rate = measure_disks(snapshot, reading.log_dirs, settings).sizes, options.throttle_bytes_per_s
         work = list_work(self.steps, view, sizes, rate, Direction.ROLLBACK)
-        return RollbackPreview(work, sorted(list_irreversible(self.steps, view)), problems)
+        return RollbackPreview(work, sorted(list_irreversible(self.steps, view)), problems, others)
 
     def _find_rollback_problems(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
-        self._read_throttles(view)
         missing, rate = self._list_missing_permissions(view, options), options.throttle_bytes_per_s
         known = view.without_recreated(self.plan.topic_ids)
         left_out = list_irreversible(self.steps, known) | self.journal.find_cancelled_lists().keys()
@@ -266,7 +275,7 @@ class PlanApplication:
         leave_throttle(self.folder, rate)
         return process
 
-    def verify(self) -> Verification:
+    def verify(self, settings: Settings) -> Verification:
         """Compare the cluster with the plan, and its throttles with those before it."""
         journal = Journal.open(self.folder)
         configs = (journal.find_restored_configs(), journal.find_earlier_configs())
@@ -276,7 +285,16 @@ class PlanApplication:
             if pause_s is None or not (verification.not_elected or verification.throttled):
                 break
             self.pause(pause_s)
-        return verification
+        if not (verification.differing and self.plan.preceding_plans):
+            return verification
+        return replace(verification, undone_plans=self._check(settings)[2].undone_plans)
+
+    def _check(self, settings: Settings) -> tuple[Snapshot, ClusterReading, PlanProgress]:
+        """Return a snapshot of the cluster, how it was read, and how far the plan is there."""
+        snapshot, reading = read_snapshot(self.connection, self.plan.cluster, self.pause)
+        defaults = settings.topics.defaults
+        model = build_snapshot_model(snapshot, defaults)
+        return snapshot, reading, check_after(self.plan, model, snapshot.partitions, defaults)
 
     def find_drained(self) -> dict[int, list[Key]]:
         """Find the replicas that the registered brokers which the plan empties still have, of any topic."""
@@ -354,14 +372,16 @@ def lock_cluster(cluster_id: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            problem = f"{holder} is applying a plan to cluster {cluster_id}"
-            raise SettingsError(f"{problem} (lock: {path}). Wait for it, or stop it first") from None
+            raise SettingsError(_explain_lock(cluster_id)) from None
         file.truncate(0)
         file.write(f"process {os.getpid()}")
         file.flush()
         yield
+
+
+def _explain_lock(cluster_id: str) -> str:
+    problem = f"{_find_holder(cluster_id) or 'another process'} is applying a plan to cluster {cluster_id}"
+    return f"{problem} (lock: {_find_lock(cluster_id)}). Wait for it, or stop it first"
 
 
 def _find_lock(cluster_id: str) -> Path:
@@ -369,11 +389,11 @@ def _find_lock(cluster_id: str) -> Path:
     return folder / f"{cluster_id}.lock"
 
 
-def _has_lock(cluster_id: str, process: int | None) -> bool:
-    """Return whether a process of this machine holds the lock of a cluster."""
+def _find_holder(cluster_id: str) -> str | None:
+    """Name the process of this machine that holds the lock of a cluster; None without one."""
     with suppress(FileNotFoundError), _find_lock(cluster_id).open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return file.read() == f"process {process}"
-    return False
+            return file.read().strip() or "another process"
+    return None

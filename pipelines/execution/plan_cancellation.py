@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipelines.execution import journal as log
-from pipelines.execution.cluster_execution import FIRST_PAUSE_S, ClusterExecution, describe_rejections, is_final
+from pipelines.execution.cluster_execution import FIRST_PAUSE_S, ClusterExecution, describe_rejections, explain_passing
 from pipelines.execution.cluster_view import ClusterView, name_partitions
 from pipelines.execution.journal import list_keys, list_origins
 from pipelines.live.kafka_changes import NOT_IN_PROGRESS, UNKNOWN_PARTITION, is_error
@@ -58,9 +58,7 @@ class PlanCancellation(ClusterExecution):
                 rejected = self.connection.choose_log_dirs(moving)
                 reason = describe_rejections(rejected) or f"{count_of(len(moving), 'replica')} still moved"
             except KafkaFault as error:
-                if is_final(error):
-                    raise
-                reason = error.problem
+                reason = explain_passing(error)
             self.pause(pause_s)
             moving = self.steps.list_moving_dirs(self._look().logs)
             if not moving:
@@ -85,9 +83,7 @@ class PlanCancellation(ClusterExecution):
                 try:
                     rejected = self.connection.alter_reassignments(dict.fromkeys(rest - accepted))
                 except KafkaFault as error:
-                    if is_final(error):
-                        raise
-                    reason = error.problem
+                    reason = explain_passing(error)
                 else:
                     accepted |= rest
                     harmless = (NOT_IN_PROGRESS, UNKNOWN_PARTITION)

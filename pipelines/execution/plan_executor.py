@@ -16,9 +16,10 @@ from pipelines.execution.cluster_execution import (
     ClusterExecution,
     PauseTimer,
     describe_rejections,
+    explain_passing,
     is_final,
 )
-from pipelines.execution.cluster_view import ClusterView, name_partitions
+from pipelines.execution.cluster_view import ClusterView, explain_weak_quorum, name_partitions
 from pipelines.execution.copy_progress import CopyProgress
 from pipelines.execution.journal import list_keys
 from pipelines.execution.log_dir_moves import MoveProgress
@@ -55,13 +56,17 @@ class PlanExecutor(ClusterExecution):
         with self._explain_faults():
             view = self._look()
             self._adopt_throttles(view)
-            if self._foreign_rates and self.options.throttle_bytes_per_s is None:
-                warning, remedy = explain_foreign(self._foreign_rates, None)
+            if self._foreign.brokers and self.options.throttle_bytes_per_s is None:
+                warning, remedy = explain_foreign(self._foreign, None)
                 self.say(f"warning: {warning}. {remedy.capitalize()}")
             limit = self.options.max_under_replicated
             self._max_under_replicated = len(view.list_under_replicated()) if limit is None else limit
             if direction is Direction.ROLLBACK:
-                self._leave_out_irreversible(view)
+                if left_out := list_irreversible(self.steps, view):  # Kafka takes no list with a down broker
+                    count = count_of(len(left_out), "partition")
+                    names = name_partitions(left_out)
+                    self.say(f"warning: {count} cannot be rolled back, as brokers are down: {names}")
+                    self._left_out |= left_out
                 self._uncordon(view)
             self._restore_order()  # if a cancellation was interrupted
             self._remove_throttles(view)
@@ -151,8 +156,8 @@ class PlanExecutor(ClusterExecution):
                 done = sum(place is Place.DONE for place in places.values())
                 moving = [key for key, place in places.items() if place is Place.MOVING]
                 lagging = view.describe_lagging(moving)
-                if self._foreign_rates and self.options.throttle_bytes_per_s is None:
-                    lagging += f", {describe_foreign(self._foreign_rates)}"
+                if self._foreign.brokers and self.options.throttle_bytes_per_s is None:
+                    lagging += f", {describe_foreign(self._foreign)}"
                 self.say(f"  {done} of {partitions} done{progress.describe()}{lagging}")
                 if self._copies.is_too_long("" if progress.has_changed(done) else "nothing is copied"):
                     where = f"{name_partitions(moving)}{lagging}"
@@ -190,9 +195,7 @@ class PlanExecutor(ClusterExecution):
             else:
                 self._throttle.apply(wave, rate, *self.steps.select_lists(targets), view.live_brokers)
         except KafkaFault as error:
-            if is_final(error):
-                raise
-            return f"the throttle is not set: {error.problem}"
+            return f"the throttle is not set: {explain_passing(error)}"
         return ""
 
     def _remove_throttles(self, view: ClusterView) -> None:
@@ -312,7 +315,7 @@ class PlanExecutor(ClusterExecution):
             self._copies.is_too_long("")  # what was not copied during a pause does not count
 
     def _explain_pause(self, view: ClusterView) -> str:
-        if weakness := view.explain_weak_quorum():
+        if weakness := explain_weak_quorum(self.connection):
             return weakness
         if foreign := self.steps.list_foreign(view.reassignments):
             return f"another tool reassigns {name_partitions(foreign)}"
@@ -324,13 +327,6 @@ class PlanExecutor(ClusterExecution):
         if under > self._max_under_replicated:
             return f"{count_of(under, 'partition')} under-replicated, more than {self._max_under_replicated}"
         return ""
-
-    def _leave_out_irreversible(self, view: ClusterView) -> None:
-        """Leave out partitions whose earlier replicas are on brokers that are down: Kafka takes no such list."""
-        if left_out := list_irreversible(self.steps, view):
-            count = count_of(len(left_out), "partition")
-            self.say(f"warning: {count} cannot be rolled back, as brokers are down: {name_partitions(left_out)}")
-            self._left_out |= left_out
 
     def _elect(self, direction: Direction) -> None:
         # A broker that failed meanwhile no longer leads partitions whose election the plan did not foresee.

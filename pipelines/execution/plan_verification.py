@@ -34,23 +34,25 @@ class Verification:
     planned: int  # partitions of the plan
     done: int  # as after the plan
     not_begun: int  # as before it
+    pending: tuple[Key, ...]  # not yet as after it
     differing: tuple[Key, ...]  # as neither, nor after one of its steps
     gone: tuple[Key, ...]
     moving: tuple[Key, ...]
     returning: tuple[Key, ...]  # those of them that a rollback reassigns
-    not_preferred: tuple[Key, ...]  # led by another replica than the first
-    not_elected: tuple[Key, ...]  # those of them whose leader the plan elects
+    not_preferred: tuple[Key, ...]  # as after the plan, and led by another replica than the first, which is live
+    not_elected: tuple[Key, ...]  # of which the plan elects the first, and another replica leads
     under_replicated: tuple[Key, ...]
     throttled: EarlierConfigs  # what is left of throttles, with what was there before them
     unanswered_brokers: tuple[int, ...]  # whose throttles are not known
     restored: EarlierConfigs  # throttles that were there before the plan's, and are back
     waves_left: tuple[int, ...]
+    undone_plans: tuple[str, ...] = ()  # folders of the plans that must be executed before it
 
     @property
     def state(self) -> PlanState:
         """How far the cluster is."""
         left = self.planned - len(self.gone)
-        if self.moving or left not in (self.done, self.not_begun):
+        if self.moving or (left not in (self.done, self.not_begun) and not self.undone_plans):
             return PlanState.PARTLY_APPLIED
         if self.throttled:
             return PlanState.THROTTLED
@@ -92,11 +94,15 @@ def verify_plan(
     if steps.moves_log_dirs:
         steps_done = _count_dir_steps(steps, view)
     moving_dirs = {(topic, partition) for topic, partition, _ in steps.list_moving_dirs(view.logs)}
-    not_preferred = [
+    not_first = [
         key
         for key in sorted({*steps.partitions, *elections} & view.partitions.keys() - view.reassignments.keys())
         if view.partitions[key].leader != view.partitions[key].replicas[0]
     ]
+    done = {key for key, steps_behind in steps_done.items() if steps_behind == len(steps.partitions[key].waves)}
+    pending = steps.partitions.keys() & view.partitions.keys() - done
+    is_live = {key: view.partitions[key].replicas[0] in view.live_brokers for key in not_first}
+    not_preferred = [key for key in not_first if is_live[key] and key not in pending]
     throttles = read_throttles(connection, steps, view, steps.brokers)
     brokers_left, brokers_back = _split_left(throttles.rates, restored.brokers)
     topics_left, topics_back = _split_left(throttles.replicas, restored.topics)
@@ -104,14 +110,15 @@ def verify_plan(
     under = set(view.list_under_replicated())
     return Verification(
         len(steps.partitions),
-        sum(done == len(steps.partitions[key].waves) for key, done in steps_done.items()),
-        sum(done == 0 for done in steps_done.values()),
-        tuple(key for key, done in steps_done.items() if done is None),
+        len(done),
+        sum(steps_behind == 0 for steps_behind in steps_done.values()),
+        tuple(sorted(pending)),
+        tuple(key for key, steps_behind in steps_done.items() if steps_behind is None),
         tuple(sorted(steps.partitions.keys() - view.partitions.keys())),
         tuple(sorted((steps.partitions.keys() & view.reassignments.keys()) | moving_dirs)),
         tuple(steps.list_returning(view.reassignments)),
         tuple(not_preferred),
-        tuple(key for key in not_preferred if key in set(elections)),
+        tuple(key for key in not_first if key in set(elections)),
         tuple(sorted(under & steps.partitions.keys())),
         EarlierConfigs(silent | brokers_left, topics_left),
         tuple(throttles.unanswered),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -168,13 +168,18 @@ class PlannedSteps:
         is_beyond = index > target.after if is_forward else index < target.after
         return Place.DONE if is_beyond else Place.PENDING
 
-    def list_left(self, wave: int, direction: Direction, view: ClusterView) -> dict[Key, WaveTarget]:
-        """List what a wave has still to reassign, or to wait for."""
+    def list_left(
+        self,
+        wave: int,
+        direction: Direction,
+        view: ClusterView,
+        places: Collection[Place] = (Place.PENDING, Place.MOVING),
+    ) -> dict[Key, WaveTarget]:
+        """List what a wave has still to reassign, or to wait for; or what is at other places."""
         return {
             key: target
             for key, target in self.find_targets(wave, direction).items()
-            if self.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs)
-            in (Place.PENDING, Place.MOVING)
+            if self.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs) in places
         }
 
     def _find_dir_place(self, key: Key, target: WaveTarget, logs: ReplicaLogs) -> Place:

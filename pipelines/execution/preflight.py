@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,7 @@ from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, Wa
 from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.fault_sentences import describe_changed, describe_running
-from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
+from pipelines.plan_files.plan_reader import StoredPlan
 from udfs.failures.disk_limits import compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
 from udfs.failures.volumes import Volume, choose_emptiest
@@ -99,12 +99,11 @@ def find_problems(
     problems = []
     if permissions:
         problems.append(f"the user lacks permissions: {join_names(permissions, 5)}. Grant them with kafka-acls")
-    if weakness := view.explain_weak_quorum():
-        problems.append(f"{weakness}. Restart what is down first")
     problems += describe_running(steps.list_foreign(view.reassignments))
     steps = steps.end_with(waves.last)  # what later waves need may come back until then
     fenced = {broker.id for broker in view.state.brokers if broker.is_fenced}
-    needed = {b for _, one, done in _list_steps_done(steps, view) for after in one.lists[done + 1 :] for b in after}
+    rest = _list_rest(steps, view)
+    needed = {broker for lists in rest.values() for after in lists[1:] for broker in after}
     if down := sorted(needed - view.live_brokers):
         silent = set(view.state.silent_brokers)
         reasons = {broker: "fenced" if broker in fenced else "not registered" for broker in down}
@@ -113,8 +112,8 @@ def find_problems(
         problems.append(f"brokers that {waves.describe_needs()} are down: {states}. Start them, or make a new plan")
     stuck = [
         key
-        for key, (_, after) in _list_rest(steps, view).items()
-        if not view.live_brokers.isdisjoint({*view.partitions[key].offline}.intersection(after))
+        for key, lists in rest.items()
+        if not view.live_brokers.isdisjoint({*view.partitions[key].offline}.intersection(lists[-1]))
     ]
     if stuck:
         count = count_of(len(stuck), "partition")
@@ -138,15 +137,8 @@ def list_changed(
     steps: PlannedSteps, view: ClusterView, waves: WaveRange = ALL_WAVES, direction: Direction = Direction.APPLY
 ) -> list[Key]:
     """List the partitions of these waves with replicas that the plan does not know, or on their way to such."""
-    targets = [steps.find_targets(wave, direction) for wave in steps.list_waves(direction) if wave in waves]
-    return sorted(
-        {
-            key
-            for key, target in (pair for one in targets for pair in one.items())
-            if steps.find_place(key, target, view.partitions.get(key), view.reassignments.get(key), view.logs)
-            is Place.CHANGED
-        }
-    )
+    chosen = (wave for wave in steps.list_waves(direction) if wave in waves)
+    return sorted({key for wave in chosen for key in steps.list_left(wave, direction, view, (Place.CHANGED,))})
 
 
 def explain_changed(changed: Sequence[Key], direction: Direction) -> str:
@@ -250,23 +242,16 @@ def _list_wave_copies(
     return [(source, broker, sizes.get(key, 0)) for broker in after if broker not in before]
 
 
-def _list_steps_done(steps: PlannedSteps, view: ClusterView) -> Iterator[tuple[Key, PlannedChange, int]]:
-    """Yield the partitions that are on their way through a plan, and how many steps each has behind it."""
+def _list_rest(steps: PlannedSteps, view: ClusterView) -> dict[Key, Sequence[tuple[int, ...]]]:
+    """Return the lists of the partitions that are not there yet, from the one of now to the last of the plan."""
+    rest: dict[Key, Sequence[tuple[int, ...]]] = {}
     for key, one in steps.partitions.items():
         if (partition := view.partitions.get(key)) is not None:
             move = view.reassignments.get(key)
             done = one.count_steps_done(partition.replicas, None if move is None else move.target)
-            if done is not None:
-                yield key, one, done
-
-
-def _list_rest(steps: PlannedSteps, view: ClusterView) -> dict[Key, tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Return the lists now and at the end of the partitions that are not there yet."""
-    return {
-        key: (one.lists[done], one.lists[-1])
-        for key, one, done in _list_steps_done(steps, view)
-        if done < len(one.waves)
-    }
+            if done is not None and done < len(one.waves):
+                rest[key] = one.lists[done:]
+    return rest
 
 
 def find_unchecked_disks(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks) -> list[str]:
@@ -306,8 +291,8 @@ def _list_copies(steps: PlannedSteps, view: ClusterView, disks: ClusterDisks) ->
     """List what the rest of a plan copies, by broker."""
     present = get_replica_sizes(disks.log_dirs)
     copies: dict[int, list[_Copy]] = {}
-    for key, (before, after) in _list_rest(steps, view).items():
-        for broker in set(after) - set(before):
+    for key, lists in _list_rest(steps, view).items():
+        for broker in set(lists[-1]) - set(lists[0]):
             size = max(disks.sizes.get(key, 0) - present.get((broker, key), 0), 0)
             copies.setdefault(broker, []).append(_Copy(steps.partitions[key].log_dirs.get(broker), size))
     return copies

@@ -71,27 +71,28 @@ def name_throttled(configs: EarlierConfigs) -> str:
     return " and ".join(filter(None, (name_with_noun(sorted(configs.brokers)) if configs.brokers else "", topics)))
 
 
-def find_foreign_rates(steps: PlannedSteps, throttles: SetThrottles, own: EarlierConfigs) -> dict[int, int]:
-    """Find the brokers of a plan with a throttle of another tool, and its lowest rate. own: those of the plan."""
-    others = sorted(steps.brokers & throttles.rates.keys() - own.brokers.keys())
-    set_rates = {id_: [int(one) for one in throttles.rates[id_].values() if one is not None] for id_ in others}
-    return {id_: min(rates) for id_, rates in set_rates.items() if rates}
+def find_foreign(steps: PlannedSteps, throttles: SetThrottles, own: EarlierConfigs) -> EarlierConfigs:
+    """Find the throttles of other tools on the brokers and topics of a plan. own: those of the plan."""
+    rates = {id_: dict(one) for id_, one in throttles.rates.items() if id_ in steps.brokers and any(one.values())}
+    return EarlierConfigs(rates, {name: dict(one) for name, one in throttles.replicas.items()}).without(own)
 
 
-def describe_foreign(rates: Mapping[int, int]) -> str:
-    """Name the brokers with a throttle of another tool."""
-    have, lowest = "has" if len(rates) == 1 else "have", "rate" if len(rates) == 1 else "lowest rate"
-    limit = f"{lowest} {format_bytes(min(rates.values()))}/s"
-    return f"{name_with_noun(list(rates))} {have} a throttle of another tool ({limit})"
+def describe_foreign(foreign: EarlierConfigs) -> str:
+    """Name the brokers and topics with a throttle of another tool."""
+    have = "has" if len(foreign.brokers) + len(foreign.topics) == 1 else "have"
+    rates = [int(value) for one in foreign.brokers.values() for value in one.values() if value is not None]
+    lowest = "rate" if len(foreign.brokers) == 1 else "lowest rate"
+    limit = f" ({lowest} {format_bytes(min(rates))}/s)" if rates else ""
+    return f"{name_throttled(foreign)} {have} a throttle of another tool{limit}"
 
 
-def explain_foreign(rates: Mapping[int, int], rate: int | None) -> tuple[str, str]:
+def explain_foreign(foreign: EarlierConfigs, rate: int | None) -> tuple[str, str]:
     """Say what becomes of the throttles of another tool. rate: of the execution; None = without a throttle."""
     if rate is None:
         remedy = "copies through it may be slow; give a rate to replace it while a wave runs"
-        return f"{describe_foreign(rates)}, which stays: --throttle none sets none", remedy
+        return f"{describe_foreign(foreign)}, which stays: --throttle none sets none", remedy
     remedy = "it is replaced while a wave runs, and then set again; remove it first if it was left behind"
-    return describe_foreign(rates), remedy
+    return describe_foreign(foreign), remedy
 
 
 def find_left_throttles(steps: PlannedSteps, throttles: SetThrottles, restored: EarlierConfigs) -> EarlierConfigs:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from udfs.quantities import format_bytes, format_duration
+from udfs.quantities import estimate_duration, format_bytes
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class WaveWindow:
             return ""
         speed = "" if rate is None else f" at {format_bytes(rate)}/s"
         return (
-            f"wave {wave} is not begun: it takes about {format_duration(seconds)}{speed}, and would end at "
+            f"wave {wave} is not begun: it takes {estimate_duration(seconds)}{speed}, and would end at "
             f"{self.format(end)}, after {self.format(self.until)}"
         )
 

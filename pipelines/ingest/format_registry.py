@@ -62,8 +62,11 @@ FORMATS: dict[str, Format] = {
         *(OFFSET_CHECKPOINT, OFFSETS, BROKER_LIST, TOPIC_LIST, UNRECOGNISED),
     )
 }
+ZOOKEEPER_FORMATS = (zookeeper_json.FORMAT.name, zookeeper_cli.FORMAT.name)
 # Files that have nothing else are an error.
 UNUSED_FORMATS = frozenset({UNSUPPORTED.name, UNRECOGNISED.name, shell_commands.FORMAT.name})
+# Their replica lists are sorted by id, and clusters of Redpanda elect no preferred leaders.
+UNORDERED_FORMATS = frozenset({rpk.FORMAT.name})
 # Formats whose claims are certain enough to reject what another reader has ignored: any object with an id may be an
 # entry of a list.
 _CERTAIN = tuple(form for form in FORMATS.values() if form not in (BROKER_LIST, TOPIC_LIST))

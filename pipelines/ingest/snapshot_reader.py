@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import FileRecords, parse_records, read_files
+from pipelines.ingest.format_registry import UNORDERED_FORMATS, FileRecords, parse_records, read_files
 from pipelines.ingest.formats import live_requests
 from pipelines.ingest.merge.broker_stops import BrokerStops, find_stops
 from pipelines.ingest.merge.cluster_merge import merge_facts
@@ -38,6 +38,7 @@ class ClusterTables:
     conflicts: pa.Table  # CONFLICTS
     warnings: pa.Table  # WARNINGS
     unused_files: tuple[str, ...]  # names of files of which nothing is used
+    shows_preferred_leaders: bool  # whether the first of a list of replicas is the preferred leader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +62,19 @@ class Snapshot(ClusterTables):
         return ids.pop() if len(ids) == 1 else None
 
     @property
+    def format_names(self) -> set[str]:
+        """The formats of its files."""
+        return {name for file in self.files for name in file.format_names}
+
+    @property
     def is_empty(self) -> bool:
         """Whether a running cluster has said that it has no topic."""
+        return self.has_state(live_requests.NO_TOPICS)
+
+    def has_state(self, line: str) -> bool:
+        """Return whether a reading of a running cluster has a line."""
         parts = (file.find_part(live_requests.FORMAT.name) for file in self.files)
-        return any(text == live_requests.NO_TOPICS for part in parts if part is not None for *_, text in part)
+        return any(text == line for part in parts if part is not None for *_, text in part)
 
     @property
     def log_summary(self) -> str:
@@ -116,6 +126,7 @@ def build_snapshot(source: Source, files: Sequence[FileRecords], facts: pa.Table
         cluster_id=source.cluster_id,
         files=tuple(files),
         unused_files=tuple(file.name for file in files if file.problem is not None),
+        shows_preferred_leaders=all(UNORDERED_FORMATS.isdisjoint(file.format_names) for file in files),
         skipped=source.skipped,
         brokers=brokers,
         topics=entities.topics,

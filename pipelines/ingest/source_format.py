@@ -99,15 +99,15 @@ FACTS = pa.schema(
         ("reported_live", pa.bool_()),  # what a tool says of the broker itself; null: nothing
         *(("fenced", pa.bool_()), ("cordoned", pa.bool_())),  # cordoned: BROKER: all of its log dirs are; LOG_DIR
         ("shutting_down", pa.bool_()),  # true: in a controlled shutdown; null: not shown
-        ("controller", pa.bool_()),  # true: the active controller
+        ("controller", pa.bool_()),  # true: the active controller; false: no controller answers
         *(("voter", pa.bool_()), ("directory_id", pa.string())),  # QUORUM; voter: false = an observer
         ("caught_up_ms", pa.int64()),  # QUORUM: when it last had all records, since 1970; negative: before now
         # The releases that it may run, as 307 for Kafka 3.7: from one on, and before one; null: not shown. TOPIC,
         # TOPIC_DEFAULTS: those of the cluster, as the tool's output shows, which is weaker.
-        ("release_from", pa.int32()),
-        ("release_before", pa.int32()),
+        *(("release_from", pa.int32()), ("release_before", pa.int32())),
         # Whether consumers fetch from replicas in their rack; whether it is to be emptied; null: not shown
         *(("follower_fetching", pa.bool_()), ("draining", pa.bool_())),
+        ("follower_throttle_bytes_per_s", pa.float64()),  # BROKER: of its copies of throttled replicas
         ("size_bytes", pa.int64()),
         ("bytes_in_per_s", pa.float64()),  # TOPIC: sum over its partitions; LOAD: those that a broker leads
         ("bytes_out_per_s", pa.float64()),

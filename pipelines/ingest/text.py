@@ -94,6 +94,13 @@ _DIFF_HEADER = re.compile(
     rf"|index [0-9a-f]{{7,40}}\.\.[0-9a-f]{{7,40}}\b|{CHANGED_LINES}|\\ No newline at end of file"
 )
 
+# A reassignment, which a terminal or a mail may have broken into lines, also within names and numbers.
+_REASSIGNMENT = re.compile(
+    r'(?:^[ \t]*+>[ \t>]*+)?(?P<document>\{"version": ?1, ?"partitions": ?\[(?:[^{}]++|\{[^{}]*+\})*+\})', re.M
+)
+_LINE_BREAK = re.compile(r"\n[ \t>]*+")
+_MAX_WRAPPED = 10_000_000  # characters of a text that may be wrapped
+
 
 def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
     """Read a file as text: UTF-8, or what its byte order mark says; gzip is unzipped; lines end with a newline.
@@ -117,9 +124,26 @@ def read_text(path: str | Path, max_bytes: int = MAX_FILE_BYTES) -> str:
         text = text.translate(_STRAIGHT_QUOTES)
     if '"log"' in text[:_LOOK] and any(map(_CONTAINER_LOG.match, text.split("\n", _FIRST_LINES)[:_FIRST_LINES])):
         text = "\n".join(map(_unwrap_log_line, text.split("\n")))
+    if len(text) <= _MAX_WRAPPED and '"partitions"' in text:
+        text = _REASSIGNMENT.sub(_join_wrapped, text)
     if not text or text.isspace():
         raise SourceError(name, "the file is empty", "Save the tool's output again, or leave the file out.")
     return text
+
+
+def _join_wrapped(match: re.Match[str]) -> str:
+    """Return a reassignment on one line if only line breaks and marks of quotes keep it from being JSON.
+
+    Empty lines behind it keep the numbers of the lines below.
+    """
+    text = match["document"]
+    for candidate in (text, _LINE_BREAK.sub("", text)):
+        try:
+            json.loads(candidate)
+        except (ValueError, RecursionError):
+            continue
+        return candidate + "\n" * (text.count("\n") - candidate.count("\n"))
+    return match[0]
 
 
 def _unwrap_log_line(line: str) -> str:

@@ -3,16 +3,7 @@
 from collections.abc import Iterator
 
 from pipelines.ingest.formats.checked_values import quote
-from pipelines.ingest.source_format import (
-    Format,
-    Records,
-    Row,
-    Signature,
-    decide_ignored,
-    decide_rejected,
-    ignore,
-    read_lines,
-)
+from pipelines.ingest.source_format import Format, Row, Signature, decide_ignored, decide_rejected, ignore, read_lines
 from pipelines.ingest.table_rows import explain_struct
 from pipelines.ingest.text import PROSE, classify_noise, split_lines
 
@@ -21,15 +12,11 @@ NO_TEXT = "empty, or not text"  # reason
 MAX_RAW = 2_000  # characters of such a record that are kept
 
 
-def _read_file(text: str, path: str) -> Records | list[Row]:
-    """Return the lines of a file; one record if there is none, so that the account of records names the file."""
-    return read_lines(text, path) if text.strip() else [(1, decide_ignored(NO_TEXT), "")]
-
-
 UNRECOGNISED = Format(
     *("unrecognised", "text in no known format", Signature()),
     lambda _context, _raw: ignore("unrecognised file"),
-    _read_file,
+    # One record of a file without lines, so that the account of records names it
+    lambda text, path: read_lines(text, path) if text.strip() else [(1, decide_ignored(NO_TEXT), "")],
 )
 
 

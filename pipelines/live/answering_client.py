@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -20,19 +21,13 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import DescribeQuorumRequest
 
 # Requests that a broker passes on to the controller (KIP-590): it may wait for that, and be well itself.
-_PASSED_ON = frozenset(
-    (
-        *(
-            "ListPartitionReassignmentsRequest",
-            "DescribeQuorumRequest",
-            "AlterPartitionReassignmentsRequest",
-            "ElectLeadersRequest",
-        ),
-        *("IncrementalAlterConfigsRequest", "AlterConfigsRequest"),
-    )
+_PASSED_ON_CHANGES = frozenset(
+    f"{name}Request"
+    for name in ("AlterPartitionReassignments", "ElectLeaders", "IncrementalAlterConfigs", "AlterConfigs")
 )
+_PASSED_ON = _PASSED_ON_CHANGES | {"ListPartitionReassignmentsRequest", "DescribeQuorumRequest"}
 # Requests that change something. One that is given up may have had its effect, so they get more time.
-_CHANGES = _PASSED_ON - {"ListPartitionReassignmentsRequest", "DescribeQuorumRequest"} | {"AlterReplicaLogDirsRequest"}
+_CHANGES = _PASSED_ON_CHANGES | {"AlterReplicaLogDirsRequest"}
 _CHANGE_S = 15.0
 _SILENT_S = 60.0  # for so long, a silent broker is not asked again; a command that only reads takes less
 _GRACE_S = 0.1  # to read what arrived while the client was busy with another answer
@@ -113,6 +108,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
     def __init__(self, net: NetworkSelector, patience: Patience, **configs: Any) -> None:
         super().__init__(net, **configs)
         self._patience = patience
+        self._passed_on = Counter[Any]()  # requests that wait for the controller, by node
 
     def least_loaded_node(self) -> int | None:
         """Return a broker that answers, preferably one that is connected and idle; None without any."""
@@ -138,9 +134,14 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
 
     async def _await_answer(self, sent: Future, node: Any, request: str) -> Any:
         limit_s = _CHANGE_S if request in _CHANGES else self._patience.limit_s()
-        if await self._wait(sent, node, limit_s):
+        is_passed_on = request in _PASSED_ON
+        is_behind = self._passed_on[node] > 0  # a broker answers the requests of a connection in their order
+        self._passed_on[node] += is_passed_on
+        is_answered = await self._wait(sent, node, limit_s)
+        self._passed_on[node] -= is_passed_on
+        if is_answered:
             return await sent
-        if request in _PASSED_ON:
+        if is_passed_on or is_behind:
             self._patience.lose(time.monotonic() - limit_s)
             raise NoAnswerError(f"the controller does not answer (no reply within {limit_s:.0f} s)")
         raise self._exclude(node, limit_s)
@@ -299,6 +300,8 @@ class AnsweringClient(KafkaAdminClient):  # type: ignore[misc]
             answer = await self._manager.send(DescribeQuorumRequest(topics=[topic]))
             if answer.error_code:
                 raise errors.for_code(answer.error_code)(answer.error_message or "")
+            if answer.topics[0].partitions[0].error_code:  # a broker passed it on to one that leads no longer
+                raise NoAnswerError("the controller does not lead the quorum")
             values: dict[str, Any] = answer.to_dict()
             return values
 

@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from pipelines.ingest.formats.live_requests import ONGOING, print_requests
+from pipelines.ingest.formats.live_requests import ONGOING, list_states, print_requests
 from pipelines.live import tool_output
 from pipelines.live.cluster_records import ClusterDescription, Features, LivePartition, LiveTopic, Quorum
 from pipelines.live.kafka_connection import (
     FAILURE_CONFIGS,
-    Assignments,
     KafkaConnection,
     KafkaFault,
     Key,
@@ -43,7 +42,8 @@ class ClusterLayout(NamedTuple):
     @property
     def shape(self) -> tuple[Any, ...]:
         """Return brokers, partitions and replicas."""
-        return (self.state, get_assignments(self.topics), self.unreadable_topics, self.reassignments)
+        assignments = {(topic.name, one.partition): one.replicas for topic in self.topics for one in topic.partitions}
+        return (self.state, assignments, self.unreadable_topics, self.reassignments)
 
 
 def read_layout(connection: KafkaConnection, pause: Callable[[float], None]) -> ClusterLayout:
@@ -60,11 +60,6 @@ def read_layout(connection: KafkaConnection, pause: Callable[[float], None]) -> 
         before = now
     problem = f"brokers, partitions or replicas differed between {_READS} reads"
     raise KafkaFault(connection.servers, problem, "Wait until the changes that are under way have settled")
-
-
-def get_assignments(topics: Iterable[LiveTopic]) -> Assignments:
-    """Return {(topic, partition): replicas in their order}."""
-    return {(topic.name, one.partition): one.replicas for topic in topics for one in topic.partitions}
 
 
 def _read_once(connection: KafkaConnection, fault: KafkaFault | None) -> ClusterLayout:
@@ -105,32 +100,27 @@ class ClusterReading:
     quorum: Quorum | None  # None = it has none, or is not known
     offsets: dict[Key, int]  # log end offsets, if requested
     problems: tuple[str, ...]  # sentences on what could not be read
-    is_empty: bool = False  # whether there is no topic, and the user would see it
+    states: tuple[str, ...] = ()  # lines on the cluster (live_requests)
 
     def write_files(self, folder: Path, *, is_saved: bool = False) -> list[Path]:
         """Write the files of a source, as Kafka's tools print them. is_saved: False = named by their requests."""
-        texts = {tool_output.BROKERS: tool_output.print_brokers(self.state)}
-        if self.topics:
-            texts[tool_output.TOPICS] = tool_output.print_topics(
-                self.topics, self.configs, self.elrs, self.reassignments
-            )
-        if self.broker_configs:
-            texts[tool_output.BROKER_CONFIGS] = tool_output.print_broker_configs(self.broker_configs)
-        if self.features:
-            texts[tool_output.FEATURES] = tool_output.print_features(self.features)
-        if self.quorum is not None:
-            texts[tool_output.QUORUM] = tool_output.print_quorum(self.quorum)
-        if self.log_dirs:
-            texts[tool_output.LOG_DIRS] = tool_output.print_log_dirs(self.log_dirs)
-        if self.offsets:
-            texts[tool_output.OFFSETS] = tool_output.print_offsets(self.offsets)
-        if self.problems or self.is_empty:
-            texts[tool_output.NOT_READ] = print_requests(self.servers, self.problems, is_empty=self.is_empty)
+        unread = self.states or self.problems
+        texts = {
+            tool_output.BROKERS: tool_output.print_brokers(self.state),
+            tool_output.TOPICS: tool_output.print_topics(self.topics, self.configs, self.elrs, self.reassignments),
+            tool_output.BROKER_CONFIGS: tool_output.print_broker_configs(self.broker_configs),
+            tool_output.FEATURES: tool_output.print_features(self.features),
+            tool_output.QUORUM: tool_output.print_quorum(self.quorum) if self.quorum else (),
+            tool_output.LOG_DIRS: tool_output.print_log_dirs(self.log_dirs) if self.log_dirs else (),
+            tool_output.OFFSETS: tool_output.print_offsets(self.offsets),
+            tool_output.NOT_READ: print_requests(self.servers, self.states, self.problems) if unread else (),
+        }
         folder.mkdir(parents=True, exist_ok=True)
-        files = {folder / (name if is_saved else tool_output.REQUESTS[name]): lines for name, lines in texts.items()}
+        files = {folder / (name if is_saved else tool_output.REQUESTS[name]): [*lines] for name, lines in texts.items()}
         for file, lines in files.items():
-            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return sorted(files)
+            if lines:
+                file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return sorted(file for file, lines in files.items() if lines)
 
 
 def read_cluster(
@@ -142,12 +132,17 @@ def read_cluster(
     """
     layout = read_layout(connection, pause)
     problems = _Problems()
-    quorum: Quorum | None = None
-    if layout.fault is not None:
-        for things in (ONGOING, "voters"):  # the controller answers about both, with the same ACL
-            problems.note(layout.fault, things)
-    else:
-        quorum = problems.catch("voters", connection.describe_quorum, None)
+    quorum, fault = None, layout.fault
+    if fault is not None:
+        problems.note(fault, ONGOING)
+    else:  # a controller without a majority lists reassignments, but does not describe the quorum
+        try:
+            quorum = connection.describe_quorum()
+        except KafkaFault as error:
+            fault = error
+    if fault is not None:
+        problems.note(fault, "voters")  # the controller answers about both, with the same ACL
+    has_controller = fault.is_denied if fault is not None else quorum is None or quorum.voters.spare >= 0
     if layout.unreadable_topics:
         problems.add(f"partitions of {_name_topics(layout.unreadable_topics)} were not described")
     shows_none = not layout.topics and not layout.unreadable_topics
@@ -161,9 +156,7 @@ def read_cluster(
             f"configs of {_name_topics(missing)} are not known: the user needs the ACL DescribeConfigs on them"
         )
     features: Features = problems.catch("features", connection.describe_features, {})
-    elrs: dict[Key, LivePartition] | None = problems.catch(
-        "ELRs", lambda: connection.describe_elrs(names, features), None
-    )
+    elrs = problems.catch("ELRs", partial(connection.describe_elrs, names, features), None)
     brokers = [broker.id for broker in layout.state.brokers if not broker.is_fenced]
     log_dirs = _read_brokers(problems, "log dirs", connection.describe_log_dirs, brokers)
     broker_configs = _read_brokers(problems, "configs", connection.describe_broker, brokers)
@@ -182,6 +175,7 @@ def read_cluster(
             read = partial(connection.list_end_offsets, chunk)
             listed: dict[Key, int] = problems.catch("log end offsets", read, {})
             end_offsets |= listed
+    silent = None if has_controller else sorted(problems.silent)
     return ClusterReading(
         connection.servers,
         layout.state,
@@ -195,7 +189,7 @@ def read_cluster(
         quorum,
         end_offsets,
         tuple(problems.list_sentences()),
-        is_empty,
+        tuple(list_states(is_empty=is_empty, knows_reassignments=layout.reassignments is not None, silent=silent)),
     )
 
 
@@ -205,6 +199,7 @@ class _Problems:
 
     _unknown: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # things by cause, and by what has them
     _sentences: list[str] = field(default_factory=list)
+    silent: set[int] = field(default_factory=set)  # brokers
 
     def add(self, sentence: str) -> None:
         """Add a sentence, without its full stop."""
@@ -252,6 +247,7 @@ def _read_brokers(problems: _Problems, things: str, read: Callable[[int], _T], b
 
     with ThreadPoolExecutor(_PARALLEL) as pool:
         answers = list(pool.map(try_one, brokers))
+    problems.silent |= {broker for broker, fault in faults.items() if not fault.is_denied}
     for broker, fault in sorted(faults.items()):
         owner = "all brokers" if len(faults) == len(brokers) > 1 else f"broker {broker}"
         problems.note(fault, things, f" of {owner}")

@@ -7,7 +7,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from udfs.failures.controller_quorum import MAX_LAG_MS, QuorumVoters
+import pyarrow as pa
+
+from udfs.failures.controller_quorum import QuorumVoters, find_lags
 
 
 class LiveBroker(NamedTuple):
@@ -81,10 +83,14 @@ class Quorum(NamedTuple):
     @property
     def voters(self) -> QuorumVoters:
         """Its voters, and which of them lag."""
-        voters = {node.id: node for node in self.nodes if node.is_voter}
-        newest = voters[self.leader].caught_up_ms if self.leader in voters else -1
-        lagging = (n.id for n in voters.values() if n.log_end_offset < 0 or newest - n.caught_up_ms > MAX_LAG_MS)
-        return QuorumVoters(tuple(voters), tuple(lagging), self.leader if self.leader in voters else None)
+        nodes = [node for node in self.nodes if node.is_voter]
+        ids = [node.id for node in nodes]
+        ends = pa.array([one.log_end_offset for one in nodes], pa.int64())
+        times = pa.array([one.caught_up_ms for one in nodes], pa.int64())
+        leads = pa.array([id_ == self.leader for id_ in ids], pa.bool_())
+        follows = find_lags(ends, times, leads)[1].to_pylist()
+        lagging = tuple(id_ for id_, is_ok in zip(ids, follows, strict=True) if is_ok is False)
+        return QuorumVoters(tuple(ids), lagging, self.leader if self.leader in ids else None)
 
 
 class OngoingReassignment(NamedTuple):

@@ -122,6 +122,8 @@ def _strip_names(text: str) -> str:
 def describe_error(error: BaseException) -> str:
     """Describe an error of the client in a few words, without what was sent."""
     text = str(error).partition("\n")[0]
+    if isinstance(error, errors.NodeNotReadyError):  # its text is the id of the node
+        return "no connection"
     if isinstance(error, errors.KafkaConnectionError):
         code = _ERRNO.search(text)
         return f"no connection ({os.strerror(int(code[1])) if code else _strip_names(text)})"

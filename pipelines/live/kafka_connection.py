@@ -144,13 +144,9 @@ class KafkaConnection:
     def describe_quorum(self) -> records.Quorum | None:
         """Describe the controller quorum; None if the cluster has none (ZooKeeper, or before Kafka 3.3)."""
         try:
-            answer = self.ask("the controller quorum", methodcaller("describe_quorum"))
+            return records.read_quorum(self.ask("the controller quorum", methodcaller("describe_quorum")))
         except UnsupportedCall:
             return None
-        if code := answer["topics"][0]["partitions"][0]["error_code"]:
-            what = "the controller quorum"
-            raise _make_denied(self.servers, what, describe_error(errors.for_code(code)()))
-        return records.read_quorum(answer)
 
     def describe_elrs(
         self, topics: Sequence[str], features: records.Features

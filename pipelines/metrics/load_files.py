@@ -94,6 +94,8 @@ def _read_json(path: str, text: str) -> list[_Sample]:
 _BROKER = re.compile(r"(?:.*[^0-9])?(?:broker|kafka|node)[-_]?(?P<id>[0-9]{1,10})(?:[^0-9].*)?", re.I)
 _BROKER_LABEL = "broker_id"
 _TARGET = (NAME, "name", "job", "instance", _BROKER_LABEL)  # labels of a metric of a scrape
+# What a paste has around it: a fence of Markdown, the command that printed it.
+_AROUND = re.compile(r"^[ \t>]*+(?:`{3,}+|~{3,}+|\$ )[^\n]*+\n?", re.M)
 _TIME = re.compile(r".*[^0-9](?P<seconds>1[0-9]{9})")  # seconds since 1970
 
 
@@ -104,7 +106,7 @@ def read_files(path: Path) -> dict[Path, str]:
         files = sorted(one for one in path.iterdir() if one.is_file() and not one.name.startswith("."))
     if not files:
         raise SourceError(str(path), "the folder has no files", "Name a file, or a folder with files of metrics")
-    return {one: read_text(one) for one in files}
+    return {one: _AROUND.sub("", read_text(one)) for one in files}
 
 
 def list_skipped(path: Path) -> list[str]:

@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from pipelines.plan_files.fault_sentences import describe_targets
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.plan_files.plan_judgement import JudgedWave
 from udfs.arrow.ragged import count_true
 from udfs.planning.disk_growth import measure_disk
 from udfs.planning.elections import NO_LEADER, find_current_leaders
 from udfs.planning.plan_metrics import PlanMetrics
+from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import find_reassigned_partitions, measure_copy_loads
 from udfs.plurals import count_of
 from udfs.quantities import format_bytes, format_duration
@@ -46,7 +48,10 @@ def _list_lines(plan: CreatedPlan, title: str, before: str, after: str, commands
     yield ""
     yield from (f"- {finding.level}: {finding.text}" for finding in judgement.findings)
     yield from (f"- note: {note}" for note in judgement.notes)
-    yield from ([""] if judgement.findings or judgement.notes else [])
+    yield from (f"- budget: {text}" for text in _describe_budgets(facts.request))
+    yield from (f"- {text}" for text in describe_targets(facts.certificate))
+    yield from (f"- then: {text}" for text in facts.next_steps)
+    yield ""
     yield from _table(["", "before", "after"], [["verdict", before, after], *_compare(metrics)])
     for text in metrics.explain_brokers():
         yield from (f"The verdicts count all live brokers; {text}.", "")
@@ -79,6 +84,15 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[s
     for row in (headings, ["---"] * len(headings), *rows):
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
     yield ""
+
+
+def _describe_budgets(request: PlanRequest) -> Iterator[str]:
+    if request.max_bytes is not None:
+        yield f"at most {format_bytes(request.max_bytes)} copied"
+    if request.max_moves is not None:
+        yield f"at most {count_of(request.max_moves, 'replica')} copied"
+    if request.max_broker_bytes is not None:
+        yield f"at most {format_bytes(request.max_broker_bytes)} copied to, and from, each broker"
 
 
 def _compare(metrics: PlanMetrics) -> Iterator[list[str]]:

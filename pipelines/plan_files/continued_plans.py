@@ -1,14 +1,19 @@
-"""Plans that continue another one: they do what its budget did not pay for."""
+"""Plans after others: they do what the budget of the last one did not pay for, and begin where the others end."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 
+from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.plan_files.plan_judgement import PlanJudgement
 from pipelines.plan_files.plan_reader import REMEDY, PlanDocument, parse_document, read_text
 from pipelines.plan_files.plan_writer import PLAN, to_plain_json
+from pipelines.verdict.naming import name_with_noun
+from udfs.planning.constraints import list_emptied_brokers
 from udfs.planning.later_lists import count_later_copies, list_later
 from udfs.planning.plan_request import LaterLists, PlanRequest
 from udfs.planning.planned_waves import PlannedWaves
@@ -48,6 +53,19 @@ def continue_plan(request: PlanRequest, folders: Sequence[Path]) -> PlanRequest:
     return replace(request, later=LaterLists(*map(tuple, columns), *lists))
 
 
+def find_unemptied(request: PlanRequest, plan: PlannedWaves) -> list[int]:
+    """Find the brokers, by their ids, that a plan is to empty, and does not."""
+    emptied = np.isin(plan.model.broker_ids, list_emptied_brokers(plan.model, request))
+    return plan.model.ids(np.unique(plan.proposal.replicas[emptied[plan.proposal.replicas]]))
+
+
+def describe_next_steps(request: PlanRequest, plan: PlannedWaves) -> tuple[str, ...]:
+    """Say which brokers a plan does not empty for its budget: a sentence; nothing without any."""
+    left = find_unemptied(request, plan) if request.has_budget and plan.proposal.certificate.missed else []
+    text = f"within its budget the plan does not empty {name_with_noun(left)}, which apply does not cordon yet"
+    return (f"{text}: another plan with this goal continues",) if left else ()
+
+
 def describe_continuation(request: PlanRequest, plan: PlannedWaves, folders: Sequence[Path]) -> list[str]:
     """Say in a sentence whether a plan does what the last plan before it left; nothing if that left nothing for it."""
     if request.later is None:
@@ -58,3 +76,27 @@ def describe_continuation(request: PlanRequest, plan: PlannedWaves, folders: Seq
     left = count_later_copies(list_later(plan.model, plan.proposal) or LaterLists())
     total = count_of(count_later_copies(request.later), "partition")
     return [f"continues the plan in {folders[-1]}: {left} of {total} {is_or_are(left)} left"]
+
+
+def begin_with_earlier_plans(judgement: PlanJudgement, source: Snapshot, start: Snapshot) -> PlanJudgement:
+    """Begin the scenarios of a plan with what the plans before it change, as they are replayed on the source.
+
+    start: the cluster that the plan is judged on.
+    """
+    if source.partitions is start.partitions:
+        return judgement
+    names = ["topic", "partition", "replicas", "isr"]
+    now, then = (
+        {f"{topic}-{partition}": lists for topic, partition, *lists in map(dict.values, rows)}
+        for rows in (each.partitions.select(names).to_pylist() for each in (source, start))
+    )
+    findings = list(judgement.findings)
+    for i, finding in enumerate(findings):
+        name = next(iter(finding.first_partitions), "")
+        if finding.scenario and now[name][0] != then[name][0]:
+            (_, before), (replicas, after) = now[name], then[name]
+            in_sync = dict.fromkeys([*(before or ()), *after])
+            reassign, isr = (",".join(map(str, ids)) for ids in (replicas, in_sync))
+            events = (f"  - t=0 reassign {name} to {reassign}", f"  - t=1 isr {name} {isr}")
+            findings[i] = replace(finding, scenario=(finding.scenario[0], *events, *finding.scenario[1:]))
+    return replace(judgement, findings=tuple(findings))

@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from pipelines.plan_files.kafka_json import Key
 from pipelines.verdict.naming import name_with_noun
+from udfs.planning.certificates import Certificate
 from udfs.planning.plan_faults import PlanFault
 from udfs.plurals import count_of, join_names
 from udfs.quantities import format_bytes, format_duration
 
 _LISTED = 3  # partitions by name
+_TARGETS = 6  # listed, of each kind
 # Of DROPS_IN_SYNC, where a replica that stays is out of sync.
 AT_ONCE = ". KRaft drops them at once up to Kafka 3.7; with ZooKeeper, this waits until all that stay are in sync"
 _MORE = "{after_bytes}, {ratio:.1f} times the mean of the brokers that could share it: {seconds} at {rate}/s"
@@ -57,6 +59,8 @@ _SENTENCES = {
     PlanFault.BROKER_BLOCKS: "{partitions} that the failure of a broker would block for acks=all, as of {brokers}",
     PlanFault.RACK_TAKES_OFFLINE: "{partitions} that the failure of one rack would take offline",
     PlanFault.RACK_BLOCKS: "{partitions} that the failure of one rack would block for acks=all",
+    PlanFault.LAGGING_RACK: "{partitions} in fewer racks, counting replicas that are out of sync: {after:.0f} instead "
+    "of {before:.0f}",
     PlanFault.SLOW_COPIES_IN: f"in all waves, {{brokers}} receives {_MORE}",
     PlanFault.SLOW_COPIES_OUT: f"in all waves, {{brokers}} sends {_MORE}",
     PlanFault.UNEVEN_LEADERS: "{brokers} would lead up to {after:.2f} times the mean",
@@ -104,6 +108,19 @@ def describe_changed(keys: Sequence[Key]) -> str:
     names = join_names((f"{topic}-{partition}" for topic, partition in sorted(keys)), _LISTED)
     was = "was" if len(keys) == 1 else "were"
     return f"{count_of(len(keys), 'partition')} {was} changed by another tool or a later plan ({names})"
+
+
+def describe_targets(certificate: Certificate) -> Iterator[str]:
+    """Name the targets that a plan relaxed or missed, the first of each."""
+    for title, texts in (("relaxed", certificate.relaxed), ("missed", certificate.missed)):
+        yield from (f"{title}: {text}" for text in texts[:_TARGETS])
+        if len(texts) > _TARGETS:
+            yield f"{title}: {len(texts) - _TARGETS} more, see plan.json"
+
+
+def describe_undone(folders: Sequence[str]) -> str:
+    """Say that plans which a plan was made after are not done."""
+    return f"made after {join_names(folders)}, not done yet: execute {'that' if len(folders) == 1 else 'them'} first"
 
 
 def describe_running(others: Collection[Key]) -> Iterator[str]:

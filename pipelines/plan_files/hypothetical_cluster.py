@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.plan_files.kafka_json import get_key, get_planned_lists
+from pipelines.plan_files.kafka_json import get_key, get_planned_lists, get_wave_lists
 from pipelines.plan_files.new_brokers import NewBroker, read_racks
 from pipelines.plan_files.plan_creation import solve_plan
 from pipelines.plan_files.plan_reader import PlannedChange
@@ -21,6 +21,7 @@ from udfs.arrow.ragged import any_true, offsets_of
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import WaveLimits
 from udfs.plurals import count_of, join_names
 
@@ -103,13 +104,25 @@ def assume_planned(snapshot: Snapshot, request: PlanRequest, options: PlanningOp
     Raises: Infeasible, or SourceError for a wrong request.
     """
     plan, _ = solve_plan(snapshot, request, options.limits, options.metrics, options.defaults)
+    return assume_executed(snapshot, plan), plan.metrics.moves
+
+
+def assume_executed(snapshot: Snapshot, plan: PlannedWaves) -> Snapshot:
+    """Return the snapshot after all waves of a plan, and its elections."""
     lists = get_planned_lists(plan.model, plan.proposal)
     changes = {
         key: PlannedChange(lists.before[key], ((1, replicas),), log_dirs=lists.log_dirs.get(key, {}))
         for key, replicas in lists.after.items()
     }
     election = [get_key(plan.model, row) for row in np.flatnonzero(plan.elections.elected).tolist()]
-    return make_changes(snapshot, changes, election), plan.metrics.moves
+    return make_changes(snapshot, changes, election)
+
+
+def assume_first_wave(snapshot: Snapshot, plan: PlannedWaves) -> Snapshot:
+    """Return the snapshot after the first wave of a plan."""
+    before = get_planned_lists(plan.model, plan.proposal).before
+    lists = get_wave_lists(plan.model, plan.waves, 0)
+    return make_changes(snapshot, {key: PlannedChange(before[key], ((1, after),)) for key, after in lists.items()}, ())
 
 
 def remove_brokers(snapshot: Snapshot, ids: Sequence[int]) -> Snapshot:

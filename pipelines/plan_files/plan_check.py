@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_current_log_dirs, get_source_lists
 from pipelines.plan_files.new_brokers import NewBroker
-from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
+from pipelines.plan_files.plan_reader import StoredPlan
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
 from pipelines.plan_files.running_reassignments import find_target, select_reassigned
 from udfs.arrow.ragged import offsets_of, take_segments
@@ -130,6 +130,9 @@ class PlanProgress:
     racks_known: bool  # Whether a source shows racks, or none did when the plan was made
     log_dir_problems: tuple[str, ...] = ()  # Of log dirs that the rest of the plan needs
     undone_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after, and that are not done
+    follower: str | None = None  # Folder of the plan that was executed after it, and has moved on what it changed
+    next_steps: tuple[str, ...] = ()  # What is to be done after the plan
+    applied_at: str | None = None  # When it was carried out, if others have moved on what it changed
 
     @property
     def needs_only_brokers(self) -> bool:
@@ -163,7 +166,8 @@ def check_plan(
         problem = f"the plan is for cluster {plan.cluster!r}, but the source is named {model.cluster_id!r}"
         raise SourceError(model.cluster_id, problem, f"If it is the same cluster, use {plan.cluster}=PATH")
     used = plan.changes.keys() | set(plan.election)
-    ignored = _find_ignored({*plan.topics, *model.topic_names} - {topic for topic, _ in used}, defaults)
+    unused = pa.array(sorted({*plan.topics, *model.topic_names} - {topic for topic, _ in used}), pa.string())
+    ignored = set(unused.filter(defaults.find_ignored(unused)).to_pylist())
     differing = [key for key in _find_changed_partitions(plan, model) if key[0] not in ignored]
     now = get_source_lists(model, _find_rows(model, [*plan.changes, *plan.election, *differing]).values())
     in_flight = _list_reassignments(plan, partitions)
@@ -237,7 +241,8 @@ def check_plan(
     members = (status, *done, *partition_lists, *brokers, tuple(racks), tuple(sorted(drained)), tuple(elections))
     changes_beside_plan = bool(beside or unused_topics or new_topics or live ^ plan.live_brokers)
     certainty = (leaders_known, bool(racks_now) or not plan.racks)
-    return PlanProgress(*members, changes_beside_plan, *certainty, log_dir_problems)
+    steps = () if status is PlanStatus.CHANGED else plan.next_steps
+    return PlanProgress(*members, changes_beside_plan, *certainty, log_dir_problems, next_steps=steps)
 
 
 def count_steps_done(plan: StoredPlan, model: ClusterModel, partitions: pa.Table) -> dict[Key, int | None]:
@@ -249,7 +254,9 @@ def count_steps_done(plan: StoredPlan, model: ClusterModel, partitions: pa.Table
     paths = get_current_log_dirs(model, rows.values())
     for key, change in plan.changes.items():
         if change.moves_log_dirs and done[key] is not None:
-            done[key] = len(change.steps) if _is_in_planned_log_dirs(change, paths.get(key, {})) else 0
+            now_in = paths.get(key, {})
+            is_there = all(now_in.get(broker) == path for broker, path in change.log_dirs.items())
+            done[key] = len(change.steps) if is_there else 0
     return done
 
 
@@ -262,11 +269,6 @@ def set_rollback_lists(lists_before: Mapping[Key, Sequence[int]], model: Cluster
     lists = np.concatenate([model.replicas, np.array([id_ for one in before for id_ in one], dtype=np.int32)])
     offsets = np.concatenate([np.diff(model.offsets), np.array([len(one) for one in before], dtype=np.int64)])
     return replace(model, rollback_lists=take_segments(lists, offsets_of(offsets), chosen))
-
-
-def _find_ignored(topics: Iterable[str], defaults: TopicDefaults) -> set[str]:
-    names = pa.array(sorted(topics), pa.string())
-    return set(names.filter(defaults.find_ignored(names)).to_pylist())
 
 
 def _find_rows(model: ClusterModel, keys: Iterable[Key]) -> dict[Key, int]:
@@ -341,11 +343,6 @@ def _find_pending_elections(
         if leader != replicas[0] and replicas[0] in live:
             elections.append(PendingElection(*key, leader, replicas[0]))
     return elections, True
-
-
-def _is_in_planned_log_dirs(change: PlannedChange, paths: Mapping[int, str]) -> bool:
-    """Return whether the replicas of a partition are in the log dirs that a plan chooses. paths: now, by broker."""
-    return all(paths.get(broker) == path for broker, path in change.log_dirs.items())
 
 
 def _find_log_dir_problems(plan: StoredPlan, model: ClusterModel, rows: Mapping[Key, int]) -> Iterator[str]:

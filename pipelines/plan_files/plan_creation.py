@@ -12,7 +12,12 @@ import pyarrow.compute as pc
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
-from pipelines.plan_files.continued_plans import continue_plan, describe_continuation
+from pipelines.plan_files.continued_plans import (
+    begin_with_earlier_plans,
+    continue_plan,
+    describe_continuation,
+    describe_next_steps,
+)
 from pipelines.plan_files.fault_sentences import describe_running
 from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from pipelines.plan_files.plan_judgement import (
@@ -27,10 +32,10 @@ from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
 from udfs.planning.certificates import Certificate
-from udfs.planning.cluster_model import ClusterModel, build_model
+from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
 from udfs.planning.disk_growth import DiskGrowth, find_disk_growth
-from udfs.planning.faster_plans import FasterPlan, find_faster_plans
+from udfs.planning.faster_plans import FasterPlan, find_cheaper_plan, find_faster_plans
 from udfs.planning.model_log_dirs import add_log_dirs
 from udfs.planning.plan_judge import build_judge_options
 from udfs.planning.plan_making import freeze_partitions, make_plan
@@ -71,10 +76,12 @@ class PlanFacts:
     rollback: PlanJudgement  # of rollback.json, once the plan is complete
     bottleneck: Bottleneck | None  # None = copies are spread over brokers, short, or of unknown size
     faster_plans: tuple[FasterPlan, ...]  # Faster alternatives, where there is a bottleneck
+    cheaper_plan: FasterPlan | None  # One that copies less, where the target after failures costs many bytes
     disk_growth: tuple[DiskGrowth, ...]  # Brokers whose disk grows most
     # The part of a repair to do first, or None
     urgent_repair: UrgentRepair | None = None
     preceding_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after
+    next_steps: tuple[str, ...] = ()  # What is to be done after it, in sentences
 
 
 def build_snapshot_model(
@@ -101,10 +108,11 @@ def create_plan(
     options: MetricOptions,
     defaults: TopicDefaults,
     preceding_plans: Sequence[Path] = (),
+    source: Snapshot | None = None,
 ) -> CreatedPlan:
     """Create a plan, and write it to the folder `out`. Raise Infeasible, or SourceError for a wrong request.
 
-    preceding_plans: folders of those after which the snapshot is.
+    preceding_plans: folders of those after which the snapshot is. source: the cluster before them.
     """
     plan_writer.check_plan_folder(out.resolve())
     request = continue_plan(request, preceding_plans)
@@ -112,11 +120,13 @@ def create_plan(
     measured = perf_counter()
     bottleneck = find_bottleneck(summary, request)
     faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
+    cheaper = find_cheaper_plan(summary, request)
     explained = perf_counter()
     model = summary.model
     room = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
     judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, room)
     judgement = judge_planned_waves(summary, judge_options)
+    judgement = begin_with_earlier_plans(judgement, source or snapshot, snapshot)
     running = select_reassigned(snapshot.partitions).select(["topic", "partition"]).to_pylist()
     waits = describe_running([(row["topic"], row["partition"]) for row in running if summary.waves.waves])
     continued = describe_continuation(request, summary, preceding_plans)
@@ -137,9 +147,11 @@ def create_plan(
         rollback=judge_rollback(summary, judge_options),
         bottleneck=bottleneck,
         faster_plans=faster,
+        cheaper_plan=cheaper,
         disk_growth=find_disk_growth(summary),
         urgent_repair=find_urgent_repair(model, request, summary.proposal, summary.waves.limits),
         preceding_plans=tuple(map(str, preceding_plans)),
+        next_steps=describe_next_steps(request, summary),
     )
     files = plan_writer.write_plan(out, summary, to_json(facts))
     return CreatedPlan(
@@ -155,6 +167,18 @@ def solve_plan(
     snapshot: Snapshot, request: PlanRequest, limits: WaveLimits, options: MetricOptions, defaults: TopicDefaults
 ) -> tuple[PlanSummary, dict[str, float]]:
     """Return (a plan, the seconds of each part). Raise Infeasible, or SourceError for a wrong request."""
+    started = perf_counter()
+    model, proposal = propose_plan(snapshot, request, defaults)
+    solved = perf_counter()
+    added = list_added_brokers(snapshot)
+    summary = summarize_plan(model, request, proposal, limits, options, [broker.broker_id for broker in added])
+    return summary, {"solving": solved - started, "measuring": perf_counter() - solved}
+
+
+def propose_plan(
+    snapshot: Snapshot, request: PlanRequest, defaults: TopicDefaults
+) -> tuple[ClusterModel, ProposedAssignment]:
+    """Return the model of a snapshot, and what a plan makes of it. Raise Infeasible, or SourceError as solve_plan."""
     model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
     if (request.max_bytes is not None or request.max_broker_bytes is not None) and not model.known[0]:
         option = "--max-time" if request.max_bytes is None else "--max-bytes"
@@ -166,16 +190,11 @@ def solve_plan(
     if problems := check_request(model, request):
         raise SourceError(snapshot.cluster_id, "; ".join(problems), "Run inspect to list its brokers and topics")
     model = freeze_partitions(model, request)
-    started = perf_counter()
     try:
-        proposal = make_plan(model, request)
+        return model, make_plan(model, request)
     except InfeasibleRequest as error:
         reasons = (f"  {reason}" for reason in error.reasons)
         raise Infeasible(f"{snapshot.cluster_id}: no plan for {request.goal}:", *reasons) from error
-    solved = perf_counter()
-    added = list_added_brokers(snapshot)
-    summary = summarize_plan(model, request, proposal, limits, options, [broker.broker_id for broker in added])
-    return summary, {"solving": solved - started, "measuring": perf_counter() - solved}
 
 
 def find_topic_ids(summary: PlannedWaves, snapshot: Snapshot) -> dict[str, str]:

@@ -260,13 +260,9 @@ class _StepReader:
         unknown = next((id_ for id_ in replicas if id_ not in self._brokers), None)
         if unknown is not None:
             return PlanFault.UNKNOWN_BROKER, unknown
-        faults = ((self._find_dir_fault(key, id_, path), id_) for id_, path in self._list_places(planned))
+        places = zip(replicas, planned.log_dirs or (), strict=False)
+        faults = ((self._find_dir_fault(key, id_, path), id_) for id_, path in places if path != ANY_LOG_DIR)
         return next((one for one in faults if one[0] is not None), (None, None))
-
-    def _list_places(self, planned: PlannedList) -> list[tuple[int, str]]:
-        """List the brokers on which a list chooses a log dir, and that log dir."""
-        places = zip(planned.replicas, planned.log_dirs or (), strict=False)
-        return [(id_, path) for id_, path in places if path != ANY_LOG_DIR]
 
     def _find_dir_fault(self, key: Key, id_: int, path: str) -> PlanFault | None:
         """Find why Kafka puts no replica of a partition into a log dir; None = it does, or the log dir is unknown.
@@ -355,7 +351,8 @@ def _choose_failure(model: ClusterModel, rows: FaultRows, at: int, isr: list[int
     """Choose the brokers (indices) whose failure shows the fault of a partition; none if it shows without."""
     if rows.fault in (PlanFault.LAST_COPY, PlanFault.DROPS_IN_SYNC):
         return dropped[:1]
-    if rows.fault in (PlanFault.RACK_TAKES_OFFLINE, PlanFault.RACK_BLOCKS, PlanFault.FEWER_RACKS):
+    of_racks = (PlanFault.RACK_TAKES_OFFLINE, PlanFault.RACK_BLOCKS, PlanFault.FEWER_RACKS, PlanFault.LAGGING_RACK)
+    if rows.fault in of_racks:
         racks = model.rack[np.array(isr, dtype=np.int64)]
         return np.flatnonzero(model.live & (model.rack == np.bincount(racks).argmax())).tolist() if isr else []
     if rows.fault in (PlanFault.BROKER_TAKES_OFFLINE, PlanFault.BROKER_BLOCKS):

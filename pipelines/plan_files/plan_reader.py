@@ -127,6 +127,7 @@ class _Plan(PlanDocument):
     topic_ids: dict[str, str] = {}
     source_files: dict[str, str] = {}
     preceding_plans: list[str] = []
+    next_steps: list[str] = []
     request: _Request = _Request()
     limits: _Limits = _Limits()
     added_brokers: list[_AddedBroker] = []
@@ -226,6 +227,7 @@ class StoredPlan:
     source_files: Mapping[str, str] = field(default_factory=dict)  # sha256 by name, if other tools have made it
     preceding_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after
     rollback_election: tuple[Key, ...] = ()  # Partitions to elect a leader for after its rollback
+    next_steps: tuple[str, ...] = ()  # What is to be done after it
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -295,6 +297,7 @@ def read_plan(directory: Path) -> StoredPlan:
         plan.source_files,
         tuple(plan.preceding_plans),
         _read_election(directory / ROLLBACK_ELECTION) if (directory / ROLLBACK_ELECTION).exists() else (),
+        tuple(plan.next_steps),
     )
 
 
@@ -360,16 +363,15 @@ def _find_line(text: str, key: tuple[Any, Any]) -> int | None:
 
 
 def _error(path: Path, text: str, key: Key, problem: str) -> SourceError:
-    name = f"{shorten_text(key[0])}-{key[1]}"
-    return SourceError(str(path), f"partition {name}: {problem}", REMEDY, _find_line(text, key))
+    problem = f"partition {shorten_text(key[0])}-{key[1]}: {problem}"
+    return SourceError(str(path), problem, REMEDY, _find_line(text, key))
 
 
 def _by_key(path: Path, text: str, entries: Sequence[_Entry]) -> dict[Key, _Entry]:
     out: dict[Key, _Entry] = {}
     for entry in entries:
         key = (entry.topic, entry.partition)
-        bad = explain_bad_topic_name(entry.topic)
-        if bad is not None:
+        if (bad := explain_bad_topic_name(entry.topic)) is not None:
             raise _error(path, text, key, bad)
         if key in out:
             raise _error(path, text, key, "it is listed twice")

@@ -20,6 +20,7 @@ from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
 from udfs.json_answers import to_json
+from udfs.placement.kernels.topic_seeds import mix_bits
 from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.later_lists import list_later
@@ -121,10 +122,7 @@ def _list_ids(model: ClusterModel) -> Ints:
 
 def _mix(value: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Apply splitmix64's output function."""
-    value = value + np.uint64(0x9E3779B97F4A7C15)
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    return mix_bits(value + np.uint64(0x9E3779B97F4A7C15))
 
 
 @dataclass(frozen=True)

@@ -79,11 +79,6 @@ def list_remaining_waves(plan: StoredPlan, steps_done: dict[tuple[str, int], int
     return [PlanWave(one.file, lists) for one, lists in zip(plan.waves, waves, strict=True)]
 
 
-def read_reassignments(paths: Sequence[Path]) -> list[PlanWave]:
-    """Read files of reassignments, each a wave. Raises: SourceError with file, line, value and remedy."""
-    return [read_reassignment(path) for path in paths]
-
-
 def read_reassignment(path: Path) -> PlanWave:
     """Read a file of reassignments. Raises: SourceError with file, line, value and remedy."""
     return PlanWave(path.name, _read_lists(path))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats.live_requests import ONGOING
+from pipelines.ingest.formats.live_requests import NO_REASSIGNMENTS
 from pipelines.ingest.merge.live_brokers import get_down_brokers, get_releases
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import dump_reassignment
@@ -89,15 +89,17 @@ def find_running_reassignments(
     rows = select_reassigned(snapshot.partitions).select(_COLUMNS)
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
     down = set(get_down_brokers(snapshot.brokers).tolist())
+    throttle_bytes_per_s = pc.min(snapshot.brokers["follower_throttle_bytes_per_s"]).as_py() or throttle_bytes_per_s
     running = tuple(_describe(row, down, throttle_bytes_per_s, with_added) for row in rows.to_pylist())
     if earlier is not None:
         before = {(one.topic, one.partition): one for one in earlier.partitions}
         running = tuple(_measure_rate(one, before.get((one.topic, one.partition)), seconds) for one in running)
     stuck = [one for one in running if one.is_stuck]
     totals = _sum_left([one for one in running if one.waits_for and not one.is_stuck], throttle_bytes_per_s)
-    is_known = not any(ONGOING in warning for warning in snapshot.warnings["warning"].to_pylist())
     cancel = _dump_cancel(running), _dump_cancel(stuck)
-    return RunningReassignments(running, throttle_bytes_per_s, *cancel, *totals, is_known)
+    return RunningReassignments(
+        running, throttle_bytes_per_s, *cancel, *totals, not snapshot.has_state(NO_REASSIGNMENTS)
+    )
 
 
 def _describe(

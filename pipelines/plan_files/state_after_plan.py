@@ -39,14 +39,19 @@ def assume_applied(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapsh
     Raises: SourceError if a partition has neither the replicas before the plan nor those of one of its waves.
     """
     snapshot = add_new_brokers(snapshot, plan.added_brokers)
-    names = ["topic", "partition", "replicas", "adding_replicas", "removing_replicas"]
-    now = {(row["topic"], row["partition"]): row for row in snapshot.partitions.select(names).to_pylist()}
+    now = find_lists(snapshot.partitions)
     for (topic, partition), change in plan.changes.items():
-        row = now.get((topic, partition))
-        if row is None or change.count_steps_done(row["replicas"] or (), find_target(row)) is None:
+        if change.find(now.get((topic, partition), ())) is None:
             problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
             raise SourceError(str(folder), problem, "See all differences with check, or make a new plan")
     return make_changes(snapshot, plan.changes, plan.election)
+
+
+def find_lists(partitions: pa.Table) -> dict[Key, tuple[int, ...]]:
+    """Return the replicas of each partition, or those that its reassignment leads to."""
+    names = ["topic", "partition", "replicas", "adding_replicas", "removing_replicas"]
+    rows = partitions.select(names).to_pylist()
+    return {(row["topic"], row["partition"]): tuple(find_target(row) or row["replicas"] or ()) for row in rows}
 
 
 def undo_planned_moves(snapshot: Snapshot, plan: StoredPlan, moves: Iterable[Reassignment]) -> Snapshot:

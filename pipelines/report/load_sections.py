@@ -132,7 +132,7 @@ class GrowthDate(NamedTuple):
 
     title: str
     subject: str  # `broker 2`, `/data1 of broker 2` or `cluster`
-    when: str  # the date, `reached`, or `in more than 10 years`
+    when: str  # the date, or `reached`
     days: float  # from the last sample
     days_text: str
     interval: str  # 95 % interval in days
@@ -153,9 +153,8 @@ def summarize_growth(rows: Sequence[Mapping[str, Any]]) -> GrowthSummary:
     """Summarize rows of the figure `growth`, the soonest first."""
     known = [row for row in rows if row["days"] is not None]
     totals = {(row["limit_name"], row["quantity"]): row["rows"] for row in known}
-    return GrowthSummary(
-        [_describe_date(row) for row in known], sum(totals.values()) - len(known), list(_explain(rows))
-    )
+    dates = [_describe_date(row) for row in known if row["days"] <= _FAR]
+    return GrowthSummary(dates, sum(totals.values()) - len(dates), list(_explain(rows)))
 
 
 def _describe_date(row: Mapping[str, Any]) -> GrowthDate:
@@ -163,8 +162,7 @@ def _describe_date(row: Mapping[str, Any]) -> GrowthDate:
     if days == 0:
         when, days_text, interval = "reached", "-", "-"
     else:
-        far = days > _FAR
-        when = "in more than 10 years" if far else (row["last_at"] + timedelta(days=days)).date().isoformat()
+        when = (row["last_at"] + timedelta(days=days)).date().isoformat()
         days_text = _format_days(days)
         interval = f"{_format_days(low)} {'or more' if high is None else f'to {_format_days(high)}'}"
     broker = "cluster" if row["broker_id"] is None else f"broker {row['broker_id']}"

@@ -98,6 +98,7 @@ _WATCH: _Kinds = {
 }
 _KINDS_BY_HORIZON = {"Today": _TODAY, "This week": _THIS_WEEK, "Watch": _WATCH}
 DUE_TIMES = tuple(_KINDS_BY_HORIZON)
+_LIMITS = {"This week": (-1, 30), "Watch": (30, 180)}  # days until growth reaches a limit: over the first
 _EVIDENCE_GAPS = "The sources do not show everything"  # all findings of the level Unknown
 
 
@@ -128,7 +129,10 @@ def find_due_time(kinds: Sequence[str]) -> str:
 
 def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
     """Group the findings of clusters, in the order of rank_urgency, by when they are due."""
-    grouped = [Horizon(title, list(_find_sentences(clusters, kinds))) for title, kinds in _KINDS_BY_HORIZON.items()]
+    grouped = [
+        Horizon(title, [*_find_sentences(clusters, kinds), *_find_limits(clusters, title)])
+        for title, kinds in _KINDS_BY_HORIZON.items()
+    ]
     gaps = [
         (index, cluster["cluster_id"], "")
         for index, cluster in enumerate(clusters)
@@ -151,6 +155,19 @@ def _find_sentences(
         ]
         if affected:
             yield _make_sentence(text, affected)
+
+
+def _find_limits(clusters: Sequence[Mapping[str, Any]], title: str) -> Iterator[HorizonSentence]:
+    """Name the clusters whose growth reaches its first limit in the time that is due then."""
+    earlier, latest = _LIMITS.get(title, (0, 0))
+    firsts = [(i, one["cluster_id"], next(iter(one["growth"].dates), None)) for i, one in enumerate(clusters)]
+    near = [
+        (index, name, f"{first.title}, {first.subject}{f', {first.when}' * (first.days > 0)}")
+        for index, name, first in firsts
+        if first and earlier < first.days <= latest
+    ]
+    if near:
+        yield _make_sentence(f"Growth reaches a limit within {latest} days", near)
 
 
 def _make_sentence(text: str, clusters: list[tuple[int, str, str]]) -> HorizonSentence:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
-from pipelines.ingest.formats.kraft_log import find_new_controller
+from pipelines.ingest.formats.kraft_log import find_create_time, find_new_controller
 from pipelines.ingest.source_format import FactKind, Records
 from udfs.simulation.cluster_events import ATTRIBUTES, Event, TopicPartition
 from udfs.simulation.kernels.codes import EventKind
@@ -14,7 +14,6 @@ from udfs.simulation.simulation_schemas import LISTS
 
 # Of a record: not "Log starting offset", "Snapshot end offset".
 _OFFSET = re.compile(r"(?<!ing )(?<!end )\boffset: (\d{1,18})(?!\d)")
-_TIME = re.compile(r"\bCreateTime: (\d{1,14})(?!\d)")  # ms: a later one is in no calendar
 _EPOCH = re.compile(r"^\s*+(?:baseOffset: .*\bpartitionLeaderEpoch|Snapshot end offset: .*\bepoch): (-?\d{1,9})(?!\d)")
 _SNAPSHOT = re.compile(r"\s*Snapshot end offset: ")
 _LEADER_CHANGE = "LeaderChange: {"
@@ -51,9 +50,9 @@ def cut_log(records: Records, offset: int | None = None, at_ms: int | None = Non
     epoch, controller, controller_epoch, last, first, size = 0, None, 0, -1, -1, 0
     gaps = []
     for _, _, _, raw in records:
-        offset_match, time_match = _OFFSET.search(raw), _TIME.search(raw)
+        offset_match, time = _OFFSET.search(raw), find_create_time(raw)
         is_later = offset_match is not None and offset is not None and int(offset_match[1]) > offset
-        if is_later or (time_match is not None and at_ms is not None and int(time_match[1]) > at_ms):
+        if is_later or (time is not None and at_ms is not None and time > at_ms):
             break
         size += 1
         if _SNAPSHOT.match(raw):
@@ -102,7 +101,8 @@ class _EventReader:
                 continue
             if offset_match := _OFFSET.search(raw):
                 offset = int(offset_match[1])
-            at = int(match[1]) if (match := _TIME.search(raw)) else at or max(offset, 0)
+            time = find_create_time(raw)
+            at = time if time is not None else at or max(offset, 0)
             if _LEADER_CHANGE in raw:
                 self.epoch = epoch
                 yield Event(at, EventKind.CONTROLLER_CHANGE, broker=_read_controller(raw), value=epoch, offset=offset)

@@ -11,11 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.format_registry import FileRecords
+from pipelines.ingest.format_registry import ZOOKEEPER_FORMATS, FileRecords
 from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
-from pipelines.ingest.formats.zookeeper_cli import FORMAT as ZOOKEEPER_CLI
-from pipelines.ingest.formats.zookeeper_json import FORMAT as ZOOKEEPER_JSON
 from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases
 from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
@@ -29,7 +27,6 @@ from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, In
 
 Ints = npt.NDArray[np.int64]
 Offsets = tuple[int | None, ...]
-ZOOKEEPER_FORMATS = (ZOOKEEPER_JSON.name, ZOOKEEPER_CLI.name)
 _UNKNOWN = -1
 
 
@@ -41,7 +38,7 @@ def read_initial_state(snapshot: Snapshot, facts: pa.Table, defaults: TopicDefau
         raise snapshot.explain_no_replicas(remedy)
     brokers = snapshot.brokers
     epochs = _read_controller_epochs(facts, partitions)
-    formats = {name for file in snapshot.files for name in file.format_names}
+    formats = snapshot.format_names
     # A describe may show ELRs, which a controller with ZooKeeper does not keep.
     has_quorum = not formats & set(ZOOKEEPER_FORMATS)
     elr = has_quorum and partitions["elr"].null_count < partitions.num_rows

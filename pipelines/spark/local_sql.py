@@ -52,7 +52,9 @@ class LocalSql:
         """Run a query in Spark's dialect and return its rows, whole numbers as int32 or int64."""
         with self._lock, self._explain_damage():
             rows = self._open(sql).read_all()
-        return rows.cast(pa.schema([field.with_type(_narrow(field.type)) for field in rows.schema]))
+        is_sum = [pa.types.is_decimal128(kind) and kind.scale == 0 for kind in rows.schema.types]  # of DuckDB
+        fields = [one.with_type(pa.int64()) if wide else one for one, wide in zip(rows.schema, is_sum, strict=True)]
+        return rows.cast(pa.schema(fields))
 
     def stream(self, sql: str, columns: Sequence[pa.Field]) -> pa.RecordBatchReader:
         """Return the rows of a query, which may be many. columns: their names and types, in order."""
@@ -80,11 +82,6 @@ class LocalSql:
 
     def _open(self, sql: str) -> pa.RecordBatchReader:
         return self._connection.sql(_translate(sql)).to_arrow_reader(_ROWS_PER_BATCH)
-
-
-def _narrow(kind: pa.DataType) -> pa.DataType:
-    """Return the type that Spark has for sums of whole numbers: DuckDB's have 128 bits."""
-    return pa.int64() if pa.types.is_decimal128(kind) and kind.scale == 0 else kind
 
 
 @cache

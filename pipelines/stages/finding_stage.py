@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.ingest.format_registry import UNUSED_FORMATS
+from pipelines.ingest.format_registry import UNORDERED_FORMATS, UNUSED_FORMATS
 from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import infer_brokers
 from pipelines.ingest.snapshot_reader import ClusterTables
@@ -34,7 +34,8 @@ def _merge_shards(shards: pa.Table, sources: pa.Table) -> ClusterTables:
         infer_state(unpack([packed.as_py()], "partitions"), brokers).drop_columns(["logs"])
         for packed in shards["partitions"]
     ]
-    forms = zip(*(sources[name].to_pylist() for name in ("source", "format")), strict=True)
+    names = sources["source"].to_pylist()
+    formats = [set(text.split("+")) for text in sources["format"].to_pylist()]
     return ClusterTables(
         brokers=brokers,
         topics=whole["topics"],
@@ -44,7 +45,10 @@ def _merge_shards(shards: pa.Table, sources: pa.Table) -> ClusterTables:
         quarantined=whole["quarantine"].to_pylist(),
         conflicts=pa.concat_tables([whole["conflicts"], conflicts]),
         warnings=whole["warnings"],
-        unused_files=tuple(sorted(name for name, form in forms if UNUSED_FORMATS.issuperset(form.split("+")))),
+        unused_files=tuple(
+            sorted(name for name, own in zip(names, formats, strict=True) if UNUSED_FORMATS.issuperset(own))
+        ),
+        shows_preferred_leaders=all(map(UNORDERED_FORMATS.isdisjoint, formats)),
     )
 
 

@@ -33,8 +33,9 @@ def hotspot_distribution(
     """Compute gold.hotspot_distribution from silver.topics, silver.brokers and silver.partitions."""
     broker = F.struct("broker_id", "rack", "cordoned").cast(from_arrow_type(hotspots_by_scheme.BROKER))
     live = brokers.where(COUNTS_AS_LIVE).select(*SNAPSHOT_KEY, broker.alias("broker"))
-    with_leader = partitions.where(F.col("replicas").isNotNull() & (F.col("leader") >= 0))
-    counted = with_leader.groupBy(*SNAPSHOT_KEY, F.col("leader").alias("broker_id")).agg(F.count("*").alias("leaders"))
+    replicas = partitions.select(*SNAPSHOT_KEY, "leader", F.explode("replicas").alias("broker_id"))
+    leads = F.coalesce((F.col("leader") == F.col("broker_id")).cast("long"), F.lit(0))
+    counted = replicas.groupBy(*SNAPSHOT_KEY, "broker_id").agg(F.sum(leads).alias("leaders"))
     leaders = F.struct("broker_id", "leaders").cast(from_arrow_type(hotspots_by_scheme.LEADERS))
     led = counted.select(*SNAPSHOT_KEY, leaders.alias("leaders"))
     # One shuffle for all three, instead of one each and joins.

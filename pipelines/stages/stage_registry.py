@@ -117,10 +117,6 @@ def _partitions(t: Frames, c: Context) -> DataFrame:
     return silver_stages.partitions(t[_ENTITIES], t[BROKERS], c.settings.topics.defaults)
 
 
-def _cluster_findings(t: Frames, c: Context) -> DataFrame:
-    return finding_stage.cluster_findings(t[_ENTITIES], t[_SOURCE_SUMMARY], c.settings.topics.defaults)
-
-
 def _scheme_aggregates(t: Frames, context: Context) -> DataFrame:
     run, topics, failures = context.settings.run, context.settings.topics, context.settings.failures
     plan = AggregationPlan(
@@ -225,7 +221,10 @@ STAGES: tuple[Stage, ...] = (
     _plain_stage(_SOURCE_SUMMARY, (_ENTITIES, RAW), silver_stages.source_summary),
     Stage(SUMS, (_ENTITIES, BROKERS, _TOPICS), _scheme_aggregates),
     _plain_stage("gold.quorum", (_ENTITIES, BROKERS), silver_stages.quorum),
-    Stage("gold.cluster_findings", (_ENTITIES, _SOURCE_SUMMARY), _cluster_findings),
+    Stage(
+        *("gold.cluster_findings", (_ENTITIES, _SOURCE_SUMMARY)),
+        lambda t, c: finding_stage.cluster_findings(t[_ENTITIES], t[_SOURCE_SUMMARY], c.settings.topics.defaults),
+    ),
     _failure_stage(gold_tables.FAILURE_SUMMARY, lambda c: arrow_functions.table_function(summary_rows)),
     _failure_stage(gold_tables.LOADS_AFTER_FAILURE, lambda c: arrow_functions.table_function(load_after_failure_rows)),
     _failure_stage(gold_tables.DURABILITY, _durability),

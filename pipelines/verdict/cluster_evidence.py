@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pipelines.ingest.formats.live_requests import NO_TOPICS
 from pipelines.ingest.merge.entities import PARTITION, TOPIC, to_struct
-from udfs.arrow.column_declarations import DOUBLE, INTS, LONG, TEXT, TEXTS, column, get_comment
+from udfs.arrow.column_declarations import DOUBLE, FLAG, INTS, LONG, TEXT, TEXTS, column, get_comment
 from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.scenarios import ScenarioKind
 
@@ -126,6 +126,7 @@ class ClusterFindings:
     replication_factor: float | None = _declare(DOUBLE, "median of partitions with several replicas; null = none has")
     live_brokers: int = _count("live brokers, and those of unknown state")
     empty_brokers: int = _count("those of them without replicas, as after a drain")
+    fillable_brokers: int = _count("of these, those that are not cordoned")
     down_brokers: Sequence[int] = _numbers("ids of brokers that are down")
     cordoned_brokers: Sequence[int] = _numbers("ids of brokers that are not down and whose log dirs are all cordoned")
     down_critical_brokers: Sequence[int] = _numbers(
@@ -145,6 +146,10 @@ class ClusterFindings:
     lagging_brokers: Sequence[int] = _numbers("brokers with such replicas, those with most of them first")
     lagging_broker_partitions: Sequence[int] = _numbers("how many each of lagging_brokers has")
     bootstrap_server: str | None = _declare(TEXT, "host:port of the first live broker; null = not shown")
+    release_before: int | None = _declare(
+        LONG, "all brokers that may be live run an earlier release of Kafka, as 307 for 3.7; null = not shown"
+    )
+    shows_preferred_leaders: bool = _declare(FLAG, "whether sources show which replica is the preferred leader", True)
     electable_partitions: int = _count("partitions whose preferred leader is in sync, but does not lead")
     elected_ratio: float | None = _declare(
         DOUBLE, "leaders of the hottest broker over the mean, after an election of these; null = there are none"

@@ -1,5 +1,6 @@
 """Judges a cluster: one verdict for commands, the closing table of `run`, the report and the views."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -40,6 +41,7 @@ _REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
 UNEVEN_RATIO = 1.1  # leaders of the hottest broker over the mean: the default of hotspots.hot_ratio
 _LACKING = PartitionIssue.UNDER_REPLICATED
 _ORDER = {level: i for i, level in enumerate(Level)}
+_NOW = re.compile(r"(?<=[a-z] )now\b")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,13 @@ class Verdict:
     def name_source(self, source: str, cluster: str) -> "Verdict":
         """Name the cluster and its source in the commands of the next steps; the source must be quoted for a shell."""
         return replace(self, points=tuple(point.name_source(source, cluster) for point in self.points))
+
+    def name_moment(self, plans: int) -> "Verdict":
+        """Say of what is now that it is after so many plans."""
+        moment = "after the plan" if plans == 1 else "after the plans"
+        sentence, *texts = (_NOW.sub(moment, text) for text in (self.sentence, *(one.text for one in self.points)))
+        points = tuple(replace(point, text=text) for point, text in zip(self.points, texts, strict=True))
+        return replace(self, sentence=sentence, points=points) if plans else self
 
     def omit_steps(self) -> "Verdict":
         """Leave out the next steps, as their commands are for another cluster than the one that is judged."""
@@ -93,7 +102,7 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
         points.insert(0, statements.HEALTHY.fill(or_rack=or_rack, load=load))
     elif level is Level.UNKNOWN and findings.counted_partitions and evidence.broker_failures:
         points.insert(0, statements.UNCERTAIN.fill())
-    named = tuple(point.name_server(findings.bootstrap_server) for point in points)
+    named = tuple(point.name_server(findings.bootstrap_server, findings.release_before) for point in points)
     return Verdict(level, points[0].text, named)
 
 
@@ -143,8 +152,8 @@ def judge_present(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.IGNORED.fill(count, offline=text if n else "")
     if count := findings.reassigned_partitions:
         yield statements.REASSIGNED.fill(count)
-    if findings.empty_brokers and not findings.cordoned_brokers and findings.partitions >= findings.live_brokers:
-        yield statements.EMPTY_BROKERS.fill(findings.empty_brokers)
+    if findings.fillable_brokers and findings.partitions >= findings.live_brokers:
+        yield statements.EMPTY_BROKERS.fill(findings.fillable_brokers)
     if cordoned := findings.cordoned_brokers:
         yield statements.CORDONED.fill(len(cordoned), brokers=name_brokers(cordoned))
 
@@ -178,11 +187,13 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     findings, racks = evidence.findings, evidence.rack_failures
     brokers = evidence.broker_failures
     exposed = findings.find(PartitionIssue.OFFLINE_IF_BROKER_FAILS)
+    # Replicas are no cause of what goes offline as nothing is elected: the sentences on the quorum have the next step.
+    takes_majority = any(not findings.quorum.elects_without({row["failed"]}) for row in brokers)
     values = {
         "topic_names": exposed.topic_names,
         "topics": name_affected_topics(exposed),
-        "all": f"{exposed.partitions:,}",
-        "repair": repair_offline(exposed, len(brokers)),
+        "all": f"{sum(map(NEWLY_OFFLINE.count, brokers)) if takes_majority else exposed.partitions:,}",
+        "repair": NO_STEP if takes_majority and not exposed.partitions else repair_offline(exposed, len(brokers)),
     }
     confined = findings.find(PartitionIssue.OFFLINE_IF_RACK_FAILS)
     total = sum(NEWLY_OFFLINE.count(row) for row in racks)
@@ -195,7 +206,7 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
             in_all = f"; {total:,} partitions in all" if sum(map(bool, map(NEWLY_OFFLINE.count, racks))) > 1 else ""
             survive = f"{confined.partitions:,} survive{'s' if confined.partitions == 1 else ''}"
             names = f"{in_all}, of which {survive} the failure of any single broker{names}"
-        if offline and not confined.partitions:
+        if offline and not confined.partitions and findings.voter_rack is None:
             names = "; they are the same partitions that single brokers take offline"
         repair = _spread_over_racks(evidence) if confined.partitions else NO_STEP
         values = {"topic_names": confined.topic_names, "topics": names, "repair": repair}
@@ -206,7 +217,8 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     restart = describe_restart(findings, findings.find(_LACKING), only_disks=True)
     yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker", restart=restart)
     critical = findings.find(PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS)
-    repair = _repair_isr(findings, critical, exceed_min_isr(critical, len(brokers)), _repair_critical(evidence))
+    step = NO_STEP if takes_majority and not critical.partitions else exceed_min_isr(critical, len(brokers))
+    repair = _repair_isr(findings, critical, step, _repair_critical(evidence))
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
         lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
@@ -318,7 +330,8 @@ def _judge_leaders(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     now = evidence.now
     if now is None or now["max_over_mean_ratio"] is None:
         return
-    share = 1 - evidence.findings.empty_brokers / max(evidence.findings.live_brokers, 1)  # of brokers that can lead
+    empty, findings = evidence.findings.fillable_brokers, evidence.findings  # means count no other empty brokers
+    share = 1 - empty / max(findings.live_brokers - findings.empty_brokers + empty, 1)  # of brokers that can lead
     if now["leaders_max"] <= ceil(now["leaders_mean"] / share - 1e-9):
         return
     values = {"broker": now["hottest_broker"], "ratio": now["max_over_mean_ratio"]}

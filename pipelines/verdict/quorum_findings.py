@@ -5,16 +5,23 @@ from collections.abc import Collection, Iterator
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.verdict_points import VerdictPoint
-from udfs.failures.controller_quorum import QuorumVoters
+from udfs.failures.controller_quorum import UNKNOWN_VOTER, QuorumVoters
 from udfs.plurals import count_of, join_names
 
 
 def explain_lost_majority(quorum: QuorumVoters, failed: Collection[int]) -> tuple[VerdictPoint, ...]:
-    """Say that no majority of voters is left once nodes failed."""
+    """Say that no majority of voters is left once nodes failed, or was left before."""
+    if quorum.spare < 0:
+        return (_describe_lost_quorum(quorum),)
     voters = count_of(len(quorum.voters), "voter")
     lost, others = (sorted({*ids}) for ids in ({*quorum.voters} & {*failed}, {*quorum.lagging} - {*failed}))
     lagging = f" (down or lagging already: {join_names(others)})" if others else ""
     return (statements.MAJORITY_FAILS.fill(len(lost), voters=voters, lagging=lagging),)
+
+
+def _describe_lost_quorum(quorum: QuorumVoters) -> VerdictPoint:
+    nodes = "no source shows which" if UNKNOWN_VOTER in quorum.voters else join_names(quorum.lagging)
+    return statements.QUORUM_LOST.fill(len(quorum.lagging), nodes=nodes)
 
 
 def describe_lagging_voters(quorum: QuorumVoters, more: str) -> VerdictPoint:
@@ -31,8 +38,7 @@ def judge_quorum(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         return
     voters = count_of(len(quorum.voters), "voter")
     if quorum.spare < 0:
-        names = join_names(quorum.lagging)
-        yield statements.QUORUM_LOST.fill(len(quorum.lagging), nodes=names, voters=voters)
+        yield _describe_lost_quorum(quorum)
     elif quorum.lagging:
         more = f"only {count_of(quorum.spare, 'other voter')} may fail" if quorum.spare else "no other voter may fail"
         yield describe_lagging_voters(quorum, more)

@@ -15,6 +15,7 @@ from pipelines.ingest.merge.live_brokers import (
     get_bootstrap_server,
     get_down_brokers,
     get_live_brokers,
+    get_releases,
     get_unknown_brokers,
     is_version_known,
 )
@@ -34,6 +35,7 @@ from pipelines.verdict.cluster_evidence import (
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, is_in_segment, row_of
 from udfs.failures.disk_limits import is_full
+from udfs.failures.kafka_releases import find_end
 from udfs.failures.kernels.election import NO_BROKER, Bools, Ids
 from udfs.failures.partition_health import find_elected_leaders, find_expected
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
@@ -81,6 +83,8 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
     factors = to_lists(partitions["replicas"]).lengths
     changing = (to_lists(partitions[name]).lengths > 0 for name in ("adding_replicas", "removing_replicas"))
     reasons = (reason for record in snapshot.quarantined for reason in record["reasons"])
+    empty = np.setdiff1d(live, to_lists(partitions["replicas"]).values)
+    cordoned = to_numpy(live_rows.filter(live_rows["cordoned"])["broker_id"])
     effective = to_numpy(counted["effective_min_isr"], 0).astype(np.int32)
     flags = PartitionFlags(
         to_lists(counted["replicas"]).lengths.astype(np.int32),
@@ -101,19 +105,22 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         partitions=int(is_placed.sum()),
         counted_partitions=int((is_placed & ~(is_deleted | of_ignored)).sum()),
         live_brokers=len(live),
-        empty_brokers=len(np.setdiff1d(live, to_lists(partitions["replicas"]).values)),
+        empty_brokers=len(empty),
+        fillable_brokers=len(np.setdiff1d(empty, cordoned)),
         racks=len(pc.unique(live_rows["rack"].drop_null())),
         crowded_partitions=_count_crowded(counted, to_numpy(live_rows["broker_id"]), live_rows["rack"].to_pylist()),
         replication_factor=float(np.median(factors[factors > 1])) if (factors > 1).any() else None,
         down_brokers=tuple(down.tolist()),
-        cordoned_brokers=tuple(live_rows.filter(live_rows["cordoned"])["broker_id"].to_pylist()),
+        cordoned_brokers=tuple(cordoned.tolist()),
         down_critical_brokers=tuple(np.unique(down_critical).tolist()),
         failed_dir_brokers=failed_dir_brokers,
         failed_dir_replicas=failed_dir_replicas,
         **_name_log_dirs(snapshot, set(down.tolist())),
         **_find_lagging(counted, is_expected & ~is_down),
         bootstrap_server=get_bootstrap_server(snapshot.brokers),
-        **_elect_preferred(partitions, live),
+        release_before=find_end(get_releases(snapshot.brokers)),
+        shows_preferred_leaders=snapshot.shows_preferred_leaders,
+        **(_elect_preferred(partitions, live) if snapshot.shows_preferred_leaders else {}),
         **_judge_quorum(snapshot),
         deleted_topics_offline_partitions=int((is_offline & is_deleted).sum()),
         ignored_topics=int(is_ignored.sum()),

@@ -69,8 +69,8 @@ QUORUM_LOST = Statement(
     Level.AT_RISK,
     "So many voters of the controller quorum are down, or do not follow its leader within 10 s, that there is no "
     "majority.",
-    "The controller quorum has no majority: {n} of {voters} [is down or lags|are down or lag] ({nodes}), so that no "
-    "partition can get another leader.",
+    "The controller quorum has no majority: too many of its voters are down or lag ({nodes}), so that no partition can "
+    "get another leader.",
     f"restart these nodes, and see whether they follow: {_QUORUM}",
 )
 MAJORITY_FAILS = Statement(
@@ -205,7 +205,7 @@ BROKER_UNCLEAN = Statement(
     "The failure of one live broker leads to an unclean election.",
     "Losing {brokers} causes unclean elections that could lose messages in {n} [partition|partitions].",
     "{restart}wait until replicas are in sync, or set unclean.leader.election.enable=false (partitions then go offline "
-    "instead)",
+    f"instead); after one, find open transactions: kafka-transactions {_SERVER} find-hanging --broker-id ID",
     "Losing {brokers} causes unclean elections that could lose messages ({worst}{n} [partition|partitions]).",
 )
 BROKER_UNDER_MIN_ISR = Statement(
@@ -285,7 +285,7 @@ REASSIGNED = Statement(
 )
 EMPTY_BROKERS = Statement(
     Level.OK,
-    "A live broker has no replicas, no broker is cordoned, and there are as many partitions as live brokers.",
+    "A live broker that is not cordoned has no replicas, and there are as many partitions as live brokers.",
     "{n} live [broker has|brokers have] no replicas.",
     "fill [it|them], unless that is meant: kafka-placement plan SOURCE --goal expand --out plan-CLUSTER-expand",
 )
@@ -374,7 +374,7 @@ UNKNOWN_VERSION = Statement(
     "or later.",
     "{n} [partition has|partitions have] fewer replicas than min.insync.replicas, and no source shows the version of "
     "Kafka: before 3.7, [it blocks|they block] acks=all producers now; from 3.7 on, [it does|they do] not{topics}.",
-    f"add the output of kafka-broker-api-versions {_SERVER}, which shows the version",
+    f"add the output of the command that shows the version: kafka-broker-api-versions {_SERVER}",
 )
 UNKNOWN_BROKERS = Statement(
     Level.UNKNOWN,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipelines.verdict.levels import Level
+from pipelines.verdict.older_commands import use_older_commands
 
 _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
 _FOLDER = re.compile(r"(?<=--out plan-)CLUSTER(?=-[a-z]+)")
@@ -128,9 +129,13 @@ class VerdictPoint:
         step = _SOURCE.sub(lambda command: f"{command[1]} {source}", self.step)
         return replace(self, step=_FOLDER.sub(lambda _: folder_name, step))
 
-    def name_server(self, server: str | None) -> "VerdictPoint":
-        """Name the bootstrap server (host:port) in the commands of the next step; None = they stay as they are."""
-        return replace(self, step=self.step.replace(_SERVER, f"--bootstrap-server {server or DEFAULT_SERVER}"))
+    def name_server(self, server: str | None, release_before: int | None = None) -> "VerdictPoint":
+        """Name the bootstrap server (host:port) in the commands of the next step; None = they stay as they are.
+
+        release_before: brokers run an earlier release than this one, whose commands are used; None = not known.
+        """
+        step = self.step.replace(_SERVER, f"--bootstrap-server {server or DEFAULT_SERVER}")
+        return replace(self, step=use_older_commands(step, release_before))
 
 
 def fill_forms(text: str, n: int, **values: object) -> str:

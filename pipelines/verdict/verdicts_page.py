@@ -1,5 +1,6 @@
 """Writes docs/verdicts.md from the statements; `make docs` calls it."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -21,7 +22,10 @@ its most serious sentence, which is its headline; the others follow, the most se
 | Unknown | no problem is known, but the sources do not show enough for OK |
 | OK | any single broker can fail, and any single rack if there are several |
 
-In the sentences below, `{n}` is a count, `[one|several]` depends on it, and names in braces are filled in. `{topics}`
+Each section is named as the finding in `gold.findings` and in JSON. It says when the finding applies, then its
+sentence, also for several brokers or racks, and what to do next.
+
+In the sentences, `{n}` is a count, `[one|several]` depends on it, and names in braces are filled in. `{topics}`
 names the topics with most of the partitions, with their number of partitions. SOURCE is the cluster's file or folder:
 `what-if` and `run` print its path, also in the report that `run` writes. CLUSTER is its name. In Kafka's commands,
 host and port of a live broker stand for `localhost:9092` where the sources show them.
@@ -35,6 +39,7 @@ _CAUSES = """## Causes of a failure's effects
 `what-if --fail` says why partitions would go offline or block producers:
 """
 
+_COMMAND = re.compile(r"(?<=: )(echo|kafka-)[^;]*?(?=\{others\}|\{repair_first\}|;|$)")
 # Options of the commands of plans, by goal.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "rf": {"factor": "N", "topics": ("TOPICS",)},
@@ -47,27 +52,29 @@ def render_page() -> str:
     lines = [_INTRODUCTION]
     for level in Level:
         lines.append(f"## {level.label.capitalize() if level is not Level.OK else level.label}\n")
-        of_level = [statement for statement in STATEMENTS.values() if statement.level is level]
-        lines += [*_render_table(of_level), ""]
-    return "\n".join([*lines, _CAUSES, *_render_table(CAUSES)]) + "\n"
+        lines += _render((kind, one) for kind, one in STATEMENTS.items() if one.level is level)
+    return "\n".join([*lines, _CAUSES, *_render(("", cause) for cause in CAUSES)]).rstrip() + "\n"
 
 
-def _render_table(statements: Iterable[Statement]) -> Iterator[str]:
-    yield from ("| when | sentence | next step |", "|---|---|---|")
-    for statement in statements:
-        yield f"| {' | '.join(_cells(statement))} |"
+def _render(statements: Iterable[tuple[str, Statement]]) -> Iterator[str]:
+    """Yield for each statement its kind, if it has one, as a heading, then when it is said, its text and next steps."""
+    for kind, statement in statements:
+        if kind:
+            yield f"### {kind}\n"
+        yield f"{statement.condition}\n"
+        texts = filter(None, (statement.text, statement.worst_case))
+        yield from (f"> {text}\n" for text in texts)
+        for one in statement.repairs:
+            step = _name_plan(statement.step.replace("{repair}", one.text), one.goal)
+            yield f"- {f'If {one.condition}' if one.condition else 'Else'}: {_mark_commands(step)}"
+        if statement.step and not statement.repairs:
+            yield f"- Next: {_mark_commands(_name_plan(statement.step, statement.goal))}"
+        if statement.step:
+            yield ""
 
 
-def _cells(statement: Statement) -> list[str]:
-    several = f"<br>several: `{statement.worst_case}`" if statement.worst_case else ""
-    steps = []
-    for one in statement.repairs:
-        step = _name_plan(statement.step.replace("{repair}", one.text), one.goal)
-        steps.append(f"{f'If {one.condition}' if one.condition else 'Else'}: `{step}`")
-    if not steps and statement.step:
-        steps.append(f"`{_name_plan(statement.step, statement.goal)}`")
-    cells = (statement.condition, f"`{statement.text}`{several}", "<br>".join(steps))
-    return [cell.replace("|", "\\|") for cell in cells]
+def _mark_commands(step: str) -> str:
+    return _COMMAND.sub(r"`\g<0>`", step)
 
 
 def _name_plan(step: str, goal: str) -> str:

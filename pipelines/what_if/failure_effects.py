@@ -23,7 +23,7 @@ def find_effects(
     live.
     """
     goes_offline = group.counted & (group.leader != NO_BROKER) & (leader == NO_BROKER)
-    is_blocked = group.counted & (leader != NO_BROKER) & (in_sync < group.min_isr)
+    is_blocked = find_blocked(group, leader, in_sync)
     in_sync_now = count_in_sync(group, np.zeros_like(fails), np.zeros_like(leader))
     is_blocked &= (group.leader == NO_BROKER) | (in_sync_now >= group.min_isr)
     is_single = np.diff(group.offsets) == 1
@@ -50,6 +50,18 @@ def find_effects(
         crowded=int(is_crowded.sum()),
         no_spare=count_by_topic(topic, is_complete & ~is_crowded, flags),
     )
+
+
+def find_blocked(group: PartitionGroup, leader: Ids, in_sync: Ids) -> Bools:
+    """Find the partitions that count, are online, and block producers with acks=all (p)."""
+    is_blocked: Bools = group.counted & (leader != NO_BROKER) & (in_sync < group.min_isr)
+    return is_blocked
+
+
+def find_single_isr(group: PartitionGroup, leader: Ids, in_sync: Ids) -> Bools:
+    """Find the partitions that count, are online, and have one replica in sync (p)."""
+    is_single: Bools = group.counted & (leader != NO_BROKER) & (in_sync == 1)
+    return is_single
 
 
 def count_in_sync(group: PartitionGroup, fails: Bools, elected_from: Ids) -> Ids:

@@ -7,13 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.ingest.format_registry import ZOOKEEPER_FORMATS
+from pipelines.ingest.formats import kraft_log, metadata_shell
+from pipelines.ingest.merge.live_brokers import get_releases
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.judgement import describe_source_findings
-from pipelines.verdict.naming import name_some
+from pipelines.verdict.verdict_points import DEFAULT_SERVER
 from pipelines.what_if.capacity_use import RATES
 from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
+from udfs.failures.kafka_releases import WITH_KRAFT, WITHOUT_ZOOKEEPER, find_end, holds_since
 from udfs.failures.kernels.election import NO_BROKER
 from udfs.failures.topic_defaults import TopicDefaults
 
@@ -41,11 +45,15 @@ class SourceGaps:
     unused_files: int
     skipped_entries: int
     topics_without_rates: tuple[str, ...]  # of some led partition, where rates of others are known
+    unknown_quorum: tuple[str, ...]  # kraft, zookeeper or both: what may elect the controller; empty = it is shown
+    topics_with_copy_lag: tuple[str, ...]  # that are uploaded to remote storage with a delay
+    copy_lag_bytes: int | None  # of one copy of their logs, at most so many are not uploaded; None = not known
+    bootstrap_server: str  # of the command that shows it
 
     @property
-    def names_without_rates(self) -> str:
-        """The first of the topics without rates."""
-        return name_some(self.topics_without_rates)
+    def is_limited(self) -> bool:
+        """Whether the sources lack something, so that an answer for a broker may be too good."""
+        return bool(self.sentences)
 
 
 def find_gaps(
@@ -59,6 +67,9 @@ def find_gaps(
     is_led, has_rates = to_numpy(partitions["leader"], NO_BROKER) != NO_BROKER, [is_valid(partitions[r]) for r in RATES]
     lacks_rates = is_led & np.logical_or.reduce([has_rate.any() & ~has_rate for has_rate in has_rates])
     without_rates = pc.unique(select_rows(partitions, pa.array(lacks_rates))["topic"])
+    configs = dict(zip(*(snapshot.topics[name].to_pylist() for name in ("topic", "configs")), strict=True))
+    late = [topic for topic, own in configs.items() if _has_copy_lag(own)]
+    is_late = pc.is_in(partitions["topic"], value_set=pa.array(late, pa.string()))
     return SourceGaps(
         failed_already_down=tuple(sorted(set(failed) & set(findings.down_brokers))),
         sentences=tuple(point.text for point in describe_source_findings(findings)),
@@ -79,4 +90,29 @@ def find_gaps(
         unused_files=len(findings.unused_files),
         skipped_entries=len(snapshot.skipped),
         topics_without_rates=tuple(sorted(without_rates.to_pylist())),
+        unknown_quorum=_find_unknown_quorum(snapshot),
+        topics_with_copy_lag=tuple(late),
+        copy_lag_bytes=pc.sum(partitions["size_bytes"].filter(is_late)).as_py(),
+        bootstrap_server=findings.bootstrap_server or DEFAULT_SERVER,
     )
+
+
+def _has_copy_lag(configs: Sequence[tuple[str, str]] | None) -> bool:
+    """Return whether configs of a topic delay its upload (KIP-1241, Kafka 4.4 and later)."""
+    values = dict(configs or ())
+    is_delayed = any(values.get(f"remote.copy.lag.{unit}", "0") != "0" for unit in ("ms", "bytes"))
+    return is_delayed and values.get("remote.storage.enable") == "true"
+
+
+def _find_unknown_quorum(snapshot: Snapshot) -> tuple[str, ...]:
+    """Return what may elect the controller where no source shows its voters: an ensemble of ZooKeeper never is."""
+    formats = snapshot.format_names
+    if snapshot.quorum.num_rows:
+        return ()
+    before = find_end(get_releases(snapshot.brokers))
+    if not formats.isdisjoint(ZOOKEEPER_FORMATS) or (before is not None and before <= WITH_KRAFT):
+        return ("zookeeper",)
+    has_kraft = not formats.isdisjoint((kraft_log.FORMAT.name, metadata_shell.FORMAT.name))
+    has_elr = snapshot.partitions["elr"].null_count < snapshot.partitions.num_rows
+    is_new = holds_since(WITHOUT_ZOOKEEPER, get_releases(snapshot.brokers))
+    return ("kraft",) if has_kraft or has_elr or is_new else ("kraft", "zookeeper")

@@ -15,7 +15,7 @@ from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
 from pipelines.plan_files.hypothetical_cluster import Hypothesis
-from pipelines.verdict.cluster_evidence import ClusterFindings, make_evidence
+from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue, make_evidence
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
@@ -23,15 +23,17 @@ from pipelines.verdict.quorum_findings import explain_lost_majority
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
 from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.what_if.affected_topics import AffectedTopic, list_affected_topics
 from pipelines.what_if.capacity_use import DiskUse, SurvivorCapacities, SurvivorLoad, list_survivor_loads
-from pipelines.what_if.failure_effects import count_in_sync, find_effects
+from pipelines.what_if.choices import Exposure, WaitOrMove
+from pipelines.what_if.failure_effects import count_in_sync, find_effects, find_single_isr
 from pipelines.what_if.outage import Outage, find_outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps, find_gaps
-from udfs.failures.controller_quorum import QuorumVoters
+from udfs.failures.controller_quorum import UNKNOWN_VOTER, QuorumVoters
 from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
-from udfs.failures.kernels.election import NO_BROKER, ElectedFrom
+from udfs.failures.kernels.election import NO_BROKER, WAITING, ElectedFrom
 from udfs.failures.kernels.failure_totals import LEADERS
 from udfs.failures.loads_before_failure import cluster_hotspot_rows
 from udfs.failures.partition_arrays import (
@@ -41,7 +43,6 @@ from udfs.failures.partition_arrays import (
     fill_topics,
     group_observed,
     select_partitions,
-    stop_elections,
 )
 from udfs.failures.partition_sums import aggregate_failures
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
@@ -95,6 +96,7 @@ class FailureAnswer:
     partitions: list[PartitionChange]
     summary: FailureTotals
     survivor_loads: list[SurvivorLoad]  # one per rate that is known
+    topics: list[AffectedTopic]
     check: PredictionCheck | None = None
     hypothesis: Hypothesis | None = None
 
@@ -142,8 +144,11 @@ class ClusterAnswer:
     survivor_loads: list[SurvivorLoad]  # one per failure of a broker and rate that is known
     outage: Outage
     quorum: QuorumVoters
+    exposure: Exposure
+    topics: list[AffectedTopic]  # now
     disks: list[DiskUse] = field(default_factory=list)  # of brokers, and of log dirs of those with several
     hypothesis: Hypothesis | None = None
+    wait_or_move: WaitOrMove | None = None  # while brokers are down
 
 
 def model_snapshot(
@@ -172,13 +177,15 @@ def model_snapshot(
     ids = get_live_brokers(snapshot.brokers)
     custom = (tuple(sorted(failed)),) if failed else ()
     unknown = tuple(get_unknown_brokers(snapshot.brokers).tolist())
-    racks = dict(zip(snapshot.brokers["broker_id"].to_pylist(), snapshot.brokers["rack"].to_pylist(), strict=True))
+    facts = {row["broker_id"]: row for row in snapshot.brokers.select(["broker_id", "rack", "cordoned"]).to_pylist()}
+    live = [facts[broker] for broker in ids.tolist()]
     cluster = Cluster(
         tuple(ids.tolist()),
-        tuple(racks[broker] for broker in ids.tolist()),
+        tuple(row["rack"] for row in live),
         custom_failures=custom,
         unknown=unknown,
         caps_min_isr=defaults.adapt_to(get_releases(snapshot.brokers)).cap_min_insync_replicas,
+        cordoned=tuple(row["cordoned"] for row in live),
         quorum=find_voters(snapshot.quorum, snapshot.brokers),
     )
     shard = TopicShard(snapshot.cluster_id, cluster, topics, select_partitions(partitions))
@@ -194,7 +201,7 @@ def evaluate_failure(
 
     Raises: SourceError if the cluster has no such broker, or its sources show no replicas.
     """
-    known = {*snapshot.brokers["broker_id"].to_pylist(), *snapshot.quorum["node_id"].to_pylist()}
+    known = {*snapshot.brokers["broker_id"].to_pylist(), *snapshot.quorum["node_id"].to_pylist()} - {UNKNOWN_VOTER}
     for broker in failed:
         if broker not in known:
             names = ", ".join(map(str, sorted(known))) or "none"
@@ -206,9 +213,11 @@ def evaluate_failure(
     (row,) = outcome_rows(loads.outcomes, aggregates).to_pylist()
     fails = np.append(~loads.survives[0], False)  # NO_BROKER does not fail
     replica_fails = fails[group.broker]
-    if not row["leaves_majority"]:
-        group = stop_elections(group, replica_fails)
-    leader, elected_from = elect_after(group, replica_fails)
+    leader, elected_from = elect_after(group, replica_fails, row["leaves_majority"])
+    if (waits := elected_from == WAITING).any():  # for its whole ISR
+        whole = np.maximum(group.min_isr, count_in_sync(group, np.zeros_like(replica_fails), elected_from))
+        group = group._replace(min_isr=np.where(waits, whole, group.min_isr))
+        elected_from[waits] = ElectedFrom.UNCHANGED
     in_sync = count_in_sync(group, replica_fails, elected_from)
     takeovers, after = (
         {ids[b]: int(values[0, b, LEADERS]) for b in np.flatnonzero(loads.survives[0]).tolist()}
@@ -221,7 +230,7 @@ def evaluate_failure(
     min_isr = find_min_isr(partitions["topic"], topics, group.min_isr)
     live = np.setdiff1d(aggregates.ids, get_unknown_brokers(snapshot.brokers))
     effects = find_effects(partitions, group, replica_fails, leader, in_sync, min_isr, live)
-    is_single = group.counted & (leader != NO_BROKER) & (in_sync == 1) & (np.diff(group.offsets) == 1)
+    is_single = find_single_isr(group, leader, in_sync) & (np.diff(group.offsets) == 1)
     same = ("survivors", "single_isr_partitions", "unclean_elections", "worst_survivor")
     summary = FailureTotals(
         answer=assess_failure(row).answer,
@@ -247,7 +256,8 @@ def evaluate_failure(
     labels = (ElectedFrom(code).label for code in elected_from.tolist())
     changes = [PartitionChange(*change) for change in zip(*keys, *leaders, labels, strict=True)]
     survivors = list_survivor_loads(loads, aggregates, capacities)
-    return FailureAnswer(snapshot.cluster_id, list(failed), changes, summary, survivors)
+    affected = list_affected_topics(partitions["topic"], group, leader, in_sync, elected_from)
+    return FailureAnswer(snapshot.cluster_id, list(failed), changes, summary, survivors, affected)
 
 
 def _list_causes(
@@ -261,7 +271,7 @@ def _list_causes(
         causes = judge_present(findings)
     else:
         causes = effects.list_causes(sorted(set(failed)), findings.down_brokers, racks)
-    return tuple(cause.name_server(findings.bootstrap_server) for cause in causes)
+    return tuple(cause.name_server(findings.bootstrap_server, findings.release_before) for cause in causes)
 
 
 def evaluate_brokers(
@@ -288,8 +298,22 @@ def evaluate_brokers(
     racks = [_describe(row, single) for row in evidence.rack_failures]
     survivors = list_survivor_loads(failures, aggregates, capacities)
     outage = find_outage(snapshot, defaults)
-    rest = (survivors, outage, find_voters(snapshot.quorum, snapshot.brokers))
+    voters, exposure = find_voters(snapshot.quorum, snapshot.brokers), _measure_exposure(findings, brokers)
+    unchanged = np.full_like(group.leader, ElectedFrom.UNCHANGED)
+    in_sync = count_in_sync(group, np.zeros_like(group.broker, dtype=np.bool_), unchanged)
+    topics = list_affected_topics(partitions["topic"], group, group.leader, in_sync, unchanged)
+    rest = (survivors, outage, voters, exposure, topics)
     return ClusterAnswer(snapshot.cluster_id, partitions.num_rows, verdict, brokers, racks, gaps, *rest)
+
+
+def _measure_exposure(findings: ClusterFindings, brokers: Sequence[SingleFailure]) -> Exposure:
+    return Exposure(
+        offline_partitions=findings.find(PartitionIssue.OFFLINE).partitions,
+        under_min_isr_partitions=findings.find(PartitionIssue.UNDER_MIN_ISR).partitions,
+        under_replicated_partitions=findings.find(PartitionIssue.UNDER_REPLICATED).partitions,
+        newly_offline_partitions=max((row.newly_offline_partitions for row in brokers), default=0),
+        newly_under_min_isr_partitions=max((row.newly_under_min_isr_partitions for row in brokers), default=0),
+    )
 
 
 def _count_brokers_of_racks(snapshot: Snapshot, findings: ClusterFindings) -> RackSizes:

@@ -20,14 +20,14 @@ def draw_lines(lines: Mapping[str, Sequence[tuple[float, float]]], title: str, x
     def place(x: float, y: float) -> tuple[float, float]:
         return round(_LEFT + _PANEL * x / x_max, 1), round(bottom - (bottom - _TOP) * y / y_max, 1)
 
-    parts = [_text(_LEFT, 22, title, 15)]
+    parts = [svg_text(_LEFT, 22, title, 15)]
     for tick in range(5):
         y = y_max * tick / 4
         parts.append(f'<path d="M{_LEFT} {place(0, y)[1]}h{_PANEL}" stroke="#ccc"/>')
-        parts.append(_text(_LEFT - 8, place(0, y)[1] + 4, f"{y:.0f}", anchor="end"))
+        parts.append(svg_text(_LEFT - 8, place(0, y)[1] + 4, f"{y:.0f}", anchor="end"))
     marks = sorted({x for points in lines.values() for x, _ in points})
-    parts += [_text(place(x, 0)[0], bottom + 18, f"{x:.0f}", anchor="middle") for x in marks]
-    parts.append(_text(_LEFT + _PANEL / 2, bottom + 38, x_name, anchor="middle"))
+    parts += [svg_text(place(x, 0)[0], bottom + 18, f"{x:.0f}", anchor="middle") for x in marks]
+    parts.append(svg_text(_LEFT + _PANEL / 2, bottom + 38, x_name, anchor="middle"))
     ends = sorted(((place(*points[-1])[1], name) for name, points in lines.items()), key=lambda end: end[0])
     label = 0.0
     for y_end, name in ends:
@@ -35,13 +35,19 @@ def draw_lines(lines: Mapping[str, Sequence[tuple[float, float]]], title: str, x
         path = " ".join(",".join(map(str, place(*point))) for point in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         label = max(y_end + 4, label + 16)  # labels do not cover each other
-        parts.append(_text(_LEFT + _PANEL + 10, label, f"{name}: {points[-1][1]:.1f}", colour=colour))
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif">'
+        parts.append(svg_text(_LEFT + _PANEL + 10, label, f"{name}: {points[-1][1]:.1f}", colour=colour))
+    write_svg(parts, _WIDTH, _HEIGHT, file)
+
+
+def write_svg(parts: Sequence[str], width: int, height: int, file: Path) -> None:
+    """Write the elements of an image on a white ground."""
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">'
     body = "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>"])
     file.write_text(f"{body}\n", encoding="utf-8")
 
 
-def _text(x: float, y: float, text: str, size: int = 12, anchor: str = "start", colour: str = "#333") -> str:
+def svg_text(x: float, y: float, text: str, size: int = 12, anchor: str = "start", colour: str = "#333") -> str:
+    """Return an element of text."""
     return (
         f'<text x="{x}" y="{y}" font-size="{size}" text-anchor="{anchor}" fill="{colour}">{escape(text, quote=False)}'
         "</text>"

@@ -97,7 +97,7 @@ class Hit:
 
 def list_files() -> list[Path]:
     """List the files that are checked: code, notebooks, jobs, settings, pages and docs, but no library's."""
-    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile"]
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", ROOT / "Makefile"]
     for folder in (*PACKAGES, "docs", "conf"):
         files += [file for file in (ROOT / folder).rglob("*") if file.suffix in {".py", *TEXT_SUFFIXES}]
     return sorted(file for file in files if file.is_file() and not file.name.endswith(".min.js"))

@@ -29,7 +29,10 @@ SAMPLES = ROOT / "data_samples"
 REAL = SAMPLES / "kafka-4.1.1-kraft"
 # Programs that are not run here, and where they are tested instead.
 ELSEWHERE = {
-    "kafka-topics.sh": "needs a Kafka; its output is data_samples/",
+    **dict.fromkeys(
+        ("kafka-topics.sh", "kafka-broker-api-versions.sh", "kafka-log-dirs.sh"),
+        "needs a Kafka; its output is data_samples/",
+    ),
     "spark-submit": "needs a cluster; tests/where_it_runs starts one",
     "jobs/spark-submit.sh": "likewise; tests/jobs looks at the command line that it makes",
     "databricks": "needs a workspace",

@@ -16,7 +16,7 @@ from itertools import dropwhile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").glob("*.md"))]
 LANGUAGES = {"sh", "console", "sql", "python", "yaml", "toml", "json", "text", ""}
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.M | re.S)
 _IN_TABLE = re.compile(r"`(kafka-placement [^`]+)`")
@@ -77,6 +77,6 @@ def commands(block: Block) -> Iterator[Command]:
 
 
 def in_tables(page: Path) -> list[Command]:
-    """Commands that stand in the cells of the README's tables."""
+    """Commands that stand in the cells of a page's tables."""
     lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
     return [Command(text) for line in lines for text in _IN_TABLE.findall(line)]

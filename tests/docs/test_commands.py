@@ -6,12 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from pipelines.cli.app import EXAMPLES, app
 from tests.docs.machine import Machine
 from tests.docs.pages import LANGUAGES, PAGES, ROOT, Block, Command, blocks, commands, in_tables, needs_cluster
 
-README = ROOT / "README.md"
+README, COMMANDS = ROOT / "README.md", ROOT / "docs" / "commands.md"
 # Their commands need what else the page has: test_extending.py and test_alerts.py run them.
 WITH_OWN_TEST = ("extending.md", "alerts.md")
 BLOCKS = [
@@ -57,14 +58,17 @@ def test_the_readme_begins_with_its_two_commands() -> None:
 @pytest.mark.e2e
 @pytest.mark.slow
 def test_what_make_run_prints(first_run: str) -> None:
-    (block,) = [one for one in blocks(README, "text") if "Leaders now" in one.text]
+    (block,) = [one for one in blocks(COMMANDS, "text") if "Leaders now" in one.text]
     findings, _ = block.text.split("\n\n", 1)
-    assert findings in re.sub(r"\S*(?=data_samples/)", "", first_run)  # paths are absolute
+    printed = re.sub(r"\S*(?=data_samples/)", "", first_run)  # paths are absolute
+    assert findings in printed
+    (excerpt,) = blocks(README, "text")
+    assert set(excerpt.text.splitlines()) <= set(printed.splitlines())
     rows = [line.split() for line in block.text.splitlines() if line.startswith("kafka-")]
-    printed = [line.split() for line in first_run.splitlines()]
+    lines = [line.split() for line in first_run.splitlines()]
     assert len(rows) == 2 + 8  # a verdict for each cluster, and each cluster under each scheme
     for row in rows:
-        assert row in printed
+        assert row in lines
 
 
 @pytest.mark.e2e
@@ -79,11 +83,22 @@ def test_a_block_of_commands(machine: Machine, block: Block) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.slow
-def test_commands_in_the_readmes_tables(machine: Machine) -> None:
-    found = in_tables(README)
+def test_commands_in_tables(machine: Machine) -> None:
+    found = in_tables(COMMANDS)
     assert {command.words[1] for command in found} > {"what-if", "run", "query", "plan"}
     for command in found:
         machine.run(command)
+
+
+@pytest.mark.spark
+def test_the_readmes_python(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = blocks(README, "python")
+    exec(compile(block.text, block.name, "exec"), {})
+    assert "|  5|[2, 1, 3]|" in capsys.readouterr().out
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_bytes()) <= 9000
 
 
 @pytest.mark.e2e

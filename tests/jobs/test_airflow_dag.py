@@ -108,8 +108,7 @@ def test_a_crossed_threshold_notifies_and_is_not_retried(dag: Any, tmp_path: Pat
     calls = Path("calls").read_text().splitlines()
     assert calls == [
         f"run eu={tmp_path}/sources/eu prod={tmp_path}/sources/prod.txt --warehouse {tmp_path}/warehouse "
-        f"--report {tmp_path}/report.html --alert worst_survivor_ratio > 1.5 "
-        "--alert most_newly_offline_partitions > 0 --alert offline_partitions > 0",
+        f"--report {tmp_path}/report.html --alert new --alert offline_partitions > 0",
         f"plan prod={tmp_path}/sources/prod.txt --goal leaders --out {tmp_path}/plans/prod-2026-11-22",
     ]
 

@@ -62,7 +62,7 @@ def test_cron_accepts_the_table() -> None:
         (0, ""),
         (1, "The run ended with exit code 1;"),
         (2, "A table has a fault"),
-        (4, "A threshold is crossed."),
+        (4, "Something is newly at risk, or a threshold is crossed."),
         (64, "The run ended with exit code 64;"),
     ],
 )
@@ -152,6 +152,6 @@ def test_with_the_command_itself(small_run: SmallRun, tmp_path: Path) -> None:
     environment["PATH"] += f":{os.environ['PATH']}"
     done = run_script(tmp_path, environment)
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "alert: prod.eu: most_newly_offline_partitions is 1" in done.stdout
+    assert "alert: prod.eu: new: 1 partition would go offline if one broker fails: a (1)" in done.stdout
     assert (tmp_path / "report.html").is_file()
     assert (last / "_delta_log").is_dir()

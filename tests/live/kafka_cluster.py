@@ -231,6 +231,7 @@ class KafkaCluster:
     log_dirs: int = 1  # of each broker
     controllers: int = 1
     combined: bool = False  # whether brokers 1, 2, ... are the controllers
+    dynamic: bool = False  # whether the metadata log has the voters (KIP-853), and not the settings
     secure: bool = False  # whether brokers also have the listeners of _SECURE; `settings` say how
     cluster_id: str = field(default_factory=make_kafka_uuid)
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -269,7 +270,7 @@ class KafkaCluster:
             self._write_files(node, controllers)
             self.nodes[id_] = node
         for id_ in voters:
-            self._format_controller(id_)
+            self._format_controller(id_, voters)
         for node in self.nodes.values():
             node.start(find_class_path(self.version), (*self.options, *self.own_options(node.id)))
         self.wait_for_brokers(list(brokers))
@@ -387,7 +388,7 @@ class KafkaCluster:
             **self.settings,
             "node.id": str(node.id),
             "process.roles": ",".join(roles),
-            "controller.quorum.voters": controllers,
+            **self._name_controllers(controllers),
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in _PROTOCOLS.items()),
@@ -412,10 +413,19 @@ class KafkaCluster:
         count = self.log_dirs if node.id < CONTROLLER_ID else 1
         return [node.folder / "data", *(node.folder / f"data-{number}" for number in range(2, count + 1))]
 
-    def _format_controller(self, id_: int) -> None:
-        """Write the features of a new cluster, as kafka-storage format does."""
+    def _name_controllers(self, controllers: str) -> dict[str, str]:
+        """Return the setting that names the controllers."""
+        if not self.dynamic:
+            return {"controller.quorum.voters": controllers}
+        servers = ",".join(one.partition("@")[2] for one in controllers.split(","))
+        return {"controller.quorum.bootstrap.servers": servers}
+
+    def _format_controller(self, id_: int, ports: Mapping[int, int]) -> None:
+        """Write the features of a new cluster, as kafka-storage format does. ports: of all controllers, by id."""
         folder = self.nodes[id_].folder
         (folder / "data" / "meta.properties").unlink()
+        ids = {one: base64.urlsafe_b64encode(one.to_bytes(16)).decode().rstrip("=") for one in ports}
+        voters = ",".join(f"{one}@127.0.0.1:{port}:{ids[one]}" for one, port in ports.items())
         done = subprocess.run(
             [
                 *(
@@ -427,6 +437,7 @@ class KafkaCluster:
                     "format",
                 ),
                 *("--config", str(folder / "server.properties"), "--cluster-id", self.cluster_id),
+                *(("--initial-controllers", voters) if self.dynamic else ()),
             ],
             capture_output=True,
             text=True,

@@ -72,3 +72,15 @@ def test_a_topic_may_upload_late(cluster: KafkaCluster) -> None:
     server = ("--bootstrap-server", cluster.bootstrap)
     text = run_tool(_RELEASE, "kafka-configs", *server, "--describe", "--entity-type", "topics")
     assert "remote.copy.lag.ms=60000" in text
+
+
+def test_there_is_no_unclean_recovery_strategy(cluster: KafkaCluster) -> None:
+    """KIP-966 has ELRs only: after all members crashed, the last known leader is waited for."""
+    alter = ("--bootstrap-server", cluster.bootstrap, "--alter", "--entity-type", "topics", "--entity-name", "t")
+    name = "unclean.recovery.strategy"
+    text = run_tool(_RELEASE, "kafka-configs", *alter, "--add-config", f"{name}=Aggressive", may_fail=True)
+    assert f"Unknown topic config name: {name}" in text
+    server = ("--bootstrap-server", cluster.bootstrap)
+    described = run_tool(_RELEASE, "kafka-configs", *server, "--describe", "--all", "--entity-type", "brokers")
+    assert "unclean.leader.election.enable=" in described
+    assert name not in described

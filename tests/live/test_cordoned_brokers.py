@@ -50,7 +50,7 @@ def test_a_cordoned_broker(version: str, tmp_path: Path) -> None:
             for value, cordoned in ((str(running.nodes[_CORDONED].folder / "data"), []), ("*", [_CORDONED])):
                 admin.alter_broker_configs(_CORDONED, {_CONFIG: value})
                 assert _read_cordoned(source) == cordoned
-            assert "Broker 3 is cordoned: it gets no new replicas." in call("what-if", source).stdout
+            assert "Broker 3 is cordoned: it gets no new replicas." in call("what-if", source, "--all").stdout
             assert (
                 "broker 3 cannot be filled" in call("plan", source, "--goal", "expand", "--brokers", "3", code=1).stderr
             )
@@ -123,7 +123,7 @@ def test_a_cordoned_broker(version: str, tmp_path: Path) -> None:
             # A drain that cordons, and its rollback, which brings the earlier value back.
             call("plan", source, "--goal", "drain", "--brokers", "3", "--out", str(drain := tmp_path / "again"))
             arguments = ("apply", str(drain), "--bootstrap-server", running.bootstrap, "--cordon")
-            assert "broker 3 is cordoned from the first wave on whose lists leave them out" in call(*arguments).stdout
+            assert "broker 3 is cordoned from the first wave on whose lists leave it out" in call(*arguments).stdout
             assert _read_cordoned(source) == []
             output = call(*arguments, "--execute").stdout
             assert "broker 3 is cordoned: it gets no new replicas" in output

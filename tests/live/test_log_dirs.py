@@ -105,7 +105,7 @@ def test_replicas_move_between_log_dirs_as_planned(jbod: KafkaCluster, tmp_path:
     assert planned
     throttle = ("--replica-alter-log-dirs-throttle", "100000000")
     assert " ".join(throttle) in out
-    assert f"or: kafka-placement apply {plan} --bootstrap-server " in out
+    assert f"kafka-placement apply {plan} --bootstrap-server " in out
     executed = reassign(jbod, plan / "wave-01.json", "--execute", *throttle)
     assert executed.count("Successfully started moving log directory") == len(planned)
     wait_until(lambda: find_places(jbod)[1] == 0, "the moves between log dirs do not end")
@@ -199,7 +199,7 @@ def test_a_repair_moves_what_a_failed_log_dir_has_lost(tmp_path: Path) -> None:
         assert lost
         fail_log_dir(cluster, 1, "data-3")
         source, plan = f"jbod=kafka://{cluster.bootstrap}", tmp_path / "plan"
-        verdict = call("what-if", source).stdout
+        verdict = call("what-if", source, "--all").stdout
         count = f"{len(lost)} partition{'s' if len(lost) > 1 else ''}"
         replicas = f"{len(lost)} replica{'s' if len(lost) > 1 else ''} on broker 1"
         assert f"AT RISK: log dir {last['log_dir']} of broker 1 failed: {replicas}" in verdict
@@ -211,7 +211,7 @@ def test_a_repair_moves_what_a_failed_log_dir_has_lost(tmp_path: Path) -> None:
         call("apply", str(plan), "--bootstrap-server", cluster.bootstrap, "--execute")
         cluster.wait_until_settled(12)
         assert "as planned: " in call("apply", str(plan), "--bootstrap-server", cluster.bootstrap, "--verify").stdout
-        after = call("what-if", source).stdout
+        after = call("what-if", source, "--all").stdout
         assert f"log dir {last['log_dir']} of broker 1 failed." in after.lower()
         assert "are offline" not in after
         back = call(

@@ -76,7 +76,7 @@ final class KRaftController {
     private long offset;
 
     private KRaftController(boolean elr, int[] brokers) {
-        SnapshotRegistry registry = registry();
+        SnapshotRegistry registry = Registries.create();
         features = new FeatureControlManager.Builder()
             .setSnapshotRegistry(registry)
             .setQuorumFeatures(new QuorumFeatures(0, Map.of(
@@ -352,16 +352,6 @@ final class KRaftController {
     }
 
     // What differs between releases.
-
-    private static SnapshotRegistry registry() {
-        try {
-            var constructor = SnapshotRegistry.class.getConstructors()[0]; // LogContext has moved
-            return (SnapshotRegistry) constructor.newInstance(
-                constructor.getParameterTypes()[0].getConstructor().newInstance());
-        } catch (ReflectiveOperationException problem) {
-            throw new IllegalStateException(problem);
-        }
-    }
 
     /** The result of a method; later releases have one more parameter, whether the request was forwarded. */
     private static ControllerResult<?> answer(Object manager, String name, Object... arguments) {

@@ -97,19 +97,22 @@ final class Oracle {
         int[] ids = ints(chunk);
         int[] rack = ints(chunk);
         int[] fenced = ints(chunk);
+        int[] cordoned = ints(chunk);
         brokers = new Object[offsets.length - 1];
         for (int k = 0; k < brokers.length; k++) {
             int size = offsets[k + 1] - offsets[k];
             int[] myIds = new int[size];
             String[] myRacks = new String[size];
             boolean[] myFences = new boolean[size];
+            boolean[] myCordons = new boolean[size];
             for (int i = 0; i < size; i++) {
                 int at = offsets[k] + i;
                 myIds[i] = ids[at];
                 myRacks[i] = rack[at] < 0 ? null : names[rack[at]];
                 myFences[i] = fenced[at] != 0;
+                myCordons[i] = cordoned[at] != 0;
             }
-            brokers[k] = placer.brokers(myIds, myRacks, myFences);
+            brokers[k] = placer.brokers(myIds, myRacks, myFences, myCordons);
         }
         seeds = new long[chunk.getInt()];
         for (int i = 0; i < seeds.length; i++) {

@@ -3,6 +3,11 @@ interface Placer {
     /** Brokers as Kafka's class takes them; a rack is null where there is none. */
     Object brokers(int[] ids, String[] racks, boolean[] fenced);
 
+    /** The same, where log dirs may be cordoned: cordoned says of which brokers all are. */
+    default Object brokers(int[] ids, String[] racks, boolean[] fenced, boolean[] cordoned) {
+        return brokers(ids, racks, fenced);
+    }
+
     /** From here on the draws are those of a new java.util.Random(seed). */
     void seed(long seed);
 

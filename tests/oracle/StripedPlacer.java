@@ -12,10 +12,10 @@ import org.apache.kafka.metadata.placement.TopicAssignment;
 import org.apache.kafka.metadata.placement.UsableBroker;
 
 /** org.apache.kafka.metadata.placement.StripedReplicaPlacer of Kafka 4.1. It knows no start index. */
-final class StripedPlacer implements Placer {
+class StripedPlacer implements Placer {
     private StripedReplicaPlacer placer;
 
-    private record Cluster(List<UsableBroker> brokers) implements ClusterDescriber {
+    record Cluster(List<UsableBroker> brokers) implements ClusterDescriber {
         @Override
         public Iterator<UsableBroker> usableBrokers() {
             return brokers.iterator();

@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.oracle.answers import Answers, PlaceFunction, compute_answers, place_replicas
 from tests.oracle.jvm import Jvm
-from tests.oracle.requests import OracleCases, generate_chunks
+from tests.oracle.requests import OracleCases, add_cordons, generate_chunks
 from udfs.placement.kernels import admin_utils
 from udfs.placement.kernels.striped import place_striped
 
@@ -37,8 +37,12 @@ class Oracle:
 ORACLES = {
     "java": Oracle("AdminUtils 4.0.0", "admin_utils", "AdminUtilsPlacer", admin_utils.place_kafka),
     "striped": Oracle("StripedReplicaPlacer 4.1.1", "striped", "StripedPlacer", place_striped),
-    "striped_4_3": Oracle("StripedReplicaPlacer 4.3.1", "controller_4_3", "StripedPlacer", place_striped, cordons=True),
-    "striped_4_4": Oracle("StripedReplicaPlacer 4.4.0", "controller_4_4", "StripedPlacer", place_striped, cordons=True),
+    "striped_4_3": Oracle(
+        "StripedReplicaPlacer 4.3.1", "controller_4_3", "CordonedPlacer", place_striped, cordons=True
+    ),
+    "striped_4_4": Oracle(
+        "StripedReplicaPlacer 4.4.0", "controller_4_4", "CordonedPlacer", place_striped, cordons=True
+    ),
     "scala": Oracle("kafka.admin.AdminUtils 2.8.2", "scala", "ScalaAdminUtilsPlacer", admin_utils.place_kafka),
 }
 
@@ -60,9 +64,7 @@ def compare_cases(oracle: Oracle, cases: int, seed: int, report: Callable[[str],
     tally = Tally()
     began = reported = monotonic()
     with Jvm(oracle.jars, oracle.placer) as jvm, ThreadPoolExecutor(1) as executor:
-        for requests, read_kafka_answers in _submit_ahead(
-            generate_chunks(cases, CHUNK, seed, oracle.placer == "StripedPlacer"), jvm, executor
-        ):
+        for requests, read_kafka_answers in _submit_ahead(_generate(oracle, cases, seed), jvm, executor):
             our_answers = compute_answers(requests, oracle.place, cordons=oracle.cordons)
             kafka_answers = read_kafka_answers()
             for case in find_mismatches(requests, our_answers, kafka_answers).tolist():
@@ -77,6 +79,13 @@ def compare_cases(oracle: Oracle, cases: int, seed: int, report: Callable[[str],
                 )
     tally.seconds = monotonic() - began
     return tally
+
+
+def _generate(oracle: Oracle, cases: int, seed: int) -> Iterable[OracleCases]:
+    chunks = generate_chunks(cases, CHUNK, seed, oracle.place is place_striped)
+    return (
+        add_cordons(one, np.random.default_rng([seed, i])) if oracle.cordons else one for i, one in enumerate(chunks)
+    )
 
 
 def _submit_ahead(

@@ -31,6 +31,7 @@ JARS_DIR = Path(sys.prefix, "share", "kafka-placement", "oracle-jars")
 REMEDY = "Run `make oracle N=1000` with a connection to Maven Central"
 
 HASHES, TEXTS, TIMES = range(3)
+_NEEDS = {"CordonedPlacer": ("StripedPlacer", "UsableBrokers", "Registries")}  # other classes here
 
 # What Scala's collections throw for an index that Java's lists reject, in Java's words.
 _SCALA_ARRAY = re.compile(r"ArrayIndexOutOfBoundsException: (Index -?\d+ out of bounds for length \d+)")
@@ -123,7 +124,7 @@ class Jvm(JavaProcess):
     def __init__(self, jars: str, placer: str, options: Sequence[str] = ("-Xmx512m",)) -> None:
         # The serial collector works on the thread that is measured. An exception thrown often keeps its message.
         options = [*options, "-XX:-OmitStackTraceInFastThrow"]
-        super().__init__(jars, ("Oracle", "Placer", placer), ("Oracle", placer), options)
+        super().__init__(jars, ("Oracle", "Placer", *_NEEDS.get(placer, ()), placer), ("Oracle", placer), options)
         self._placer = placer
 
     def answers(self, requests: OracleCases) -> Answers:
@@ -160,7 +161,8 @@ class Jvm(JavaProcess):
 
 
 def _message(requests: OracleCases, wanted: int, runs: int) -> bytes:
-    topics, lists = requests.topics, requests.lists
+    topics, lists = requests.topics, requests.registered or requests.lists
+    cordoned = np.zeros(len(lists.ids)) if requests.cordoned is None else requests.cordoned
 
     def ints(values: npt.NDArray[np.generic]) -> bytes:
         return struct.pack("<i", len(values)) + values.astype("<i4").tobytes()
@@ -170,7 +172,7 @@ def _message(requests: OracleCases, wanted: int, runs: int) -> bytes:
     parts = [
         struct.pack("<iii", wanted, runs, len(names)),
         *(struct.pack("<i", len(name) // 2) + name for name in names),
-        *(ints(lists.offsets), ints(lists.ids), ints(lists.rack), ints(lists.fenced)),
+        *(ints(lists.offsets), ints(lists.ids), ints(lists.rack), ints(lists.fenced), ints(cordoned)),
         struct.pack("<i", len(requests.seeds)) + requests.seeds.astype("<i8").tobytes(),
         *(ints(one_list_a_case), ints(requests.topic_offsets)),
         *(ints(topics.partitions), ints(topics.replication_factor)),

@@ -47,7 +47,7 @@ class KRaftController(JavaProcess):
     def __init__(self, release: str) -> None:
         run = ("org.apache.kafka.controller.KRaftController",)
         self.completes_with_added = release != "4_1"
-        super().__init__(f"controller_{release}", ("KRaftController",), run, ("-Xmx512m",), text=True)
+        super().__init__(f"controller_{release}", ("KRaftController", "Registries"), run, ("-Xmx512m",), text=True)
 
     def tell(self, *words: object) -> Partitions:
         """How all partitions stand after a sentence."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from udfs.arrow.ragged import offsets_of, position_of, row_of
 from udfs.placement.kernels.java_util import index_rack_names
 from udfs.placement.kernels.topic_arrays import DRAW_START, NO_RACK, BrokerLists, Topics
+from udfs.placement.schemes import KRAFT, find_usable
 
 MAX_BROKERS = 500
 MAX_PARTITIONS = 10_000
@@ -43,6 +44,8 @@ class OracleCases:
         topics: Topics; their generator and broker list have the number of the case.
         lists: A broker list per case.
         names: The rack names that `lists.rack` refers to.
+        registered: A broker list per case with the brokers that `lists` leaves out; None = there are none.
+        cordoned: Which of those are: bool (as its ids).
     """
 
     seeds: npt.NDArray[np.int64]
@@ -50,21 +53,27 @@ class OracleCases:
     topics: Topics
     lists: BrokerLists
     names: list[str]
+    registered: BrokerLists | None = None
+    cordoned: npt.NDArray[np.bool_] | None = None
 
     def select_case(self, number: int) -> OracleCases:
         """Return a single case."""
         topic = slice(*self.topic_offsets[number : number + 2].tolist())
-        broker = slice(*self.lists.offsets[number : number + 2].tolist())
-        t, b = self.topics, self.lists
+        t = self.topics
         zeros = np.zeros(topic.stop - topic.start, dtype=np.int64)
         topics = Topics.create(
             *(t.partitions[topic], t.replication_factor[topic], zeros),
             **{"generator": zeros, "start_partition": t.start_partition[topic]},
             fixed_start_index=t.fixed_start_index[topic],
         )
-        offsets = np.array([0, broker.stop - broker.start])
-        lists = BrokerLists(b.ids[broker], offsets, b.rack[broker], b.fenced[broker], b.rack_rank, b.rack_hash)
-        return OracleCases(self.seeds[number : number + 1], np.array([0, len(zeros)]), topics, lists, self.names)
+        one = OracleCases(
+            *(self.seeds[number : number + 1], np.array([0, len(zeros)]), topics),
+            *(_select_list(self.lists, number), self.names),
+        )
+        if self.registered is None or self.cordoned is None:
+            return one
+        brokers = slice(*self.registered.offsets[number : number + 2].tolist())
+        return replace(one, registered=_select_list(self.registered, number), cordoned=self.cordoned[brokers])
 
     def to_json(self) -> dict[str, object]:
         """Return the first case, under the names of Kafka's own parameters."""
@@ -77,15 +86,37 @@ class OracleCases:
             strict=True,
         )
         names = ("partitions", "replication_factor", "start_partition_id", "fixed_start_index")
-        brokers = zip(one.lists.ids.tolist(), one.lists.rack.tolist(), one.lists.fenced.tolist(), strict=True)
+        lists = one.registered or one.lists
+        cordoned = np.zeros(len(lists.ids), dtype=np.bool_) if one.cordoned is None else one.cordoned
+        columns = (lists.ids, lists.rack, lists.fenced, cordoned)
+        brokers = zip(*(column.tolist() for column in columns), strict=True)
         return {
             "seed": int(one.seeds[0]),
             "brokers": [
-                {"id": i, "rack": None if rack == NO_RACK else self.names[rack]} | ({"fenced": True} if fenced else {})
-                for i, rack, fenced in brokers
+                {"id": i, "rack": None if rack == NO_RACK else self.names[rack]}
+                | {name: True for name, applies in (("fenced", fenced), ("cordoned", cordons)) if applies}
+                for i, rack, fenced, cordons in brokers
             ],
             "topics": [dict(zip(names, values, strict=True)) for values in requests],
         }
+
+
+def _select_list(lists: BrokerLists, number: int) -> BrokerLists:
+    begin, end = lists.offsets[number : number + 2].tolist()
+    columns = (lists.ids[begin:end], np.array([0, end - begin]), lists.rack[begin:end], lists.fenced[begin:end])
+    return BrokerLists(*columns, lists.rack_rank, lists.rack_hash)
+
+
+def add_cordons(requests: OracleCases, rng: np.random.Generator) -> OracleCases:
+    """Cordon brokers of cases, so that our placement has only those that it leaves to the striped placer."""
+    lists, row = requests.lists, row_of(requests.lists.offsets)
+    shares = rng.choice([0, 10, 50, 100], len(lists.offsets) - 1, p=[0.4, 0.3, 0.25, 0.05])
+    cordoned = rng.integers(0, 100, len(row)) < shares[row]
+    usable = np.array(find_usable(KRAFT, cordoned.tolist()), dtype=np.int64)
+    offsets = offsets_of(np.bincount(row[usable], minlength=len(lists.offsets) - 1))
+    columns = (lists.ids[usable], offsets, lists.rack[usable], lists.fenced[usable])
+    rest = BrokerLists(*columns, lists.rack_rank, lists.rack_hash)
+    return replace(requests, lists=rest, registered=lists, cordoned=cordoned)
 
 
 def generate_chunks(cases: int, size: int, seed: int, striped: bool) -> Iterator[OracleCases]:

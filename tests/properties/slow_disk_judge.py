@@ -139,13 +139,17 @@ class _Execution:
             named = named if broker in self.volumes else "any"  # nothing is known of its log dirs
             if broker in step.copied:
                 assert step.before.leader is not None or broker not in step.after.isr
-                if broker in step.after.isr:
+                if broker in step.after.isr or (broker in self.cluster.down and step.before.isr):
                     path = named if named != "any" else log.path
-                    path = next(iter(only)) if path is None and len(only) == 1 else path
+                    path = self._get_first_receiving(broker) if path is None and len(only) == 1 else path
                     size = max(self.sizes[key] - log.size, 0)
                     yield _Write(broker, path, size, step.before.leader)
             elif named not in ("any", log.path):
                 yield _Write(broker, named, log.size, None)
+
+    def _get_first_receiving(self, broker: int) -> str:
+        cordoned = self.cluster.cordoned_dirs
+        return next(path for path in self.volumes[broker] if (broker, path) not in cordoned)
 
     def _list_receiving(self, broker: int) -> set[str]:
         """List the volumes of a broker with a log dir that is not cordoned."""

@@ -209,8 +209,12 @@ def _judge_last(cluster: SickCluster, factor: int, now: State, last: State, rule
     live = set(cluster.live)
     if any(cluster.racks[broker] is None for broker in live):
         return
-    before = {cluster.racks[broker] for broker in now.isr}
+    in_sync = {cluster.racks[broker] for broker in now.isr}
+    listed = {cluster.racks[broker] for broker in now.replicas} - {None}
     after = {cluster.racks[broker] for broker in last.replicas}
-    staying = (live - rules.emptied) | (live & set(last.replicas))
-    if len(after) < min(len(before), size, len({cluster.racks[broker] for broker in staying})):
+    staying = (live - rules.emptied) | set(last.replicas)
+    most = min(size, len({cluster.racks[broker] for broker in staying}))
+    if len(after) < min(len(in_sync), most):
         yield "fewer_racks"
+    elif len(after) < min(len(listed), most):
+        yield "lagging_rack"

@@ -36,7 +36,7 @@ def brokers(spark: SparkSession) -> DataFrame:
 
 def distribution(spark: SparkSession, seeds: int, chunks: int, limit: int = 10**9) -> dict[tuple[str, str], Row]:
     leaders = [1, 1, 1, 5, 9, 7, -1]
-    observed = [{"topic": "t", "partition": i, "leader": b, "replicas": [1]} for i, b in enumerate(leaders)]
+    observed = [{"topic": "t", "partition": i, "leader": b, "replicas": [abs(b)]} for i, b in enumerate(leaders)]
     topics = table(spark, "silver.topics", *TOPICS, topic("t", 1, 1) | {"cluster_id": "lost"})
     frames = (topics, brokers(spark), table(spark, "silver.partitions", *observed))
     options = TrialOptions(SCHEMES, 100, seeds, limit, (1.1, 3.0), chunks)

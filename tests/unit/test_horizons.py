@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipelines.report.load_sections import GrowthDate, GrowthSummary
 from pipelines.report.overview import group_by_horizon
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
@@ -14,7 +15,7 @@ from pipelines.verdict.verdict_points import VerdictPoint
 def cluster(name: str, *kinds: str) -> dict[str, Any]:
     """A cluster with findings of these kinds, each of 3 partitions or of 3 brokers."""
     points = tuple(VerdictPoint(STATEMENTS[kind].level, "", "", kind, None, 3, (), "4, 5, 6") for kind in kinds)
-    return {"cluster_id": name, "verdict": Verdict(Level.AT_RISK, "", points)}
+    return {"cluster_id": name, "verdict": Verdict(Level.AT_RISK, "", points), "growth": GrowthSummary([], 0, [])}
 
 
 def write_sentences(*clusters: dict[str, Any]) -> dict[str, list[str]]:
@@ -52,6 +53,25 @@ def test_many_clusters_are_counted() -> None:
     sentences = write_sentences(*(cluster(f"c{i}", "under_min_isr") for i in range(10)))["Today"]
     assert len(sentences) == 1
     assert sentences[0].endswith("7 c7 3 partitions, 2 more")
+
+
+def test_limits_that_growth_reaches_are_due() -> None:
+    def grows(name: str, days: float) -> dict[str, Any]:
+        when = "2026-12-18" if days else "reached"
+        date = GrowthDate("disk full", "broker 3", when, days, "", "", "", "", "")
+        return cluster(name) | {"growth": GrowthSummary([date], 0, [])}
+
+    assert write_sentences(*(grows(f"{days}", days) for days in (0, 18, 30, 31, 180, 181))) == {
+        "Today": [],
+        "This week": [
+            "Growth reaches a limit within 30 days: 0 0 disk full, broker 3, 1 18 disk full, broker 3, 2026-12-18, "
+            "2 30 disk full, broker 3, 2026-12-18"
+        ],
+        "Watch": [
+            "Growth reaches a limit within 180 days: 3 31 disk full, broker 3, 2026-12-18, "
+            "4 180 disk full, broker 3, 2026-12-18"
+        ],
+    }
 
 
 def test_every_serious_finding_has_its_place() -> None:

@@ -256,6 +256,7 @@ def test_hostile_values(command: str, parameter: Any, capsys: pytest.CaptureFixt
 READERS = {
     "inspect": ("inspect", "{file}"),
     "what-if": ("what-if", "{file}"),
+    "what-if with owners": ("what-if", "d.txt", "--owner-map", "{file}"),
     "hotspots": ("hotspots", "{file}", "--seeds", "2"),
     "plan": ("plan", "{file}", "--goal", "leaders", "--out", "plan"),
     "check": ("check", "{file}", "d.txt"),

@@ -323,17 +323,22 @@ def test_warnings_about_failures() -> None:
 def test_brokers_without_replicas_share_no_leaders() -> None:
     """Three of four brokers lead 8 partitions each: 1.33 times the mean, as broker 4 was drained."""
     now = NOW | {"leaders_max": 8, "leaders_mean": 6.0, "max_over_mean_ratio": 8 / 6}
-    drained = ClusterFindings(live_brokers=4, empty_brokers=1)
+    drained = ClusterFindings(live_brokers=4, empty_brokers=1, fillable_brokers=1)
     assert judge([failure(1), failure(2)], drained, now).level is Level.OK
-    assert judge([failure(1), failure(2)], replace(drained, empty_brokers=0), now).level is Level.WARNING
+    verdict = judge([failure(1), failure(2)], replace(drained, fillable_brokers=0), now)
+    assert verdict.level is Level.WARNING
+    for plans, moment in ((0, "now"), (1, "after the plan"), (2, "after the plans")):
+        text = f"Broker 3 leads 8 partitions {moment}, 1.33 times the mean."
+        named = verdict.name_moment(plans)
+        assert (named.sentence, named.points[0].text) == (text, text)
 
 
 def test_brokers_without_replicas_may_be_filled() -> None:
-    findings = ClusterFindings(live_brokers=4, empty_brokers=2)
+    findings = ClusterFindings(live_brokers=4, empty_brokers=3, fillable_brokers=2, cordoned_brokers=(3,))
     (point,) = [one for one in judge([failure(1), failure(2)], findings).points if one.kind == "empty_brokers"]
     assert (point.level, point.text) == (Level.OK, "2 live brokers have no replicas.")
     assert "fill them, unless that is meant: kafka-placement plan SOURCE --goal expand" in point.step
-    for other in ({"empty_brokers": 0}, {"cordoned_brokers": (3,)}, {"live_brokers": PARTITIONS + 1}):
+    for other in ({"fillable_brokers": 0}, {"live_brokers": PARTITIONS + 1}):
         assert "empty_brokers" not in {one.kind for one in judge([failure(1)], replace(findings, **other)).points}
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import INT, TEXT
-from udfs.arrow.ragged import RaggedLists, offsets_of, position_of
+from udfs.arrow.ragged import RaggedLists, is_in_segment, offsets_of, position_of
 
 _FEW_ROWS = 1_000  # of which to copy nulls costs less than to look for them
 
@@ -53,6 +53,12 @@ def to_lists(column: Column, dtype: npt.DTypeLike = np.int32) -> RaggedLists:
     array = to_array(column)
     values = array.flatten().to_numpy(zero_copy_only=False).astype(dtype, copy=False)
     return RaggedLists(values, offsets_of(to_numpy(pc.list_value_length(array))), is_valid(array))
+
+
+def is_in_lists(lists: RaggedLists, column: Column) -> npt.NDArray[np.bool_]:
+    """Return whether each value of the lists is in the same row's list of a column too."""
+    others = to_lists(column)
+    return is_in_segment(lists.values, lists.offsets, others.values, others.offsets)
 
 
 def to_list_array(lists: RaggedLists) -> pa.Array:

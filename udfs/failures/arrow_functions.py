@@ -88,7 +88,9 @@ def make_cluster_aggregator(
         parts = (partition_sums.unpack_arrays(part.as_py()) for part in shards["sums"])
         total = partition_sums.add_shards(parts, len(cluster.ids))
         scenarios = build_scenarios(cluster_id, cluster, plan.random_sets)
-        sums = measure_seeds(partition_sums.finish_pairs(total, scenarios.pair_stops))
+        sums = partition_sums.finish_pairs(total, scenarios.pair_stops)
+        ids = np.array(cluster.ids, dtype=np.int32)
+        sums = measure_seeds(sums, SchemeAggregates(ids, scenarios, sums).counted)
         if plan.pair_loads:
             sums |= {name: total[name] for name in partition_sums.JOINT}
         sums |= {f"{_SCENARIO}{field.name}": getattr(scenarios, field.name) for field in fields(Scenarios)}

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 # Of a voter that follows the leader: five times controller.quorum.fetch.timeout.ms, and it fetches far more often.
 MAX_LAG_MS = 10_000
+UNKNOWN_VOTER = -1  # stands for all voters where sources show nothing of them but that they have no majority
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,8 @@ class QuorumVoters:
         return not self.voters or len(lost) <= self.spare
 
     def order_restarts(self, nodes: Iterable[int]) -> tuple[list[int], list[int]]:
-        """Order nodes that may restart one after another, and those whose restart leaves no majority.
-
-        Those that lag already come first, and the leader last, so that it changes once.
-        """
-        order = sorted(nodes, key=lambda node: (node not in self.lagging, node == self.leader, node))
+        """Order nodes that may restart one after another, the leader last; and those that leave no majority."""
+        order = sorted(nodes, key=lambda node: (node == self.leader, node))
         return [n for n in order if self.elects_without({n})], [n for n in order if not self.elects_without({n})]
 
     def find_fatal_pairs(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
@@ -64,4 +64,11 @@ class QuorumVoters:
         return rack if count > self.spare >= 0 else None
 
 
-UNKNOWN_QUORUM = QuorumVoters()
+def find_lags(end: pa.Array, caught_up_ms: pa.Array, leads: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return (ms since nodes have followed the leader, whether they follow): int64 and bool; null = not shown.
+
+    end: log end offsets, -1 = none. caught_up_ms: when nodes had all that the leader has. leads: bool without nulls.
+    """
+    newest = pc.max(caught_up_ms.filter(leads))
+    lag_ms = pc.max_element_wise(pc.subtract(newest, caught_up_ms), 0, skip_nulls=False)
+    return lag_ms, pc.invert(pc.or_kleene(pc.equal(end, -1), pc.greater(lag_ms, MAX_LAG_MS)))

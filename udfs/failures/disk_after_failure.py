@@ -18,7 +18,14 @@ import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, column, schema_of
 from udfs.arrow.columns import table_of
-from udfs.failures.disk_limits import NO_CAPACITIES, DiskCapacities, compute_room, group_log_dirs, list_broker_disks
+from udfs.failures.disk_limits import (
+    NO_CAPACITIES,
+    DiskCapacities,
+    are_all_cordoned,
+    compute_room,
+    group_log_dirs,
+    list_broker_disks,
+)
 from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.volumes import Volume
 
@@ -37,7 +44,11 @@ DISK_COLUMNS = (
     column("leaders", LONG, "partitions that are led there, so that others take over", required=True),
     column("only_in_sync_partitions", LONG, "partitions without an in-sync replica elsewhere", required=True),
     column("bytes_to_copy", LONG, "bytes of these replicas, to be copied to survivors; null = unknown"),
-    column("free_bytes", LONG, "bytes that survivors may use up to capacity.max_disk_ratio; null = unknown"),
+    column(
+        "free_bytes",
+        LONG,
+        "bytes that survivors may use up to capacity.max_disk_ratio, without cordoned log dirs; null = unknown",
+    ),
     column("fits", FLAG, f"whether all of it fits, {_SPREAD}; null = unknown"),
     column("fits_in_rack", FLAG, "whether it fits on survivors in the rack of what fails; null = unknown, or a rack"),
     column("fullest_broker", INT, "survivor whose disks are fullest afterwards; null = unknown"),
@@ -53,6 +64,7 @@ VOLUMES = pa.schema(
         ("total_bytes", LONG),
         ("usable_bytes", LONG),
         ("log_dir_error", TEXT),
+        ("cordoned", pa.bool_()),
     ]
 )
 
@@ -75,7 +87,7 @@ def disk_rows(
     capacities: DiskCapacities = NO_CAPACITIES,
     broker_bytes: float = 0,
 ) -> pa.Table:
-    """Return the rows (DISK_COLUMNS) of one cluster.
+    """Return the rows (DISK_COLUMNS) of one cluster. Cordoned log dirs take no copies.
 
     sums: LOG_SUMS. volumes: VOLUMES. capacities, broker_bytes: as in list_broker_disks.
     """
@@ -85,9 +97,11 @@ def disk_rows(
     for row in sums.to_pylist():
         by_broker.get(row["broker_id"], []).append(row)
     log_dirs = volumes.filter(pc.is_valid(volumes["log_dir"]))
-    disks = list_broker_disks(sums, log_dirs, by_broker, capacities, broker_bytes)
-    online = log_dirs.filter(pc.is_null(log_dirs["log_dir_error"]))
-    losses = _list_losses(by_broker, group_log_dirs(online), racks)
+    online = group_log_dirs(log_dirs.filter(pc.is_null(log_dirs["log_dir_error"])))
+    cordoned = {broker for broker, rows in online.items() if are_all_cordoned([row["cordoned"] for row in rows])}
+    takers = [broker for broker in by_broker if broker not in cordoned]
+    disks = list_broker_disks(sums, log_dirs, takers, capacities, broker_bytes)
+    losses = _list_losses(by_broker, online, racks)
     rows = (_describe_loss(loss, disks, racks, max_disk_ratio) for loss in losses)
     return table_of(rows, schema_of(DISK_COLUMNS))
 
@@ -126,7 +140,7 @@ def _measure_left(disks: Sequence[Volume], lost_dir: str | None) -> tuple[float,
 def _describe_loss(
     loss: _Loss, disks: Mapping[int, Sequence[Volume]], racks: Mapping[int, str | None], max_disk_ratio: float
 ) -> tuple[object, ...]:
-    survivors = [broker for broker in sorted(racks) if loss.log_dir is not None or broker not in loss.brokers]
+    survivors = [broker for broker in disks if loss.log_dir is not None or broker not in loss.brokers]
     left = [_measure_left(disks[broker], loss.log_dir if broker in loss.brokers else None) for broker in survivors]
     counts = [sum(row[name] for row in loss.rows) for name in _COUNTS]
     is_sized = all(row["partitions_with_size"] == row["replicas"] for row in loss.rows)

@@ -1,6 +1,6 @@
 """How many bytes the disks of brokers, and of their log dirs, can hold."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,6 +116,14 @@ def find_disk_limits(
         for row in online if len(rows) > 1 else ():
             limits[broker, row["log_dir"]] = _find_log_dir_limit(row, online, own)
     return limits
+
+
+def are_all_cordoned(flags: Collection[bool | None]) -> bool:
+    """Return whether a broker has online log dirs, and all are cordoned. flags: of each online one; None = no.
+
+    Source: BrokerRegistration.hasUncordonedDirs of Kafka 4.3.
+    """
+    return bool(flags) and all(flags)
 
 
 def group_log_dirs(log_dirs: pa.Table) -> dict[int, list[dict[str, Any]]]:

@@ -16,6 +16,7 @@ from udfs.failures.kernels import broker_sums
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT, FETCH, LEADERS, LOADS
 from udfs.failures.partition_sums import Arrays
 from udfs.failures.scenarios import ScenarioKind, Scenarios
+from udfs.placement.topic_placement import find_counted_brokers
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -42,6 +43,11 @@ class SchemeAggregates(NamedTuple):
         used: npt.NDArray[np.bool_] = self.sums["broker_counts"][:, broker_sums.REPLICAS] > 0
         return used
 
+    @property
+    def counted(self) -> npt.NDArray[np.bool_]:
+        """Whether means count each broker: bool (n)."""
+        return find_counted_brokers(self.has_replicas, self.scenarios.cordoned)
+
 
 @dataclass(frozen=True)
 class Outcomes:
@@ -51,6 +57,7 @@ class Outcomes:
     name: pa.Array  # (s), values of the column scenario
     failed_brokers: pa.Array  # (s), lists of ids, rising
     survivors: Ints  # (s)
+    counted: Ints  # (s), survivors that means count
     holders: Ints  # (s), survivors that have replicas
     leaders_lost: Ints  # (s)
     takeover_brokers: Ints  # (s)
@@ -103,6 +110,7 @@ def _evaluate(
         kind,
         *sets,
         survivors=survives.sum(axis=1),
+        counted=(survives & aggregates.counted).sum(axis=1),
         holders=(survives & aggregates.has_replicas).sum(axis=1),
         leaders_lost=(~survives @ aggregates.sums["leader_loads"][:, LEADERS]).astype(np.int64),
         takeover_brokers=(takeovers[:, :, LEADERS] > 0).sum(axis=1),
@@ -128,6 +136,7 @@ def single_failures(aggregates: SchemeAggregates) -> SurvivorLoads:
 def pair_failures(aggregates: SchemeAggregates) -> Outcomes:
     """Return the failure of each pair of brokers; none where pairs are left out."""
     sums, ids, n = aggregates.sums, aggregates.ids, len(aggregates.ids)
+    counted, has_replicas = aggregates.counted, aggregates.has_replicas
     a, b = np.triu_indices(n if len(sums["pair_events"]) else 0, 1)
     leaders = sums["leader_loads"][:, LEADERS].astype(np.int64)
     unknown = np.full((len(a), LOADS - FETCH), np.nan)  # what leaders send to followers is not computed for pairs
@@ -136,7 +145,8 @@ def pair_failures(aggregates: SchemeAggregates) -> Outcomes:
         ScenarioKind.PAIR,
         *_describe_sets(ScenarioKind.PAIR, ids[a], ids[b]),
         survivors=np.full(len(a), n - 2),
-        holders=aggregates.has_replicas.sum() - aggregates.has_replicas[a] - aggregates.has_replicas[b],
+        counted=counted.sum() - counted[a] - counted[b],
+        holders=has_replicas.sum() - has_replicas[a] - has_replicas[b],
         leaders_lost=leaders[a] + leaders[b],
         takeover_brokers=sums["pair_takeover_brokers"],
         worst=np.column_stack([sums["pair_worst"], unknown]),

@@ -42,7 +42,9 @@ _SENT = "bytes that leaders send (null for pairs and rolling restarts)"
 _RATIOS = {"bytes_in": "bytes in", "bytes_out": "bytes out", "fetch": _SENT}
 SUMMARY_COLUMNS = (
     *SCENARIO_COLUMNS,
-    column("survivors", LONG, "live brokers that are left", required=True),
+    column(
+        "survivors", LONG, "live brokers that are left; means leave out cordoned ones that are empty", required=True
+    ),
     column("leaders_lost", LONG, "partitions that the failed brokers led", required=True),
     column("takeover_brokers", LONG, "survivors that take over at least one partition", required=True),
     column("leaders_after_mean", DOUBLE, "leaders per survivor afterwards; null = no survivor"),
@@ -123,9 +125,9 @@ _SUMMARY, _LOAD = schema_of(SUMMARY_COLUMNS), schema_of(LOAD_AFTER_FAILURE_COLUM
 
 def outcome_rows(outcomes: Outcomes, aggregates: SchemeAggregates) -> pa.Table:
     """Return rows of gold.failure_summary (SUMMARY_COLUMNS) of scenarios of one kind."""
-    has_survivors = outcomes.survivors > 0
+    has_survivors = outcomes.counted > 0
     mean = np.zeros_like(outcomes.total)
-    np.divide(outcomes.total, outcomes.survivors[:, None], out=mean, where=has_survivors[:, None])
+    np.divide(outcomes.total, outcomes.counted[:, None], out=mean, where=has_survivors[:, None])
     ratio = np.divide(outcomes.worst, mean, out=np.full_like(mean, np.nan), where=mean > 0)
     for load, is_known in aggregates.is_known.items():
         if not is_known:

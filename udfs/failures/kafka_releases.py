@@ -1,6 +1,6 @@
 """Which rules of Kafka hold from which release on: the one place that knows. A release is a number, as 307 for 3.7."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ DROPS_WHEN_ALL_IN_SYNC = 308
 # No list of replicas may name a broker whose log dirs are all cordoned, not even one that holds the partition
 # (ReplicationControlManager.validateManualPartitionAssignment); 4.3 only creates no replicas there on its own.
 REJECTS_CORDONED = 404
+WITH_KRAFT, WITHOUT_ZOOKEEPER = 303, 400  # the first one for production; the first one with KRaft only
 HAS_CORDONS = 403  # of metadata.version
 FIRST_WITH_ELR = 307  # the first one whose tools show eligible leader replicas
 NEWEST = 404  # the newest one that the rules were compared with
@@ -42,13 +43,22 @@ def read_releases(brokers: pa.Table) -> list[ReleaseRange]:
     return list(map(ReleaseRange, brokers["release_from"].to_pylist(), brokers["release_before"].to_pylist()))
 
 
-def holds_since(release: int, brokers: Iterable[ReleaseRange]) -> bool | None:
+def holds_since(
+    release: int, brokers: Iterable[ReleaseRange], count: Callable[[Iterable[bool]], bool] = all
+) -> bool | None:
     """Return whether a rule since this release holds in a cluster: for all brokers that show it; None = none does.
 
-    While brokers are upgraded, some have the rule and some do not: then it is not relied on.
+    While brokers are upgraded, some have the rule and some do not: then it is not relied on. count: any for a rule that
+    forbids something, so that it is expected then.
     """
     known = [reaches for reaches in (broker.reaches(release) for broker in brokers) if reaches is not None]
-    return all(known) if known else None
+    return count(known) if known else None
+
+
+def find_end(brokers: Iterable[ReleaseRange]) -> int | None:
+    """Return a release that all brokers are earlier than; None = not shown by all of them."""
+    ends = [broker.before for broker in brokers]
+    return None if None in ends else max((end for end in ends if end is not None), default=None)
 
 
 def parse_release(text: str) -> int | None:

@@ -64,5 +64,5 @@ def cluster_hotspot_rows(aggregates: SchemeAggregates, hot_ratio: float) -> pa.R
     leaders, in_sync = counts[has_replicas, broker_sums.LED], counts[has_replicas, broker_sums.IN_SYNC]
     parts = BrokerParts(aggregates.ids[has_replicas], leaders, in_sync, rate)
     offsets = np.array([0, len(has_replicas)], dtype=np.int64)
-    cluster = measure_leaders(pa.nulls(1, TEXT), len(aggregates.ids), offsets, parts, totals, hot_ratio)
+    cluster = measure_leaders(pa.nulls(1, TEXT), int(aggregates.counted.sum()), offsets, parts, totals, hot_ratio)
     return cluster.filter(pa.array(totals[:, broker_sums.PARTITIONS] > 0))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT
 from udfs.arrow.columns import to_array, to_flags, to_lists, to_numpy
-from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, position_of, row_of
+from udfs.arrow.ragged import is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kernels.election import (
     MAX_REPLICAS,
@@ -171,33 +171,17 @@ def truncate_replicas(group: PartitionGroup) -> PartitionGroup:
     return group._replace(offsets=offsets_of(np.minimum(lengths, MAX_REPLICAS)), **replicas)
 
 
-def elect_after(group: PartitionGroup, failed: npt.NDArray[np.bool_]) -> tuple[Ids, Ids]:
-    """Elect leaders after replicas (bool, r) failed: indices, NO_BROKER = offline, and codes of ElectedFrom."""
+def elect_after(group: PartitionGroup, failed: npt.NDArray[np.bool_], elects: bool = True) -> tuple[Ids, Ids]:
+    """Elect leaders after replicas (bool, r) failed: indices, NO_BROKER = offline, and codes of ElectedFrom.
+
+    elects: False = no controller is left: codes may be WAITING too.
+    """
     p = len(group.leader)
     leader, elected_from = np.empty(p, np.int32), np.empty(p, np.int32)
     if int(np.diff(group.offsets).max(initial=0)) > MAX_REPLICAS:
         failed = failed[position_of(group.offsets) < MAX_REPLICAS]
-    elect_leaders(truncate_replicas(group), failed, np.empty(MAX_REPLICAS, np.int32), leader, elected_from)
+    elect_leaders(truncate_replicas(group), failed, np.empty(MAX_REPLICAS, np.int32), leader, elected_from, elects)
     return leader, elected_from
-
-
-def stop_elections(group: PartitionGroup, failed: npt.NDArray[np.bool_]) -> PartitionGroup:
-    """Return the group as a failure finds it that leaves no controller: no leader is elected, and no ISR shrinks.
-
-    A partition whose leader fails is offline then. One with another ISR member that fails has its leader, but acks=all
-    waits for that member: its min.insync.replicas becomes the size of its ISR. failed: bool (r), replicas that fail.
-    """
-    row = row_of(group.offsets)
-    leads = (group.broker == group.leader[row]) & (group.broker != NO_BROKER)
-    loses_leader, live_isr = any_true(leads & failed, group.offsets), group.in_isr & (group.broker != NO_BROKER)
-    in_sync = count_true(live_isr, group.offsets)
-    waits = any_true(live_isr & failed, group.offsets) & ~loses_leader & (in_sync >= group.min_isr)
-    return group._replace(
-        in_isr=group.in_isr & (leads | ~loses_leader[row]),
-        in_elr=group.in_elr & ~loses_leader[row],
-        unclean=group.unclean & ~loses_leader,
-        min_isr=np.where(waits, in_sync, group.min_isr).astype(np.int32),
-    )
 
 
 def elect_batch(

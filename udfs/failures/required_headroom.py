@@ -56,11 +56,11 @@ def headroom_rows(
 ) -> tuple[pa.Table, pa.Table]:
     """Compute the headroom that each kind of failure requires, and the survivors over capacity: rows of both tables.
 
-    limits: float64 (n, loads), capacities, NaN = no limit; None = 1 + headroom (a ratio >= 0) times the mean load of a
-    live broker now, for every broker.
+    limits: float64 (n, loads), capacities, NaN = no limit; None = 1 + headroom (a ratio >= 0) times the mean load of
+    brokers now, for every broker.
     """
     led = aggregates.sums["leader_loads"]
-    mean = led.mean(axis=0) if len(led) else np.zeros(led.shape[1])
+    mean = led.sum(axis=0) / max(aggregates.counted.sum(), 1)
     units = np.broadcast_to(mean, led.shape) if limits is None else limits
     capacities = units * (1 + headroom) if limits is None else units
     source = "uniform" if limits is None else "file"

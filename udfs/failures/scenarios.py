@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
 from math import comb
@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import offsets_of, row_of
-from udfs.failures.controller_quorum import UNKNOWN_QUORUM, QuorumVoters
+from udfs.failures.controller_quorum import QuorumVoters
+from udfs.placement.topic_placement import mark_cordoned
 
 
 class ScenarioKind(StrEnum):
@@ -38,7 +39,7 @@ class Cluster:
     caps_min_isr: bool = True  # whether min.insync.replicas counts only up to the number of replicas, see TopicDefaults
     follower_fetching: tuple[bool | None, ...] = ()  # of each broker, see silver.brokers; empty = not known
     cordoned: tuple[bool | None, ...] = ()  # whether all log dirs of each broker are; None = not known; empty = of all
-    quorum: QuorumVoters = UNKNOWN_QUORUM
+    quorum: QuorumVoters = field(default_factory=QuorumVoters)
 
 
 EMPTY_CLUSTER = Cluster((), ())  # of sources that show neither a topic nor a broker
@@ -64,6 +65,7 @@ class Scenarios:
     failed: npt.NDArray[np.int32]  # (flat), rising ids, including brokers that are down already
     stops: npt.NDArray[np.bool_]  # (s), sets whose failure leaves no majority of the controller quorum
     pair_stops: npt.NDArray[np.bool_]  # (n, n), the same of pairs of live brokers; on the diagonal, of single ones
+    cordoned: npt.NDArray[np.bool_]  # (n), whether all log dirs of each live broker are; not known = no
 
     def by_broker(self, brokers: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return (offsets (brokers + 1), scenario numbers): the scenarios in which each broker fails."""
@@ -117,4 +119,5 @@ def build_scenarios(cluster_id: str, cluster: Cluster, random: RandomSets) -> Sc
         np.array([broker for *_, ids in rows for broker in ids], dtype=np.int32),
         np.array([not cluster.quorum.elects_without(ids) for *_, ids in rows], dtype=np.bool_),
         cluster.quorum.find_fatal_pairs(np.array(cluster.ids, dtype=np.int32)),
+        mark_cordoned(cluster.cordoned, len(cluster.ids)),
     )

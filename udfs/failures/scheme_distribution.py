@@ -24,6 +24,7 @@ from udfs.placement.schemes import KAFKA, KAFKA_RACK_UNAWARE, KRAFT, NAIVE, SCHE
 from udfs.placement.topic_placement import get_utf8_buffers
 
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 METRICS = (
     "leaders_max_over_mean_ratio",
@@ -42,19 +43,22 @@ SCHEME_DISTRIBUTION_COLUMNS = (
 STUDIED_SCHEMES = (NAIVE, KAFKA_RACK_UNAWARE, KAFKA, KRAFT)
 
 
-def measure_placement(leaders: Floats, takeovers: Floats) -> Floats:
-    """Compute METRICS (NaN = undefined) of leaders (n) and takeovers (n, n), first index: the failed broker."""
+def measure_placement(leaders: Floats, takeovers: Floats, counted: Bools) -> Floats:
+    """Compute METRICS (NaN = undefined) of leaders (n) and takeovers (n, n), first index: the failed broker.
+
+    counted: bool (n), the brokers that means count.
+    """
     n = len(leaders)
     out = np.full(len(METRICS), np.nan)
     if not n or not leaders.sum():
         return out
-    out[0] = leaders.max() * n / leaders.sum()
+    out[0] = leaders.max() * counted.sum() / leaders.sum()
     if n < 2:
         return out
     after = leaders[None] + takeovers
     np.fill_diagonal(after, 0.0)
     total = after.sum(axis=1)
-    ratio = np.divide(after.max(axis=1) * (n - 1), total, out=np.full(n, np.nan), where=total > 0)
+    ratio = np.divide(after.max(axis=1) * (counted.sum() - counted), total, out=np.full(n, np.nan), where=total > 0)
     if not np.isnan(ratio).all():
         out[1], out[2] = np.nanmax(ratio), np.nanmean(ratio)
     takeover_brokers = (takeovers > 0).sum(axis=1)[leaders > 0]  # brokers without leaders have no successors
@@ -62,12 +66,12 @@ def measure_placement(leaders: Floats, takeovers: Floats) -> Floats:
     return out
 
 
-def measure_seeds(sums: Arrays) -> dict[str, Array]:
-    """Replace each seed's leaders and takeovers by `seed_metrics`: float64 (seeds, METRICS)."""
+def measure_seeds(sums: Arrays, counted: Bools) -> dict[str, Array]:
+    """Replace each seed's leaders and takeovers by `seed_metrics`: float64 (seeds, METRICS). counted: bool (n)."""
     names = ("seed_leaders", "seed_takeovers")
     out = {name: values for name, values in sums.items() if name not in names}
     pairs = zip(*(sums.get(name, ()) for name in names), strict=True)
-    rows = [measure_placement(leaders, takeovers) for leaders, takeovers in pairs]
+    rows = [measure_placement(leaders, takeovers, counted) for leaders, takeovers in pairs]
     return out | {"seed_metrics": np.array(rows).reshape(-1, len(METRICS))}
 
 
@@ -77,7 +81,7 @@ def distribution_rows(aggregates: SchemeAggregates) -> pa.Table:
     if not len(values):
         return schema.empty_table()
     leaders, takeovers = (aggregates.sums[name][..., LEADERS] for name in ("leader_loads", "takeovers"))
-    values = np.vstack([measure_placement(leaders, takeovers), values])
+    values = np.vstack([measure_placement(leaders, takeovers, aggregates.counted), values])
     rows = []
     for i, metric in enumerate(METRICS):
         known = values[:, i][~np.isnan(values[:, i])]
@@ -201,7 +205,8 @@ def measure_scheme(
         placements = place_cluster(cluster, scheme, seed)
         sums = aggregate_seed(placements, cluster.brokers)
         leaders, takeovers = (sums[name][0].astype(np.float64) for name in ("seed_leaders", "seed_takeovers"))
-        metrics = dict(zip(METRICS, measure_placement(leaders, takeovers).tolist(), strict=True))
+        values = measure_placement(leaders, takeovers, np.ones(len(leaders), dtype=np.bool_))
+        metrics = dict(zip(METRICS, values.tolist(), strict=True))
         copysets = len(find_copysets(placements.replica_offsets, placements.broker, cluster.brokers)[0]) - 1
         loss = copysets / math.comb(cluster.brokers, cluster.replication_factor)
         rows.append((metrics["worst_survivor_ratio"], metrics["fewest_takeover_brokers"], copysets, loss))

@@ -1,7 +1,7 @@
 """What the settings say of topics: configs that their sources do not show, and topics that do not count."""
 
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,8 +41,9 @@ class TopicDefaults:
     def adapt_to(self, brokers: Iterable[ReleaseRange]) -> "TopicDefaults":
         """Return the defaults for a cluster. brokers: the releases of those that may be live."""
         releases = list(brokers)
-        since = (CAPS_MIN_ISR, COMPLETES_WITH_ADDED, DROPS_WHEN_ALL_IN_SYNC, REJECTS_CORDONED)
-        caps, with_added, waits, rejects = (holds_since(release, releases) for release in since)
+        since = (CAPS_MIN_ISR, COMPLETES_WITH_ADDED, DROPS_WHEN_ALL_IN_SYNC)
+        caps, with_added, waits = (holds_since(release, releases) for release in since)
+        rejects = holds_since(REJECTS_CORDONED, releases, count=any)  # the controller may be the one that does
         return replace(
             self,
             cap_min_insync_replicas=self.cap_min_insync_replicas if caps is None else caps,
@@ -72,10 +73,7 @@ class TopicDefaults:
 
     def find_ignored(self, names: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return whether each topic (t) is ignored: bool (t)."""
-        names = to_array(names)
-        if not self.ignored:
-            return pa.array(np.zeros(len(names), dtype=np.bool_))
-        return pc.match_substring_regex(names, f"^(?:{'|'.join(map(_to_regex, self.ignored))})$")
+        return match_topics(names, self.ignored)
 
     def find_counted(self, topics: pa.Table) -> Bools:
         """Return whether the problems of each topic count (t): it is not ignored, and not marked for deletion.
@@ -83,6 +81,14 @@ class TopicDefaults:
         topics: columns topic and marked_for_deletion.
         """
         return ~(to_flags(self.find_ignored(topics["topic"])) | to_flags(topics["marked_for_deletion"]))
+
+
+def match_topics(names: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.Array:
+    """Return whether each topic (t) matches a pattern, as in tmp-*: bool (t)."""
+    names = to_array(names)
+    if not patterns:
+        return pa.array(np.zeros(len(names), dtype=np.bool_))
+    return pc.match_substring_regex(names, f"^(?:{'|'.join(map(_to_regex, patterns))})$")
 
 
 def _to_regex(pattern: str) -> str:

@@ -81,7 +81,10 @@ def forecast_rows(limits: pa.Table) -> pa.Table:
     ]
     columns = {
         **{name: limits[name] for name in limits.column_names},
-        **{name: _to_days(array) for name, array in zip(("days", "days_low", "days_high"), days, strict=True)},
+        **{
+            name: pa.array(values, DOUBLE, mask=~np.isfinite(values))
+            for name, values in zip(("days", "days_low", "days_high"), days, strict=True)
+        },
         "reason": pa.array(reasons, TEXT),
     }
     return pa.Table.from_arrays([columns[name] for name in FORECASTS.names], schema=FORECASTS)
@@ -93,7 +96,3 @@ def _explain(days: float, limit: float, source: str, reason: str | None) -> str 
         return None
     unknown = [f"the limit is unknown: {source}"] if np.isnan(limit) else []
     return "; ".join([reason, *unknown] if reason else unknown or [NOT_GROWING])
-
-
-def _to_days(days: Floats) -> pa.Array:
-    return pa.array(days, DOUBLE, mask=~np.isfinite(days))

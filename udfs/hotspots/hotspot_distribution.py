@@ -41,7 +41,7 @@ DISTRIBUTION_COLUMNS: tuple[pa.Field, ...] = (
         "1 = the scheme is not random; 0 = no topic can be placed, and columns that depend on seeds are null",
         required=True,
     ),
-    column("brokers", LONG, "live brokers", required=True),
+    column("brokers", LONG, "live brokers, without cordoned ones that are empty", required=True),
     column("unplaceable_topics", LONG, "topics that the scheme cannot place; not counted", required=True),
     column("partitions", LONG, "partitions placed", required=True),
     column("single_partition_topics", LONG, "topics with one partition", required=True),

@@ -17,7 +17,7 @@ Ints = npt.NDArray[np.int64]
 _OF_MOST = "of the broker with the most, over the mean; null = none"
 HOTSPOT_COLUMNS = (
     column("topic", TEXT, "topic name; null = the whole cluster"),
-    column("brokers", LONG, "live brokers", required=True),
+    column("brokers", LONG, "live brokers; of the whole cluster, without cordoned ones that are empty", required=True),
     column("partitions", LONG, "partitions with replicas", required=True),
     column("leaders", LONG, "partitions that have a leader", required=True),
     column("leaders_max", LONG, "leaders of the hottest broker", required=True),

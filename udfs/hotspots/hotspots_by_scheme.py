@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, schema_of
-from udfs.arrow.columns import to_array, to_codes, to_numpy
+from udfs.arrow.columns import to_array, to_codes, to_lists, to_numpy
 from udfs.arrow.ragged import offsets_of
 from udfs.hotspots.hotspot_distribution import (
     DISTRIBUTION_COLUMNS,
@@ -55,8 +55,9 @@ def find_hotspots(
     cluster: str, brokers: LiveBrokers, topics: pa.Table, partitions: pa.Table, options: TrialOptions
 ) -> ClusterHotspots:
     """Find the hottest broker of a cluster (its name determines seeds; tables: of silver), now and by each scheme."""
-    ids = np.asarray(brokers.ids, dtype=np.int64)
     partitions = partitions.filter(pc.is_valid(partitions["replicas"]))
+    brokers = brokers.select_counted(np.isin(brokers.ids, to_lists(partitions["replicas"]).values))
+    ids = np.asarray(brokers.ids, dtype=np.int64)
     leader = to_numpy(partitions["leader"], -1)
     single_partition_topics = to_array(topics["topic"].filter(pc.equal(topics["partitions"], 1)))
     is_single = np.asarray(pc.is_in(to_array(partitions["topic"]), value_set=single_partition_topics))
@@ -87,7 +88,7 @@ _SNAPSHOT = [("cluster_id", TEXT), ("snapshot_id", TEXT)]
 TOPIC = pa.struct([("name_hash", LONG), ("partitions", INT), ("replication_factor", INT), ("partition_ids", INTS)])
 BROKER = pa.struct([("broker_id", INT), ("rack", TEXT), ("cordoned", FLAG)])
 LEADERS = pa.struct([("broker_id", INT), ("leaders", LONG)])
-# A snapshot's topics, live brokers and leaders now, and the chunk of the seeds to try.
+# A snapshot's topics, live brokers, those with replicas and what they lead now, and the chunk of the seeds to try.
 _LISTS = (("topics", pa.list_(TOPIC)), ("brokers", pa.list_(BROKER)), ("leaders", pa.list_(LEADERS)))
 TRIAL_INPUT = pa.schema([*_SNAPSHOT, ("chunk", INT), *_LISTS])
 _FACTS = [(name, DOUBLE if "float" in str(type_) else LONG) for name, type_ in TrialFacts.__annotations__.items()]
@@ -129,7 +130,9 @@ def make_trial_function(options: TrialOptions) -> Callable[[Iterable[pa.RecordBa
             for i, row in enumerate(rows):
                 topics = _read_topics(batch["topics"].slice(i, 1).flatten())
                 live = sorted(batch["brokers"][i].as_py() or [], key=lambda broker: broker["broker_id"])
+                with_replicas = [entry["broker_id"] for entry in row["leaders"] or ()]
                 brokers = LiveBrokers(*([broker[field.name] for broker in live] for field in BROKER))
+                brokers = brokers.select_counted(np.isin(brokers.ids, with_replicas))
                 output = [_try_chunk(options, scheme, row, topics, brokers) for scheme in options.schemes]
                 yield from pa.Table.from_pylist(output, TRIAL_OUTPUT).to_batches()
 

@@ -41,8 +41,25 @@ class LiveBrokers:
 
     def select_usable(self, scheme: str) -> LiveBrokers:
         """Select those that a scheme places over."""
-        at = find_usable(scheme, self.cordoned or [None] * len(self.ids))
+        return self._select(find_usable(scheme, self.cordoned or [None] * len(self.ids)))
+
+    def select_counted(self, has_replicas: Mask) -> LiveBrokers:
+        """Select those that means count, see find_counted_brokers."""
+        counted = find_counted_brokers(has_replicas, mark_cordoned(self.cordoned, len(self.ids)))
+        return self._select(np.flatnonzero(counted).tolist())
+
+    def _select(self, at: Sequence[int]) -> LiveBrokers:
         return LiveBrokers(*([values[i] for i in at] if values else () for values in vars(self).values()))
+
+
+def mark_cordoned(cordoned: Sequence[bool | None], brokers: int) -> Mask:
+    """Return whether each broker is cordoned: bool (n). cordoned: None = not known, which counts as no; empty = all."""
+    return np.array([*map(bool, cordoned or [None] * brokers)], dtype=np.bool_)
+
+
+def find_counted_brokers(has_replicas: Mask, cordoned: Mask) -> Mask:
+    """Find the brokers that means count: bool (n), all but those that are empty and cordoned, and so stay empty."""
+    return has_replicas | ~cordoned
 
 
 # {(cluster_id, snapshot_id): live brokers}

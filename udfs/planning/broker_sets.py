@@ -119,7 +119,10 @@ def plan_in_sets(model: ClusterModel, request: PlanRequest, plan: Plan) -> Propo
         part = _select_part(model, members, number, rows, request)
         proposal = _plan_part(part, budget, plan)
         copied = part.model.find_copied(proposal)
-        budget = _spend(budget, int(copied.sum()), float(part.model.size[row_of(proposal.offsets)[copied]].sum()))
+        spent = {"max_bytes": part.model.size[row_of(proposal.offsets)[copied]].sum(), "max_moves": copied.sum()}
+        limits = ((name, getattr(budget, name)) for name in spent)
+        left: dict[str, Any] = {name: max(int(most - spent[name]), 0) for name, most in limits if most is not None}
+        budget = replace(budget, **left)
         length[rows] = np.diff(proposal.offsets)
         parts.append((part, proposal))
         reason[rows] = np.where(proposal.reason >= 0, proposal.reason + len(reasons), -1)
@@ -240,13 +243,3 @@ def _plan_part(part: _Part, request: PlanRequest, plan: Plan) -> ProposedAssignm
         "replace": not own.replacements,
     }
     return unchanged if not gathers and asks_nothing.get(own.goal, False) else plan(model, own)
-
-
-def _spend(request: PlanRequest, moves: int, bytes_: float) -> PlanRequest:
-    """Return the request with what the budget has left."""
-    left_bytes = None if request.max_bytes is None else max(int(request.max_bytes - bytes_), 0)
-    return replace(
-        request,
-        max_bytes=left_bytes,
-        max_moves=None if request.max_moves is None else max(request.max_moves - moves, 0),
-    )

@@ -75,7 +75,9 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
         factor = np.full(model.partitions, request.factor or 0, dtype=np.int64)
     elif goal == "repair":
         must_leave = ~model.live
-        factor = _find_repaired_factors(model)
+        # That of the topic. Partitions with more replicas keep them, unless one is on a down broker.
+        has_down = any_true(~model.live[model.replicas], model.offsets)
+        factor = np.where(has_down, model.declared_factor, np.maximum(model.factor, model.declared_factor))
     receives &= ~must_leave
     if model.unknown is not None:
         # They may be down: replicas go to brokers that are known to be live, if these suffice.
@@ -172,15 +174,6 @@ def find_repair_obstacles(model: ClusterModel, request: PlanRequest) -> npt.NDAr
     return obstacles
 
 
-def _find_repaired_factors(model: ClusterModel) -> Ints:
-    """Find the replication factor of each partition after a repair: int64 (p), its topic's.
-
-    Partitions with more replicas than that keep them unless a replica is on a down broker.
-    """
-    has_down = any_true(~model.live[model.replicas], model.offsets)
-    return np.where(has_down, model.declared_factor, np.maximum(model.factor, model.declared_factor))
-
-
 def count_selected_replicas(model: ClusterModel, lists: ReplicaLists) -> Ints:
     """Count the replicas that each broker has with lists, but for topics that a request does not name: int64 (n)."""
     is_selected = (model.frozen != FreezeReason.OTHER_TOPIC)[row_of(lists.offsets)]
@@ -216,20 +209,20 @@ def find_fewer_racks(
     """Find the lists (bool, k) in fewer racks than the in-sync replicas of now, although more would be possible.
 
     Returns these, the racks of the in-sync replicas now, and of the lists: int64 (k). Replicas out of sync keep nothing
-    online, so to drop them does no harm; but planners keep to their racks as well.
+    online, so to drop them does no harm now; but once they caught up, they would. Planners keep to their racks as well.
 
     Args:
         model: The cluster.
         rows: int64 (k), the partition of each list.
         lists: k lists.
         emptied: Ids of brokers that are to hold nothing.
-        listed: Whether the racks of replicas that are out of sync count as well.
+        listed: Whether known racks of replicas that are out of sync count as well.
     """
     row, rack = row_of(lists.offsets), model.rack[lists.replicas]
     offered = np.unique(model.rack[model.live & ~model.draining & ~np.isin(model.broker_ids, emptied)])
     other = ~np.isin(rack, offered)
     possible = len(offered) + _count_distinct(row[other], rack[other], len(rows))
-    counts = model.is_in_sync | listed
+    counts = model.is_in_sync | (listed & (model.rack < len(model.rack_names))[model.replicas])
     before = _count_distinct(model.row[counts], model.rack[model.replicas[counts]], model.partitions)[rows]
     after = _count_distinct(row, rack, len(rows))
     fewer = after < np.minimum(np.minimum(before, np.diff(lists.offsets)), possible)

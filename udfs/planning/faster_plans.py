@@ -1,4 +1,4 @@
-"""Faster alternatives to a plan with a bottleneck. Each is computed: what is not faster is not listed."""
+"""Alternatives to a plan: faster ones if it has a bottleneck, and one that copies less. Each is computed."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from udfs.planning.bottleneck import Bottleneck, count_forced_copies
+from udfs.planning.certificates import BalanceCertificate
 from udfs.planning.cluster_model import ClusterModel, Flags, ProposedAssignment
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, build_rules, find_receiving_brokers
 from udfs.planning.plan_making import make_plan
@@ -16,6 +17,8 @@ from udfs.planning.waves import IN, WaveLimits, measure_copy_loads
 from udfs.plurals import count_of
 
 _FASTER = 0.9  # of the plan's duration: what takes longer is not worth another plan
+_CHEAPER, _MUCH_MORE = 0.95, 1.1  # of the plan's bytes; bytes over what must be copied anyway
+_LOOSER_FAILOVER = 1.3  # target of bytes out after failures that copies less
 _THROTTLE_FACTORS = (2, 4)  # tried for the throttle of the busiest brokers
 _MORE_GAIN = 0.75  # of the duration at the lower factor: a higher one must be worth it
 # Replicas up to which another plan is made: by counts with flows, and by all loads with a search. A count and not a
@@ -36,7 +39,7 @@ class BrokerThrottle:
 
 @dataclass(frozen=True)
 class FasterPlan:
-    """A faster alternative: a throttle to set while the plan runs, or options for another plan."""
+    """An alternative: a throttle to set while the plan runs, or options for another plan."""
 
     description: str
     seconds: float  # Estimated duration of copying
@@ -60,8 +63,29 @@ def find_faster_plans(execution: PlannedWaves, request: PlanRequest, bottleneck:
     alternatives = [*_try_throttle(execution, bottleneck), *_try_one_wave(execution)]
     for variant in _list_variants(execution.model, request, bottleneck):
         if len(execution.model.replicas) <= (_MAX_SEARCHED if variant.request.objective == ALL else _MAX_COUNTED):
-            alternatives += _try_variant(execution, variant)
+            other = _try_variant(execution, variant)
+            if other is not None and other.seconds <= _FASTER * execution.seconds:
+                alternatives.append(other)
     return tuple(sorted(alternatives, key=lambda plan: plan.seconds))
+
+
+def find_cheaper_plan(execution: PlannedWaves, request: PlanRequest) -> FasterPlan | None:
+    """Find a plan that copies less, as it evens out bytes out after failures less; None if that saves little."""
+    certificate, model = execution.proposal.certificate, execution.model
+    if not isinstance(certificate, BalanceCertificate) or request.has_budget or len(model.replicas) > _MAX_SEARCHED:
+        return None
+    looser = replace(request.targets, failover_out=_LOOSER_FAILOVER)
+    if (
+        certificate.bytes <= _MUCH_MORE * certificate.bytes_lower_bound
+        or looser.failover_out <= request.targets.failover_out
+    ):
+        return None
+    options: PlanChanges = {"--set": (f"plans.target_failover_out={_LOOSER_FAILOVER}",)}
+    description = f"a target of {_LOOSER_FAILOVER} for bytes out after failures"
+    variant = _Variant(description, options, model, replace(request, targets=looser))
+    cheaper = _try_variant(execution, variant)
+    is_cheaper = cheaper is not None and cheaper.bytes_to_copy <= _CHEAPER * execution.bytes_to_copy
+    return cheaper if is_cheaper else None
 
 
 def measure_disk(model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment) -> float | None:
@@ -104,16 +128,15 @@ def _try_one_wave(execution: PlannedWaves) -> Iterator[FasterPlan]:
         yield FasterPlan(description, other.seconds, other.bytes_to_copy, {"--set": settings})
 
 
-def _try_variant(execution: PlannedWaves, variant: _Variant) -> Iterator[FasterPlan]:
+def _try_variant(execution: PlannedWaves, variant: _Variant) -> FasterPlan | None:
     try:
         proposal = make_plan(variant.model, variant.request)
     except InfeasibleRequest:
-        return
+        return None
     other = plan_waves(variant.model, proposal, execution.waves.limits)
-    if other.seconds <= _FASTER * execution.seconds:
-        disk = measure_disk(variant.model, variant.request, proposal)
-        copies, missed = (other.seconds, other.bytes_to_copy), len(proposal.certificate.missed)
-        yield FasterPlan(variant.description, *copies, variant.options, None, disk, missed)
+    disk = measure_disk(variant.model, variant.request, proposal)
+    copies, missed = (other.seconds, other.bytes_to_copy), len(proposal.certificate.missed)
+    return FasterPlan(variant.description, *copies, variant.options, None, disk, missed)
 
 
 def _list_variants(model: ClusterModel, request: PlanRequest, bottleneck: Bottleneck) -> Iterator[_Variant]:

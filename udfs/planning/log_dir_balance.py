@@ -9,6 +9,9 @@ log dir; the least fullness of any log dir that takes the largest replica; and, 
 share one of d log dirs, the sum of the last two of these over the largest c; and the mean of the log dirs that are not
 cordoned, which may gain replicas of the others but cannot lose to them.
 bytes to move: at least sum(max(0, l_i - reached * c_i)), as what is above the reached fullness has to leave.
+
+Of brokers with few replicas, an integer program finds the best log dirs: they are the least full that can be, and the
+fewest bytes are moved for that.
 """
 
 from __future__ import annotations
@@ -17,16 +20,21 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint
+from scipy.sparse import csr_array, hstack
 
 from udfs.arrow.ragged import row_of
 from udfs.planning.broker_log_dirs import ANY, BrokerLogDirs
 from udfs.planning.certificates import BrokerLogDirBalance, LogDirCertificate
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
+from udfs.planning.integer_programs import solve_program
 from udfs.planning.kernels.log_dir_search import balance_log_dirs, fill_log_dirs
 from udfs.planning.plan_request import PlanRequest
 
 _EPSILON = 1e-9
+_MAX_CHOICES = 60  # replicas times log dirs up to which the best log dirs are found
+_NODES = 2_000  # of branch and bound: a count and not a clock, so that plans are reproducible
 REASON = "to even out the log dirs of its brokers; nothing is copied to another broker"
 
 
@@ -52,10 +60,17 @@ class BrokerTask(NamedTuple):
         """Return that of the fullest log dir."""
         return float((self.load / self.capacity).max())
 
+    def sum_fixed(self) -> Floats:
+        """Sum what is in each log dir and stays there: float64 (d)."""
+        return self.load - np.bincount(self.home, self.weight, len(self.load))
+
+    def sum_loads(self, log_dirs: Ints) -> Floats:
+        """Sum the load of each log dir, float64 (d), with the replicas in these ones: int64 (m)."""
+        return self.sum_fixed() + np.bincount(log_dirs, self.weight, len(self.load))
+
     def bound_fullness(self) -> float:
         """Return a fullness that no plan leaves the fullest log dir below."""
-        d = len(self.load)
-        fixed = self.load - np.bincount(self.home, self.weight, d)
+        d, fixed = len(self.load), self.sum_fixed()
         bounds, open_ = [self.mean, float((fixed / self.capacity).max())], self.room >= 0
         bounds.append(float(self.load[open_].sum() / self.capacity[open_].sum()))
         if len(self.weight):
@@ -129,14 +144,21 @@ def balance_broker(task: BrokerTask, broker_id: int, request: PlanRequest) -> tu
     """Even out the log dirs of one broker. Returns: the log dir of each replica, int64 (m), and the certificate."""
     mean, bound = task.mean, task.bound_fullness()
     target = max(request.targets.disk * mean, bound)
-    load, chosen = task.load.copy(), task.home.copy()
-    balance_log_dirs(task.weight, task.home, load, task.capacity, task.room, target, chosen)
+    best = _find_best_log_dirs(task, target)
+    if best is None:
+        load, chosen = task.load.copy(), task.home.copy()
+        balance_log_dirs(task.weight, task.home, load, task.capacity, task.room, target, chosen)
+    else:
+        load, chosen = task.sum_loads(best), best
     after = task._replace(load=load)
     if after.fullness >= task.fullness:  # rounding, or nothing helps
-        load, chosen, after = task.load, task.home, task
+        chosen, after = task.home, task
     moved = chosen != task.home
-    excess = np.maximum(task.load - after.fullness * (1 + _EPSILON) * task.capacity, 0.0).sum()
     moved_bytes = float(task.weight[moved].sum()) if task.by_bytes else 0.0
+    excess = np.maximum(task.load - after.fullness * (1 + _EPSILON) * task.capacity, 0.0).sum()
+    if best is not None:
+        excess = moved_bytes
+        bound = max(bound, after.fullness) if after.fullness > target * (1 + _EPSILON) else bound
     balance = BrokerLogDirBalance(
         broker_id,
         len(task.dirs),
@@ -149,6 +171,51 @@ def balance_broker(task: BrokerTask, broker_id: int, request: PlanRequest) -> tu
         min(float(excess), moved_bytes),
     )
     return task.dirs[chosen], balance
+
+
+def _find_best_log_dirs(task: BrokerTask, target: float) -> Ints | None:
+    """Find the log dirs, int64 (m), that are at most `target` full, or the least full, for the fewest moved bytes.
+
+    None if there are too many, or it is not proven that these are the best.
+    """
+    m, d = len(task.weight), len(task.load)
+    if not 0 < m * d <= _MAX_CHOICES:
+        return None
+    if task.fullness <= target:
+        return task.home
+    unit = float(task.load.sum())
+    replica, log_dir = np.divmod(np.arange(m * d), d)
+    weight, is_home = task.weight[replica] / unit, log_dir == task.home[replica]
+    one = csr_array((np.ones(m * d), (replica, np.arange(m * d))), (m, m * d))
+    loaded, gained = (
+        csr_array((part, (log_dir, np.arange(m * d))), (d, m * d)) for part in (weight, np.where(is_home, 0.0, weight))
+    )
+    fixed, capacity = task.sum_fixed() / unit, task.capacity[:, None] / task.capacity.sum()
+    none = csr_array((d, 1))
+    rules = (
+        LinearConstraint(hstack([one, csr_array((m, 1))]), 1.0, 1.0),
+        LinearConstraint(hstack([loaded, -capacity]), ub=-fixed),
+        LinearConstraint(hstack([gained, none]), ub=np.maximum(task.room, 0.0) / unit),
+    )
+    open_ = (is_home | (task.room[log_dir] >= 0)).astype(np.float64)
+    least, whole = target / task.mean, np.append(np.ones(m * d), 0)
+    fullest = solve_program(
+        np.append(np.zeros(m * d), 1.0),
+        rules,
+        Bounds(np.append(np.zeros(m * d), least), np.append(open_, np.inf)),
+        whole,
+        (_NODES, 0.0),
+    )
+    if fullest.status:
+        return None
+    most = np.append(open_, fullest.x[-1] * (1 + _EPSILON))
+    cost = np.append(np.where(is_home, 0.0, weight), 0.0)
+    fewest = solve_program(cost, rules, Bounds(np.zeros(m * d + 1), most), whole, (_NODES, 0.0))
+    if fewest.status:
+        return None
+    chosen: Ints = np.argmax(fewest.x[:-1].reshape(m, d), axis=1)
+    reached = task._replace(load=task.sum_loads(chosen)).fullness / task.mean
+    return chosen if reached <= fullest.x[-1] * (1 + 1e-7) else None
 
 
 def choose_log_dirs(model: ClusterModel, proposal: ProposedAssignment) -> ProposedAssignment:

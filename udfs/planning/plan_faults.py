@@ -65,6 +65,7 @@ class PlanFault(StrEnum):
     BROKER_BLOCKS = "broker_blocks"
     RACK_TAKES_OFFLINE = "rack_takes_offline"
     RACK_BLOCKS = "rack_blocks"
+    LAGGING_RACK = "lagging_rack"
     SLOW_COPIES_IN = "slow_copies_in"
     SLOW_COPIES_OUT = "slow_copies_out"
     UNEVEN_LEADERS = "uneven_leaders"
@@ -83,20 +84,10 @@ class PlanFault(StrEnum):
 
 
 # Faults of the state that a step leads to: a rollback leads to that of before.
-RESTORED = frozenset(
-    {
-        PlanFault.DROPS_IN_SYNC,
-        PlanFault.REPLICATION_FACTOR,
-        PlanFault.FEWER_RACKS,
-        PlanFault.SINGLE_REPLICA,
-        PlanFault.UNDER_MIN_ISR,
-        PlanFault.BROKER_TAKES_OFFLINE,
-        PlanFault.BROKER_BLOCKS,
-        PlanFault.RACK_TAKES_OFFLINE,
-        PlanFault.RACK_BLOCKS,
-        PlanFault.UNEVEN_LEADERS,
-    }
-)
+RESTORED = frozenset({PlanFault.DROPS_IN_SYNC, PlanFault.REPLICATION_FACTOR, PlanFault.FEWER_RACKS}) | {
+    *(one for one in PlanFault if PlanFault.SINGLE_REPLICA.rank <= one.rank <= PlanFault.LAGGING_RACK.rank),
+    PlanFault.UNEVEN_LEADERS,
+}
 
 
 class FaultRows(NamedTuple):

@@ -144,7 +144,10 @@ class _JudgedSteps:
         drops = any_true(dropped, self._before_offsets)
         broker = self._first(dropped, self._before, self._before_offsets)
         is_offline = before == 0
-        lost = self._find_dropped_last_copies()
+        last = find_last_copies(self._model, self._model)
+        copies = self._model.replicas[last], offsets_of(count_true(last, self._model.offsets))
+        is_last = is_in_segment(self._before, self._before_offsets, *take_segments(*copies, self._row))
+        lost = self._drops & is_last  # of offline partitions, replicas that may be the only complete ones
         yield from self._select(
             PlanFault.LAST_COPY,
             (drops & (after == 0)) | (any_true(lost, self._before_offsets) & is_offline),
@@ -162,12 +165,6 @@ class _JudgedSteps:
         stuck = self._awaited & ~self._usable & self._model.live[self.replicas]
         waits_for = self._first(stuck, self.replicas, self.offsets)
         yield from self._select(PlanFault.CANNOT_COMPLETE, ~is_offline & (waits_for != NO_BROKER), waits_for)
-
-    def _find_dropped_last_copies(self) -> Flags:
-        """Find the dropped replicas of offline partitions that may be the only complete ones: bool, by list before."""
-        last = find_last_copies(self._model, self._model)
-        copies = self._model.replicas[last], offsets_of(count_true(last, self._model.offsets))
-        return self._drops & is_in_segment(self._before, self._before_offsets, *take_segments(*copies, self._row))
 
     def find_waits(self) -> Iterator[FaultRows]:
         """Find the steps that complete only once a replica has caught up, or if a broker is live after all."""
@@ -187,8 +184,10 @@ class _JudgedSteps:
         yield from self._select(PlanFault.REPLICATION_FACTOR, is_last & ~is_expected, None, (declared, size))
         broker = self._first(np.ones(len(self.replicas), dtype=np.bool_), self.replicas, self.offsets)
         yield from self._select(PlanFault.SINGLE_REPLICA, is_last & (size == 1) & (now > 1), broker)
-        fewer, before, after = find_fewer_racks(model, self._row, self, self._options.emptied)
-        yield from self._select(PlanFault.FEWER_RACKS, is_last & fewer, None, (before, after))
+        in_sync = find_fewer_racks(model, self._row, self, self._options.emptied)
+        listed = find_fewer_racks(model, self._row, self, self._options.emptied, listed=True)
+        yield from self._select(PlanFault.FEWER_RACKS, is_last & in_sync[0], None, in_sync[1:])
+        yield from self._select(PlanFault.LAGGING_RACK, is_last & listed[0] & ~in_sync[0], None, listed[1:])
 
     def find_weaker_states(self) -> Iterator[FaultRows]:
         """Find the states in which partitions bear less than now: while they are copied, and after each step."""

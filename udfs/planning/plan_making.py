@@ -110,8 +110,11 @@ def freeze_partitions(model: ClusterModel, request: PlanRequest) -> ClusterModel
         is_other = ~np.isin(model.topic_names, request.topics)[model.topic]
         model = replace(model, frozen=np.where(is_other, FreezeReason.OTHER_TOPIC, model.frozen).astype(np.int8))
     stays = ~np.isin(model.broker_ids, list_emptied_brokers(model, request))[model.replicas]
-    model = _freeze(model, FreezeReason.CORDONED, stays & find_rejected_brokers(model)[model.replicas])
-    if request.goal == "rf":  # it takes the partitions that it changes off brokers that are down
+    rejected = find_rejected_brokers(model)
+    if request.goal in ("repair", "rf"):  # they take the partitions that they change off brokers that are down
+        rejected = rejected & model.live
+    model = _freeze(model, FreezeReason.CORDONED, stays & rejected[model.replicas])
+    if request.goal == "rf":
         failed = any_true(model.in_failed_dir, model.offsets) & (model.frozen == FREE)
         usable = count_true(model.is_usable, model.offsets)
         failed &= usable < (request.factor or 0)  # else it drops what is in a failed log dir

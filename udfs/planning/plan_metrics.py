@@ -23,13 +23,14 @@ from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_sce
 from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
 from udfs.network.cross_zone_traffic import CrossZoneTraffic, measure_cross_zone_traffic
 from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices
+from udfs.placement.topic_placement import find_counted_brokers
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations, list_emptied_brokers
 from udfs.planning.elections import PreferredElections, find_current_leaders, lead_lists
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
-from udfs.plurals import count_of
+from udfs.plurals import count_of, is_or_are, join_names
 
 MAX_FAILURES = 5  # at once, of the loss probability
 Replacements = tuple[tuple[int, int], ...]  # of broker ids, as in PlanRequest
@@ -61,6 +62,7 @@ class Balance:
     """How even the live brokers are that are not to be emptied."""
 
     brokers: int
+    left_out: tuple[int, ...]  # Ids of live brokers with replicas that are to be emptied
     replicas: LoadSpread
     leaders: LoadSpread
     preferred_leaders: LoadSpread
@@ -142,9 +144,10 @@ class PlanMetrics:
         if before != after:
             old = f"before: {count_of(before, 'broker')}, without those that --add-brokers adds"
             yield f"{old}; after: {after:,}"
-        if before < self.before.failures.live_brokers:
-            counted = f"{before} of {self.before.failures.live_brokers} brokers that are not down"
-            yield f"the rows down to the worst survivor of a failure count only {counted}: those that stay"
+        if left_out := self.before.balance.left_out:
+            which = f"broker{'s' if len(left_out) > 1 else ''} {join_names(left_out)}"
+            emptied = f"which {is_or_are(len(left_out))} to be emptied"
+            yield f"both columns leave out {which}, {emptied}, down to the row of the worst survivor"
 
 
 def measure_plan(
@@ -187,9 +190,11 @@ def _count_leader_changes(
 def measure_state(model: ClusterModel, options: MetricOptions, leader: Ints | None = None) -> ClusterState:
     """Compute the metrics of one state of a cluster. leader: int64 (p), the leaders, -1 = none; None = those of now."""
     leader = find_current_leaders(model) if leader is None else leader
+    holds = np.bincount(model.replicas, minlength=model.brokers) > 0
+    counted = find_counted_brokers(holds, holds & False if model.cordoned is None else model.cordoned)
+    model = replace(model, draining=model.draining | ~counted)
     led = lead_lists(model, leader)
     balance, model = measure_balance(model, led, leader), led
-    holds = np.bincount(model.replicas, minlength=model.brokers) > 0
     brokers = np.flatnonzero(model.live & (holds | ~model.draining))
     racks = tuple(model.rack_names[rack] if model.rack_names else None for rack in model.rack[brokers].tolist())
     fetching = () if model.fetching is None else tuple(model.fetching[brokers].tolist())
@@ -233,7 +238,7 @@ def measure_balance(model: ClusterModel, led: ClusterModel, leader: Ints) -> Bal
     n, row = model.brokers, model.row
     loads = zip((model.measure_bytes(row, model.replicas), model.rate_in, model.rate_out), model.known, strict=True)
     size, rate_in, rate_out = (load * is_known for load, is_known in loads)  # all 0 has no spread
-    of_replicas = (np.bincount(model.replicas, weight, n) for weight in (None, size, rate_in[row]))
+    of_replicas = [np.bincount(model.replicas, weight, n) for weight in (None, size, rate_in[row])]
     of_leaders = (np.bincount(leader[has_leader], weight, n) for weight in (None, rate_out[has_leader]))
     replicas, disk, bytes_in, leaders, bytes_out = (_spread(load[counted]) for load in (*of_replicas, *of_leaders))
     preferred_leaders = _spread(np.bincount(preferred[preferred >= 0], minlength=n)[counted])
@@ -241,7 +246,8 @@ def measure_balance(model: ClusterModel, led: ClusterModel, leader: Ints) -> Bal
     violations = int(find_rack_violations(model, -(-model.factor // racks)).sum())
     worst, worst_out = (_worst_survivor(led, weight, counted) for weight in (None, rate_out))
     spreads = (replicas, leaders, preferred_leaders, disk, bytes_in, bytes_out)
-    return Balance(int(counted.sum()), *spreads, violations, worst, worst_out)
+    left_out = tuple(model.ids(np.flatnonzero(model.live & model.draining & (of_replicas[0] > 0))))
+    return Balance(int(counted.sum()), left_out, *spreads, violations, worst, worst_out)
 
 
 def _spread(load: npt.NDArray[Any]) -> LoadSpread:

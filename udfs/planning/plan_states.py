@@ -165,12 +165,15 @@ def _carry_out(model: ClusterModel, states: PlanStates, after: Ints) -> None:
     usable = find_usable(model, states.row[after], lists, offsets)
     in_sync = usable & (stays_in_sync | (~is_old & has_source[row]))
     removed = count_true(~is_in_segment(before, before_offsets, lists, offsets), before_offsets)
-    states.awaited[at] = ~in_sync & (~is_old | _waits_for_all(model, count_true(~is_old, offsets), removed)[row])
+    added = count_true(~is_old, offsets)
+    waits_for_all = (removed > added) | ((added + removed > 0) & (not model.completes_with_added))
+    states.awaited[at] = ~in_sync & (~is_old | waits_for_all[row])
     catches_up = usable & states.awaited[at] & has_source[row] & (not model.drops_at_once)
     states.in_sync[at] = in_sync | catches_up
     old_at = expand_ranges(states.offsets[:-1][states.previous[after]], np.diff(before_offsets))
     old = np.where(place >= 0, np.append(old_at, NOW)[before_offsets[row] + place], NOW)
-    _write_logs(model, states, at, old.astype(np.int64))
+    is_copied = ~is_old & has_source[row] & (usable | ~model.live[lists])  # to a broker that is down: once it is back
+    _write_logs(model, states, at, old.astype(np.int64), is_copied)
     old_leader = states.leader[states.previous[after]]
     leads = states.in_sync[at] & (lists == old_leader[row])
     first = first_true(states.in_sync[at], offsets)
@@ -178,16 +181,10 @@ def _carry_out(model: ClusterModel, states: PlanStates, after: Ints) -> None:
     states.leader[after] = np.where(any_true(leads, offsets), old_leader, successor)
 
 
-def _waits_for_all(model: ClusterModel, added: Ints, removed: Ints) -> Flags:
-    """Return whether steps that add and remove so many replicas complete only once all replicas are in sync."""
-    for_all: Flags = (removed > added) | ((added + removed > 0) & (not model.completes_with_added))
-    return for_all
-
-
-def _write_logs(model: ClusterModel, states: PlanStates, at: Ints, old: Ints) -> None:
+def _write_logs(model: ClusterModel, states: PlanStates, at: Ints, old: Ints, is_copied: Flags) -> None:
     """Fill in the logs of replicas (int64, indices) after a step. old: int64, where they were before, NOW = nowhere."""
     had = np.append(states.size, 0.0)[old]
-    is_copied, whole = states.copied[at] & states.in_sync[at], model.size[states.row[states.state[at]]]
+    whole = model.size[states.row[states.state[at]]]
     written = np.where(is_copied, np.maximum(whole - had, 0.0), 0.0)
     states.size[at] = had + written
     chosen, before = states.log_dir[at], np.append(states.log_dir, np.int32(ANY))[old]

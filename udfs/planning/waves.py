@@ -178,7 +178,10 @@ def split_into_waves(model: ClusterModel, proposal: ProposedAssignment, limits: 
     go small first, so that many are safe soon, unless all copies then take over 5 % longer. Others go large first.
     """
     steps = _list_steps(model, proposal)
-    urgency, size = _rank_urgency(model)[steps.rows], model.size[steps.rows]
+    # The most urgent have the lowest: the in-sync replicas where some are lost. Without any, no copy can start.
+    left = count_true(model.is_in_sync, model.offsets)
+    urgency = np.where((left > 0) & (left < model.factor), left, _NOT_URGENT)[steps.rows]
+    size = model.size[steps.rows]
     is_urgent = urgency < _NOT_URGENT
     large_first = _fill_waves(model, steps, limits, urgency, size)
     if not size[is_urgent].any():  # of unknown sizes, both orders are the same
@@ -239,13 +242,6 @@ def _fill_waves(
     wave, deferral, deferring_broker = (values[by_wave] for values in step_waves)
     copies = (steps.added[by_wave], steps.source[step_row], deferral, deferring_broker)
     return Waves(limits, wave, rows[step_row], offsets, replicas, *copies, oversized)
-
-
-def _rank_urgency(model: ClusterModel) -> Ints:
-    """Rank partitions (int64, p), the most urgent lowest: by in-sync replicas where some are lost, else all last."""
-    left = count_true(model.is_in_sync, model.offsets)
-    # A partition without a live in-sync replica has no leader, so no copy of it can start.
-    return np.where((left > 0) & (left < model.factor), left, _NOT_URGENT)
 
 
 def report_waves(model: ClusterModel, waves: Waves) -> list[WaveReport]:

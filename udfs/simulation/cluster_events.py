@@ -7,7 +7,7 @@ from operator import attrgetter
 import numpy as np
 import pyarrow as pa
 
-from udfs.failures.controller_quorum import UNKNOWN_QUORUM, QuorumVoters
+from udfs.failures.controller_quorum import QuorumVoters
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.kernels.simulation_arrays import BrokerFlag
 from udfs.simulation.simulation_schemas import EVENTS
@@ -124,7 +124,7 @@ class InitialState:
     controller_epoch: int = 0
     settings: ClusterSettings = field(default_factory=ClusterSettings)
     shut_down: frozenset[int] = frozenset()
-    quorum: QuorumVoters = UNKNOWN_QUORUM
+    quorum: QuorumVoters = field(default_factory=QuorumVoters)
 
 
 # The columns of EVENTS that are an attribute of Event of another name.

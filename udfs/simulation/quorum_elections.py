@@ -25,8 +25,8 @@ class QuorumElections:
         self._quorum, self._brokers = state.quorum, {*state.brokers}
         self._absent = {*state.quorum.voters} & ({*state.quorum.lagging} | (self._brokers - state.live))
         self._leader, self._epoch = state.quorum.leader, state.controller_epoch
-        self._unnoticed: list[Event] = []  # failures
-        self._returned: list[Event] = []  # brokers that wait for a controller
+        self._unnoticed: dict[int | None, Event] = {}  # failures, by broker
+        self._returned: dict[int | None, Event] = {}  # of brokers that wait for a controller
         self._unanswered: list[Event] = []  # events that failed, as no controller was active
 
     @property
@@ -62,11 +62,11 @@ class QuorumElections:
         if self._has_majority or event.kind in _WITHOUT_CONTROLLER:
             yield event
         elif _ends_process(event):
-            self._unnoticed += [event] if event.broker not in [one.broker for one in self._unnoticed] else []
-            self._returned = [one for one in self._returned if one.broker != event.broker]
+            self._unnoticed.setdefault(event.broker, event)
+            self._returned.pop(event.broker, None)
             yield replace(event, value=DownKind.UNNOTICED)
         elif event.kind == EventKind.BROKER_UP:
-            self._returned.append(event)
+            self._returned[event.broker] = event
         else:
             self._unanswered.append(event)
 
@@ -78,11 +78,11 @@ class QuorumElections:
             self._leader = min({*self._quorum.voters} - self._absent)
             self._epoch += 1
             yield Event(event.at_ms, EventKind.CONTROLLER_CHANGE, self._leader, value=self._epoch, offset=event.offset)
-            for one in self._unnoticed:
+            for one in self._unnoticed.values():
                 yield replace(one, at_ms=event.at_ms, value=DownKind.NOTICED_LATER)
-            for one in self._returned:
+            for one in self._returned.values():
                 yield replace(one, at_ms=event.at_ms)
-            self._unnoticed, self._returned = [], []
+            self._unnoticed, self._returned = {}, {}
 
 
 def _ends_process(event: Event) -> bool:

@@ -19,8 +19,9 @@ _PIECE = re.compile(rf"{_TOPIC}|(?P<described>{_BEGIN})|(?P<info>{_INFO})|(?P<lo
 _LOOKS = re.compile(rf"{_TOPIC}|{_BEGIN}|{_INFO}[^\s,]++, partition = [0-9]|{_LOGGED}")
 # One of them is in each line that _LOOKS finds.
 _MARKS = (", internal=", "(partition=", "Partition(topic = ", "PartitionMetadata(error=")
-_NODE = re.compile(r"(?<![^\s,()=])([^\s,()=]*+) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (true|false))?\)")
-_NODES = r"(?:[^\s,()=]*+ \(id: -?[0-9]++ rack: [^()\n]*+\)(?:, )?+)*+"
+_HOST = r"[^\s,()=\[\]]*+"
+_NODE = re.compile(rf"(?<![^\s,()=\[])({_HOST}) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (true|false))?\)")
+_NODES = rf"\[?(?:{_HOST} \(id: -?[0-9]++ rack: [^()\n]*+\)(?:, )?+)*+\]?"
 _DESCRIBED = re.compile(
     rf"\(partition=([0-9]++), leader=(none|null|{_NODES}),? ?replicas=({_NODES}),? ?isr=({_NODES})"
     rf"(?:,? ?elr=(N/A|{_NODES}),? ?lastKnownElr=(N/A|{_NODES}))?\)"

@@ -6,7 +6,7 @@ Headers and config lines are as ConfigCommand prints them, of Kafka 0.9 to 4.1.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pipelines.ingest.formats.checked_values import as_int, as_topic, unparsable
@@ -15,6 +15,7 @@ from pipelines.ingest.formats.metadata_quorum import make_node
 from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
+from udfs.failures.disk_limits import are_all_cordoned
 from udfs.failures.kafka_releases import CAPS_MIN_ISR, UNKNOWN_RELEASE, ReleaseRange, parse_release
 
 _START = r"[\s>|#`]*+"
@@ -44,6 +45,7 @@ _VOTER = re.compile(r"\s*+([0-9]++)@([^@\s]+):([0-9]{1,5})\s*+")
 CORDONED = "cordoned.log.dirs"
 _LOG_DIRS = ("log.dirs", "log.dir")  # the first one that is set counts
 _NOT_USED = "output of kafka-configs: not used"
+_FOLLOWER_RATE, _NO_LIMIT = "follower.replication.throttled.rate", 2**63 - 1  # by default
 _SELECTOR = "replica.selector.class"
 _LEADER_ONLY = "org.apache.kafka.common.replica.LeaderSelector"
 _RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -134,9 +136,7 @@ def _parse_configs(context: str, configs: list[tuple[str, str]]) -> list[Fact]:
     if not context.startswith(_BROKERS):
         return ignore(_NOT_USED)
     broker, _, dirs = context.removeprefix(_BROKERS).strip().partition(" ")
-    selector = _parse_selector(broker, dict(configs).get(_SELECTOR)) + _parse_protocol(
-        broker, dict(configs).get(_PROTOCOL)
-    )
+    selector = _parse_broker(broker, dict(configs)) + _parse_protocol(broker, dict(configs).get(_PROTOCOL))
     selector += parse_cordoned(broker, dict(configs).get(CORDONED), dirs) + parse_voters(dict(configs).get(_VOTERS))
     return [*selector, *(fact for fact in parse_defaults(configs) if not selector or fact[0] != FactKind.IGNORED)]
 
@@ -158,7 +158,7 @@ def parse_cordoned(broker: str, value: str | None, dirs: str = "") -> list[Fact]
     own, cordoned = ({name.strip() for name in text.split(",")} - {"", "null"} for text in (dirs, value))
     values: dict[str, Any] = {"broker_id": as_int(broker, "id"), "cordoned_directories": sorted(cordoned)}
     if own or not cordoned or "*" in cordoned:
-        values["cordoned"] = bool(cordoned) and ("*" in cordoned or own <= cordoned)
+        values["cordoned"] = are_all_cordoned(["*" in cordoned or name in cordoned for name in own or ("*",)])
     return [(FactKind.BROKER, values)]
 
 
@@ -178,11 +178,14 @@ def _parse_feature(feature: re.Match[str]) -> list[Fact]:
     return ignore(_NOT_USED) if releases == UNKNOWN_RELEASE else [date_cluster(releases)]
 
 
-def _parse_selector(broker: str, value: str | None) -> list[Fact]:
-    """Return whether consumers fetch from replicas in their rack; another class than Kafka's may do either."""
-    if not broker or value not in ("", "null", _LEADER_ONLY, _RACK_AWARE):
-        return []
-    return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), "follower_fetching": value == _RACK_AWARE})]
+def _parse_broker(broker: str, configs: Mapping[str, str]) -> list[Fact]:
+    """Return whether consumers fetch from replicas in their rack, and the throttle of a broker's copies."""
+    values: dict[str, Any] = {}
+    if configs.get(_SELECTOR) in ("", "null", _LEADER_ONLY, _RACK_AWARE):  # another class may do either
+        values["follower_fetching"] = configs[_SELECTOR] == _RACK_AWARE
+    if (rate := configs.get(_FOLLOWER_RATE, "")).isdecimal() and int(rate) < _NO_LIMIT:
+        values["follower_throttle_bytes_per_s"] = float(rate)
+    return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), **values})] if broker and values else []
 
 
 FORMAT = Format("topic-configs", "kafka-configs --describe", Signature(line=_is_line), *(_parse_record, _read_rows))

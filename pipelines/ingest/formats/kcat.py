@@ -24,22 +24,26 @@ from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
 from udfs.arrow.columns import to_array
 from udfs.plurals import count_of, is_or_are
 
-_QUOTE = r"(?:[\"“”]|&quot;)"
+_QUOTE = r"(?:[\"“”']|&quot;)"
 _BEFORE = r"(?:^|[\s>|\"'`*:#-])"  # what mails, tickets and grep put before a line, and kcat's own indent
 # With `partition(s)`, `leader:` and brackets, it is what programs in Python print of librdkafka's metadata.
 _TOPIC = re.compile(
-    rf"{_BEFORE}topic {_QUOTE}([^\"“”&\n]*+){_QUOTE} with ([0-9]{{1,9}}) (?:partitions?:|partition\(s\)[:,]?)\s*+(.*)",
+    rf"{_BEFORE}(?:topic )?{_QUOTE}([^\"“”'&\n]*+){_QUOTE} with ([0-9]{{1,9}}) "
+    r"(?:partitions?:|partition\(s\)[:,]?)\s*+(.*)",
     re.I,
 )
 _TOPIC_LINE = re.compile(
-    r"[\s>|#*-]*+topic:? ([a-zA-Z0-9._-]++) with ([0-9]{1,9}) partition(?:s|\(s\))?[:,]?(\s*+)", re.I
+    r"[\s>|#*-]*+(?=topic|[^\n]*partition\(s\))(?:topic:? )?"
+    r"([a-zA-Z0-9._-]++)(?: with|:| has) ([0-9]{1,9}) partition(?:s|\(s\))?[:,]?(\s*+)",
+    re.I,
 )
 # Behind the number: a comma, as kcat has it, or as programs have it a colon, a dash or nothing.
 _AFTER_NUMBER = r"(?:\s*+[,:–—-]\s*+|\s)"
 _PARTITION_BEGINS = re.compile(rf"{_BEFORE}partition [0-9]++(?:,\s*+leader\b|{_AFTER_NUMBER}leader\s?[:=])", re.I)
 _PARTITION = re.compile(
-    rf"{_BEFORE}partition ([0-9]++){_AFTER_NUMBER}leader\s?[:=]?+\s*+(-?[0-9]++|none),\s*+"
-    r"replicas[:=][ \t]*+\[?([0-9, \t]*+)(?:\],\s*+)?isrs[:=][ \t]*+\[?([0-9, \t]*+)(?:\](?:\s*+errstr:.*+)?+)?+(.*)",
+    rf"{_BEFORE}partition ([0-9]++){_AFTER_NUMBER}leader\s?[:=]?+\s*+(-?[0-9]++|none)[,\s]\s*+"
+    r"replicas[:=][ \t]*+[\[(]?([0-9, \t]*+)(?:[\])],?\s*+)?isrs?[:=][ \t]*+[\[(]?([0-9, \t]*+)"
+    r"(?:[\])](?:\s*+errstr:.*+)?+)?+(.*)",
     re.I,
 )
 # A time of day is no host and port.
@@ -69,8 +73,8 @@ _PLAIN_TOPIC = "^topic (?P<topic>[a-zA-Z0-9._-]{0,248}[a-zA-Z0-9_-])$"  # of a c
 # Patterns that recognise a line, and words that it must have, which are found faster.
 _SIGNS = (
     (_PARTITION_BEGINS, ("partition ", "leader")),
-    (_TOPIC, ("topic ", " with ")),
-    (_TOPIC_LINE, ("topic", " with ", " partition")),
+    (_TOPIC, (" with ", " partition")),
+    (_TOPIC_LINE, (" partition",)),
     (_BROKER, ("broker ", " at ")),
     (_PREFIXED_HEADER, ("metadata for ", "(from broker ")),
     (_PREFIXED_HEADER, ("s:",)),
@@ -92,7 +96,8 @@ def _read_records(text: str, _path: str) -> Records:
     """Give each partition line its topic, each broker line whether the list of brokers is whole; join wrapped lines."""
     lines = split_lines(text)
     contexts: list[str | None] = [None] * len(lines)
-    for begin, end in pairwise([*(i for i, line in enumerate(lines) if "opic" in line), len(lines)]):
+    begins = (i for i, line in enumerate(lines) if "opic" in line or "partition(s)" in line)
+    for begin, end in pairwise([*begins, len(lines)]):
         if match := _find_topic(lines[begin][:MAX_LOOK]):
             contexts[begin:end] = [_OF_TOPIC + match[1]] * (end - begin)
     for i in (i for i, line in enumerate(lines) if "roker" in line and " at " in line):
@@ -116,7 +121,7 @@ def _read_records(text: str, _path: str) -> Records:
 
 def _find_topic(line: str) -> re.Match[str] | None:
     """Return name, number of partitions and error of a line that begins a topic."""
-    return _TOPIC.search(line) or (_TOPIC_LINE.fullmatch(line) if "opic" in line else None)
+    return _TOPIC.search(line) or (_TOPIC_LINE.fullmatch(line) if "artition" in line else None)
 
 
 def _find_selections(lines: Sequence[str]) -> dict[int, str | None]:

@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.formats.kafka_configs import parse_defaults
+from pipelines.ingest.formats.kafka_configs import CORDONED, parse_defaults
 from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, name_fields, read_level
 from pipelines.ingest.formats.metadata_quorum import make_node
 from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
@@ -35,6 +35,7 @@ _FIRST = re.compile(r"\s*+(?:baseOffset|\|?+\s*+offset): (?P<offset>[0-9]{1,18})
 _TYPE = re.compile(r'\{\s*"type"\s*:\s*"(\w+)"')
 _TOPIC_ID = re.compile(r'"topicId"\s*:\s*"([^"\\]+)"')
 _RECORD = re.compile(r'"type"\s*+:\s*+"[A-Z_]*_RECORD"')
+_TIME = re.compile(r"\bCreateTime: (\d{1,14})(?!\d)")  # ms: a later one is in no calendar
 _WITH_TOPIC_ID = ("PARTITION_RECORD", "PARTITION_CHANGE_RECORD", "REMOVE_TOPIC_RECORD")
 # Types up to Kafka 4.4 (MetadataRecordType) that say nothing about placement.
 _IGNORED_TYPES = frozenset(
@@ -135,6 +136,12 @@ def find_payload(line: str) -> str | None:
     return stripped if stripped.startswith("{") else None
 
 
+def find_create_time(line: str) -> int | None:
+    """Return when a record was written, ms since 1970; None for a line that does not show it."""
+    match = _TIME.search(line)
+    return int(match[1]) if match is not None else None
+
+
 def find_new_controller(raw: str) -> int | None:
     """Return the broker that the LeaderChange of a line names as controller; None for a line without one.
 
@@ -212,10 +219,13 @@ def _parse_payload(payload: check.JsonObject, topic: str | None) -> list[Fact]:
         topic_id = check.quote(data.read("topicId", check.as_text))
         raise check.unparsable(f"topicId {topic_id} belongs to no topic that the log has created: {_SNAPSHOT}")
     if kind == "CONFIG_RECORD" and (resource := data.read("resourceType", check.as_int, -128)) != _TOPIC_RESOURCE:
-        is_default = resource == _BROKER_RESOURCE and data.get("resourceName") == ""
+        of_broker, entity = resource == _BROKER_RESOURCE, data.get("resourceName")
         name, value = data.get("name"), data.get("value")
-        if is_default and isinstance(name, str) and isinstance(value, str | None):
+        if of_broker and entity == "" and isinstance(name, str) and isinstance(value, str | None):
             return parse_defaults([(name, value)])
+        if of_broker and name == CORDONED:
+            broker = data.read("resourceName", check.as_int)
+            return [(FactKind.BROKER_CHANGE, {"broker_id": broker, "configs": [(name, value or "")]})]
         return ignore("CONFIG_RECORD of no topic")
     version, values = payload.get("version", 0), _parse_data(kind, data, topic)
     if kind == "PARTITION_RECORD" and type(version) is int and version >= 2:
@@ -300,11 +310,6 @@ def _read_cordoned(data: check.JsonObject) -> dict[str, Any]:
     if data.get(key) is None:  # not changed
         return {}
     return {"cordoned_directories": [check.as_text(one, key) for one in check.as_list(data[key], key)]}
-
-
-def are_all_cordoned(directories: Collection[str], cordoned: Collection[str]) -> bool:
-    """Return whether all log dirs of a broker are cordoned. Source: BrokerRegistration.hasUncordonedDirs of 4.3."""
-    return bool(directories) and set(cordoned).issuperset(directories)
 
 
 def _parse_broker(data: check.JsonObject) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pipelines.ingest.formats import json_documents as documents
 from pipelines.ingest.plain_records import parse_plain
 from pipelines.ingest.source_format import Fact, FactKind, Format, PlainFacts, Row, Signature, decide_rejected, ignore
 from udfs.arrow.columns import to_array
+from udfs.failures.disk_limits import are_all_cordoned
 
 # Both arrays: a broker without log dirs is an answer too, and replicas are elements of their own.
 _ARRAYS = (("brokers",), ("brokers", "*", "logDirs", "*", "partitions"))
@@ -137,7 +138,7 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
         log_dirs = (_parse_log_dir(broker_id, check.JsonObject(one)) for one in broker.get("logDirs", ()))
         facts = list(filter(None, log_dirs))
         flags = [values.get("cordoned") for _, values in facts if "log_dir_error" not in values]
-        cordoned = {"cordoned": all(flags)} if flags and None not in flags else {}
+        cordoned = {"cordoned": are_all_cordoned(flags)} if flags and None not in flags else {}
         return [(FactKind.BROKER, {"broker_id": broker_id, "registered": True} | cordoned), *facts]
     if context == _FAILED_DIR:
         failed = check.parse_object(raw, "the log dir")

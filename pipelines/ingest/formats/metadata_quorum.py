@@ -11,7 +11,9 @@ from typing import Any
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_list, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import classify_noise
+from udfs.failures.controller_quorum import MAX_LAG_MS
 
+_NOT_USED = "metadata quorum: not used"
 _START = r"[\s>|#`]*+"
 _STATUS = re.compile(
     _START + r"(?P<key>LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs|CurrentVoters"
@@ -23,8 +25,14 @@ _ROW = re.compile(
     _START + r"(?P<id>[0-9]++)\s++(?:(?P<directory>[A-Za-z0-9_-]{22})\s++)?(?P<end>-?[0-9]++)\s++(?P<lag>-?[0-9]++)\s++"
     rf"(?:{_TIME}\s++(?P<caught_up>{_TIME})\s++)?(?P<status>Leader|Follower|Observer)[\s`]*+"
 )
+_CUT_ROW = re.compile(_START + r"[0-9]++(?:\s.*)?")  # below the header, and not as above
 _IDS = re.compile(r"\[[0-9,\s]*+\]")
 _ENDPOINT = re.compile(r"[A-Z0-9_]++://(?P<host>.*):(?P<port>[0-9]{1,5})")
+# --status shows only that a voter lags; the last time that it had caught up is -1 if it never had.
+VOTER_LAGS = (
+    "a voter of the controller quorum lags or is down, and --status does not show which: add the output of "
+    "kafka-metadata-quorum describe --replication"
+)
 _NO_DIRECTORY = "A" * 22  # a voter whose log dir has no id, as with controller.quorum.voters
 
 
@@ -38,7 +46,12 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
         return [_parse_row(row)]
     status = _STATUS.fullmatch(raw)
     if status is None or status["key"] not in ("LeaderId", "CurrentVoters", "CurrentObservers"):
-        return ignore("metadata quorum: not used" if status or _HEADER.fullmatch(raw) else classify_noise(raw))
+        lag = status["value"].strip() if status and status["key"] == "MaxFollowerLagTimeMs" else "0"
+        if not lag.isdecimal() or int(lag) > MAX_LAG_MS:
+            return ignore(_NOT_USED, VOTER_LAGS)
+        if _CUT_ROW.fullmatch(raw):
+            raise unparsable("a node of the quorum has not all columns: paste the whole line")
+        return ignore(_NOT_USED if status or _HEADER.fullmatch(raw) else classify_noise(raw))
     value = status["value"].strip()
     if status["key"] == "LeaderId":
         leader = as_int(value, "LeaderId", -1)
@@ -91,5 +104,10 @@ def _parse_nodes(text: str, *, voter: bool) -> Iterator[Fact]:
 FORMAT = Format(
     "metadata-quorum",
     "kafka-metadata-quorum describe: the voters of the controller quorum, and how far they lag",
-    *(Signature(lambda line: any(p.fullmatch(line) for p in (_STATUS, _HEADER, _ROW))), _parse_record),
+    Signature(
+        lambda line: any(p.fullmatch(line) for p in (_STATUS, _HEADER, _ROW)),
+        table=lambda line: _HEADER.fullmatch(line) is not None,
+        table_line=lambda line: _CUT_ROW.fullmatch(line) is not None,
+    ),
+    _parse_record,
 )

@@ -13,10 +13,10 @@ from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import JsonEventKind, find_keys, walk_documents
 from pipelines.ingest.formats.kafka_configs import CORDONED, parse_cordoned, parse_defaults
 from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, name_fields, read_level
-from pipelines.ingest.formats.kraft_log import are_all_cordoned
 from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.text import PROMPT, classify_noise
+from udfs.failures.disk_limits import are_all_cordoned
 
 _COMMANDS = ("cat", "tree", "ls", "cd")
 _PROMPT = re.compile(r">>\s++(?P<command>[a-z]++)(?:\s++(?P<targets>\S.*))?\s*+$")
@@ -209,7 +209,7 @@ def _parse_broker(broker: str, text: str) -> Fact:
         names = ("directories", "cordonedDirectories")
         directories, cordoned = (re.findall(r"[^\[\], ]+", fields.get(name, "")) for name in names)
         values |= {"directories": directories, "cordoned_directories": cordoned}
-        values["cordoned"] = are_all_cordoned(directories, cordoned)
+        values["cordoned"] = are_all_cordoned([name in cordoned for name in directories])
     return FactKind.BROKER, values
 
 

@@ -8,17 +8,7 @@ from pathlib import PurePath
 from pipelines.errors import SourceError
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.inactive_lines import MIXED_STATES
-from pipelines.ingest.source_format import (
-    Fact,
-    FactKind,
-    Format,
-    Records,
-    Row,
-    Signature,
-    decide_rejected,
-    ignore,
-    read_lines,
-)
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_rejected, ignore, read_lines
 from pipelines.ingest.text import BLANK, DIFF_HEADER, PROMPT, PROSE, classify_noise, split_lines
 
 _LINE = re.compile(r"([^\s:][^:]*+):([0-9]++):([0-9,\s-]*+)")
@@ -39,18 +29,10 @@ _BROKER_IN_FILE = (re.compile(r"broker[-_.]?([0-9]+)", re.I), re.compile(r"[._-]
 _BROKER_IN_FOLDER = (_BROKER_IN_FILE[0], re.compile(r"^[A-Za-z_-]*([0-9]+)$"))
 
 
-def _is_offset(line: str) -> bool:
-    return _CLEAR.fullmatch(line.strip()) is not None and not _TIME.fullmatch(line.strip())
-
-
 def _match_offset(line: str) -> re.Match[str] | None:
     line = line.strip()
     is_entry = classify_noise(line) in (PROSE, PROMPT) or _CLEAR.fullmatch(line)
     return _LINE.fullmatch(line) if is_entry else None
-
-
-def _read_offsets(text: str, path: str) -> Records | Iterator[Row]:
-    return _reject_diff(text) if _DIFF_MARK.search(text) else read_lines(text, path)
 
 
 def _reject_diff(text: str) -> Iterator[Row]:
@@ -124,8 +106,13 @@ def _parse_checkpoint(context: str | None, raw: str) -> list[Fact]:
 OFFSETS = Format(
     "offsets",
     "GetOffsetShell, topic:partition:offset",
-    Signature(_is_offset, beginning=lambda lines: any(map(_match_offset, lines)), plain_lines=_PLAIN_LINES),
-    *(_parse_offset, _read_offsets),
+    Signature(
+        lambda line: bool(_CLEAR.fullmatch(line.strip()) and not _TIME.fullmatch(line.strip())),
+        beginning=lambda lines: any(map(_match_offset, lines)),
+        plain_lines=_PLAIN_LINES,
+    ),
+    _parse_offset,
+    lambda text, path: _reject_diff(text) if _DIFF_MARK.search(text) else read_lines(text, path),
 )
 OFFSET_CHECKPOINT = Format(
     "offset-checkpoint",

@@ -30,7 +30,7 @@ _KCAT_VALUES = frozenset("btpXFGocDKfsSmdk")  # options of kcat that a value fol
 _RPK_VALUES = re.compile(  # options of rpk that a value follows
     r"-X|--(?:config|config-opt|profile|brokers|user|password|sasl-\w+|(?:admin-api-)?tls-\w+|api-urls|hosts|format)"
 )
-_RPK_PARTITIONS = ("-p", "--partition")  # of rpk cluster partitions list, where a value follows
+_RPK_PARTITIONS = ("-p", "--partition", "-n", "--node-ids")  # of rpk cluster partitions list, where a value follows
 _DETAILED = re.compile("-[a-z]*d[a-z]*")
 # What all lines of a listing, or all records of a log, have.
 _LABELS = re.compile(r"(?:topic|partition|leader|replicas|isr)s?:?|payload:?|_?record", re.I)

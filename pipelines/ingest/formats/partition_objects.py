@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.source_format import Fact, FactKind
+from pipelines.ingest.source_format import Fact, FactKind, ignore
 
 Object = Mapping[str, Any]
 
@@ -37,12 +37,19 @@ _EPOCHS = ("leaderEpoch", "leader_epoch")
 _OFFSETS = ("offsetMax", "waterMarkHigh", "lastOffset", "endOffset", "log_end_offset")
 _COUNTS = ("partitionCount", "partition_count", "partitions_count", "partitions")
 _FACTORS = ("replicationFactor", "replication_factor")
+# Of Redpanda: the namespace of topics, and what partitions of the others are.
+KAFKA_NAMESPACE, OWN_NAMESPACE = "kafka", "partition of Redpanda's own namespaces"
 _LAST_NUMBER = re.compile(r"/([0-9]++)$")  # the broker in a link of Confluent's REST API
 
 
 def find_key(item: Object, names: Sequence[str]) -> str | None:
     """Return the first of these keys that an object has with a value other than null."""
     return next((name for name in names if item.get(name) is not None), None)
+
+
+def describe_disabled(topic: str, partition: int) -> str:
+    """Return the warning of a partition that is disabled in Redpanda."""
+    return f"{topic}-{partition} is disabled: its clients are rejected"
 
 
 def find_topic(item: Object) -> str | None:
@@ -53,6 +60,8 @@ def find_topic(item: Object) -> str | None:
 
 def parse_partition(item: check.JsonObject, outer_topic: str) -> list[Fact]:
     """Return the facts of a partition. outer_topic: name of the topic around it; empty = none is known."""
+    if item.get("ns", KAFKA_NAMESPACE) != KAFKA_NAMESPACE:
+        return ignore(OWN_NAMESPACE)
     name = find_key(item, ("topic", "topic_name", "topicName"))
     topic = (
         check.as_topic(item[name], name)
@@ -68,7 +77,8 @@ def parse_partition(item: check.JsonObject, outer_topic: str) -> list[Fact]:
     key = find_key(item, PARTITION_IDS)
     if key is None:
         raise check.unparsable("partition is missing")
-    place = {"topic": topic, "partition": check.as_partition(item[key], key)}
+    partition = check.as_partition(item[key], key)
+    place = {"topic": topic, "partition": partition}
     replicas, isr, leader = _read_replicas(item)
     lists = {column: _find_ids(item, names) for column, names in _LISTS.items()}
     if replicas is not None and not replicas:
@@ -86,6 +96,16 @@ def parse_partition(item: check.JsonObject, outer_topic: str) -> list[Fact]:
     facts: list[Fact] = [(FactKind.PARTITION, values)]
     if (offset := _find_count(item, _OFFSETS, check.INT64)) is not None:
         facts.append((FactKind.OFFSET, {**place, "log_end_offset": offset}))
+    for log in item["partitionLogDirs"] if isinstance(item.get("partitionLogDirs"), list) else ():  # Redpanda Console
+        entry = check.as_object(log, "partitionLogDirs")
+        if not entry.get("error"):
+            size = {
+                "broker_id": entry.read("brokerId", check.as_int),
+                "size_bytes": entry.read("size", check.as_int, 0, check.INT64),
+            }
+            facts.append((FactKind.REPLICA_SIZE, place | size))
+    if item.get("disabled") is True:
+        facts += ignore("disabled partition", describe_disabled(topic, partition))
     if "min-isr" in item:  # Cruise Control shows it with each partition
         configs = {"min.insync.replicas": str(check.as_int(item["min-isr"], "min-isr"))}
         facts.append((FactKind.CONFIG, {"topic": topic, "configs": configs}))

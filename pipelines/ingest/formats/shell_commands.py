@@ -35,10 +35,6 @@ def _is_line(line: str) -> bool:
     return find_failure(line) is not None or find_leaderless_topics(line) is not None
 
 
-def _lists_topics(line: str) -> bool:
-    return begins_command(line) and any(map(filters.lists_topics, parse_commands(line)))
-
-
 def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
     """Yield the commands of tools in the lines of a file."""
     at = 0
@@ -213,7 +209,10 @@ FORMAT = Format(
     "shell",
     "commands of Kafka's tools and their errors",
     Signature(
-        line=_is_line, is_aside=True, table=_lists_topics, table_line=lambda line: bool(_TOPIC_NAME.fullmatch(line))
+        line=_is_line,
+        is_aside=True,
+        table=lambda line: begins_command(line) and any(map(filters.lists_topics, parse_commands(line))),
+        table_line=lambda line: bool(_TOPIC_NAME.fullmatch(line)),
     ),
     *(_parse_record, _read_rows),
 )

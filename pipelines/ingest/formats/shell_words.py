@@ -10,9 +10,9 @@ _MAX_COMMAND = 20_000  # characters of a command over several lines
 
 _TOOL = re.compile(
     r"(?<![\w.-])(?:[\w.~$()%{}:-]*[/\\])*"
-    r"(kafka-[a-z]++(?:-[a-z]++)*+(?=\.sh\b|\.bat\b|\s|$)|kcat(?=\s|$)|kafkacat(?=\s|$)"
+    r"(kafka-[a-z]++(?:-[a-z]++)*+(?=\.sh\b|\.bat\b|\s|$)|(?:kafka|k)cat(?=(?:\.exe|:[\w.-]++)?(?:\s|$))"
     r"|rpk(?=\s++(?:-[^\n]{0,300}?\s)?(?:topic|cluster|redpanda)\b))"
-    r"(?:\.sh|\.bat)?(?![\w/.-])"
+    r"(?:\.sh|\.bat|\.exe|:[\w.-]++(?=\s|$))?(?![\w/.-])"  # an image of a container has a tag
 )
 _WRAPPERS = (
     r"sudo|docker|docker-compose|kubectl|oc|podman|nerdctl|crictl|ssh|watch|time|timeout|nohup|env|exec|bash|sh|xargs"
@@ -45,6 +45,9 @@ _RUN_BY = re.compile(
     r"[\s>|#$%]*+[a-z][\w./-]*+\s(?=[^\n]{0,300}?(?<=\s)-)(?:[^\n.,;:!?]|[.,;:!?](?!\s)){0,300}?"
     r"(?:(?<=\s)-- [\"']?|(?<=\s)[\"']|=[\"'])"
 )
+# Whatever runs it, behind a prompt, or in front of a quote that ends with the line.
+_PROMPTED = re.compile(rf"[\s>|]*+(?:{_SHELL_PROMPT})\s[^\n]{{0,500}}")
+_QUOTED = re.compile(r"[\s>|]*+[a-z][\w./-]*+(?:\s[\w./-]++)*+\s([\"'])")
 _INTRODUCES = re.compile(r":[\s`*_]*+$")  # a sentence before the output of the command that it names
 _LISTS = re.compile(r"[-–—]{1,2}describe\b|\s-[A-Za-z]*L")
 _CONTINUED = re.compile(r"[\\^`]\s*+$")
@@ -82,7 +85,11 @@ def begins_command(line: str) -> bool:
         return False
     if _BEFORE.fullmatch(line, 0, tool.start()) or _RUN_BY.fullmatch(line, 0, tool.start()):
         return tool.end() < len(line.rstrip(" `:*"))  # the name of a tool alone is no command
-    return _INTRODUCES.search(line, max(0, len(line) - 20)) is not None and _LISTS.search(line, tool.end()) is not None
+    if _LISTS.search(line, tool.end()) is None:
+        return False
+    quoted = _QUOTED.fullmatch(line, 0, tool.start())
+    is_run = _PROMPTED.fullmatch(line, 0, tool.start()) or (quoted is not None and line.rstrip().endswith(quoted[1]))
+    return bool(is_run) or _INTRODUCES.search(line, max(0, len(line) - 20)) is not None
 
 
 def is_rest(line: str) -> bool:

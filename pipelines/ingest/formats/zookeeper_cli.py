@@ -80,7 +80,7 @@ class _Session:
         elif commands.begins_here_document(line) or requests:
             self._begin(requests)
             self._is_here_document = commands.begins_here_document(line)
-        elif self._count_unlisted() > 1:
+        elif sum(request.operation != commands.LIST_TREE for request in self._pending) > 1:  # answers without paths
             if _NO_NODE.search(line) or _is_answer(rest, "get") or _is_answer(rest, "ls"):
                 self._answers.append(len(self._rows))
         elif _NO_NODE.search(line):
@@ -92,10 +92,6 @@ class _Session:
     def _begin(self, requests: list[commands.Request]) -> None:
         self._pair_answers()
         self._pending, self._tree = requests, {}
-
-    def _count_unlisted(self) -> int:
-        """Return how many requests wait for an answer that does not name its path."""
-        return sum(request.operation != commands.LIST_TREE for request in self._pending)
 
     def _find_missing(self, line: str) -> commands.Request | None:
         named = _MISSING_PATH.search(line)

@@ -94,6 +94,7 @@ _NO_ANSWER = "did not answer kafka-broker-api-versions"
 # absence; an inventory is weaker than an absence, because people do not update it when a broker fails.
 EVIDENCE = (
     Evidence(False, lambda b: b["registered"] is False, "unregistered"),
+    Evidence(False, lambda b: b["controller"] is False, "does not answer, nor does a controller: others cannot know"),
     # Redpanda gives Kafka's tools all replicas as the ISR, so that the ISR shows nothing of a broker.
     Evidence(False, lambda b: b["redpanda_live"] is False and not b["leaders"], _REPORTED_DOWN),
     _doubt(_lacks_registration, "{missing}"),

@@ -1,5 +1,7 @@
 """How and in which order the brokers that are down stopped, as metadata logs show it."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -16,15 +18,17 @@ class BrokerStops(NamedTuple):
 
     order: tuple[int, ...] = ()  # the first to stop comes first
     shut_down: tuple[int, ...] = ()  # of these, those that were in a controlled shutdown
+    lines: Mapping[int, tuple[str, int]] = MappingProxyType({})  # file and line that show the stop, by broker
 
 
 def find_stops(facts: pa.Table) -> BrokerStops:
     """Find how brokers stopped. facts: of all files, each log in its order (schema SOURCED_FACTS)."""
     rows = facts.filter(pc.and_(pc.equal(facts["format"], KRAFT_LOG), pc.is_in(facts["kind"], pa.array(_KINDS))))
-    columns = (rows[name].to_pylist() for name in ("kind", "broker_id", "fenced", "shutting_down"))
+    names = ("kind", "broker_id", "fenced", "shutting_down", "source", "line_number")
     stopped: dict[int, bool] = {}  # whether in a controlled shutdown; in the order of stops
+    lines: dict[int, tuple[str, int]] = {}
     leaving: set[int] = set()
-    for kind, broker, fenced, shuts_down in zip(*columns, strict=True):
+    for kind, broker, fenced, shuts_down, *line in zip(*(rows[name].to_pylist() for name in names), strict=True):
         if kind == FactKind.BROKER or fenced is False:  # a process that starts, or that is live
             leaving.discard(broker)
             stopped.pop(broker, None)
@@ -32,7 +36,8 @@ def find_stops(facts: pa.Table) -> BrokerStops:
             leaving.add(broker)
         # A registered process is fenced until it is ready: that it stopped, only the log's snapshot can say.
         if fenced and (kind == FactKind.BROKER_CHANGE or shuts_down):
-            stopped[broker] = broker in leaving
+            stopped[broker], lines[broker] = broker in leaving, (line[0], line[1])
         elif kind == FactKind.BROKER_REMOVED:
             stopped.pop(broker, None)
-    return BrokerStops(tuple(stopped), tuple(broker for broker, clean in stopped.items() if clean))
+    shut_down = tuple(broker for broker, clean in stopped.items() if clean)
+    return BrokerStops(tuple(stopped), shut_down, {broker: lines[broker] for broker in stopped})

@@ -50,6 +50,7 @@ def merge_facts(facts: pa.Table) -> Entities:
     partitions, stray_logs = merge_logs(shard, partitions)
     topic_loads = list_topic_loads(shard)
     partitions = share_loads(shard, partitions, declared, registrations, topic_loads)
+    partitions = topic_merge.empty_diskless(partitions, declared)
     partitions = add_offline_replicas(shard, partitions).select(PARTITIONS.names).cast(PARTITIONS)
     declared |= find_unlisted_partitions(shard, partitions, declared)
     unheaded = topic_merge.find_without_topic_line(shard, declared)

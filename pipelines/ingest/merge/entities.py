@@ -139,6 +139,7 @@ _FOLLOWER_FETCHING = column(
     "consumers with a client.rack fetch from an in-sync replica in their rack: its replica.selector.class is "
     "Kafka's RackAwareReplicaSelector; null = no source shows it",
 )
+_THROTTLE = column("follower_throttle_bytes_per_s", DOUBLE, "of its copies of throttled replicas; null = none")
 
 # What the sources declare of brokers.
 REGISTRATIONS = pa.schema(
@@ -161,6 +162,7 @@ REGISTRATIONS = pa.schema(
         column("draining", FLAG, "to be drained; null = not shown"),
         *_RELEASES,
         _FOLLOWER_FETCHING,
+        _THROTTLE,
     ]
 )
 # What brokers do in the partitions of a shard; summed over all shards, it shows which brokers are live. Of the replicas
@@ -207,6 +209,7 @@ BROKERS = pa.schema(
         column("leaders", LONG, "partitions it leads", required=True),
         *_RELEASES,
         _FOLLOWER_FETCHING,
+        _THROTTLE,
     ]
 )
 
@@ -248,7 +251,7 @@ LOG_DIR_USAGE = pa.schema(
 
 QUORUM = pa.schema(
     [
-        column("node_id", INT, "node id: of a controller, or of a broker", required=True),
+        column("node_id", INT, "id of a controller or broker; -1 = voters whose ids are not shown", required=True),
         column("voter", FLAG, "whether it is a voter; false = an observer", required=True),
         column("leader", FLAG, "whether it leads the quorum, and so is the active controller", required=True),
         column("directory_id", TEXT, "id of its metadata log dir; null = not shown"),

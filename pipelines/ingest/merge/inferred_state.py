@@ -11,8 +11,17 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.merge.entities import INFERRED_PARTITIONS, STATE_INFERRED
 from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_releases, get_unknown_brokers
-from udfs.arrow.columns import is_valid, replace_columns, to_array, to_flags, to_list_array, to_lists, to_numpy
-from udfs.arrow.ragged import RaggedLists, count_true, first_true, is_in_segment, offsets_of, row_of
+from udfs.arrow.columns import (
+    is_in_lists,
+    is_valid,
+    replace_columns,
+    to_array,
+    to_flags,
+    to_list_array,
+    to_lists,
+    to_numpy,
+)
+from udfs.arrow.ragged import RaggedLists, count_true, first_true, offsets_of, row_of
 from udfs.failures.partition_health import HEALTH_COLUMNS, LiveBrokerRacks, TopicRules, find_health, number_racks
 from udfs.failures.topic_defaults import TopicDefaults
 
@@ -28,8 +37,7 @@ def infer_state(partitions: pa.Table, brokers: pa.Table) -> pa.Table:
     replicas, isr = to_lists(partitions["replicas"]), to_lists(partitions["isr"])
 
     def is_in(name: str) -> npt.NDArray[np.bool_]:
-        lists = to_lists(partitions[name])
-        return is_in_segment(replicas.values, replicas.offsets, lists.values, lists.offsets)
+        return is_in_lists(replicas, partitions[name])
 
     is_out = np.isin(replicas.values, get_down_brokers(brokers)) | is_in("adding_replicas") | is_in("observers")
     knows_leader = is_valid(partitions["leader"])

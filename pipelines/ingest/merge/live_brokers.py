@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from pipelines.ingest.formats.kafka_versions import combine
 from pipelines.ingest.merge.broker_evidence import find_evidence
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, USAGE
-from udfs.arrow.columns import is_valid, to_flags, to_lists, to_numpy
-from udfs.arrow.ragged import is_in_segment, row_of
+from udfs.arrow.columns import is_in_lists, is_valid, to_flags, to_lists, to_numpy
+from udfs.arrow.ragged import row_of
 from udfs.failures.kafka_releases import CAPS_MIN_ISR, UNKNOWN_RELEASE, ReleaseRange, holds_since, read_releases
 from udfs.plurals import count_of
 
@@ -59,8 +59,7 @@ def count_usage(
     row = row_of(replicas.offsets)
 
     def is_in(name: str) -> npt.NDArray[np.bool_]:
-        lists = to_lists(partitions[name])
-        return is_in_segment(replicas.values, replicas.offsets, lists.values, lists.offsets)
+        return is_in_lists(replicas, partitions[name])
 
     is_offline, shows_offline = is_in("offline_replicas"), is_valid(partitions["offline_replicas"])[row]
     is_used = (leader >= 0)[row] & (is_in("isr") | (replicas.values == leader[row]))

@@ -15,6 +15,7 @@ from pipelines.ingest.merge.shard_facts import KRAFT_LOG, ShardFacts
 from pipelines.ingest.merge.topic_merge import Declared
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.columns import (
+    is_in_lists,
     is_valid,
     replace_columns,
     to_array,
@@ -24,7 +25,7 @@ from udfs.arrow.columns import (
     to_lists,
     to_numpy,
 )
-from udfs.arrow.ragged import RaggedLists, any_true, count_true, is_in_segment, offsets_of, row_of
+from udfs.arrow.ragged import RaggedLists, any_true, count_true, offsets_of, row_of
 from udfs.failures.replica_logs import take_logs
 
 Flags = npt.NDArray[np.bool_]
@@ -130,7 +131,7 @@ def _add_volumes(shard: ShardFacts, rows: list[dict[str, Any]]) -> None:
 def _add_cordons(shard: ShardFacts, rows: list[dict[str, Any]]) -> None:
     """Say which log dirs are cordoned, where DescribeLogDirs does not, as configs of brokers and metadata logs do.
 
-    Registrations name log dirs by ids, and no source shows their paths: they say only whether all or none are.
+    Registrations name log dirs by ids, without paths, and say only whether all or none are; configs name paths.
     """
     facts = shard.select(FactKind.BROKER).select(["broker_id", "directories", "cordoned_directories", "cordoned"])
     brokers = facts.filter(pc.is_valid(facts["cordoned_directories"])).to_pylist()
@@ -153,11 +154,12 @@ def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
     """
     facts = shard.select(FactKind.LOG_DIR)
     failed = facts.filter(pc.is_valid(facts["log_dir_error"]))["broker_id"]
-    broker, offsets, _ = to_lists(partitions["replicas"])
+    replicas = to_lists(partitions["replicas"])
+    broker, offsets, _ = replicas
     row, leader = row_of(offsets), to_numpy(partitions["leader"], -1)
 
     def is_in(name: str) -> Flags:
-        return is_in_segment(broker, offsets, *to_lists(partitions[name])[:2])
+        return is_in_lists(replicas, partitions[name])
 
     is_lost = np.isin(broker, to_numpy(failed)) & is_valid(partitions["leader"])[row] & ~is_in("adding_replicas")
     is_lost &= to_flags(pc.is_null(pc.struct_field(take_logs(partitions), "log_dir")))

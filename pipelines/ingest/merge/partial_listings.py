@@ -9,9 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.formats.bootstrap_servers import BROKER, Servers, are_of_two_clusters, names_a_cluster
+from pipelines.ingest.formats.metadata_quorum import VOTER_LAGS
 from pipelines.ingest.formats.partition_filters import AT_MIN_ISR, NO_OTHERS, UNDER_MIN_ISR
 from pipelines.ingest.formats.shell_commands import describe_two_clusters
 from pipelines.ingest.merge.entities import WARNINGS
+from pipelines.ingest.merge.quorum_merge import compare_voters
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.unread_lines import MENTIONS
@@ -94,9 +96,11 @@ def build_warnings(shard: ShardFacts) -> pa.Table:
     has_failed = to_flags(pc.match_substring(pc.fill_null(facts["warning"], ""), "failed"))
     is_needless = to_flags(facts["is_selection"]) & (shows_all | (is_below & ~has_failed))
     is_needless |= to_flags(facts["until_listing"]) & ~is_below
+    if is_valid(shard.select(FactKind.QUORUM)["log_end_offset"]).any():  # which voters lag is shown
+        is_needless |= to_flags(pc.equal(facts["warning"], VOTER_LAGS))
     is_shown = is_valid(facts["warning"]) & ~is_needless
     warned = facts.filter(pa.array(is_shown)).select(WARNINGS.names).to_pylist()
-    rows = [*_keep_first(warned), *_compare_servers(facts), *_find_offline_in_sync(shard)]
+    rows = [*_keep_first(warned), *_compare_servers(facts), *_find_offline_in_sync(shard), *compare_voters(shard)]
     warnings: dict[tuple[str, int], dict[str, Any]] = {}  # one per record
     for row in rows:
         known = warnings.setdefault((row["source"], row["record_number"]), row)

@@ -1,6 +1,6 @@
 """Merges what sources show of the controller quorum: its voters, its leader, and which of them lag."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,12 @@ from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
 from udfs.arrow.column_declarations import FLAG, TEXT
 from udfs.arrow.columns import to_flags, to_numpy
-from udfs.failures.controller_quorum import MAX_LAG_MS, QuorumVoters
+from udfs.failures.controller_quorum import UNKNOWN_VOTER, QuorumVoters, find_lags
+from udfs.plurals import join_names
 
 _FIELDS = (*("voter", "controller", "directory_id", "host", "port", "log_end_offset", "offset_lag"), "caught_up_ms")
+
+_ORIGIN = ("source", "record_number", "line_number")
 
 
 def get_voters(nodes: Iterable[Any], down: Collection[int]) -> QuorumVoters:
@@ -46,6 +49,26 @@ def describe_nodes(quorum: pa.Table, brokers: pa.Table) -> pa.Table:
     return quorum.cast(QUORUM_NODES)
 
 
+def compare_voters(shard: ShardFacts) -> Iterator[dict[str, Any]]:
+    """Yield warnings (rows of WARNINGS) of lists that lack voters which others show: once of equal lists.
+
+    A list of --status, of settings or of a log is one record; --replication shows one voter in each row.
+    """
+    facts = shard.select(FactKind.QUORUM)
+    facts = facts.filter(pc.and_(facts["home"], facts["voter"])).select(["broker_id", "log_end_offset", *_ORIGIN])
+    lists: dict[tuple[str, int | None], list[dict[str, Any]]] = {}
+    for row in facts.to_pylist():
+        record = row["record_number"] if row.pop("log_end_offset") is None else None
+        lists.setdefault((row["source"], record), []).append(row)
+    distinct = {frozenset(row["broker_id"] for row in rows): rows[0] for rows in reversed(lists.values())}
+    every = frozenset().union(*distinct)
+    for voters, first in distinct.items():
+        if missing := every - voters:
+            text = f"voters of the controller quorum that others show are missing here ({join_names(sorted(missing))})"
+            warning = f"{text}: all of them count; leave out what is of another moment"
+            yield {**{name: first[name] for name in _ORIGIN}, "warning": warning}
+
+
 def merge_quorum(shard: ShardFacts) -> pa.Table:
     """Merge the facts about nodes of the quorum (schema QUORUM); without voters, nothing is known of it.
 
@@ -58,20 +81,24 @@ def merge_quorum(shard: ShardFacts) -> pa.Table:
     for conflict in (one for one in merged.conflicts if one.field == "voter" and home[one.row]):
         shard.add_conflict(f"node {facts['broker_id'][conflict.row].as_py()} of the quorum", facts, conflict)
     table = merged.table
+    states = pc.and_(pc.equal(shard.facts["kind"], FactKind.IGNORED), pc.invert(shard.facts["controller"]))
+    has_controller = not pc.any(states).as_py()
     if not to_flags(table["voter"]).any():
-        return QUORUM.empty_table()
-    leads, end = to_flags(table["controller"]), table["log_end_offset"]
-    caught_up_ms = table["caught_up_ms"]
-    newest = pc.max(caught_up_ms.filter(pa.array(leads))).as_py()
-    lag_ms = pc.max_element_wise(pc.subtract(newest, caught_up_ms), 0, skip_nulls=False)
-    is_behind = pc.or_kleene(pc.equal(end, -1), pc.greater(lag_ms, MAX_LAG_MS))
+        lost = {"node_id": UNKNOWN_VOTER, "voter": True, "leader": False, "caught_up": False}
+        return pa.Table.from_pylist([] if has_controller else [lost], QUORUM)
+    leads = pa.array(to_flags(table["controller"]))
+    lag_ms, follows = find_lags(table["log_end_offset"], table["caught_up_ms"], leads)
+    # Without a controller, brokers show by themselves whether they are live; no source shows it of other voters.
+    if not has_controller:
+        is_broker = pc.is_in(pa.array(merged.keys), shard.select(FactKind.BROKER)["broker_id"].cast(pa.int64()))
+        follows = pc.if_else(is_broker, follows, False)
     columns = {
         "node_id": pa.array(merged.keys.astype(np.int32)),
         "voter": pc.fill_null(table["voter"], False),
-        "leader": pa.array(leads),
+        "leader": leads,
         **{name: table[name] for name in ("directory_id", "host", "port", "log_end_offset")},
         "lag": table["offset_lag"],
         "lag_ms": lag_ms,
-        "caught_up": pc.invert(is_behind),
+        "caught_up": follows,
     }
     return pa.table(columns).select(QUORUM.names).cast(QUORUM)

@@ -9,15 +9,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.formats.kraft_log import are_all_cordoned
+from pipelines.ingest.formats.kafka_configs import CORDONED, parse_cordoned
 from pipelines.ingest.merge.entities import CONFLICTS, FIRST_USED, OUTCOMES, QUARANTINE
 from pipelines.ingest.merge.fact_merge import DECLARED_FORMATS, REPLICA_FORMATS, Conflict, MergedFacts, show_value
 from pipelines.ingest.source_format import FACTS, FactKind
 from udfs.arrow.columns import is_valid, select_rows, to_codes, to_flags
+from udfs.failures.disk_limits import are_all_cordoned
 
 KRAFT_LOG = "kraft-log"
 # Tools that ask every broker: an answer shows that a broker is live, but - unlike registrations - not who is missing.
-ANSWERS = ("log-dirs", "broker-api-versions")
+ANSWERS = ("log-dirs", "broker-api-versions", "live-requests")
 # What shows which brokers are fenced now. Logs show registrations instead, which a leader supersedes.
 FENCED_LISTS = ("cluster-endpoints", "broker-api-versions", "metadata-shell")
 _FIRST_LINES = 20  # of ignored records, by reason
@@ -245,6 +246,7 @@ class _LogState:
         self.partitions: dict[str, dict[int, dict[str, Any]]] = {}
         self.configs: dict[str, dict[str, Any]] = {}
         self.brokers: dict[int, dict[str, Any]] = {}
+        self.cordons: dict[int, dict[str, Any]] = {}  # configs of brokers
         self.voters: list[dict[str, Any]] = []  # as the last record names them
         self.controller: int | None = None  # of the last record that names one
         self.faults: list[tuple[dict[str, Any], str]] = []
@@ -298,7 +300,9 @@ class _LogState:
 
     def _change_broker(self, fact: dict[str, Any]) -> None:
         broker_id = fact["broker_id"]
-        if fact["kind"] == FactKind.BROKER:
+        if fact["configs"]:
+            self.cordons[broker_id] = fact
+        elif fact["kind"] == FactKind.BROKER:
             self.brokers[broker_id] = fact
         elif fact["kind"] == FactKind.BROKER_REMOVED:
             removed = {"kind": FactKind.BROKER, "registered": False}
@@ -329,17 +333,21 @@ class _LogState:
                 ]
 
     def _find_cordoned(self) -> None:
-        """Find the brokers whose log dirs are all cordoned."""
+        """Find the brokers whose log dirs are all cordoned, and the paths of cordoned ones that configs name."""
+        for id_, fact in self.cordons.items():
+            ((kind, values),) = parse_cordoned(str(id_), dict(fact["configs"])[CORDONED])
+            self.cordons[id_] = fact | values | {"kind": kind, "configs": None}
         for broker in self.brokers.values():
             if (cordoned := broker["cordoned_directories"]) is not None:
-                broker["cordoned"] = are_all_cordoned(broker["directories"] or (), cordoned)
+                broker["cordoned"] = are_all_cordoned([name in cordoned for name in broker["directories"] or ()])
 
     def build_rows(self) -> list[dict[str, Any]]:
         self._find_failed_dirs()
         self._find_cordoned()
         configs = ({**fact, "configs": list(fact["configs"].items())} for fact in self.configs.values())
         voters = ({**one, "controller": one["broker_id"] == self.controller or None} for one in self.voters)
-        return [*self.topics.values(), *self.brokers.values(), *voters, *self._list_partitions(), *configs]
+        cordons = (fact for id_, fact in self.cordons.items() if self.brokers.get(id_, {}).get("registered"))
+        return [*self.topics.values(), *self.brokers.values(), *cordons, *voters, *self._list_partitions(), *configs]
 
 
 def replay_log(facts: pa.Table) -> tuple[pa.Table, list[tuple[dict[str, Any], str]]]:

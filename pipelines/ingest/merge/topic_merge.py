@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import MAX_PARTITIONS, explain_bad_topic_name
 from pipelines.ingest.formats.partition_filters import UNDER_MIN_ISR
-from pipelines.ingest.merge.entities import LOADS, TOPICS
+from pipelines.ingest.merge.entities import LOAD_SOURCE, LOADS, TOPICS
 from pipelines.ingest.merge.fact_merge import Conflict, merge_by_key
 from pipelines.ingest.merge.live_brokers import NO_END, ShownReleases
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.columns import is_valid, to_codes, to_flags, to_lists, to_numpy
+from udfs.arrow.columns import is_valid, replace_columns, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import row_of
 from udfs.failures.kafka_releases import FIRST_WITH_ELR
 from udfs.plurals import count_of, is_or_are, join_names
@@ -31,6 +31,7 @@ _WITHOUT_LINE = (
     "be missing"
 )
 
+_DISKLESS = "diskless.enable"
 _MIN_ISR = "min.insync.replicas"
 
 Declared = dict[str, dict[str, Any]]  # topic -> merged fields of its facts
@@ -107,6 +108,15 @@ def _merge_configs(shard: ShardFacts, facts: pa.Table, rows: Iterable[tuple[int,
                 name = "all topics" if topic is None else f"topic {topic}"
                 shard.add_conflict(name, facts, Conflict(f"config {key}", row, first), values=(used, value))
     return configs
+
+
+def empty_diskless(partitions: pa.Table, declared: Declared) -> pa.Table:
+    """Return partitions without loads where a fork of Kafka has their data in object storage: any broker serves it."""
+    names = [topic for topic, one in declared.items() if (one["configs"] or {}).get(_DISKLESS, "").lower() == "true"]
+    is_diskless = pc.is_in(partitions["topic"], value_set=pa.array(names, pa.string()))
+    rates = ("bytes_in_per_s", "bytes_out_per_s", LOAD_SOURCE.name)
+    without = {name: pc.if_else(is_diskless, None, partitions[name]) for name in rates}
+    return replace_columns(partitions, without | {"size_bytes": pc.if_else(is_diskless, 0, partitions["size_bytes"])})
 
 
 def add_listed_partitions(partitions: pa.Table, declared: Declared, listed: set[str]) -> pa.Table:

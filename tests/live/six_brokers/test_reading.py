@@ -51,6 +51,7 @@ def test_what_if_answers_as_from_describe(cluster: KafkaCluster, described: Path
     for one in (answer, expected):
         one.pop("quorum", None)
         one.pop("disks", None)  # kafka-topics shows none, and no voters
+        del (one["summary"]["gaps"] if "summary" in one else one["left_out"])["unknown_quorum"]
         if "verdict" in one:  # nor the controller quorum, of one voter
             points = one["verdict"]["points"]
             one["verdict"]["points"] = [point for point in points if point["kind"] != "no_spare_voter"]

@@ -17,6 +17,7 @@ from pipelines.execution.plan_application import PlanApplication, PlanPreview, l
 from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
+from pipelines.plan_files.kafka_json import LEADER_RATE
 from pipelines.plan_files.plan_check import PlanStatus, check_plan
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.plan_files.plan_reader import read_plan
@@ -113,7 +114,7 @@ def test_preview_after_a_deleted_topic_gives_one_advice(tmp_path: Path, is_open:
     progress = check_plan(plan, build_snapshot_model(snapshot, KAFKA_DEFAULTS), snapshot.partitions)
     assert progress.status is PlanStatus.CHANGED
     problems = [] if is_open else ["the cluster has changed"]
-    preview = PlanPreview(progress, [], problems, {}, EarlierConfigs(), is_open, [])
+    preview = PlanPreview(progress, [], problems, EarlierConfigs(), EarlierConfigs(), is_open, [])
     text = "\n".join(render_preview(preview, ExecutionOptions()))
     assert ("Make a new plan" in text) is not is_open
     assert ("Add --execute to carry out the rest." in text) is is_open
@@ -133,11 +134,12 @@ def test_preview_of_an_applied_plan_proposes_nothing(tmp_path: Path) -> None:
         path.write_text(path.read_text().replace(old, new))
     snapshot = load_snapshot(Source("prod", (path,)))
     progress = check_plan(plan, build_snapshot_model(snapshot, KAFKA_DEFAULTS), snapshot.partitions)
-    preview = PlanPreview(progress, [], [], {}, EarlierConfigs(), False, [])
+    preview = PlanPreview(progress, [], [], EarlierConfigs(), EarlierConfigs(), False, [])
     assert list(render_preview(preview, ExecutionOptions()))[-1] == "Nothing was changed: nothing is left to do."
-    preview = preview._replace(foreign_rates={2: 1})
+    preview = preview._replace(foreign=EarlierConfigs({2: {LEADER_RATE: "1"}}, {"t00": {}}))
     lines = list(render_preview(preview, ExecutionOptions()))
-    stays = "  warning: broker 2 has a throttle of another tool (rate 1 B/s), which stays: --throttle none sets none"
+    both = "broker 2 and topic t00 have a throttle of another tool (rate 1 B/s)"
+    stays = f"  warning: {both}, which stays: --throttle none sets none"
     assert lines[lines.index(stays) + 1].startswith("    copies through it may be slow; give a rate")
     lines = list(render_preview(preview, ExecutionOptions(5)))
     assert "    it is replaced while a wave runs, and then set again" in "\n".join(lines)

@@ -13,14 +13,15 @@ from typing import TypeVar
 import pytest
 
 from pipelines.cli.apply_command import _act, _Mode
-from pipelines.cli.apply_rendering import render_verification
+from pipelines.cli.apply_rendering import render_rollback, render_verification
 from pipelines.config.setting_sections import Settings
+from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError, SourceError
 from pipelines.execution import plan_application
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions, ExecutionStopped
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import CANCEL, CORDON, END, RATE, EarlierConfigs, Journal
-from pipelines.execution.plan_application import PlanApplication, lock_cluster
+from pipelines.execution.plan_application import PlanApplication, RollbackPreview, lock_cluster
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
@@ -41,12 +42,14 @@ from pipelines.live.cluster_records import (
 )
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import CORDONED_LOG_DIRS, KafkaFault, Key, ReplicaLogDirs
-from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE
+from pipelines.plan_files.kafka_json import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
 from pipelines.plan_files.plan_reader import PlannedChange
 from tests.unit.execution.test_planned_steps import _STEPS
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 _E = TypeVar("_E", bound=ClusterExecution)
 _KEY = ("t", 0)
+_SETTINGS = load_settings(["topics.ignored=['x']"], environ={})
 _RATE = 1_000
 
 
@@ -101,6 +104,8 @@ class _Cluster:
         return ClusterDescription("c", tuple(LiveBroker(id_, "h", 1, None, None) for id_ in self.brokers))
 
     def describe_quorum(self) -> Quorum | None:
+        if self.faults.get("quorum"):
+            raise self.faults["quorum"].pop()
         return self.quorums.pop(0) if self.quorums else None
 
     def describe_topics(self) -> tuple[tuple[LiveTopic, ...], tuple[str, ...]]:
@@ -207,7 +212,7 @@ def _make(kind: type[_E], cluster: _Cluster, folder: Path, say: Callable[[str], 
 
 def _make_application(cluster: _Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> PlanApplication:
     plan = SimpleNamespace(
-        changes=_STEPS.partitions,
+        changes={key: replace(one, bytes_to_copy=1_000) for key, one in _STEPS.partitions.items()},
         waves=[SimpleNamespace(busiest_bytes=None, bytes_to_copy=1_000)] * _STEPS.waves,
         emptied_brokers=(),
         topic_ids={"t": "id"},
@@ -216,6 +221,8 @@ def _make_application(cluster: _Cluster, folder: Path, monkeypatch: pytest.Monke
         election=[_KEY],
         rollback_election=[_KEY],
         sha256="",
+        preceding_plans=(),
+        next_steps=("another plan continues",),
     )
     monkeypatch.setattr(plan_application, "read_plan", lambda _: plan)
     for name, answer in (("list_hidden_topics", []), ("list_missing_permissions", [])):
@@ -293,17 +300,65 @@ def test_rollback_of_what_a_later_plan_has_moved_on_is_refused_before_it_begins(
     assert application.journal.describe_open() is None
 
 
+def test_lock_of_another_process_counts_before_what_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _Cluster()
+    application = _make_application(cluster, tmp_path, monkeypatch)
+    monkeypatch.setattr(PlanApplication, "preview", lambda *_: pytest.fail("brokers are checked first"))
+    cluster.lists[_KEY] = (3, 4)
+    with lock_cluster("c"):
+        with pytest.raises(SettingsError, match=f"process {os.getpid()} is applying a plan to cluster c"):
+            application.execute(ExecutionOptions(), _SETTINGS)
+        with pytest.raises(SettingsError, match="is applying a plan to cluster c"):
+            application.roll_back(ExecutionOptions())
+
+
 def test_no_wave_is_left_of_a_plan_that_another_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = _Cluster()
     application = _make_application(cluster, tmp_path, monkeypatch)
     changed = (
         "  1 partition was changed by another tool or a later plan (t-0): the plan is over, or another followed it"
     )
-    for now, line in (((1, 3), "  1 wave of 3 left, planned to copy 1 kB"), ((3, 4), changed)):
+    for now, line in (((1, 3), "  1 wave of 3 left, 1 kB to copy"), ((3, 4), changed)):
         cluster.lists[_KEY] = now
-        lines = list(render_verification(application.verify(), application, ExecutionOptions()))
+        lines = list(render_verification(application.verify(_SETTINGS), application, ExecutionOptions()))
         assert line in lines
+        assert ("  then: another plan continues" in lines) is (now == (1, 3))
         assert sum(" left" in one or "plan is over" in one for one in lines) == 1
+
+
+def test_leaders_are_counted_as_check_counts_them(tmp_path: Path) -> None:
+    """Those of partitions as planned, whose preferred leader is live; what the plan elects is awaited in any case."""
+    for now, leader, brokers, counted in (
+        ((1, 3), 3, (1, 2, 3, 4), ()),
+        ((4, 3), 3, (1, 2, 3, 4), (_KEY,)),
+        ((4, 3), 3, (1, 2, 3), ()),
+    ):
+        cluster = _Cluster(brokers)
+        cluster.lists[_KEY], cluster.leaders[_KEY] = now, leader
+        verification = _verify(cluster, _make_executor(cluster, tmp_path)._look())
+        assert (verification.not_preferred, verification.not_elected) == (counted, (_KEY,))
+        assert verification.pending == (() if now == (4, 3) else (_KEY,))
+
+
+def test_a_plan_whose_earlier_plan_is_not_done_is_not_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _Cluster()
+    cluster.lists[_KEY] = (3, 4)
+    application = _make_application(cluster, tmp_path, monkeypatch)
+    application.plan = SimpleNamespace(**{**vars(application.plan), "preceding_plans": ("n1",)})  # type: ignore[assignment]
+    monkeypatch.setattr(plan_application, "read_snapshot", lambda *_: (SimpleNamespace(partitions=None), None))
+    monkeypatch.setattr(plan_application, "build_snapshot_model", lambda _, defaults: defaults)
+
+    def check_after(_: object, model: object, __: object, defaults: object) -> SimpleNamespace:
+        assert model == defaults == _SETTINGS.topics.defaults != KAFKA_DEFAULTS
+        return SimpleNamespace(undone_plans=("n1",))
+
+    monkeypatch.setattr(plan_application, "check_after", check_after)
+    verification = application.verify(_SETTINGS)
+    lines = list(render_verification(verification, application, ExecutionOptions()))
+    assert lines[0] == "not applied: made after n1, not done yet: execute that first"
+    assert not any("another tool" in line or "another followed" in line for line in lines)
+    assert verification.state is not PlanState.PARTLY_APPLIED
+    assert replace(verification, throttled=EarlierConfigs(), unanswered_brokers=()).state is PlanState.NOT_APPLIED
 
 
 def test_cancellation_with_nothing_under_way_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,20 +383,46 @@ def test_copies_without_a_throttle_name_the_throttle_of_another_tool(tmp_path: P
     assert lines[2].endswith(", broker 2 has a throttle of another tool (rate 1 B/s)")
 
 
+def test_throttles_that_were_there_before_are_not_left(tmp_path: Path) -> None:
+    """The plan neither replaces nor restores them; a rate that is another one afterwards is left."""
+    cluster = _Cluster()
+    cluster.rates[2], cluster.topic_configs["t"] = {LEADER_RATE: "1000"}, {LEADER_REPLICAS: "*"}
+    executor = _make_executor(cluster, tmp_path)
+    executor.options = replace(executor.options, throttle_bytes_per_s=None)
+    executor.execute(Direction.APPLY)
+    journal = Journal.open(tmp_path)
+    configs = journal.find_restored_configs(), journal.find_earlier_configs()
+    verification = _verify(cluster, executor._look(), *configs)
+    assert verification.state is PlanState.APPLIED
+    assert (verification.restored.brokers.keys(), verification.restored.topics.keys()) == ({2}, {"t"})
+    cluster.rates[2] = {LEADER_RATE: "2000"}
+    assert _verify(cluster, executor._look(), *configs).state is PlanState.THROTTLED
+
+
 def test_throttles_are_not_to_be_removed_while_a_process_carries_the_plan_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = _Cluster()
     cluster.rates[2] = {LEADER_RATE: "1000", FOLLOWER_RATE: "1000"}
     application = _make_application(cluster, tmp_path, monkeypatch)
-    application.journal.write(
-        "begin", direction="apply", kafka_cluster_id="c", throttle_bytes_per_s=1, process=os.getpid()
-    )
-    for is_running in (True, False):
+    own, other = "carries the plan on, and removes them at the end", "carries out another plan, and may need them"
+    for process, is_running, says in ((os.getpid(), True, own), (os.getpid(), False, ""), (1, True, other)):
+        application.journal.write(
+            "begin", direction="apply", kafka_cluster_id="c", throttle_bytes_per_s=1, process=process
+        )
         with lock_cluster("c") if is_running else nullcontext():
-            text = "\n".join(render_verification(application.verify(), application, ExecutionOptions()))
+            text = "\n".join(render_verification(application.verify(_SETTINGS), application, ExecutionOptions()))
         assert ("remove them:" in text) is ("kafka-configs" in text) is not is_running
-        assert ("carries the plan on, and removes them at the end" in text) is is_running
+        assert says in text
+
+
+def test_rollback_names_throttles_of_other_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = _Cluster()
+    cluster.rates[2] = {LEADER_RATE: "1000", FOLLOWER_RATE: "1000"}
+    application = _make_application(cluster, tmp_path, monkeypatch)
+    _, others = application._find_throttles(application._view())
+    text = "\n".join(render_rollback(RollbackPreview([], [], [], others), ExecutionOptions()))
+    assert "  warning: broker 2 has a throttle of another tool (rate 1 kB/s)" in text
 
 
 def test_throttle_is_removed_though_a_call_fails(tmp_path: Path) -> None:
@@ -847,6 +928,20 @@ def test_execution_pauses_while_one_more_voter_may_not_fail(tmp_path: Path) -> N
     assert cluster.lists[_KEY] != (1, 2)
     reason = "1 of 3 voters of the controller quorum is down or lags (102): one more failure would leave no controller"
     assert said.count(f"  paused: {reason}") == said.count("  continuing") == 1
+
+
+def test_execution_pauses_while_no_controller_describes_the_quorum(tmp_path: Path) -> None:
+    cluster, said = _Cluster(), list[str]()
+    cluster.faults["quorum"] = [KafkaFault("b1:9092", "no answer about the controller quorum", "Restart it")]
+    _make_executor(cluster, tmp_path, said.append).execute(Direction.APPLY)
+    assert said.count("  paused: no answer about the controller quorum") == said.count("  continuing") == 1
+
+
+def test_a_cancellation_does_not_read_the_quorum(tmp_path: Path) -> None:
+    cluster = _Cluster()
+    cluster.quorums = [_make_quorum(9, 9, 9)] * 9
+    _make_cancellation(cluster, tmp_path).cancel()
+    assert len(cluster.quorums) == 9
 
 
 def test_quorum_that_never_had_a_spare_voter_does_not_pause() -> None:

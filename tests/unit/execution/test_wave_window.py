@@ -193,7 +193,7 @@ def _preview(until: datetime | None, window: WaveRange = ALL_WAVES) -> list[str]
     one, two, three = (("t", 0),), (("t", 0), ("t", 1)), (("t", 2),)
     work = [WaveWork(1, two, 2, 10**9, 3600.0), WaveWork(2, one, 0, 0, 0.0), WaveWork(3, three, 1, 10**9, 7200.0)]
     options = ExecutionOptions(1_000, window=WaveWindow(window, until))
-    return list(render_rollback(RollbackPreview(work, [], []), options))
+    return list(render_rollback(RollbackPreview(work, [], [], {}), options))
 
 
 def test_times_have_seconds_where_they_matter() -> None:
@@ -229,7 +229,7 @@ def test_rollback_is_previewed(tmp_path: Path) -> None:
     key = (_KEY,)
     assert work == [WaveWork(3, key, 1, 7_000, 7.0), WaveWork(2, (), 0, 0, 0.0), WaveWork(1, key, 1, 7_000, 7.0)]
     assert list_work(_STEPS, view, {}, _RATE, Direction.ROLLBACK)[0] == WaveWork(3, (_KEY,), 1, None)
-    lines = list(render_rollback(RollbackPreview(work, [], []), ExecutionOptions(_RATE)))
+    lines = list(render_rollback(RollbackPreview(work, [], [], {}), ExecutionOptions(_RATE)))
     assert lines == [
         "with --rollback --execute, throttled to 1 kB/s per broker, each way:",
         "  wave 3: 1 partition, 1 replica to copy, 7 kB, about 7 s",
@@ -240,7 +240,7 @@ def test_rollback_is_previewed(tmp_path: Path) -> None:
     cluster.lists[_KEY] = (1, 2)
     view = _make_executor(cluster, tmp_path)._look()
     work = list_work(_STEPS, view, {}, None, Direction.ROLLBACK)
-    lines = list(render_rollback(RollbackPreview(work, [], []), ExecutionOptions()))
+    lines = list(render_rollback(RollbackPreview(work, [], [], {}), ExecutionOptions()))
     assert lines[1:] == ["  no partition has to be reassigned", "Nothing was changed. Nothing is left to roll back."]
 
 

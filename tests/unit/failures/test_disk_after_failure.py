@@ -15,8 +15,8 @@ from udfs.failures.replica_logs import LOG_SUMS
 
 # broker, log dir, replicas, leaders, partitions with one replica in sync, bytes
 Usage = list[tuple[int, str | None, int, int, int, int | None]]
-# broker, rack, live, log dir, total, usable, error
-Volumes = list[tuple[int, str | None, bool | None, str | None, int | None, int | None, str | None]]
+# broker, rack, live, log dir, total, usable, error, cordoned
+Volumes = list[tuple[int, str | None, bool | None, str | None, int | None, int | None, str | None, bool | None]]
 
 
 def rows_of(usage: Usage, volumes: Volumes, ratio: float = 1.0, **capacities: Any) -> dict[str, dict[str, Any]]:
@@ -32,7 +32,7 @@ def rows_of(usage: Usage, volumes: Volumes, ratio: float = 1.0, **capacities: An
 
 
 def volume(broker: int, total: int | None, usable: int | None, rack: str | None = None, path: str = "/d") -> Any:
-    return (broker, rack, True, path, total, usable, None)
+    return (broker, rack, True, path, total, usable, None, None)
 
 
 USAGE_OF_THREE: Usage = [(1, "/d", 4, 2, 1, 600), (2, "/d", 3, 1, 0, 500), (3, "/d", 2, 1, 0, 100)]
@@ -86,7 +86,20 @@ def test_log_dirs_on_one_volume_count_once() -> None:
     assert rows_of([(2, "/d", 1, 1, 0, 10)], volumes)["broker:2"]["free_bytes"] == 400
 
 
-@pytest.mark.parametrize("broken", [volume(3, None, None), (3, None, True, None, None, None, None)])
+def test_cordoned_log_dirs_take_no_copies() -> None:
+    def cordon(row: Any) -> Any:
+        return (*row[:-1], True)
+
+    usage: Usage = [(1, "/a", 1, 1, 1, 300), (2, "/a", 1, 0, 0, 100), (3, "/a", 1, 0, 0, 100)]
+    part = [volume(2, 1000, 800, path="/a"), cordon(volume(2, 2000, 1900, path="/b"))]
+    volumes = [volume(1, 1000, 700, path="/a"), *part, cordon(volume(3, 900, 800, path="/a"))]
+    rows = rows_of(usage, volumes)
+    assert (rows["broker:1"]["free_bytes"], rows["broker:1"]["fullest_broker"]) == (800, 2)
+    assert rows["broker:3"]["free_bytes"] == 700 + 800
+    assert rows["log_dir:2:/a"]["free_bytes"] is None, "no log dir of broker 2 is left that takes copies"
+
+
+@pytest.mark.parametrize("broken", [volume(3, None, None), (3, None, True, None, None, None, None, None)])
 def test_unknown_disks_stay_unknown(broken: Any) -> None:
     row = rows_of(USAGE_OF_THREE, [volume(1, 1000, 400), volume(2, 1000, 500), broken])["broker:1"]
     assert row["bytes_to_copy"] == 600
@@ -99,14 +112,14 @@ def test_unknown_sizes_stay_unknown() -> None:
 
 
 def test_capacities_of_a_file() -> None:
-    volumes = [volume(1, None, None), (2, None, True, "/d", None, None, None), volume(3, 9, 9)]
+    volumes = [volume(1, None, None), (2, None, True, "/d", None, None, None, None), volume(3, 9, 9)]
     capacities = {(2, ""): 800.0, (3, "/d"): 1000.0}
     row = rows_of(USAGE_OF_THREE, volumes, capacities=capacities)["broker:1"]
     assert row["free_bytes"] == (800 - 500) + (1000 - 100)  # less what logs use
 
 
 def test_plans_broker_bytes_are_the_disks_of_which_nothing_else_is_known() -> None:
-    volumes = [volume(1, 1000, 400), volume(2, None, None), (3, None, True, None, None, None, None)]
+    volumes = [volume(1, 1000, 400), volume(2, None, None), (3, None, True, None, None, None, None, None)]
     row = rows_of(USAGE_OF_THREE, volumes, broker_bytes=700)["broker:1"]
     assert row["free_bytes"] == (700 - 500) + (700 - 100)
 
@@ -128,7 +141,7 @@ def test_a_volume_is_left_if_another_log_dir_is_on_it() -> None:
 
 
 def test_brokers_that_are_down_are_no_survivors() -> None:
-    down = (2, None, False, "/d", 1000, 500, None)
+    down = (2, None, False, "/d", 1000, 500, None, None)
     rows = rows_of(USAGE_OF_THREE, [volume(1, 1000, 400), down, volume(3, 2000, 1900)])
     assert set(rows) == {"broker:1", "broker:3"}
     assert rows["broker:1"]["free_bytes"] == 1900

@@ -69,13 +69,14 @@ def test_the_verdict_names_the_log_dir_and_what_to_do(tmp_path: Path) -> None:
         "  AT RISK: log dir /b of broker 1 failed: 2 replicas on broker 1 are offline, so that 2 partitions are "
         "under-replicated."
     )
-    assert lines[2] == (
-        "    next: replace the disk; with KRaft, format its log dir: kafka-storage format --ignore-formatted "
-        "--cluster-id ID --config FILE; then restart the broker (Kafka uses the log dir again only then), "
-        f"or move exactly these replicas to other brokers: kafka-placement plan {folder} --goal repair "
-        "--out plan-prod-repair"
-    )
-    steps = "\n".join(line for line in lines if line.strip().startswith("next:"))
+    assert lines[2:6] == [
+        "    next: replace the disk; with KRaft, format its log dir:",
+        "        kafka-storage format --ignore-formatted --cluster-id ID --config FILE",
+        "      then restart the broker (Kafka uses the log dir again only then), or move exactly these replicas to "
+        "other brokers:",
+        f"        kafka-placement plan {folder} --goal repair --out plan-prod-repair",
+    ]
+    steps = "\n".join(lines)
     assert "watch the replicas catch up" not in steps
     assert "next: replace the failed disk of broker 1 and restart it; wait until all replicas are in sync" in steps
     cause = call("what-if", str(folder), "--fail", "2").stdout.splitlines()

@@ -152,7 +152,7 @@ def test_a_broker_that_is_down_changes_nothing(tmp_path: Path) -> None:
 def test_the_printed_question_and_json_name_the_source(tmp_path: Path) -> None:
     write_cluster(tmp_path, TOPICS)
     printed = call("what-if", "prod.txt", "--fail", "1", "--json", "a.json", folder=tmp_path).stdout
-    assert "ask again: kafka-placement what-if prod.txt --fail 1\n" in printed
+    assert "ask again:\n      kafka-placement what-if prod.txt --fail 1\n" in printed
     summary = json.loads((tmp_path / "a.json").read_text())["summary"]
     assert summary["effects"]["blocked"]["partitions"] == 4
     assert "kafka-placement plan prod.txt" in summary["causes"][0]["step"]

@@ -54,7 +54,7 @@ def test_survivors_of_a_busier_cluster_are_over_their_capacities(tmp_path: Path)
     words = (
         "  bytes in: if broker 0 fails, broker 1 transfers 260 kB/s, over its capacity of 250 kB/s, as in capacity.file"
     )
-    assert [words, "    3 of 3 failures would take a survivor over its capacity"] == out.stdout.splitlines()[4:6]
+    assert f"\n{words}\n    3 of 3 failures would take a survivor over its capacity\n" in out.stdout
     assert "transfers 520 kB/s, and its capacity is not known" in out.stdout
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 
-from pipelines.ingest.merge.broker_stops import BrokerStops
 from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
+from pipelines.plan_files.new_brokers import NewBroker, add_new_brokers
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.commands import call
@@ -89,7 +91,7 @@ def test_the_brokers_to_start_are_named(tmp_path: Path) -> None:
         "  1 partition needs all eligible brokers back, as one that crashed may not lead; one is enough if it was shut "
         "down cleanly: b-0 (1, 2)\n"
         "  1 partition has no eligible replica: only kafka-leader-election --election-type unclean helps, which may "
-        "lose messages; the broker that stopped last has most of them: b-3\n"
+        "lose messages and leave transactions open; the broker that stopped last has most of them: b-3\n"
     ) in out
     assert "next: restart brokers 1, 2 (first 1, then 2); keep their disks" in out
     done = call("what-if", "prod.txt", "--return", "1", folder=tmp_path)
@@ -97,7 +99,7 @@ def test_the_brokers_to_start_are_named(tmp_path: Path) -> None:
         "as if broker 1 was live, with all its replicas in sync, but 3 partitions with a replica there would stay "
         "offline (b-0, b-1, b-3): start broker 2 too, which brings 2 partitions online"
     ) in done.stderr
-    assert "(kafka-placement what-if prod.txt --return 1,2):" in done.stdout
+    assert "\n      kafka-placement what-if prod.txt --return 1,2\n" in done.stdout
     done = call("what-if", "prod.txt", "--return", "1,2", folder=tmp_path)
     assert "stay offline (b-3): no broker brings them back" in done.stderr
     assert "Start the brokers" not in done.stdout
@@ -105,14 +107,14 @@ def test_the_brokers_to_start_are_named(tmp_path: Path) -> None:
 
 
 def test_a_log_shows_who_was_shut_down_and_in_which_order(tmp_path: Path) -> None:
-    def write(*changes: str) -> BrokerStops:
+    def write(*changes: str) -> tuple[tuple[int, ...], ...]:
         record = (
             '{{"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":1,"data":{{"brokerId":{},"brokerEpoch":5,{}}}}}'
         )
         register = '{{"type":"REGISTER_BROKER_RECORD","version":3,"data":{{"brokerId":{},"fenced":true}}}}'
         lines = [record.format(*one.split(" ")) if " " in one else register.format(one) for one in changes]
         text = "".join(f"| offset: {i} CreateTime: 1 payload: {line}\n" for i, line in enumerate(lines))
-        return read(tmp_path, text).stops
+        return read(tmp_path, text).stops[:2]
 
     started = [*"123", *(f'{broker} "fenced":-1' for broker in (1, 2, 3))]
     assert write(*started) == ((), ())
@@ -165,16 +167,16 @@ def test_no_log_dir_of_a_returned_broker_has_failed(tmp_path: Path) -> None:
 def test_what_remains_is_printed_beside_the_verdict(tmp_path: Path) -> None:
     (tmp_path / "prod.txt").write_text(DOWN)
     out = call("what-if", "prod.txt", folder=tmp_path).stdout
-    command = "kafka-placement what-if prod.txt --return 3,9"
-    assert f"\nOnce broker 9 is back, and all replicas are in sync ({command}):\n" in out
+    assert "      kafka-placement what-if prod.txt --return 3,9\n" in out
     done = call("what-if", "prod.txt", "--return", "3,9", folder=tmp_path)
     again = done.stdout
     assert "as if brokers 3, 9 were live, with all their replicas in sync" in done.stderr
-    assert out.split("--return 3,9):\n  ")[1].splitlines()[0] in again
+    assert out.split("\nOnce broker 9 is back, and all replicas are in sync:\n  ")[1].splitlines()[0] in again
     assert "Once " not in again
     (tmp_path / "prod.txt").write_text(HEALTHY)
     out = call("what-if", "prod.txt", folder=tmp_path).stdout
-    assert "\nOnce all replicas are in sync (kafka-placement what-if prod.txt --return 3):\n" in out
+    assert "\nOnce all replicas are in sync:\n" in out
+    assert "      kafka-placement what-if prod.txt --return 3\n" in out
 
 
 @pytest.mark.parametrize(
@@ -192,3 +194,12 @@ def test_what_remains_is_printed_beside_the_verdict(tmp_path: Path) -> None:
 def test_only_brokers_that_lack_something_return(text: str, brokers: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "prod.txt").write_text(text)
     assert problem in call("what-if", "prod.txt", "--return", brokers, code=64, folder=tmp_path).stderr
+
+
+def test_only_live_brokers_that_are_not_cordoned_may_be_filled(tmp_path: Path) -> None:
+    snapshot = add_new_brokers(read(tmp_path, SOUND), [NewBroker(6), NewBroker(7)])
+    cordoned = pc.equal(snapshot.brokers["broker_id"], 7)
+    index = snapshot.brokers.schema.get_field_index("cordoned")
+    brokers = snapshot.brokers.set_column(index, snapshot.brokers.schema.field(index), cordoned)
+    findings = find_findings(replace(snapshot, brokers=brokers))
+    assert (findings.empty_brokers, findings.fillable_brokers, findings.cordoned_brokers) == (2, 1, (7,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import takewhile
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,11 @@ from udfs.json_answers import to_json
 
 SAMPLES = Path(__file__).parents[3] / "data_samples"
 DEFAULTS = TopicDefaults()
+QUORUM_NOTE = (
+    "  note: no source shows the controller quorum (KRaft) or the ZooKeeper ensemble: a controller is assumed after "
+    "any failure; to see its voters: kafka-metadata-quorum --bootstrap-server localhost:9092 describe --status; check "
+    "the ensemble by itself"
+)
 
 
 def load(path: Path) -> Snapshot:
@@ -63,8 +69,11 @@ def test_json_keys_are_field_names() -> None:
         "survivor_loads",
         "outage",
         "quorum",
+        "exposure",
+        "topics",
         "disks",
         "hypothesis",
+        "wait_or_move",
     ]
     assert list(cluster["outage"]) == ["down_brokers", "offline", "start_order"]
     assert list(cluster["verdict"]) == ["level", "sentence", "points"]
@@ -72,7 +81,8 @@ def test_json_keys_are_field_names() -> None:
     assert list(point) == ["level", "text", "step", "kind", "plan", "affected", "topics", "subject"]
     assert {"takeover_brokers", "single_isr_partitions", "worst_survivor_ratio", "answer"} <= set(cluster["brokers"][0])
     failure = to_json(evaluate_failure(snapshot, [2], DEFAULTS))
-    assert list(failure) == ["cluster", "failed", "partitions", "summary", "survivor_loads", "check", "hypothesis"]
+    names = ["cluster", "failed", "partitions", "summary", "survivor_loads", "topics", "check", "hypothesis"]
+    assert list(failure) == names
     assert set(failure["partitions"][0]) == {"topic", "partition", "leader_before", "leader_after", "elected_from"}
     assert {"single_isr_partitions", "worst_survivor_ratio", "gaps"} <= set(failure["summary"])
     gaps = {"failed_already_down", "state_inferred_partitions", "conflicts", "skipped_entries"}
@@ -100,13 +110,15 @@ def test_text_of_a_cluster(tmp_path: Path) -> None:
         "min.insync.replicas to 2 where it is 1 (acks=all waits for two replicas): kafka-configs --bootstrap-server "
         "localhost:9092 --alter --entity-type topics --entity-name a --add-config min.insync.replicas=2",
         "  - 1 record of the sources is quarantined and left out of every answer: run inspect to see why.",
-        "Restart in this order (as far as the sources show): 2, 1, 20",
+        QUORUM_NOTE,
+        "Safe to restart now, in this order (as far as the sources show): 2, 1, 20",
         "  before each, wait until all replicas are in sync; partitions with replication factor 1 are offline while "
         "their broker restarts",
-        "Can this broker fail now? (as far as the sources show)",
-        "  20  No: 1 partition would go offline (leads 1 partition, worst survivor: broker 1 with 2.00 x the mean)",
-        "   1  Yes (leads 1 partition, 1 broker would take over)",
-        "   2  Yes",
+        "Can this broker fail now? (as far as the sources show) What its failure would do, in partitions:",
+        "  broker  answer  offline  leads  to brokers  worst survivor",
+        "      20  No            1      1                   1: 2.00 x",
+        "       1  Yes                  1           1",
+        "       2  Yes",
     ]
 
 
@@ -124,26 +136,34 @@ def test_order_of_restarts(tmp_path: Path) -> None:
         file = tmp_path / "order.txt"
         file.write_text("\n".join(lines) + "\n")
         printed = format_cluster(evaluate_brokers(load(file), DEFAULTS))
-        return [line for line in printed if line.startswith(("Restart", "  before each"))]
+        first = next((i for i, line in enumerate(printed) if "safe to restart" in line.lower()), len(printed))
+        return list(takewhile(lambda line: not line.startswith("Can this"), printed[first:]))
 
     safe = ("1,2", "1,2", "1"), ("2,3", "2,3", "1"), ("3,1", "3,1", "1")
-    assert find_order(*safe) == ["Restart in this order: 1, 2, 3", wait]
+    assert find_order(*safe) == ["Safe to restart now, in this order: 1, 2, 3", wait]
     assert find_order(*safe, ("3,2", "3,2", "2"), ("3,2", "3", "1")) == [
-        "Restart in this order: 1; not yet: 2 (acks=all blocked), 3 (partitions offline)",
+        "Safe to restart now, in this order: 1",
+        "  2: acks=all blocked on 1 partition meanwhile",
+        "  3: 1 partition offline meanwhile",
         wait,
     ]
     assert find_order(("1,2", "1", "1"), ("2,1", "2", "1"), ("2,1", "2", "1")) == [
-        "Restart no broker yet; the least harmful first: 1, 2 (partitions offline)",
+        "No broker is safe to restart now; the least harmful first:",
+        "  1, 2: 1 to 2 partitions offline meanwhile",
         wait,
     ]
+    blocked = "  3, 2: acks=all blocked on 1 partition meanwhile"
+    waiting = "  waiting does not make these restarts safer: see the next steps above"
+    assert find_order(*safe, ("3,2", "3,2", "2")) == ["Safe to restart now, in this order: 1", blocked, waiting, wait]
     # A partition without other replicas is offline whenever its broker restarts: nothing is gained by waiting.
     alone = "; partitions with replication factor 1 are offline while their broker restarts"
-    assert find_order(*safe, ("1", "1", "1")) == ["Restart in this order: 2, 3, 1", wait + alone]
+    assert find_order(*safe, ("1", "1", "1")) == ["Safe to restart now, in this order: 2, 3, 1", wait + alone]
     assert find_order(("1", "1", "1")) == [], "there is no order of one broker"
     many = [(f"{i},{i % 20 + 1}", f"{i},{i % 20 + 1}", "1") for i in range(1, 21)]
     ids = ", ".join(map(str, (*range(1, 6), *range(8, 15))))  # 7 would lead what 6 leads, and its own two
     assert find_order(*many, ("7,1", "7", "1")) == [
-        f"Restart in this order: {ids} and 7 more; not yet: 1 broker (partitions offline)",
+        f"Safe to restart now, in this order: {ids} and 7 more",
+        "  1 broker: 1 partition offline meanwhile",
         wait,
     ]
 
@@ -162,6 +182,7 @@ def test_text_of_a_failure(tmp_path: Path) -> None:
         "  offline partitions: 1",
         "  partitions below min.insync.replicas (acks=all blocked): 0",
         "  partitions with one in-sync replica left: 1",
+        QUORUM_NOTE,
         "  broker 2 takes over 1 partition and then leads 1",
     ]
 
@@ -181,6 +202,7 @@ def test_a_cluster_without_live_brokers(tmp_path: Path) -> None:
         "  - Brokers 1, 2 are down; 1 partition with a replica there is under-replicated.",
         "    next: restart them",
         "  - No live broker is known: failures cannot be evaluated.",
+        QUORUM_NOTE,
         "No broker that is down is sure to bring an offline partition online:",
         "  1 partition has no in-sync replica and no ELR that a source shows: start all brokers that have a replica: "
         "a-0",
@@ -272,3 +294,67 @@ def test_patterns_of_ignored_topics() -> None:
     assert find("*b*") == ["a.b", "axb", "aab", "b", "a-b-c", "A.b"]
     assert find("a*b*c", "[A-Z]*") == ["a-b-c", "A.b"]
     assert find("[b-a]*", "") == []
+
+
+CAPTURES = SAMPLES / "captures"
+
+
+@pytest.mark.parametrize(
+    ("source", "unknown", "names"),
+    [
+        (SAMPLES / "formats" / "describe-2.8.txt", ["kraft", "zookeeper"], "quorum (KRaft) or the ZooKeeper ensemble"),
+        (SAMPLES / "kafka-2.8.2-zookeeper", ["zookeeper"], "ZooKeeper ensemble"),
+        (CAPTURES / "kafka-4.4.0-sick" / "topics-describe.txt", ["kraft"], "controller quorum (KRaft)"),
+        (CAPTURES / "kafka-4.4.0-sick", [], None),
+    ],
+    ids=["either", "zookeeper", "kraft", "shown"],
+)
+def test_a_quorum_that_no_source_shows_is_assumed_in_one_note(
+    source: Path, unknown: list[str], names: str | None
+) -> None:
+    snapshot = load(source)
+    cluster, failure = (
+        evaluate_brokers(snapshot, DEFAULTS),
+        evaluate_failure(snapshot, snapshot.brokers["broker_id"][:1].to_pylist(), DEFAULTS),
+    )
+    assert to_json(cluster)["left_out"]["unknown_quorum"] == unknown
+    assert to_json(failure)["summary"]["gaps"]["unknown_quorum"] == unknown
+    for lines in (format_cluster(cluster), format_failure(failure)):
+        notes = [line for line in lines if "a controller is assumed after any failure" in line]
+        assert len(notes) == (names is not None)
+        assert all(f"{names}:" in note for note in notes)
+        assert ("kafka-metadata-quorum --bootstrap-server" in "".join(notes)) == ("kraft" in unknown)
+        assert ("check the ensemble by itself" in "".join(notes)) == ("zookeeper" in unknown)
+
+
+def describe_two(topic: str, configs: str, isr: str = "1,2") -> str:
+    return (
+        f"Topic: {topic}\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: min.insync.replicas=1,{configs}\n"
+        f"\tTopic: {topic}\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: {isr}\n"
+    )
+
+
+def test_topics_that_are_uploaded_late_are_named(tmp_path: Path) -> None:
+    tiered = "remote.storage.enable=true"
+    texts = [describe_two("late", f"{tiered},remote.copy.lag.ms=60000"), describe_two("at-once", tiered)]
+    texts += [describe_two("local", "remote.copy.lag.bytes=9"), describe_two("none", f"{tiered},remote.copy.lag.ms=0")]
+    (tmp_path / "topics.txt").write_text("".join(texts))
+    answer = evaluate_failure(load(tmp_path / "topics.txt"), [1], DEFAULTS)
+    assert to_json(answer)["summary"]["gaps"]["topics_with_copy_lag"] == ["late"]
+    note = "1 topic is uploaded to remote storage with a delay (remote.copy.lag): what is not uploaded yet ({}) is lost"
+    assert note.format("no source shows how much") in "".join(format_failure(answer))
+    logs = [{"partition": f"{topic}-0", "size": 500} for topic in ("late", "at-once")]
+    brokers = [{"broker": broker, "logDirs": [{"logDir": "/d", "partitions": logs}]} for broker in (1, 2)]
+    (tmp_path / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": brokers}))
+    sized = evaluate_failure(load(tmp_path), [1], DEFAULTS)
+    assert note.format("at most 500 B") + " with the replicas: late" in "".join(format_failure(sized))
+
+
+@pytest.mark.parametrize("has_transactions", [True, False])
+def test_unclean_elections_may_cut_transactions(tmp_path: Path, has_transactions: bool) -> None:
+    text = describe_two("a", "unclean.leader.election.enable=true", isr="1")
+    text += describe_two("__transaction_state", "cleanup.policy=compact") if has_transactions else ""
+    (tmp_path / "topics.txt").write_text(text + describe_two("b", "retention.ms=1"))
+    lines = format_failure(evaluate_failure(load(tmp_path / "topics.txt"), [1], DEFAULTS))
+    assert any("1 of them unclean" in line for line in lines)
+    assert any("find-hanging --broker-id" in line for line in lines) is has_transactions

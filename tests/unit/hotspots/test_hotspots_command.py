@@ -154,3 +154,12 @@ def test_only_schemes_that_compute_placements() -> None:
     for name in ("observed", "nonsense", ""):
         with pytest.raises(SettingsError, match="Choose from kafka"):
             parse_schemes(name)
+
+
+def test_commands_name_a_live_broker(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = "Topic: a\tPartitionCount: 4\tReplicationFactor: 2\tConfigs: "
+    lines = [describe_line("a", i, 1, f"{i % 2 + 1},{2 - i % 2}", "1,2") for i in range(4)]
+    folder = write_describe(tmp_path, header, *lines)
+    (folder / "brokers.csv").write_text("id,rack,host,port\n1,a,b1.example,9094\n2,b,b2.example,9094\n")
+    assert cli.main(["hotspots", str(folder), "--seeds", "2"]) == 0
+    assert "kafka-leader-election --bootstrap-server b1.example:9094" in capsys.readouterr().out

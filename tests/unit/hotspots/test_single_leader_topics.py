@@ -57,7 +57,7 @@ def test_commands_name_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ]
     assert cli.main(["plan", source, "--goal", "failover", "--keep-leaders"]) == 0
     again = f"kafka-placement plan {source} --goal leaders --per-topic"
-    assert f"  not addressed: {pinned}; {again} spreads them" in capsys.readouterr().out.splitlines()
+    assert f"  not addressed: {pinned}; to spread them:\n      {again}\n" in capsys.readouterr().out
     assert cli.main(["plan", source, "--goal", "leaders", "--per-topic"]) == 0
     assert "not addressed" not in capsys.readouterr().out
 
@@ -79,10 +79,9 @@ def test_a_plan_names_brokers_that_will_lead_nothing(tmp_path: Path, capsys: pyt
     command = ["plan", str(source), "--goal", "replace", "--replace", "3=4", "--add-brokers", "4"]
     assert cli.main(command) == 0
     again = f"kafka-placement plan {source} --goal leaders"
-    expected = (
-        f"  not addressed: broker 4 will lead no partition; once the plan is carried out, with new sources: {again}"
-    )
-    assert expected in capsys.readouterr().out.splitlines()
+    when = "once the plan is carried out, with new sources"
+    expected = f"  not addressed: broker 4 will lead no partition; {when}:\n      {again}\n"
+    assert expected in capsys.readouterr().out
 
 
 def test_no_plan_for_leaders_where_none_can_help(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.verdict.verdict_points import VerdictPoint
 from pipelines.what_if.what_if_answers import evaluate_brokers
-from udfs.failures.kafka_releases import parse_release
+from udfs.failures.kafka_releases import ReleaseRange, parse_release
 from udfs.failures.topic_defaults import TopicDefaults
 
 # One replica, min.insync.replicas=2: Kafka 3.6 accepts nothing with acks=all, Kafka 3.7 does.
@@ -132,7 +132,7 @@ def test_partitions_with_too_few_replicas_need_replicas_and_no_patience(tmp_path
     (point,) = find_blocked(load(tmp_path, lines))
     assert point.step == (
         "add brokers and then replicas, as waiting does not help, or lower min.insync.replicas: kafka-configs "
-        "--bootstrap-server localhost:9092 --alter --entity-type topics --entity-name t "
+        "--zookeeper localhost:2181 --alter --entity-type topics --entity-name t "
         "--add-config min.insync.replicas=2"
     )
     lines += (
@@ -143,8 +143,8 @@ def test_partitions_with_too_few_replicas_need_replicas_and_no_patience(tmp_path
     assert point.step == (
         "where replicas are fewer than min.insync.replicas (1 partition), add replicas, as waiting does not help: "
         "kafka-placement plan SOURCE --goal rf --rf 4 --topics t --out plan-CLUSTER-rf; or lower min.insync.replicas "
-        "to the number of replicas; then watch the replicas catch up: kafka-topics --bootstrap-server localhost:9092 "
-        "--describe --under-min-isr-partitions"
+        "to the number of replicas; then watch the replicas catch up: kafka-topics --zookeeper localhost:2181 "
+        "--describe --under-replicated-partitions"
     )
 
 
@@ -207,3 +207,10 @@ def test_levels_of_metadata_version_are_those_of_kafka() -> None:
         level, name = pair.split("=")
         assert read_level(int(level)).first == parse_release(name)
     assert read_level(0) == (None, 300)
+
+
+def test_during_an_upgrade_the_worse_rule_holds() -> None:
+    rules = TopicDefaults().adapt_to([ReleaseRange(403, 404), ReleaseRange(404, 405)])
+    assert (rules.completes_with_added, rules.rejects_cordoned) == (True, True)
+    rules = TopicDefaults().adapt_to([ReleaseRange(402, 403), ReleaseRange(403, 404)])
+    assert (rules.completes_with_added, rules.rejects_cordoned) == (False, False)

@@ -206,3 +206,39 @@ def test_a_change_of_the_controller_that_is_cut_is_rejected(end: str) -> None:
     line = "| offset: 0 CreateTime: 1 keySize: 4 valueSize: 19 sequence: -1 headerKeys: [] " + end
     with pytest.raises(BadValueError):
         FORMAT.parse_record(None, line)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (["/b"], {"/a": False, "/b": True}),
+        (["/b", "/a"], {"/a": True, "/b": False}),
+        (["*"], {"/a": True, "/b": True}),
+        (["/b", None], {"/a": False, "/b": False}),
+        ([], {"/a": None, "/b": None}),
+    ],
+)
+def test_configs_of_a_log_name_the_cordoned_log_dirs_of_a_broker(
+    values: list[str | None], expected: dict[str, bool | None], tmp_path: Path
+) -> None:
+    ids = ["A", "B"]
+    closed = {"fenced": -1, "cordonedLogDirs": ids if "*" in values else ["B"]}
+    change = _record("BROKER_REGISTRATION_CHANGE_RECORD", brokerId=1, brokerEpoch=9, **closed)
+    records = [
+        _record("REGISTER_BROKER_RECORD", brokerId=1, brokerEpoch=9, logDirs=ids),
+        *([change] if values else []),
+        *(
+            _record("CONFIG_RECORD", resourceType=4, resourceName=broker, name="cordoned.log.dirs", value=value)
+            for value in values
+            for broker in ("1", "9")  # 9 was unregistered
+        ),
+    ]
+    (tmp_path / "log.json").write_text("\n".join(records))
+    own = [{"logDir": path, "error": None, "partitions": []} for path in ("/a", "/b")]
+    (tmp_path / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": [{"broker": 1, "logDirs": own}]}))
+    snapshot = load_snapshot(find_source(str(tmp_path)))
+    cordoned = zip(*(snapshot.log_dirs[name].to_pylist() for name in ("log_dir", "cordoned")), strict=True)
+    assert dict(cordoned) == expected
+    assert snapshot.brokers["broker_id"].to_pylist() == [1]
+    assert not snapshot.quarantined
+    assert not snapshot.conflicts.num_rows

@@ -15,6 +15,7 @@ from pipelines.ingest.merge.shard_facts import ANSWERS, FENCED_LISTS, KRAFT_LOG
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
+from udfs.failures.replica_logs import list_replica_bytes
 from udfs.failures.topic_defaults import TopicDefaults
 
 HEADER = "Topic: t\tPartitionCount: {count}\tReplicationFactor: 2\tConfigs: {configs}\n"
@@ -140,3 +141,25 @@ def test_merging_names_formats_that_exist() -> None:
     assert "kraft-log" in names
     assert len(names) > 10
     assert names <= FORMATS.keys()
+
+
+def test_topics_whose_data_is_not_on_brokers_have_no_bytes_to_copy(tmp_path: Path) -> None:
+    lines = [
+        line
+        for topic, configs in (("a", "diskless.enable=true"), ("b", "diskless.enable=false"))
+        for line in (
+            f"Topic: {topic}\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: {configs}",
+            f"\tTopic: {topic}\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2",
+        )
+    ]
+    (tmp_path / "describe.txt").write_text("\n".join(lines))
+    logs = [{"partition": f"{topic}-0", "size": 500, "offsetLag": 0, "isFuture": False} for topic in "ab"]
+    dirs = [{"logDir": "/d", "error": None, "partitions": logs}]
+    (tmp_path / "log-dirs.json").write_text(json.dumps({"version": 1, "brokers": [{"broker": 1, "logDirs": dirs}]}))
+    rates = [f"load topic={topic} broker_id=1 bytes_in_per_s=8.0 bytes_out_per_s=9.0" for topic in "ab"]
+    (tmp_path / "loads.txt").write_text("\n".join(["loads from loads.csv", *rates]))
+    partitions = load_snapshot(find_source(str(tmp_path))).partitions
+    assert partitions["size_bytes"].to_pylist() == [0, 500]
+    assert [partitions[name].to_pylist() for name in ("bytes_in_per_s", "load_source")] == [[None, 8], [None, "even"]]
+    sizes = list_replica_bytes(partitions)["replica_sizes"].to_pylist()
+    assert sizes == [[500, 0], [500, 500]], "what a broker shows of a log is on its disk"

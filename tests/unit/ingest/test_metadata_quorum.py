@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.broker_order_rendering import format_restart_order
+from pipelines.cli.what_if_rendering import format_cluster
+from pipelines.ingest.formats.live_requests import NO_CONTROLLER, print_requests
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.live.cluster_records import Quorum, QuorumNode
@@ -86,6 +89,29 @@ def test_voters_that_settings_name(tmp_path: Path) -> None:
     ]
 
 
+def test_without_a_controller_voters_that_are_no_brokers_do_not_follow(tmp_path: Path) -> None:
+    voters = ",".join(f"{id_}@a:909{id_}" for id_ in (1, 2, 9))
+    config = f"All configs for broker 1 are:\n  controller.quorum.voters={voters} sensitive=false synonyms={{}}\n"
+    requests = "\n".join(print_requests("a:1", [NO_CONTROLLER], ()))
+    snapshot = read(tmp_path, configs=config, requests=requests, topics=_TOPICS, brokers="broker_id\n1\n2\n3")
+    rows = {row["node_id"]: row["caught_up"] for row in snapshot.quorum.to_pylist()}
+    assert rows == {1: None, 2: None, 9: False}
+
+
+def test_without_a_controller_a_quorum_of_unknown_voters_has_no_majority(tmp_path: Path) -> None:
+    """As where controller.quorum.bootstrap.servers is set: only the controller shows its voters."""
+    requests = "\n".join(print_requests("a:1", [NO_CONTROLLER], ()))
+    snapshot = read(tmp_path, requests=requests, topics=_TOPICS)
+    lost = "The controller quorum has no majority: too many of its voters are down or lag (no source shows which), so "
+    answer = evaluate_brokers(snapshot, KAFKA_DEFAULTS)
+    assert [point.text for point in answer.verdict.points if point.text.startswith(lost)]
+    assert answer.verdict.headline.startswith("AT RISK")
+    assert {one.answer for one in answer.brokers} == {NO_MAJORITY}
+    assert not [line for line in format_cluster(answer) if "controllers" in line or "is assumed" in line]
+    (cause,) = evaluate_failure(snapshot, [1], KAFKA_DEFAULTS).summary.causes
+    assert cause.text.startswith(lost)
+
+
 def test_a_running_cluster_is_written_as_the_tool_prints_it(tmp_path: Path) -> None:
     nodes = [
         QuorumNode(1, None, True, 90, 1_795_925_748_844, 1_795_925_748_844, ("CONTROLLER://a:1",)),
@@ -104,6 +130,17 @@ def test_a_running_cluster_is_written_as_the_tool_prints_it(tmp_path: Path) -> N
 @pytest.mark.parametrize("text", ["CurrentVoters: [{]", 'CurrentVoters: [{"name": 1}]', "CurrentVoters: true"])
 def test_damaged_voters_are_quarantined(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, status=text, topics=_TOPICS).quarantined
+
+
+@pytest.mark.parametrize(
+    "cut", ["1     	AAAAA", "1", "1     	AAAAAAAAAAAAAAAAAAAAAA	-1          	85 	-1"]
+)
+def test_a_cut_row_is_quarantined(tmp_path: Path, cut: str) -> None:
+    whole = _REPLICATION.splitlines()[2]
+    snapshot = read(tmp_path, topics=_TOPICS, replication=_REPLICATION.replace(whole, cut))
+    assert [(row["line_number"], row["raw"]) for row in snapshot.quarantined] == [(3, cut)]
+    (point,) = [one for one in evaluate_brokers(snapshot, KAFKA_DEFAULTS).verdict.points if one.kind == "quarantined"]
+    assert point.affected == 1
 
 
 def test_majorities() -> None:
@@ -166,12 +203,85 @@ def test_without_a_majority_nobody_is_elected(tmp_path: Path) -> None:
     assert not [one.answer for one in all_of_rack.brokers if one.answer == NO_MAJORITY]
 
 
+def test_controllers_that_are_down_restart_first(tmp_path: Path) -> None:
+    def order(*ends: int) -> list[str]:
+        rows = [
+            f"{i} {end} 0 {10 if end < 0 else 24} ms ago 24 ms ago"
+            for i, end in zip((101, 102, 103), ends, strict=True)
+        ]
+        roles = ["Leader", "Follower", "Follower"]
+        table = "\n".join(
+            [_REPLICATION.splitlines()[0], *(f"{row} {role}" for row, role in zip(rows, roles, strict=True))]
+        )
+        snapshot = read(tmp_path, status="CurrentVoters: [101,102,103]", replication=table, topics=_TOPICS)
+        lines = format_restart_order(evaluate_brokers(snapshot, KAFKA_DEFAULTS))
+        return [line for line in lines if "controller" in line]
+
+    follow = "  before each, wait until all voters follow the active controller"
+    first = "Restart controllers that are down or lag first: "
+    none = "While any controller restarts (102, 101), no leader is elected: no majority is left"
+    assert order(9, 9, 9) == ["Restart controllers in this order: 102, 103, 101", follow]
+    assert order(9, 9, -1) == [f"{first}103", none]
+    assert order(9, -1, -1) == [f"{first}102, 103"]
+
+
 def test_a_broker_is_the_last_voter_that_may_fail(tmp_path: Path) -> None:
     snapshot = read(tmp_path, topics=_TOPICS, status=_STATUS + _REPLICATION)  # voter 1 is down or lags
     answers = {one.failed: one.answer == NO_MAJORITY for one in evaluate_brokers(snapshot, KAFKA_DEFAULTS).brokers}
     assert answers == {1: False, 2: True, 3: True}
     (cause,) = evaluate_failure(snapshot, [2], KAFKA_DEFAULTS).summary.causes
     assert cause.text.endswith("1 of 3 voters of the controller quorum fails (down or lagging already: 1).")
+
+
+def test_what_the_quorum_takes_offline_is_counted(tmp_path: Path) -> None:
+    """Replicas are in sync, so that the next step is that of the quorum."""
+    verdict = evaluate_brokers(read(tmp_path, topics=_TOPICS, status=_REPLICATION), KAFKA_DEFAULTS).verdict
+    offline = next(point for point in verdict.points if "offline" in point.text)
+    assert offline.text == "Losing broker 2 takes 1 partition offline."
+    blocked = next(point for point in verdict.points if "acks=all" in point.text)
+    assert not [point for point in (offline, blocked) if point.step]
+
+
+def test_a_rack_with_most_voters_takes_more_offline_than_its_brokers(tmp_path: Path) -> None:
+    """Partition 2 has one replica; a failure of rack r leaves one voter of three."""
+    topics = f"{_TOPICS}\tTopic: a\tPartition: 2\tLeader: 3\tReplicas: 3\tIsr: 3\n"
+    racks = "".join(
+        f"{broker} h{broker} 9092 {rack} unfenced broker\n" for broker, rack in ((1, "r"), (2, "r"), (3, "s"))
+    )
+    snapshot = read(tmp_path, topics=topics, status="CurrentVoters: [1,2,3]", brokers=f"{_BROKERS}{racks}")
+    points = [point.text for point in evaluate_brokers(snapshot, KAFKA_DEFAULTS).verdict.points]
+    assert [text for text in points if text.startswith("Losing any single rack takes partitions offline")]
+    assert not [text for text in points if "the same partitions that single brokers take" in text]
+
+
+def test_a_lag_that_only_the_status_shows_is_a_warning(tmp_path: Path) -> None:
+    alone = read(tmp_path, topics=_TOPICS, status=_STATUS)
+    (warning,) = alone.warnings.to_pylist()
+    assert (warning["line_number"], "add the output of" in warning["warning"]) == (6, True)
+    assert not evaluate_brokers(alone, KAFKA_DEFAULTS).verdict.headline.startswith("OK")
+    assert not read(tmp_path, replication=_REPLICATION).warnings.num_rows  # it shows which voter
+    (tmp_path / "replication.txt").unlink()
+    assert not read(tmp_path, status=_STATUS.replace("TimeMs:   -1", "TimeMs:   700")).warnings.num_rows
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"status": "CurrentVoters: [1,2,3]", "later": "LeaderId: 3\nCurrentVoters: [1,2,3,4,5]"},
+        {"status": "CurrentVoters: [1,2,3]\nCurrentVoters: [1,2,3,4,5]"},
+        {
+            "status": "Dynamic configs for broker 1 are:\n  controller.quorum.voters=1@a:9,2@a:9,3@a:9 sensitive=false "
+            "synonyms={}",
+            "other": "CurrentVoters: [1,2,3,4,5]",
+        },
+        {"status": "CurrentVoters: [1,2,3,4,5]", "replication": _REPLICATION},
+    ],
+)
+def test_lists_that_show_other_voters(texts: dict[str, str], tmp_path: Path) -> None:
+    snapshot = read(tmp_path, topics=_TOPICS, **texts)
+    assert snapshot.quorum.num_rows == 5
+    (warning,) = snapshot.warnings.to_pylist()
+    assert "that others show are missing here (4, 5)" in warning["warning"]
 
 
 def test_drain_of_a_voter(tmp_path: Path) -> None:

@@ -71,8 +71,16 @@ def test_the_readme_explains_every_paste() -> None:
     [
         *("kcat-of-one-topic.json", "kcat-of-one-topic.txt", "min-isr-above-replicas.txt", "python-program.txt"),
         *("rpk-brokers.txt", "rpk-cluster-partitions.txt", "rpk-v21.txt", "rpk-with-options.txt", "kafka-ui.json"),
+        *("only-one-in-sync.txt", "moved-partitions-of-a-topic.txt", "reassigned-to-down-broker.txt"),
+        "broker-lost-for-good.txt",
     ],
 )
 def test_the_verdict_on_a_part_or_a_sick_cluster_is_never_ok(name: str) -> None:
     verdict = evaluate_brokers(load_snapshot(Source("paste", (FOLDER / name,))), KAFKA_DEFAULTS).verdict
     assert verdict.level is not Level.OK
+
+
+@pytest.mark.parametrize("name", ["redpanda-health.json", "map-of-topicmappr.txt"])
+def test_without_replicas_there_is_no_verdict(name: str) -> None:
+    with pytest.raises(SourceError):
+        evaluate_brokers(load_snapshot(Source("paste", (FOLDER / name,))), KAFKA_DEFAULTS)

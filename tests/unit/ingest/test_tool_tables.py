@@ -283,8 +283,9 @@ def test_brokers_of_rpk_have_states_and_racks_also_beside_empty_cells(prefix: st
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ("0  1  [1 2]  120", "lacks a list of brokers that the header above has"),
-        ("0  1  [1 2]  [1", "lacks a list of brokers that the header above has"),
+        ("0  1  [1 2]  120", "has 4 cells below 5 columns (cut off?): paste the whole table with its header"),
+        ("0  1  [1 2]  [1", "has 4 cells below 5 columns"),
+        ("0  1  [1 2]  120  130", "lacks a list of brokers"),
     ],
 )
 def test_a_row_of_rpk_without_a_column_of_its_header_is_rejected(row: str, reason: str) -> None:

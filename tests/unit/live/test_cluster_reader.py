@@ -10,12 +10,22 @@ import pytest
 
 from pipelines.execution.cluster_view import view_cluster
 from pipelines.ingest.snapshot_reader import load_snapshot
-from pipelines.ingest.sources import Source
+from pipelines.ingest.sources import Source, find_source
 from pipelines.live.cluster_reader import read_cluster, read_layout
-from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition, LiveTopic, OngoingReassignment
+from pipelines.live.cluster_records import (
+    ClusterDescription,
+    LiveBroker,
+    LivePartition,
+    LiveTopic,
+    OngoingReassignment,
+    Quorum,
+    QuorumNode,
+)
 from pipelines.live.kafka_connection import KafkaFault, Reassignments
 from pipelines.live.pauses import growing_pauses
 from pipelines.verdict.snapshot_findings import list_warnings
+from pipelines.what_if.what_if_answers import evaluate_brokers
+from udfs.failures.topic_defaults import TopicDefaults
 
 _BROKERS = tuple(LiveBroker(id_, f"b{id_}", 9092, None, False) for id_ in (1, 2))
 
@@ -30,6 +40,7 @@ class _Connection:
         self._silent_broker = silent_broker
         self._denied = denied
         self.controller_fault: KafkaFault | None = None
+        self.quorum: Quorum | KafkaFault | None = None
         self.operations: tuple[str, ...] = ("ALTER",)
         self.logs: list[str] = []  # topics of all log dirs
         self.hidden: list[str] = []
@@ -39,7 +50,11 @@ class _Connection:
         self.calls.append("reassignments")
         if self._denied:
             raise KafkaFault(
-                self.servers, "not authorized", "Grant Describe", is_denied=True, acl="Describe on the cluster"
+                self.servers,
+                "not authorized",
+                "Grant Describe on the cluster",
+                is_denied=True,
+                acl="Describe on the cluster",
             )
         if self.controller_fault:
             raise self.controller_fault
@@ -63,8 +78,10 @@ class _Connection:
     def describe_features(self) -> dict[str, Any]:
         return {}
 
-    def describe_quorum(self) -> None:
-        return None
+    def describe_quorum(self) -> Quorum | None:
+        if isinstance(self.quorum, KafkaFault):
+            raise self.quorum
+        return self.quorum
 
     def describe_elrs(self, _names: list[str], _features: dict[str, Any]) -> dict[str, Any]:
         return {}
@@ -128,6 +145,33 @@ def test_silent_controller_is_asked_once_and_reading_goes_on() -> None:
     assert connection.calls == ["reassignments"]
     with pytest.raises(KafkaFault, match="no answer"):
         view_cluster(connection, lambda _: None)
+
+
+def test_without_a_controller_what_brokers_show_of_silent_ones_is_old(tmp_path: Path) -> None:
+    connection: Any = _Connection(1, silent_broker=1)  # it leads t-0, as broker 2 shows it
+    connection.controller_fault = KafkaFault("b1:9092", "no answer", "Restart it", cause="no connection")
+    read_cluster(connection, pause=lambda _: None).write_files(tmp_path)
+    snapshot = load_snapshot(find_source(str(tmp_path)))
+    assert {row["broker_id"]: row["live"] for row in snapshot.brokers.to_pylist()} == {1: False, 2: True}
+    answer = evaluate_brokers(snapshot, TopicDefaults())
+    assert answer.verdict.headline.startswith("AT RISK: the controller quorum has no majority")
+    stale = "no controller with a majority answers: no leader is elected, and brokers, leaders and ISRs are shown as "
+    assert [point.text for point in answer.verdict.points if stale in point.text]
+
+
+_FAULT = KafkaFault("b1:9092", "no answer", "Restart it", cause="the controller does not lead the quorum")
+_VOTERS = tuple(QuorumNode(id_, None, True, 5, at, at, ()) for id_, at in ((1, 1000), (2, 99_000), (3, 1000)))
+
+
+@pytest.mark.parametrize("answer", [_FAULT, Quorum(2, _VOTERS)], ids=["none", "old"])
+def test_controller_that_lost_the_majority_may_list_reassignments(answer: Any, tmp_path: Path) -> None:
+    """It leads no longer, but answers what it knows. Before Kafka 3.7, it also describes the quorum as its leader."""
+    connection: Any = _Connection(1, silent_broker=1)
+    connection.quorum = answer
+    reading = read_cluster(connection, pause=lambda _: None)
+    assert reading.states == ("no controller with a majority answers", "broker 1 does not answer")
+    reading.write_files(tmp_path)
+    assert [row["live"] for row in load_snapshot(find_source(str(tmp_path))).brokers.to_pylist()] == [False, True]
 
 
 def test_silent_brokers_are_not_live() -> None:

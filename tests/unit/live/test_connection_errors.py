@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import subprocess
@@ -16,7 +17,7 @@ from kafka.future import Future
 from kafka.net.selector import NetworkSelector
 
 from pipelines.errors import SettingsError
-from pipelines.live.answering_client import NoMetadataError, Patience, _Connections, find_unknown_hosts
+from pipelines.live.answering_client import NoAnswerError, NoMetadataError, Patience, _Connections, find_unknown_hosts
 from pipelines.live.client_properties import ClientProperties, Pem, Secret
 from pipelines.live.connection_errors import explain_servers
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault
@@ -178,6 +179,25 @@ def test_broker_whose_client_is_closed_meanwhile_is_not_silent() -> None:
     net.close()
     with pytest.raises(RuntimeError, match="closed"):
         connections._await_answer(Future(), 1, "MetadataRequest").send(None)
+    assert patience.list_silent() == []
+
+
+def test_broker_whose_controller_is_silent_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers in order, so that the next request on its connection waits for the controller as well."""
+
+    async def never(*_: object) -> bool:
+        await asyncio.sleep(0)
+        return False
+
+    patience, net = Patience(request_s=6, connect_s=5, total_s=8), NetworkSelector()
+    connections = _Connections(net, patience)
+    net.close()
+    monkeypatch.setattr(connections, "_wait", never)
+    requests = ("ListPartitionReassignmentsRequest", "MetadataRequest")
+    for waiting in [connections._await_answer(Future(), 1, request) for request in requests]:
+        waiting.send(None)
+    with pytest.raises(NoAnswerError, match="the controller"):
+        waiting.send(None)
     assert patience.list_silent() == []
 
 

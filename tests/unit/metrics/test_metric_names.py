@@ -48,6 +48,19 @@ kind = "counter"
         ({"__name__": _RAW.lower(), "name": "BytesInPerSec", "topic": "t"}, Quantity.BYTES_IN),
         ({"__name__": _RAW.lower(), "name": "BytesOutPerSec"}, Quantity.BROKER_BYTES_OUT),
         ({"__name__": "kafka_log_log_value", "name": "Size", "topic": "t", "partition": "3"}, Quantity.SIZE),
+        *(
+            ({"__name__": f"kafka_server_{name}", "topic": topic}, total if topic == "" else quantity)
+            for name in (
+                *("brokertopicmetrics_bytesinpersec_total", "brokertopicmetrics_bytesinpersec"),  # Strimzi, Confluent
+                *("BrokerTopicMetrics_BytesInPerSec_Count", "brokertopicmetrics_bytesinpersec_count"),  # Aiven, Bitnami
+            )
+            for topic in ("t", "")
+            for quantity, total in [(Quantity.BYTES_IN, Quantity.BROKER_BYTES_IN)]
+            if topic or not name.endswith("_count")
+        ),
+        ({"__name__": "kafka_server_brokertopicmetrics_total_bytesoutpersec_count"}, Quantity.BROKER_BYTES_OUT),
+        ({"__name__": "kafka_server_brokertopicmetrics_bytesinpersec_oneminuterate", "topic": "t"}, Quantity.BYTES_IN),
+        ({"__name__": "kafka_log_Log_Size_Value", "topic": "t", "partition": "3"}, Quantity.SIZE),
         ({}, None),
     ],
 )

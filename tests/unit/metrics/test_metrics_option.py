@@ -178,6 +178,8 @@ _SCRAPES = Path(__file__).with_name("scrapes")
         # One scrape has no rate of a counter, but one that the exporter computed itself.
         ("lower-case-jmx", [7777, None, None], [12.5, None, None]),
         ("broker-name-with-prefix", [5000, None, None], [None, None, None]),
+        ("aiven-in-a-fence", [7777, None, None], [12.5, None, None]),
+        ("strimzi-metrics-reporter", [5000, None, None], [None, None, None]),
     ],
 )
 def test_names_of_exporters_are_known(scrape: str, sizes: list[int | None], rates: list[float | None]) -> None:

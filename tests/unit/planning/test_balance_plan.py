@@ -11,9 +11,6 @@ import pytest
 from tests.unit.planning.models import make_model
 from tests.unit.planning.plan_models import model_with
 from udfs.arrow.ragged import has_repeat, row_of
-from udfs.planning.annealing import balance_plan
-from udfs.planning.annealing.search import search_assignment
-from udfs.planning.annealing.search_task import SearchResult, SearchTask
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.plan_making import make_plan
@@ -101,37 +98,39 @@ def test_balance_meets_every_limit_close_to_the_copy_bound(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "most"), [(1, 1.08), (2, 1.1), (5, 1.03)])
+@pytest.mark.parametrize(("seed", "most"), [(1, 1.04), (5, 1.03)])
 def test_oversized_partitions_cost_few_bytes_beyond_the_bound(seed: int, most: float) -> None:
-    """Where they go decides what else must move: where disk and bytes in differ, the rest hardly fits."""
-    certificate = make_plan(make_model(60, 6, 2000, seed), PlanRequest("balance")).certificate
+    """Where they go decides what else must move: where disk and bytes in differ, the rest hardly fits.
+
+    With seed 1, a little more bytes out is what keeps to the target after failures.
+    """
+    cluster_model, everyone = make_model(60, 6, 2000, seed), np.ones(60, dtype=np.bool_)
+    proposal = make_plan(cluster_model, PlanRequest("balance"))
+    certificate = proposal.certificate
     assert certificate.bytes <= most * certificate.bytes_lower_bound
-    relaxed = [text for text in certificate.relaxed if text.startswith("bytes out of the worst survivor")]
-    assert bool(relaxed) == (seed != 5)
-    # With seed 2, a lower ratio was found. With seed 1, none was.
-    assert ["without copying many more bytes" in text for text in relaxed] == ([seed == 2] if relaxed else [])
+    assert worst_survivor(cluster_model, proposal, cluster_model.rate_out, everyone) <= 1.1501
+    assert over_mean(loads(cluster_model, proposal)["bytes_out"], everyone) <= (1.0502 if seed == 1 else 1.0092)
+    assert ["brokers may have up to" in text for text in certificate.relaxed] == [True] * (seed == 1)
 
 
-def test_search_that_misses_its_target_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tries end with the replicas that they may search in all, and the plan names the ratio and the remedy."""
-    cluster_model = replace(make_model(12, 3, 150, 5), draining=np.arange(12) < 2)
-    targets = Targets(disk=1.0001, bytes_in=1.0001, loose_bytes=1.0001, extra_moves=0.0)
-    searches = list[SearchTask]()
-
-    def search(task: SearchTask) -> SearchResult:
-        searches.append(task)
-        return search_assignment(task)
-
-    monkeypatch.setattr(balance_plan, "search_assignment", search)
-    make_plan(cluster_model, PlanRequest("drain", targets=targets))
-    assert len(searches) > 2
-    searches.clear()
-    monkeypatch.setattr(balance_plan, "_MAX_TRIED_REPLICAS", 0)
-    certificate = make_plan(cluster_model, PlanRequest("drain", targets=targets)).certificate
-    assert len(searches) == 2
-    (text,) = [text for text in certificate.relaxed if text.startswith("disk and bytes in")]
-    assert "(target: 1.0001)" in text
-    assert text.endswith("raising plans.target_extra_moves may allow less")
+@pytest.mark.slow
+def test_an_oversized_leader_loosens_only_the_limits_of_its_brokers() -> None:
+    cluster_model = make_model(24, 4, 400, 1, oversized=False)
+    rate_out = cluster_model.rate_out.copy()
+    rate_out[7] = 1.3 * rate_out.sum() / 24
+    cluster_model = replace(cluster_model, rate_out=rate_out)
+    proposal = make_plan(cluster_model, PlanRequest("balance"))
+    out = loads(cluster_model, proposal)["bytes_out"] / rate_out.sum() * 24
+    assert (out > 1.0502).sum() == 1
+    successor = proposal.replicas[proposal.offsets[7] + 1]
+    others = np.arange(24) != successor
+    took = np.zeros((24, 24))
+    first = proposal.offsets[:-1]
+    np.add.at(took, (proposal.replicas[first + 1], proposal.replicas[first]), rate_out)
+    after = out[:, None] + took / rate_out.sum() * 24
+    np.fill_diagonal(after, 0.0)
+    assert (after.max(axis=1)[others] > 1.21).sum() == 1  # of its leader
+    assert any(text.startswith("bytes out: a single leader exceeds") for text in proposal.certificate.relaxed)
 
 
 def test_balanced_cluster_stays_and_plans_are_reproducible() -> None:
@@ -146,20 +145,21 @@ def test_balanced_cluster_stays_and_plans_are_reproducible() -> None:
 
 
 @pytest.mark.parametrize("oversized", [False, True])
-def test_expand_fills_empty_brokers_with_the_fewest_moves(oversized: bool) -> None:
+def test_expand_fills_empty_brokers_with_few_bytes(oversized: bool) -> None:
     cluster_model = make_model(18, 3, 300, 4, empty=3, oversized=oversized)
     proposal = make_plan(cluster_model, PlanRequest("expand"))
     everyone = np.ones(18, dtype=np.bool_)
     assert_legal(cluster_model, proposal, everyone)
     after = loads(cluster_model, proposal)
-    assert after["replicas"].max() - after["replicas"].min() <= 1
-    moves = int(cluster_model.find_copied(proposal).sum())
-    held = np.bincount(cluster_model.replicas, minlength=18)
-    least = int(np.maximum(after["replicas"].min() - held, 0).sum())
-    assert least <= moves <= 1.02 * proposal.certificate.lower_bound
+    mean = after["replicas"].mean()
+    assert after["replicas"].max() <= max(np.ceil(mean), 1.01 * mean)
+    assert after["replicas"].min() >= 0.955 * mean
+    certificate = proposal.certificate
+    assert certificate.moves == cluster_model.find_copied(proposal).sum() <= 1.06 * certificate.moves_lower_bound
     if not oversized:
+        assert certificate.bytes <= 1.03 * certificate.bytes_lower_bound
         assert max(over_mean(after[name], everyone) for name in ("disk", "bytes_in", "bytes_out")) <= 1.0302
-        assert proposal.certificate.missed == []
+        assert certificate.missed == []
 
 
 def test_nights_of_an_expansion_spend_their_budgets_on_disks_once_counts_are_even() -> None:
@@ -217,9 +217,12 @@ def test_drain_empties_brokers_and_evens_out_the_others() -> None:
     assert_legal(cluster_model, proposal, stays)
     after = loads(cluster_model, proposal)
     assert after["replicas"][~stays].sum() == 0
-    assert np.ptp(after["replicas"][stays]) <= 1
-    leaving = int((~stays)[cluster_model.replicas].sum())
-    assert leaving <= proposal.certificate.moves <= 1.02 * proposal.certificate.lower_bound
+    mean, leaving = after["replicas"][stays].mean(), (~stays)[cluster_model.replicas]
+    assert after["replicas"][stays].max() <= max(np.ceil(mean), 1.01 * mean)
+    certificate = proposal.certificate
+    assert leaving.sum() <= certificate.moves <= 1.2 * leaving.sum()
+    assert cluster_model.size[cluster_model.row[leaving]].sum() <= certificate.bytes_lower_bound
+    assert certificate.bytes <= 1.03 * certificate.bytes_lower_bound
     for name in ("disk", "bytes_in", "bytes_out"):
         assert over_mean(after[name], stays) <= 1.0302
 

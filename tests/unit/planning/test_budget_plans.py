@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -179,6 +181,31 @@ def test_nights_of_an_expansion_make_the_moves_of_one_plan() -> None:
     assert measure_loads(model, model)["disk"].max() <= disk + 5e-4
     (text,) = [text for text in make_plan(model, nightly).certificate.relaxed if "at most" in text]
     assert text.endswith("; --goal balance evens out disks further")
+
+
+_PRINTING_SOLVER = """
+import ctypes
+from tests.unit.planning.models import make_model
+from udfs.planning import integer_programs
+from udfs.planning.plan_making import make_plan
+from udfs.planning.plan_request import PlanRequest
+
+def print_and_solve(*values, solve=integer_programs.milp, **options):
+    ctypes.CDLL(None).puts(b"HighsMipSolverData")
+    return solve(*values, **options)
+
+integer_programs.milp = print_and_solve
+make_plan(make_model(12, 3, 60, 5, empty=2), PlanRequest("expand", brokers=(10, 11), max_moves=20))
+print("{}")
+"""
+
+
+def test_what_the_solver_prints_is_not_on_stdout() -> None:
+    """HiGHS prints a line in some runs, which would be within the JSON of a plan."""
+    command = [sys.executable, "-c", _PRINTING_SOLVER]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout == "{}\n"
+    assert "HighsMipSolverData" in result.stderr
 
 
 def test_what_no_longer_fits_is_not_continued() -> None:

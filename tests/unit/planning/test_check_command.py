@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.cli.check_rendering import render_running
-from pipelines.ingest.formats.live_requests import ONGOING, print_requests
+from pipelines.ingest.formats.live_requests import NO_REASSIGNMENTS, print_requests
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.plan_files.running_reassignments import find_running_reassignments
@@ -90,6 +90,7 @@ def judge(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[s
         ([("orders", 0, [1, 2])], PlanFault.REPLICATION_FACTOR, []),
         ([("orders", 0, [1, 2, 3, 4])], PlanFault.REPLICATION_FACTOR, []),
         ([("orders", 0, [1, 2, 4])], PlanFault.FEWER_RACKS, []),
+        ([("keys", 0, [2, 6])], PlanFault.LAGGING_RACK, []),
         ([("orders", 2, [3, 2, 1])], PlanFault.WAITS_FOR_LAGGING, [1]),
         ([("lone", 0, [2])], PlanFault.BLOCKED_WHILE_COPYING, []),
     ],
@@ -172,6 +173,19 @@ def test_plans_copy_nothing_to_a_cordoned_broker(
     assert not rejected
     back = "cordoned_broker" in judge_version(capsys, version, out / "rollback.json", source)
     assert back is (version == "4.4" and options[1] == "drain")
+
+
+@pytest.mark.parametrize("options", [("repair",), ("rf", "--rf", "3", "--topics", "late")])
+def test_replicas_leave_a_cordoned_broker_that_is_down(options: tuple[str, ...], source: Path, tmp_path: Path) -> None:
+    """As where a broker fails while it is drained: no new list names it."""
+    cordon(source, 5)
+    with (source / "topics.txt").open("a") as file:
+        file.write("\n".join(describe("late", 2, "1,5 1")) + "\n")
+    out = tmp_path / "plan"
+    call("plan", str(source), "--goal", *options, "--out", str(out))
+    moved = json.loads((out / "reassignment.json").read_text())["partitions"]
+    assert [one for one in moved if one["topic"] == "late"]
+    assert not [one for one in moved if 5 in one["replicas"]]
 
 
 def judge_version(capsys: pytest.CaptureFixture[str], version: str, *arguments: str | Path) -> list[str]:
@@ -430,7 +444,7 @@ def test_a_change_ticket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert f"\n{apply} {option}    # " in text
     assert f"kafka-reassign-partitions --bootstrap-server b1:9092 --reassignment-json-file {out}/rollback.json" in text
     assert "Cluster id" not in text
-    assert "The verdicts count all live brokers; the rows" in text
+    assert "The verdicts count all live brokers; both columns leave out broker 1, which is to be emptied" in text
     assert text == (out / "ticket.md").read_text()
     assert text.startswith(
         "# Change of Kafka cluster topics: drain 1\n\n**SAFE**, compared with the cluster as it is now. "
@@ -503,6 +517,19 @@ def test_a_request_for_the_former_replicas(
     assert f"tolls-0: adds 3, removes 3{waits}\n" in result.out
 
 
+@pytest.mark.parametrize(("rate", "left"), [(600_000, "18 h 31 min at a throttle of 600 kB/s"), (2**63 - 1, "50 MB/s")])
+def test_the_rate_that_brokers_have_counts(
+    rate: int, left: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "topics.txt").write_text("\n".join(describe("tolls", 2, "2,3 2", "3,1,2 1,2 3 2")) + "\n")
+    entry = f"  follower.replication.throttled.rate={rate} sensitive=false synonyms={{}}"
+    (folder / "configs.txt").write_text(f"All configs for broker 3 are:\n{entry}\n")
+    _write_log_dirs(folder, {1: 80, 2: 80, 3: 40})
+    assert left in CommandResult(capsys, "check", folder).out
+
+
 def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Broker 25 is in no ISR: what it is to get never ends. Broker 3 has half of what it copies."""
     folder = tmp_path / "source"
@@ -518,10 +545,11 @@ def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "3 partitions being reassigned, 1 of them stuck" in result.out
     assert "tolls-0: adds 25, removes 23, waits for broker 25, down: it does not end until it is back" in result.out
     assert (
-        "  in all beside the stuck ones and those of unknown size: 40 GB left, 17 min at the throttle\n" in result.out
+        "  in all beside the stuck ones and those of unknown size: 40 GB left, 17 min at a throttle of 40 MB/s\n"
+        in result.out
     )
     assert "    kafka-placement apply PLAN --bootstrap-server HOST:PORT --cancel\n" in result.out
-    assert "tolls-1: adds 3, removes 2, waits for broker 3, 40 GB left, 17 min at the throttle" in result.out
+    assert "tolls-1: adds 3, removes 2, waits for broker 3, 40 GB left, 17 min at a throttle of 40 MB/s" in result.out
     cancel = '{"version":1,"partitions":[{"topic":"tolls","partition":0,"replicas":[22,23]}]}'
     assert f"    {cancel}\n" in result.out
     answer = json.loads(CommandResult(capsys, "check", folder, "--json", "-").out)
@@ -531,8 +559,7 @@ def test_reassignments_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (folder / "topics.txt").write_text("\n".join(describe("t", 1, "1 1")) + "\n")
     result = CommandResult(capsys, "check", folder)
     assert (result.code, result.out) == (0, "no partition is being reassigned\n")
-    problem = f"the controller does not answer, so {ONGOING} and voters are not known"
-    (folder / "not-read.txt").write_text("\n".join(print_requests("b1:9092", [problem], is_empty=False)) + "\n")
+    (folder / "not-read.txt").write_text("\n".join(print_requests("b1:9092", [NO_REASSIGNMENTS], ["no answer"])) + "\n")
     result = CommandResult(capsys, "check", folder)
     unknown = "whether a partition is being reassigned is not known: the cluster has not answered that\n"
     assert (result.code, result.out) == (1, unknown)

@@ -102,6 +102,31 @@ def test_nights_continue_one_plan(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert "note: continues" not in CommandResult(capsys, *rest, *other).out
 
 
+def test_no_plan_for_leaders_follows_a_drain_that_is_not_complete(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A plan for leaders would make the broker lead again that later nights go on to empty."""
+    source = tmp_path / "source"
+    write_cluster(source, "abc")
+    drain = ("plan", source, "--goal", "drain", "--brokers", "7")
+    out = ("--out", tmp_path / "plan", "--ticket", tmp_path / "ticket.md")
+    part = CommandResult(capsys, *drain, "--max-moves", "2", *out).out
+    then = "within its budget the plan does not empty broker 7, which apply does not cordon yet: another plan with this"
+    assert f"  then: {then} goal continues:\n      kafka-placement plan" in part
+    assert part.count("another plan") == 1
+    assert "missed targets may need more" not in part
+    missed = json.loads((tmp_path / "plan" / "plan.json").read_text())["certificate"]["missed"]
+    assert any("broker 7 is not empty" in text for text in missed)
+    ticket = (tmp_path / "ticket.md").read_text()
+    lines = ["- budget: at most 2 replicas copied", *(f"- missed: {text}" for text in missed[:6])]
+    lines += [f"- then: {then} goal continues"]
+    assert {*lines} <= {*ticket.splitlines()}
+    assert f"  then: {then} goal continues\n" in CommandResult(capsys, "check", tmp_path / "plan", source).out
+    assert "copied: 2 replicas" in part
+    assert "--goal leaders" not in part
+    assert "--goal failover" not in part
+
+
 @pytest.mark.parametrize(("racks", "factor"), [("ab", 3), ("abc", 4), ("ab", 5)])
 def test_no_next_step_does_nothing(racks: str, factor: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A rack holds two replicas of three, and its failure blocks acks=all: a repair cannot spread them further."""

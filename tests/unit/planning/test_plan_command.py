@@ -38,16 +38,10 @@ def test_every_goal(goal: str, more: list[str], tmp_path: Path, capsys: pytest.C
     source, out, answer = write_model(tmp_path), tmp_path / "plan", tmp_path / "answer.json"
     result = CommandResult(capsys, "plan", source, "--goal", goal, *more, "--out", out, "--json", answer)
     assert result.code == 0, result.err
-    for text in (
-        "max/mean",
-        "leaders (preferred)",
-        "worst survivor",
-        "rack violations",
-        "copysets",
-        "P(loss if",
-        "took:",
-    ):
+    for text in ("max/mean", "leaders (preferred)", "worst survivor", "rack violations", "took:"):
         assert text in result.out
+    for text in ("copysets", "P(loss if"):
+        assert (text in result.out) is (goal != "repair"), "a repair is urgent"
     found, written = json.loads(answer.read_text()), json.loads((out / "plan.json").read_text())
     assert sorted(path.name for path in out.iterdir()) == sorted(found["files"])
     for name in ("cluster", "goal", "request", "certificate", "metrics"):
@@ -137,9 +131,8 @@ def test_rack_violations_beside_a_drain_are_counted(tmp_path: Path, capsys: pyte
     write_describe(tmp_path, *(describe_line(n, ids) for n, ids in enumerate(("1,3,5", "2,3,4"))))
     arguments = ["plan", tmp_path, "--goal", "drain", "--brokers", "1", "--objective", "min-moves", "--out"]
     lines = CommandResult(capsys, *arguments, tmp_path / "plan").out.splitlines()
-    (line,) = [line for line in lines if "only to repair them" in line]
-    begin, command = line.split("; without that: ")
-    assert begin == "  rack violations: at least 1 replica is copied only to repair them, not to drain"
+    begin = "  rack violations: at least 1 replica is copied only to repair them, not to drain; without that:"
+    command = lines[lines.index(begin) + 1]
     again = CommandResult(capsys, *shlex.split(command)[1:])
     assert again.code == 0, again.err
     assert "only to repair them" not in again.out
@@ -187,9 +180,8 @@ def test_next_step_of_what_if_adds_replicas_to_all_topics_with_one(
 ) -> None:
     single = [describe_line(0, f"{i % 3 + 1}").replace("Topic: t", f"Topic: single-{i}") for i in range(5)]
     source, out = write_describe(tmp_path, *single, describe_line(0, "1,2,3")), tmp_path / "plan"
-    shown = CommandResult(capsys, "what-if", source).out
-    (step,) = [line.partition("the only copy): ")[2] for line in shown.splitlines() if "the only copy): " in line]
-    command, _, _ = step.partition("; then raise ")
+    lines = CommandResult(capsys, "what-if", source).out.splitlines()
+    (command,) = [lines[row + 1] for row, line in enumerate(lines) if line.endswith("the only copy):")]
     arguments = [str(out) if part.startswith("plan-") else part for part in shlex.split(command)[2:]]
     assert CommandResult(capsys, "plan", *arguments).code == 0
     changes = json.loads((out / "reassignment.json").read_text())["partitions"]

@@ -85,6 +85,14 @@ def test_disks_hold_old_and_new_replicas_while_they_are_copied() -> None:
     assert (facts.rollback_copies.tolist(), facts.rollback_bytes.tolist()) == ([0, 1, 3], [0, 10 * GB, 30 * GB])
 
 
+def test_copies_to_a_broker_that_is_down_count_for_when_it_is_back() -> None:
+    model = cluster([[0, 1]], 3)
+    live, size = np.array([True, True, False]), np.full(1, 10 * GB)
+    facts = judge_steps(replace(model, live=live, size=size), steps((0, 0, [0, 2])), JudgeOptions()).waves
+    assert facts.copies.tolist() == [1]
+    assert facts.received.tolist() == [[0, 0, 10 * GB]]
+
+
 def test_what_a_broker_has_lost_does_not_come_back_to_it() -> None:
     """Kafka puts the replica into no other log dir of its broker, also not once it was elsewhere."""
     model = cluster([[0, 1, 2]], 4)

@@ -79,7 +79,7 @@ def test_brokers_that_are_down_may_be_in_no_known_rack() -> None:
 
 
 def test_soft_racks_copy_nothing_more() -> None:
-    model = _make_model(_draw(2, 12))
+    model = _make_model(_draw(3, 12))
     plain = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator=""))
     soft = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator="/", soft_racks=True))
     hard = make_plan(model, PlanRequest("drain", brokers=(3,), rack_separator="/"))

@@ -146,8 +146,13 @@ def read_replicas(group: PartitionGroup, i: int, positions: Ids) -> tuple[Replic
 
 
 @compiled
-def elect_leaders(group: PartitionGroup, failed: Bools, positions: Ids, leader: Ids, elected_from: Ids) -> None:
-    """Elect leaders after replicas (bool, r) failed: fill leader and elected_from, int32 (p); positions: scratch."""
+def elect_leaders(
+    group: PartitionGroup, failed: Bools, positions: Ids, leader: Ids, elected_from: Ids, elects: bool
+) -> None:
+    """Elect as `fail_replicas` after replicas (bool, r) failed: fill leader and elected_from, int32 (p).
+
+    positions: scratch.
+    """
     for i in range(len(group.leader)):
         replicas, _ = read_replicas(group, i, positions)
         begin = group.offsets[i]
@@ -155,6 +160,6 @@ def elect_leaders(group: PartitionGroup, failed: Bools, positions: Ids, leader: 
         for at in range(begin, group.offsets[i + 1]):
             if failed[at]:
                 mask |= 1 << (at - begin)
-        election = elect_leader(replicas, mask)
+        election = fail_replicas(replicas, mask, elects)
         leader[i] = NO_BROKER if election.leader == NO_BROKER else group.broker[begin + election.leader]
         elected_from[i] = election.elected_from

@@ -4,7 +4,6 @@ Source: Sen (1968), "Estimates of the regression coefficient based on Kendall's 
 computes it for one series; Mann-Kendall tests are adapted to autocorrelation in the same way (Hamed and Rao, 1998).
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -43,15 +42,11 @@ def estimate_trends(times: Floats, values: Floats) -> Trends:
     """
     count = len(values)
     trends = Trends(np.count_nonzero(~np.isnan(values), axis=1), *(np.full(count, np.nan) for _ in Trends._fields[1:]))
-    pairs = max(len(times) * len(times), 1)
-    for rows in _split_rows(count, max(1, _MAX_CELLS // pairs)):
+    size = max(1, _MAX_CELLS // max(len(times) * len(times), 1))
+    for rows in (slice(begin, begin + size) for begin in range(0, count, size)):
         for all_rows, some in zip(trends, _estimate(times, values[rows]), strict=True):
             all_rows[rows] = some
     return trends
-
-
-def _split_rows(count: int, size: int) -> Iterator[slice]:
-    return (slice(begin, begin + size) for begin in range(0, count, size))
 
 
 def _estimate(times: Floats, values: Floats) -> Trends:

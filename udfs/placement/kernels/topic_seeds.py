@@ -32,7 +32,7 @@ def _extend_fnv1a(state: Words, names: Names) -> Words:
     return state
 
 
-def _mix(value: Word) -> Word:
+def mix_bits(value: Word) -> Word:
     """Apply the finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit affects every output bit."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -50,7 +50,7 @@ def hash_topic_names(clusters: Names, topics: Names) -> Words:
 def mix_run_seeds(first: int, count: int) -> Words:
     """Return the part of a topic's seed that depends on the run: uint64 (count), for seeds first, first + 1, ..."""
     with np.errstate(over="ignore"):
-        return _mix(np.uint64(first & 0xFFFFFFFFFFFFFFFF) + np.arange(count, dtype=np.uint64))
+        return mix_bits(np.uint64(first & 0xFFFFFFFFFFFFFFFF) + np.arange(count, dtype=np.uint64))
 
 
 def compute_topic_seeds(run_seed: int, clusters: Names, topics: Names) -> npt.NDArray[np.int64]:
@@ -61,10 +61,10 @@ def compute_topic_seeds(run_seed: int, clusters: Names, topics: Names) -> npt.ND
 def combine_seeds(name_hashes: Words, run_word: np.uint64) -> npt.NDArray[np.int64]:
     """Return the seeds (n) of topics in one run, from `hash_topic_names` and an element of `mix_run_seeds`."""
     with np.errstate(over="ignore"):
-        return (_mix(name_hashes ^ run_word) >> np.uint64(16)).astype(np.int64)
+        return (mix_bits(name_hashes ^ run_word) >> np.uint64(16)).astype(np.int64)
 
 
-_mix_one = compiled(_mix)
+_mix_one = compiled(mix_bits)
 
 
 @part

@@ -24,7 +24,7 @@ from udfs.planning.cluster_model import (
     ReplicaLists,
 )
 from udfs.planning.constraints import Rules, count_selected_replicas, explain_other_topics, select_target_brokers
-from udfs.planning.plan_request import DISK, REPLICAS, PlanRequest
+from udfs.planning.plan_request import ALL, DISK, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import compute_count_targets, explain_count_targets
 from udfs.plurals import count_of
 from udfs.quantities import format_bytes
@@ -106,8 +106,8 @@ def find_reasons(outcome: BalanceOutcome) -> npt.NDArray[np.int16]:
     return np.where(model.find_changed(proposal), reason, -1).astype(np.int16)
 
 
-def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> BalanceCertificate:
-    """Compare a plan with its lower bounds. loose: the limit of disk and bytes in that was found, and its bound."""
+def certify_balance(outcome: BalanceOutcome) -> BalanceCertificate:
+    """Compare a plan with its lower bounds."""
     model, rules, task, state = outcome.model, outcome.rules, outcome.task, outcome.state
     rows = row_of(outcome.proposal.offsets)[outcome.copied]
     copied, moves = float(model.size[rows].sum()), len(rows)
@@ -127,21 +127,19 @@ def certify_balance(outcome: BalanceOutcome, loose: tuple[float, float]) -> Bala
     left = int((must_leave & outcome.gone).sum())
     leave, come = np.maximum(above, 0.0)[stays].sum() + left, np.maximum(below, 0.0)[stays].sum()
     fewest = int(max(leave, come, forced.sum()))
-    relaxed = [*explain_other_topics(model, rules, outcome.proposal), *_explain_relaxed(outcome, loose)]
+    relaxed = [*explain_other_topics(model, rules, outcome.proposal), *_explain_relaxed(outcome)]
     if REPLICAS in outcome.request.priorities:
         relaxed = [*explain_count_targets(model, rules, compute_count_targets(model, rules)), *relaxed]
-    balance = outcome.request.goal == "balance"
-    if balance:
-        relaxed += _explain_copies(outcome, rows, copied, bound)
+    relaxed += _explain_copies(outcome, rows, copied, bound)
     missed = [*_explain_missed(outcome)]
     relaxed += _explain_budget(outcome, copied, moves, bool(missed))
     low_disk = explain_low_disk(model, rules, outcome.request, outcome.proposal, outcome.units.counted)
     return BalanceCertificate(
         goal=outcome.request.goal,
-        objective="all" if balance else "min-moves",
-        value=round(copied) if balance else moves,
-        lower_bound=round(bound) if balance else fewest,
-        gap=round(copied - bound) if balance else moves - fewest,
+        objective=ALL,
+        value=round(copied),
+        lower_bound=round(bound),
+        gap=round(copied - bound),
         moves=moves,
         moves_lower_bound=fewest,
         bytes=round(copied),
@@ -178,12 +176,13 @@ def _explain_stayed(outcome: BalanceOutcome) -> Iterator[str]:
     preferred = proposal.replicas[proposal.offsets[:-1]][model.frozen != FreezeReason.OTHER_TOPIC]
     leaders = np.bincount(preferred, minlength=model.brokers)
     for broker in np.flatnonzero(outcome.rules.must_leave & (counts > 0)).tolist():
+        holds = count_of(counts[broker], "replica")
+        left = f"{holds} left for the next plan" if outcome.request.has_budget else f"it still holds {holds}"
         leads = f", and leads {leaders[broker]} of them" if leaders[broker] else ""
-        holds = f"it still holds {count_of(counts[broker], 'replica')}{leads}"
-        yield f"broker {model.broker_ids[broker]} is not empty: {holds}"
+        yield f"broker {model.broker_ids[broker]} is not empty: {left}{leads}"
 
 
-def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Iterator[str]:
+def _explain_relaxed(outcome: BalanceOutcome) -> Iterator[str]:
     """Explain limits that no plan can meet, or that were given up, with the partitions that force it."""
     model, units, task, result = outcome.model, outcome.units, outcome.task, outcome.result
     cluster, targets, reached = task.cluster, outcome.request.targets, _measure_survivor_out(outcome)
@@ -194,21 +193,9 @@ def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Ite
             count = f"{len(rows)} partitions each exceed" if len(rows) > 1 else "1 partition exceeds"
             largest = _list_largest(model, rows, cluster.bytes_out)
             forced = f"{count} the headroom of a survivor at its limit; the largest over the mean: {largest}"
-        lowest = "the lowest ratio to the mean that was found"
-        if result.saves_bytes:
-            lowest += " without copying many more bytes"
-        yield (f"bytes out of the worst survivor: {lowest} is {reached:.3f} (target: {task.failover_out:g}); {forced}")
-    ratio, least = loose
-    if ratio > targets.loose_bytes + 1e-9:
-        load = np.maximum(cluster.disk, cluster.bytes_in)
-        proven = "; whether less is possible is not proven; raising plans.target_extra_moves may allow less"
-        if least > targets.loose_bytes + 5e-4:
-            largest = _list_largest(model, np.arange(len(load)), load)
-            because = f"because of partitions that are large over the mean: {largest}"
-            proven = f"; less than {least:.3f} is impossible, {because}"
         yield (
-            f"disk and bytes in: the lowest ratio to the mean that was found with at most {targets.extra_moves:.0%} "
-            f"more moves than the minimum is {ratio:.3f} (target: {targets.loose_bytes:g}){proven}"
+            f"bytes out of the worst survivor: the lowest ratio to the mean that was found is {reached:.3f} "
+            f"(target: {task.failover_out:g}); {forced}"
         )
     disk, bytes_in = ("disk", cluster.disk, task.limits.disk), ("bytes in", cluster.bytes_in, task.limits.bytes_in)
     for name, load, limit in (disk, bytes_in) if units.brokers else ():
@@ -216,15 +203,26 @@ def _explain_relaxed(outcome: BalanceOutcome, loose: tuple[float, float]) -> Ite
         if len(rows):
             largest = _list_largest(model, rows, load)
             yield f"{name}: single partitions exceed the limit of a broker; over the mean: {largest}"
-    if cluster.bytes_out.max(initial=0.0) > max(targets.bytes_out, 1.0):
-        largest = _list_largest(model, np.argmax(cluster.bytes_out, keepdims=True), cluster.bytes_out)
-        yield f"bytes out: a single leader exceeds the limit of a broker; over the mean: {largest}"
+    target_out, found_out = map(search_task.get_usual_bytes_out, (task.limits, result.limits))
+    most = float(outcome.state.bytes_out[units.counted].max(initial=0.0))
+    if target_out + TOLERANCE[""] < min(found_out, most):
+        yield (
+            f"bytes out: brokers may have up to {found_out:.3f} of the mean (target: {target_out:g}), so that the "
+            f"worst survivor of a failure has at most {result.failover_out:.3f}; see plans.target_loose_bytes_out"
+        )
+    rows = np.flatnonzero(cluster.bytes_out > max(targets.bytes_out, 1.0))
+    if len(rows):
+        largest = _list_largest(model, rows, cluster.bytes_out)
+        after = ""
+        if float(cluster.bytes_out.max()) > task.failover_out:
+            after = "; while another broker is down, its successor exceeds the target too"
+        yield f"bytes out: a single leader exceeds the limit of a broker; over the mean: {largest}{after}"
 
 
 def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: bool) -> Iterator[str]:
     """Explain that a budget limits the plan, as its rest may not pay for the next partition, or why a rest is left."""
     request, largest = outcome.request, float(outcome.model.size.max(initial=0.0))
-    more = "missed targets may need more"
+    more = "" if request.goal == "drain" else ": missed targets may need more"  # what a drain leaves has its own step
     budgets = []
     if request.max_bytes is not None:
         used = f"{format_bytes(copied)} of at most {format_bytes(request.max_bytes)}"
@@ -236,11 +234,11 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: 
     is_part &= request.goal != "drain"
     is_limited = request.max_broker_bytes is not None or any(is_spent for _, is_spent in budgets)
     if request.max_broker_bytes is not None:
-        yield f"no broker receives or sends more than {format_bytes(request.max_broker_bytes)}; {more}"
+        yield f"no broker receives or sends more than {format_bytes(request.max_broker_bytes)}{more}"
     for used, is_spent in budgets:
         if is_spent:
-            rest = "another plan with this goal continues" if is_part else more
-            yield f"the plan copies {used}, the rest of which may not pay for the next copy: {rest}"
+            rest = ": another plan with this goal continues" if is_part else more
+            yield f"the plan copies {used}, the rest of which may not pay for the next copy{rest}"
         elif not is_limited and (misses or request.goal == "expand"):
             rest = "no other copies within that were found that bring a missed target nearer"
             rest = rest if misses else "no target of this goal needs more"
@@ -274,7 +272,8 @@ def _explain_copies(outcome: BalanceOutcome, rows: Ints, copied: float, bound: f
         yield (
             f"bytes copied: {copied / max(bound, 1.0) - 1:.1%} more than disk, bytes in and replicas alone require; "
             f"{model.size[rows].sum():.0f} of them belong to {count} that overload a survivor together with its own "
-            f"leaders; bytes out over a broker's mean: {_list_largest(model, large, outcome.task.cluster.bytes_out)}"
+            f"leaders; bytes out over a broker's mean: {_list_largest(model, large, outcome.task.cluster.bytes_out)}; "
+            "a higher plans.target_failover_out copies less"
         )
 
 
@@ -282,8 +281,8 @@ def _explain_missed(outcome: BalanceOutcome) -> Iterator[str]:
     """Explain limits that brokers exceed in the end: how far the worst is from them, and its largest partitions."""
     model, cluster, limits, state = outcome.model, outcome.task.cluster, outcome.result.limits, outcome.state
     row, first = cluster.row, cluster.offsets[:-1]
-    survivor_leaders = state.leaders + state.takeovers.worst + limits.survivor_leaders.min(initial=np.inf)
-    survivor_out = state.bytes_out + state.takeovers_bytes_out.worst + limits.survivor_bytes_out.min(initial=np.inf)
+    survivor_leaders = state.leaders + state.takeovers.worst + limits.survivor_leaders
+    survivor_out = state.bytes_out + state.takeovers_bytes_out.worst + limits.survivor_bytes_out
     metrics: dict[str, tuple[str, npt.NDArray[Any], Floats | None]] = {  # what each broker has; of which partitions
         "replicas": ("replicas", state.replicas, None),
         "leaders": ("leaders", state.leaders, None),
@@ -342,4 +341,6 @@ def explain_low_disk(
         mean = float(disk[others].mean()) if others.any() else 0.0
         if disk[broker] < _LOW_DISK * mean:
             share = f"{disk[broker]:.4f} of the mean, {disk[broker] / mean:.0%} of the average of the others{where}"
-            yield f"disk: broker {model.broker_ids[broker]} gets only {share}; targets of disk limit only the fullest"
+            more = "--goal balance has a lower target" if request.goal == "expand" else "lower plans.target_disk"
+            more = more if request.objective == ALL else "--objective all has a target of disk"
+            yield f"disk: broker {model.broker_ids[broker]} gets only {share}; {more}, which limits the fullest"

@@ -34,23 +34,14 @@ from udfs.planning.later_lists import find_later_slots
 from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.plan_request import BYTES_OUT, COPYSETS, FAILOVER, LEADERS, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import explain_infeasibility
-from udfs.planning.replicas.heavy_partitions import HeavyPlacement, place_heavy_partitions
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 
 _EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
 
-
-# Limits of disk and bytes in to try where expand and drain cannot keep to theirs with few moves: in units of the mean,
-# beyond what an integer program proves possible, each with another seed.
-_RAISED_LIMITS = (0.0, 0.0, 0.01, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
 # Share of the most relief of the first priority that the part of a new whole plan must have. Expansions take few
 # replicas of any size: others instead would leave later nights no moves that even out disks.
 _MIN_RELIEF = {"balance": 0.9, "expand": 0.5}
 _MIN_LATER_RELIEF = 0.1  # The same of the next priorities, once the first one gets no more relief
-_SMALL_PART, _FAR = 0.1, 0.02  # of a budget, and beyond the target of disk in units of the mean
-_MAX_TRIES = 3  # where replica counts stay uneven: a budget is in the way
-# Replicas in all tries together: a count and not a clock, so that plans are reproducible.
-_MAX_TRIED_REPLICAS = 600_000
 
 
 def plan_balance(model: ClusterModel, rules: Rules, request: PlanRequest) -> ProposedAssignment:
@@ -74,17 +65,17 @@ class _BalancePlanner:
         later = None if request.later is None else find_later_slots(model, rules, request.later)
         self.continues = later is not None
         if later is None:
-            self.offsets, self.slots = _build_start(model, self.search_rules, request)
+            self.offsets, self.slots = _build_start(model, self.search_rules)
         else:
             self.offsets, self.slots = model.offsets, later
         self.cluster = search_task.build_cluster_arrays(model, rules, self.units, self.offsets, self.slots)
 
     def plan(self) -> ProposedAssignment:
         model, request = self.model, self.request
-        ratio, proven_ratio, task, result = self._search_all()
+        task, result = self._search_all()
         planned, is_affordable = result.slots, self.keeps_budget or self._is_affordable(result.slots)
         if not is_affordable:  # repairs of racks come first, if they fit
-            self.slots = _repair_racks(model, self.rules)[1]
+            self.slots = _build_start(model, self.rules)[1]
             self.slots = self.slots if self._is_affordable(self.slots) else model.replicas
             rules = self.rules
             limits = task.limits._replace(
@@ -99,65 +90,43 @@ class _BalancePlanner:
         proposal = ProposedAssignment(self.offsets, lists, np.full(model.partitions, -1, dtype=np.int16), ())
         proposal = replace(proposal, later=self._get_later(proposal, planned))
         outcome = BalanceOutcome(model, self.rules, request, self.units, task, result, proposal)
-        certificate = certify_balance(outcome, (ratio, proven_ratio))
+        certificate = certify_balance(outcome)
         fits_budget = proposal.later is not None or is_affordable
         certificate = replace(certificate, continues=self.continues and fits_budget)
         if not is_affordable:
             certificate = replace(certificate, relief=self._bound_relief(task, certificate))
         return replace(proposal, reason=find_reasons(outcome), reasons=REASONS, certificate=certificate)
 
-    def _search_all(self) -> tuple[float, float, SearchTask, SearchResult]:
-        """Search for the best lists: the ratio of disk and bytes in, the least possible, the task and the result."""
-        balances = self.request.goal == "balance"
-        ratio = proven_ratio = self.request.targets.loose_bytes
+    def _search_all(self) -> tuple[SearchTask, SearchResult]:
+        """Search for the best lists."""
+        task = self._build_task()
         if self.continues:
-            task = self._build_task(ratio, few_moves=not balances)
-            result = accept_lists(task, self.slots)
-            excess = 0.0 if balances else _measure_excess_load(task, result)
-            return self._loosen(ratio + (excess if excess < np.inf else 0.0), ratio, task, result)
-        task, result = self._search(ratio, few_moves=not balances)
-        if not balances and not self.keeps_budget and _measure_excess_load(task, result) > 0.0:
-            ratio, proven_ratio, task, result = self._raise_limits(ratio, task, result)
-        # Where counts are even already, the fewest moves are none, and even out no disks: a budget pays for more.
-        far = not balances and self.request.has_budget and ratio > self.request.targets.loose_bytes + _FAR
-        if (far and self._is_affordable(result.slots, _SMALL_PART)) or self._find_overfull(result):
-            ratio = proven_ratio = self.request.targets.loose_bytes
-            task, result = self._search(ratio, few_moves=False)
+            return task, accept_lists(task, self.slots)
+        result = search_assignment(task)
         if search_task.meets_limits(task, result):
-            return ratio, proven_ratio, task, result
+            return task, result
         if self.keeps_budget:  # spend the rest
             candidates = [result, self._spend_budget(task, result)]
-            result = min(candidates, key=lambda candidate: self._rank(task, candidate, np.max))
-        elif balances:
-            # What comes nearest to the targets: the search's result, its start, or lists by counts or flows.
-            start = SearchResult(task.slots, result.limits, result.failover_out, result.oversized)
-            candidates = [result, start, *self._find_others(task, result)]
-            result = min(candidates, key=lambda candidate: self._rank(task, candidate))
-        return ratio, proven_ratio, task, result
+            return task, min(candidates, key=lambda candidate: self._rank(task, candidate, np.max))
+        # What comes nearest to the targets: the search's result, its start, or lists by counts or flows.
+        start = SearchResult(task.slots, result.limits, result.failover_out, result.oversized)
+        candidates = [result, start, *self._find_others(task, result)]
+        return task, min(candidates, key=lambda candidate: self._rank(task, candidate))
 
-    def _search(
-        self, ratio: float, few_moves: bool = True, heavy: HeavyPlacement | None = None, seed: int = 0
-    ) -> tuple[SearchTask, SearchResult]:
-        task = self._build_task(ratio, few_moves, heavy, seed)
-        return task, search_assignment(task)
-
-    def _build_task(
-        self, ratio: float, few_moves: bool, heavy: HeavyPlacement | None = None, seed: int = 0
-    ) -> SearchTask:
-        """Build the task of a search with the limits of disk and bytes in of expand and drain at this ratio."""
+    def _build_task(self) -> SearchTask:
         request, rules = self.request, self.rules
-        limits = search_task.compute_limits(self.model, rules, self.units, request, self.cluster, ratio)
+        limits = search_task.compute_limits(self.model, rules, self.units, request, self.cluster)
         if not self.keeps_budget:  # what the budget does not pay for is left out afterwards
             limits = limits._replace(copied_disk=np.inf, copied_replicas=np.inf)
-        if few_moves and not self.keeps_budget:
-            copied = int(create_state(self.cluster, limits, self.slots).copied_count[0])
-            most = float(int(copied * (1 + request.targets.extra_moves)))
-            limits = limits._replace(copied_replicas=most)
-        slots, placed = (self.slots, None) if heavy is None else (heavy.slots, heavy.rows)
-        start = (self.cluster, limits, slots, np.flatnonzero(rules.receives).astype(np.int32), self.units.brokers)
+            if request.goal == "drain" and request.keep_rack_violations:  # only what must leave
+                copied = create_state(self.cluster, limits, self.slots).copied_count[0]
+                limits = limits._replace(copied_replicas=float(copied))
+        limits = search_task.loosen_for_largest(limits, self.cluster, self.slots)
+        start = (self.cluster, limits, self.slots, np.flatnonzero(rules.receives).astype(np.int32), self.units.brokers)
         failover_out = request.targets.failover_out if {BYTES_OUT, FAILOVER} <= {*request.priorities} else np.inf
-        profile = search_task.MINIMIZE_MOVES if few_moves else search_task.MINIMIZE_BYTES
-        return SearchTask(*start, failover_out, profile, self._bound_copies(ratio), request.seed + seed, placed)
+        least, most = search_task.get_usual_bytes_out(limits), request.targets.loose_bytes_out
+        loose = ((least + most) / 2, most) if most > least else ()
+        return SearchTask(*start, failover_out, self._bound_copies(), request.seed, loose)
 
     def _get_later(self, proposal: ProposedAssignment, planned: Int32s) -> Int32s | None:
         """Return the lists of the whole plan of which the plan is a part: no replica is copied twice."""
@@ -229,41 +198,11 @@ class _BalancePlanner:
             if name in COPIED_LOADS and over[name].max(initial=0.0) > TOLERANCE.get(name, TOLERANCE[""])
         ]
 
-    def _raise_limits(
-        self, ratio: float, task: SearchTask, result: SearchResult
-    ) -> tuple[float, float, SearchTask, SearchResult]:
-        """Find the least ratio of disk and bytes in that suffices, the least possible, the task and the result."""
-        reached, uneven = ratio + _measure_excess_load(task, result), _measure_excess_load(task, result, "bytes_out")
-        best = (reached if reached < np.inf else ratio, task, result)
-        heavy = place_heavy_partitions(task.cluster, task.limits, task.slots, self.rules.must_leave)
-        start, proven = (ratio, ratio) if heavy is None else (ratio + heavy.looser, ratio + heavy.least)
-        for seed, more in enumerate(_RAISED_LIMITS):
-            raised, tried = start + more, seed * len(task.slots)
-            if raised >= reached or (seed == _MAX_TRIES and reached == np.inf) or tried > _MAX_TRIED_REPLICAS:
-                break
-            task, result = self._search(raised, heavy=heavy, seed=seed)
-            now = raised + _measure_excess_load(task, result)
-            now_uneven = _measure_excess_load(task, result, "bytes_out")
-            if now + now_uneven < reached + uneven:
-                reached, uneven, best = now, now_uneven, (now, task, result)
-        ratio, task, result = best
-        return self._loosen(ratio, proven, task, result)
-
-    def _loosen(
-        self, ratio: float, proven: float, task: SearchTask, result: SearchResult
-    ) -> tuple[float, float, SearchTask, SearchResult]:
-        """Set the limits of disk and bytes in of both at `ratio` times the mean."""
-        limits = search_task.compute_limits(self.model, self.rules, self.units, self.request, self.cluster, ratio)
-        task_limits, result_limits = (
-            old._replace(disk=limits.disk, bytes_in=limits.bytes_in) for old in (task.limits, result.limits)
-        )
-        return ratio, proven, replace(task, limits=task_limits), replace(result, limits=result_limits)
-
-    def _bound_copies(self, loose: float) -> CopyBound:
+    def _bound_copies(self) -> CopyBound:
         """Bound what any plan must copy, in units of disk."""
         model, rules = self.model, self.rules
         cluster = search_task.build_cluster_arrays(model, rules, self.units, model.offsets, model.replicas)
-        limits = search_task.compute_limits(model, rules, self.units, self.request, cluster, loose)
+        limits = search_task.compute_limits(model, rules, self.units, self.request, cluster)
         state = create_state(cluster, limits, model.replicas)
         free, stays = ~rules.fixed[model.row], ~rules.must_leave
         disk, bytes_in = (state.disk - limits.disk) * stays, (state.bytes_in - limits.bytes_in) * stays
@@ -324,8 +263,11 @@ class _BalancePlanner:
         state = create_state(cluster, result.limits, as_now)
         free = cluster._replace(can_change=cluster.can_change & ~result.oversized)
         proposals = task.count_proposals(23, 1e6, 6)
-        anneal_order(free, result.limits, state, seed_random(task.seed), task.leader_unit, proposals, NEAR)
-        return replace(result, slots=state.slots) if is_as_good(state.slots) else result
+        for one in NEAR:
+            anneal_order(free, result.limits, state, seed_random(task.seed), task.leader_unit, proposals, (one,))
+            if is_as_good(state.slots):
+                return replace(result, slots=state.slots)
+        return result
 
     def _find_others(self, task: SearchTask, result: SearchResult) -> Iterator[SearchResult]:
         model, priorities, best = self.model, self.request.priorities, result
@@ -346,31 +288,14 @@ class _BalancePlanner:
                 yield replace(result, slots=ordered.replicas)
 
 
-def _measure_excess_load(task: SearchTask, result: SearchResult, *names: str) -> float:
-    """Return the most that a broker exceeds its limit of disk and bytes in, or `names`; inf if counts are uneven."""
-    excess = search_task.measure_excess(result.limits, create_state(task.cluster, result.limits, result.slots))
-    if excess["replicas"].max() >= TOLERANCE["replicas"]:
-        return np.inf
-    worst = max(float(excess[name].max()) for name in names or ("disk", "bytes_in"))
-    return worst if worst > TOLERANCE[""] else 0.0
-
-
-def _build_start(model: ClusterModel, rules: Rules, request: PlanRequest) -> tuple[Ints, Int32s]:
-    """Build legal lists to start from, with even replica counts for drain and expand."""
-    if request.goal != "balance":
-        proposal = plan_replica_counts(model, rules, objective="min-moves")
-        return proposal.offsets, proposal.replicas
-    return _repair_racks(model, rules)
-
-
-def _repair_racks(model: ClusterModel, rules: Rules) -> tuple[Ints, Int32s]:
-    """Build lists without the rack violations of the model, as far as the budget pays for that."""
-    violations = find_rack_violations(model, rules.rack_cap)
-    if not violations[~rules.fixed].any():
+def _build_start(model: ClusterModel, rules: Rules) -> tuple[Ints, Int32s]:
+    """Build legal lists to start from: only replicas that must go are elsewhere, as far as the budget pays for that."""
+    must_go = any_true(rules.must_leave[model.replicas], model.offsets) | find_rack_violations(model, rules.rack_cap)
+    if not must_go[~rules.fixed].any():
         return model.offsets, model.replicas
     names = ("receives", "must_leave", "factor", "rack_cap", "byte_budget", "move_budget")
     shared = {name: getattr(rules, name) for name in names}
-    repair = replace(build_rules(model, PlanRequest("repair")), fixed=rules.fixed | ~violations, **shared)
+    repair = replace(build_rules(model, PlanRequest("repair")), fixed=rules.fixed | ~must_go, **shared)
     proposal = plan_replica_counts(model, repair, objective="min-bytes")
     return proposal.offsets, proposal.replicas
 

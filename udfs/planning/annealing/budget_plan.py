@@ -103,9 +103,6 @@ class BudgetPlanner:
             yield replace(ordered, slots=start, limits=limits)
             yield replace(order_leadership(self.task, start, as_now, NEAR), limits=limits)
 
-    def _result(self, slots: Int32s) -> SearchResult:
-        return SearchResult(slots, self.task.limits, self.task.failover_out, np.zeros(len(self.cost), np.bool_))
-
     def _relieve(self, priorities: tuple[str, ...], first_place: int, planned_only: bool) -> Int32s:
         """Return the lists after all relief that the budget pays for, one load after the other."""
         traffic = measure_traffic(self.task.cluster, self._state(self.task.slots), self.leader)

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import LinearConstraint, milp
+from scipy.optimize import LinearConstraint
 from scipy.sparse import csr_array, hstack, vstack
 
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, SearchState
 from udfs.planning.annealing.search_task import SearchTask
 from udfs.planning.cluster_model import Flags, Floats, Int32s, Ints
+from udfs.planning.integer_programs import solve_program
 from udfs.planning.plan_request import BYTES_IN, BYTES_OUT, DISK, LEADERS, REPLICAS
 
 _WHOLE = 1e-6  # distance from 0 and 1 up to which a share is whole
@@ -46,7 +47,7 @@ class PlannedShare:
         A linear program divides partitions; then those in between, and some small ones, are chosen as wholes.
         Returns none if that is impossible.
         """
-        over = [one for one in priorities if one in self.loads and self._measure_excess(one) > 0.0]
+        over = [one for one in priorities if one in self.loads and (self.loads[one].now > self.loads[one].limit).any()]
         if not 0 < len(self.rows) <= _MAX_PARTITIONS:
             return self.rows[:0]
         divided = self._solve(over, np.zeros(len(self.rows)), np.ones(len(self.rows), dtype=np.bool_), whole=False)
@@ -61,9 +62,6 @@ class PlannedShare:
             if chosen is not None:
                 return self.rows[chosen > 0.5]
         return self.rows[:0]
-
-    def _measure_excess(self, name: str) -> float:
-        return float((self.loads[name].now - self.loads[name].limit).max(initial=0.0))
 
     def _solve(self, names: Sequence[str], shares: Floats, free: Flags, *, whole: bool) -> Floats | None:
         """Return the shares (float64, k) with the least excess of each load, one after the other; None = impossible.
@@ -83,12 +81,9 @@ class PlannedShare:
                 hstack([matrix[:, columns], np.full((matrix.shape[0], 1), excess)]) for matrix, _, excess in limits
             ]
             highs = np.concatenate([high - matrix @ fixed for matrix, high, _ in limits])
-            result = milp(
-                np.append(np.zeros(len(columns)), 1.0),
-                constraints=LinearConstraint(vstack(matrices, format="csr"), ub=highs),
-                bounds=bounds,
-                integrality=integrality,
-                options={"node_limit": _NODES, "mip_rel_gap": _GAP},
+            constraint = LinearConstraint(vstack(matrices, format="csr"), ub=highs)
+            result = solve_program(
+                np.append(np.zeros(len(columns)), 1.0), constraint, bounds, integrality, (_NODES, _GAP)
             )
             if result.x is None:
                 break

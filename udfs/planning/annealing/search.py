@@ -28,7 +28,7 @@ from udfs.planning.annealing.kernels.search_state import (
     SearchState,
     create_search,
 )
-from udfs.planning.annealing.search_task import MINIMIZE_BYTES, TOLERANCE, SearchResult, SearchTask
+from udfs.planning.annealing.search_task import COSTS, TOLERANCE, SearchResult, SearchTask
 from udfs.planning.cluster_model import Flags, Int32s
 from udfs.planning.kernels.array_types import RandomState
 
@@ -39,11 +39,11 @@ _FITTING, _NEARLY = 0.33, 2.7  # of that headroom, what may be missing; what may
 _MORE_HEADROOM, _LESS_MISSING = 3.5, 0.45  # factors of both where the target is missed anyway
 _MAX_PROPOSALS = 3_000_000  # at an effort of 1
 _RETRIES = ((1.5, 0.2), (2.0, 0.05), (2.0, 0.1))  # effort and first temperature
-_REFINEMENTS = ((1.0, 0.05),) * 4  # the same, to copy less
-_AFFORDABLE, _AFFORDABLE_SHARE = 1.1, 0.02  # bytes to copy: over what must be copied anyway, and of all bytes
-_NEARLY_AFFORDABLE = 1.05  # of that, what may be copied to try again
+_REFINEMENTS, _NEAR_BOUND = ((2.0, 0.05),) * 8, 1.015  # the same, to copy less, until copies are near their bound
 _LIGHT_DISK = 0.5  # disk over bytes in, in units of the mean, of partitions that relieve a broker of bytes in
-_CHEAPER = 0.97  # of the cost of a lower ratio: if a higher one costs more, it saves too little
+# Where the target is missed anyway, what lower ratios may cost: bytes over what must be copied, and of all bytes
+_AFFORDABLE, _AFFORDABLE_SHARE = 1.1, 0.02
+_CHEAPER = 0.97  # of the bytes to copy: if a looser limit of bytes out needs more, it saves too little
 _OTHER_TAKEOVERS = 0.01  # of the mean: what survivors take over beside an oversized partition
 
 _MIX = np.cumsum(np.array([4, 1, 1, 1, 1, 1, 1]) / 10)
@@ -54,7 +54,7 @@ _STUCK = 0.9  # of the previous excess: if more is left, the limits are in the w
 _LEADER_COST = 10.0  # of a leader too many in the end, in units of bytes out
 _LIGHT_SHARE = 0.03  # of all replicas
 # Rounds of anneal_order: cost of a leader too many, first temperature, share of proposals. NEAR changes few lists.
-ANY_ORDER, NEAR = ((0.3, 0.5, 0.7), (2.0, 0.02, 0.3)), ((2.0, 0.02, 0.3),)
+ANY_ORDER, NEAR = ((0.3, 0.5, 0.7), (2.0, 0.02, 0.3)), ((2.0, 0.02, 0.3), (2.0, 0.05, 1.0))
 
 
 @dataclass(frozen=True)
@@ -63,22 +63,21 @@ class _Attempt:
 
     fits: bool  # Whether all other partitions find headroom
     nearly_fits: bool
-    price: float  # Disk that the plan is likely to copy, over what is affordable
+    copies: float  # Disk that the plan is likely to copy
     cost: float  # Disk that is copied and in excess, and how much disk and bytes in differ
     slots: Int32s
 
-    @property
-    def suits(self) -> bool:
-        """Return whether it fits, and copies little more than must be copied anyway."""
-        return self.fits and self.price <= 1.0
+    def is_better_than(self, other: "_Attempt", share: float = 1.0) -> bool:
+        """Return whether it fits and the other does not, or copies less than this share of what the other copies."""
+        return (self.fits, -self.copies) > (other.fits, -share * other.copies)
 
 
 def place_oversized(task: SearchTask, oversized: Flags, random: RandomState) -> SearchResult:
     """Place oversized partitions so that bytes out after any failure keep to the least ratio that is found."""
-    cluster, share, start = task.cluster, task.profile.heavy_share, task.slots
-    heavy = ((cluster.disk > share) | (cluster.bytes_in > share)) & cluster.can_change & (task.placed is None)
+    cluster, share, start = task.cluster, COSTS.heavy_share, task.slots
+    heavy = ((cluster.disk > share) | (cluster.bytes_in > share)) & cluster.can_change
     has_targets = len(task.targets) >= 3
-    if has_targets and heavy.any() and not (oversized.any() and task.profile.copies_for_failover):
+    if has_targets and heavy.any() and not oversized.any():
         start = _place_heavy(task, heavy, random)
     placement = SearchResult(start, task.limits, task.failover_out, oversized)
     if not has_targets or task.failover_out == np.inf or not oversized.any():
@@ -94,18 +93,18 @@ class _OversizedSearch:
         self.cluster = task.cluster._replace(bytes_out=np.where(oversized, task.cluster.bytes_out, 0.0))
         self.divisible_load = float(task.cluster.bytes_out.sum() - self.cluster.bytes_out.sum())
         self.headroom = _HEADROOM_SHARE * task.brokers
-        self.fitting, self.saves_bytes = _FITTING, False
+        self.fitting, self.bytes_out = _FITTING, 0.0
+        self._affordable = max(_AFFORDABLE * task.copy_bound.bound, _AFFORDABLE_SHARE * task.brokers)
 
     def _raise_limits(self, ratio: float, less: float = 0.0) -> BrokerLimits:
-        task = self.task
+        task, limits = self.task, self.task.limits
         more = (ratio - task.failover_out) * task.brokers / max(task.brokers - 1, 1) - less
-        return task.limits._replace(survivor_bytes_out=task.limits.survivor_bytes_out + more)
+        bytes_out = np.maximum(limits.bytes_out, self.bytes_out)
+        return limits._replace(survivor_bytes_out=limits.survivor_bytes_out + more, bytes_out=bytes_out)
 
     def attempt(self, ratio: float, effort: float, temperature: float = 5e-2) -> _Attempt:
         limits = self._raise_limits(ratio, _OTHER_TAKEOVERS)
         state = search_state.create_state(self.cluster, limits, self.start)
-        if not self.task.profile.copies_for_failover:
-            limits = limits._replace(copied_replicas=float(state.copied_count[0]))
         proposals = int(effort * min(20_000 * len(self.rows), _MAX_PROPOSALS))
         shortfall = anneal_oversized(
             create_search(self.cluster, limits, self.weights, state, self.random),
@@ -113,84 +112,88 @@ class _OversizedSearch:
             self.task.targets,
             self.divisible_load + self.headroom,
             Schedule(proposals, temperature, 3e-5),
-            0.5 if self.task.placed is None else 0.0,
             self.task.uneven_cost,
         )
         task, copied, excess = self.task, float(state.copied_disk[0]), search_task.measure_excess(limits, state)
         cost = copied + float(np.maximum(excess["disk"], excess["bytes_in"]).sum())
         cost += task.uneven_cost * float(np.abs(state.disk - state.bytes_in).sum())
-        price = 0.0
-        if task.profile.copies_for_failover:
-            likely = copied + float(np.maximum(excess["disk"], _LIGHT_DISK * excess["bytes_in"]).sum())
-            price = likely / max(_AFFORDABLE * task.copy_bound.bound, _AFFORDABLE_SHARE * task.brokers)
+        copies = copied + float(np.maximum(excess["disk"], _LIGHT_DISK * excess["bytes_in"]).sum())
         fits, nearly_fits = shortfall <= self.fitting * self.headroom, shortfall < _NEARLY * self.headroom
-        return _Attempt(fits, nearly_fits, price, cost, state.slots)
+        return _Attempt(fits, nearly_fits, copies, cost, state.slots)
 
     def search(self) -> SearchResult | None:
         """Return the placement with the least ratio; None if something else than oversized partitions is in the way.
 
-        Where low ratios cost many more copied bytes than must be copied anyway, it is the least that does not.
+        Bytes out beyond their target come first: a little more of them often keeps to the ratio, or copies much less.
         """
         ratio = self.task.failover_out
-        best = first = self.attempt(ratio, 1.0)
-        for effort, temperature in _RETRIES:
-            if best.nearly_fits and best.price < _NEARLY_AFFORDABLE and not best.suits:
-                again = self.attempt(ratio, effort, temperature)
-                if (again.fits, -again.price) > (best.fits, -best.price):
-                    best = first = again
-        if not best.suits:
+        best, limit = self._reach(ratio), 0.0
+        for loose in self.task.loose_bytes_out:
+            if best.fits and best.copies < self.task.copy_bound.bound / _CHEAPER:
+                break
+            self.bytes_out = loose
+            other = self._reach(ratio)
+            if other.is_better_than(best, _CHEAPER):
+                best, limit = other, loose
+        self.bytes_out = limit if best.fits else max(self.task.loose_bytes_out, default=0.0)
+        if not best.fits:
             # As the target is missed anyway, a little more headroom makes the rest of the search easy.
             self.headroom, self.fitting = _MORE_HEADROOM * self.headroom, _LESS_MISSING * self.fitting
-            raised = self._raise_ratio(ratio, first)
+            raised = self._raise_ratio(ratio)
             if raised is None:
                 return None
             low, ratio, best = raised
+            most = max(self._affordable, best.copies / _CHEAPER)
             while ratio - low > 0.01:
                 middle = (low + ratio) / 2
                 attempt = self.attempt(middle, 0.5)
-                if attempt.suits or (attempt.fits and not best.suits):
+                if attempt.fits and attempt.copies <= most:
                     ratio, best = middle, attempt
                 else:
                     low = middle
-                    self.saves_bytes |= attempt.fits
-            if best is not first:
-                ratio += 0.01  # a slightly higher ratio saves many copied bytes
+            ratio += 0.01  # a slightly higher ratio saves many copied bytes
         for effort, temperature in _REFINEMENTS:
+            if best.copies <= _NEAR_BOUND * self.task.copy_bound.bound:
+                break
             attempt = self.attempt(ratio, effort, temperature)
             if attempt.fits and attempt.cost < best.cost:
                 best = attempt
-        saves_bytes = self.saves_bytes and best.suits
-        return SearchResult(best.slots, self._raise_limits(ratio), ratio, self.oversized, saves_bytes)
+        return SearchResult(best.slots, self._raise_limits(ratio), ratio, self.oversized)
 
-    def _raise_ratio(self, target: float, first: _Attempt) -> tuple[float, float, _Attempt] | None:
-        """Find a ratio whose attempt suits, else one that fits. Return a lower one that does not, it, and how."""
-        lowest = (target, target, first) if first.fits else None
-        low, ratio = target, target + 0.05
+    def _raise_ratio(self, ratio: float) -> tuple[float, float, _Attempt] | None:
+        """Find a ratio above which little is saved. Return a lower one that is too low, it, and the attempt."""
+        raised, low, ratio = None, ratio, ratio + 0.05
         for _ in range(8):
             attempt = self.attempt(ratio, 0.5)
-            if attempt.suits:
-                self.saves_bytes = lowest is not None
-                return low, ratio, attempt
-            if attempt.fits and lowest is not None and attempt.cost > _CHEAPER * lowest[2].cost:
+            if raised is not None and attempt.copies > _CHEAPER * raised[2].copies:
                 break  # a higher ratio saves nothing
-            if attempt.fits and lowest is None:
-                lowest = (low, ratio, attempt)
+            if attempt.fits:
+                raised = low, ratio, attempt
+                if attempt.copies <= self._affordable:
+                    break
             low, ratio = ratio, ratio + 2 * (ratio - low)
-        return lowest
+        return raised
+
+    def _reach(self, ratio: float) -> _Attempt:
+        """Return the best of some attempts at this ratio."""
+        best = self.attempt(ratio, 1.0)
+        for effort, temperature in _RETRIES:
+            if best.nearly_fits and not best.fits:
+                again = self.attempt(ratio, effort, temperature)
+                best = again if again.is_better_than(best) else best
+        return best
 
 
 def _place_heavy(task: SearchTask, heavy: Flags, random: RandomState) -> Int32s:
     """Return the slots with partitions of much disk or bytes in where they fit, whatever their bytes out."""
-    profile, rows = task.profile, np.flatnonzero(heavy)
+    rows = np.flatnonzero(heavy)
     cluster = task.cluster._replace(bytes_out=np.zeros_like(task.cluster.bytes_out))
-    excess = np.full(len(cluster.rack), profile.heavy_excess_load)
+    excess = np.full(len(cluster.rack), COSTS.heavy_excess_load)
     weights = search_task.compute_weights(task)._replace(excess_disk=excess, excess_bytes_in=excess)
-    if not profile.copies_for_failover:  # replica counts are evened out later, by replicas that are copied anyway
-        weights = weights._replace(excess_replicas=weights.excess_replicas / 100)
     state = search_state.create_state(cluster, task.limits, task.slots)
     schedule = Schedule(min(20_000 * len(rows), 4_000_000), 5e-2, 3e-5)
     search = create_search(cluster, task.limits, weights, state, random)
-    anneal_oversized(search, rows, task.targets, 0.0, schedule, 0.5, task.uneven_cost)
+    anneal_oversized(search, rows, task.targets, 0.0, schedule, task.uneven_cost)
     return state.slots
 
 
@@ -204,8 +207,7 @@ def pin_oversized(task: SearchTask, slots: Int32s, oversized: Flags) -> Flags:
     crowded = np.zeros(len(cluster.rack), dtype=np.bool_)
     for load, limit in ((cluster.disk, task.limits.disk), (cluster.bytes_in, task.limits.bytes_in)):
         crowded |= np.bincount(slots[huge], load[cluster.row[huge]], len(cluster.rack)) > _FULL * limit
-    stays = huge if task.placed is None else huge | task.placed[cluster.row]
-    return stays | (leads_or_succeeds & ~crowded[slots])
+    return huge | (leads_or_succeeds & ~crowded[slots])
 
 
 def search_assignment(task: SearchTask) -> SearchResult:
@@ -298,11 +300,11 @@ class _Phases:
 
     def _anneal_replicas(self) -> CostWeights:
         """Anneal replica counts, disk and bytes in; charge what is left in excess more and more. Return the weights."""
-        task, profile, state = self.task, self.task.profile, self.state
-        weights = search_task.compute_weights(task, 4.0 * profile.excess_load)
+        task, state = self.task, self.state
+        weights = search_task.compute_weights(task, 4.0 * COSTS.excess_load)
         if not len(task.targets):
             return weights
-        start, end = profile.temperature * task.replica_unit, 1e-3 * profile.temperature * task.replica_unit
+        start, end = COSTS.temperature * task.replica_unit, 1e-3 * COSTS.temperature * task.replica_unit
         schedule = Schedule(task.count_proposals(230, 1e7, 20), start, end)
         load = (task.cluster.disk + task.cluster.bytes_in)[task.cluster.row]
         light = np.argsort(load, kind="stable")[: int(_LIGHT_SHARE * len(load))].astype(np.int32)
@@ -321,10 +323,10 @@ class _Phases:
                 break
             before = left
             weights = weights._replace(
-                excess_replicas=(2.0 if profile.copies_for_failover else 3.0) * weights.excess_replicas,
+                excess_replicas=2.0 * weights.excess_replicas,
                 excess_disk=np.where(disk, 1.7 * weights.excess_disk, weights.excess_disk),
                 excess_bytes_in=np.where(bytes_in, 1.7 * weights.excess_bytes_in, weights.excess_bytes_in),
-                copied_replica=weights.copied_replica / 2 if profile is MINIMIZE_BYTES else weights.copied_replica,
+                copied_replica=weights.copied_replica / 2,
             )
         search_state.recompute_state(task.cluster, self.limits, state)
         return weights
@@ -349,7 +351,7 @@ class _Phases:
         task, state, unit = self.task, self.state, self.task.replica_unit
         if not len(task.targets):
             return
-        least = 12.0 * task.profile.excess_load  # so that even disk and bytes in are not given up for bytes out
+        least = 12.0 * COSTS.excess_load  # so that even disk and bytes in are not given up for bytes out
         excess = search_task.measure_excess(self.limits, state)
         # One cost, or excess goes where it is cheaper.
         if max(excess["disk"].max(), excess["bytes_in"].max()) > TOLERANCE[""]:

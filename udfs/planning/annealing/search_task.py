@@ -6,6 +6,7 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.annealing.kernels import search_state
+from udfs.planning.annealing.kernels.oversized_annealing import SMALL_LEADERS
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, CostWeights, SearchState
 from udfs.planning.bounds.cost_bounds import CopyBound
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
@@ -70,21 +71,18 @@ def build_cluster_arrays(
 
 
 def compute_limits(
-    model: ClusterModel, rules: Rules, units: LoadUnits, request: PlanRequest, cluster: ClusterArrays, loose: float
+    model: ClusterModel, rules: Rules, units: LoadUnits, request: PlanRequest, cluster: ClusterArrays
 ) -> BrokerLimits:
-    """Compute the limits of every broker. loose: for expand and drain, disk and bytes in over the mean."""
+    """Compute the limits of every broker."""
     n, targets, priorities = model.brokers, request.targets, set(request.priorities)
     even = compute_count_targets(model, rules)
     low, high = even.low.astype(np.float64), even.high.astype(np.float64)
-    ratios = (targets.disk, targets.bytes_in, targets.bytes_out)
-    if request.goal in ("expand", "drain"):  # few moves
-        ratios = (max(targets.disk, loose), max(targets.bytes_in, loose), max(targets.bytes_out, targets.loose_bytes))
-    else:
-        low = np.minimum(low, _round_low(targets.min_over_mean, units.replicas))
-        high = np.maximum(high, _round_high(targets.replicas, units.replicas))
-    disk = _limit_load(model, rules, units, cluster.disk, ratios[0])
-    bytes_in = _limit_load(model, rules, units, cluster.bytes_in, ratios[1])
-    bytes_out = max(ratios[2], float(cluster.bytes_out.max(initial=0.0)))
+    least = targets.loose_bytes if request.goal in ("expand", "drain") else 0.0
+    disk_ratio, in_ratio, out_ratio = (max(one, least) for one in (targets.disk, targets.bytes_in, targets.bytes_out))
+    low = np.minimum(low, _round_low(targets.min_over_mean, units.replicas))
+    high = np.maximum(high, _round_high(targets.replicas, units.replicas))
+    disk = _limit_load(model, rules, units, cluster.disk, disk_ratio)
+    bytes_in = _limit_load(model, rules, units, cluster.bytes_in, in_ratio)
     if request.broker_bytes is not None:
         disk = np.minimum(disk, request.broker_bytes / units.disk)
     if request.broker_replicas is not None:
@@ -120,12 +118,33 @@ def compute_limits(
         max_leaders=np.where(apart, leaders, limit(LEADERS, max_leaders)),
         disk=limit(DISK, disk),
         bytes_in=limit(BYTES_IN, bytes_in),
-        bytes_out=np.where(apart, np.bincount(first, cluster.bytes_out, n), limit(BYTES_OUT, bytes_out)),
+        bytes_out=np.where(apart, np.bincount(first, cluster.bytes_out, n), limit(BYTES_OUT, out_ratio)),
         survivor_leaders=limit_survivor(max_survivor),
         survivor_bytes_out=limit_survivor(survivor_out),
         copied_disk=np.inf if request.max_bytes is None else request.max_bytes / units.disk,
         copied_replicas=np.inf if request.max_moves is None else float(request.max_moves),
     )
+
+
+def get_usual_bytes_out(limits: BrokerLimits) -> float:
+    """Return the limit of bytes out of a broker that leads no oversized partition, in units of the mean."""
+    return float(np.median(limits.bytes_out))
+
+
+def loosen_for_largest(limits: BrokerLimits, cluster: ClusterArrays, slots: Int32s) -> BrokerLimits:
+    """Loosen the limits of brokers that lead or succeed, at `slots`, a partition whose bytes out alone exceed them.
+
+    Such a partition stays there: wherever it goes, it exceeds a limit.
+    """
+    first, alone, load = cluster.offsets[:-1], np.diff(cluster.offsets) == 1, cluster.bytes_out
+    leader, successor = slots[first], slots[np.minimum(first + 1, max(len(slots) - 1, 0))]
+    bytes_out, survivor = limits.bytes_out.copy(), limits.survivor_bytes_out.copy()
+    rows = load > limits.bytes_out[leader]
+    np.maximum.at(bytes_out, leader[rows], load[rows] + SMALL_LEADERS)
+    for brokers, may_exceed in ((leader, rows), (successor, ~alone)):
+        rows = (load > limits.survivor_bytes_out[brokers]) & may_exceed
+        np.maximum.at(survivor, brokers[rows], load[rows] + 3 * SMALL_LEADERS)
+    return limits._replace(bytes_out=bytes_out, survivor_bytes_out=survivor)
 
 
 def _round_low(ratio: float, mean: float) -> float:
@@ -159,22 +178,20 @@ def _limit_load(model: ClusterModel, rules: Rules, units: LoadUnits, load: Float
 
 @dataclass(frozen=True)
 class CostProfile:
-    """What an objective charges. Costs of replicas are in typical replicas, costs of loads in units of the mean."""
+    """What a search charges. Costs of replicas are in typical replicas, costs of loads in units of the mean."""
 
     copied_disk: float  # Of a unit copied
     copied_replica: float  # Of a replica copied
     excess_replica: float  # Of a replica beyond a limit
     excess_load: float  # Of a unit of disk or bytes in beyond a limit, at first
     temperature: float  # The first temperature
-    copies_for_failover: bool  # Whether replicas are copied to even out bytes out after a failure
     heavy_share: float  # Partitions above this share of a broker's disk or bytes in are placed before all others
     heavy_excess_load: float  # As excess_load, while heavy partitions are placed
     # Of a unit by which a broker's disk and bytes in differ, while heavy and oversized partitions are placed
     uneven_load: float
 
 
-MINIMIZE_BYTES = CostProfile(1.0, 0.015, 0.75, 1.02, 0.075, True, 0.15, 0.9, 0.2)
-MINIMIZE_MOVES = CostProfile(0.02, 20.0, 40.0, 1.0, 1.0, False, 0.03, 1.0, 0.0)
+COSTS = CostProfile(1.0, 0.015, 0.75, 1.02, 0.075, 0.15, 0.9, 0.2)
 
 
 @dataclass(frozen=True)
@@ -188,16 +205,16 @@ class SearchTask:
     brokers: int  # Number of brokers that the means are over
     # Target for the bytes out of the worst survivor, over the mean, as in limits.survivor_bytes_out
     failover_out: float
-    profile: CostProfile  # Costs
     copy_bound: CopyBound  # Lower bound of what must be copied
     seed: int  # Seed of the random moves
-    placed: Flags | None = None  # bool (p), partitions that are placed already, or None
+    # Looser limits of bytes out to try, in this order, before the target after failures is given up
+    loose_bytes_out: tuple[float, ...] = ()
 
     @property
     def uneven_cost(self) -> float:
         """What a unit costs by which a broker's disk and bytes in differ; 0 if one of them has no limit."""
         limited = all((limit < NO_LIMIT / 2).any() for limit in (self.limits.disk, self.limits.bytes_in))
-        return self.profile.uneven_load if limited else 0.0
+        return COSTS.uneven_load if limited else 0.0
 
     @property
     def replica_unit(self) -> float:
@@ -223,7 +240,6 @@ class SearchResult:
     limits: BrokerLimits  # The limits in the end: those for bytes out after failures may have been raised
     failover_out: float  # The ratio that oversized partitions allow
     oversized: Flags  # bool (p), partitions that fill most of what one broker can take over
-    saves_bytes: bool = False  # Whether a lower ratio was found, but copies many more bytes
 
 
 def measure_excess(limits: BrokerLimits, state: SearchState) -> dict[str, Floats]:
@@ -243,26 +259,32 @@ def measure_excess(limits: BrokerLimits, state: SearchState) -> dict[str, Floats
 
 def meets_limits(task: SearchTask, result: SearchResult) -> bool:
     """Tell whether the lists keep to all limits."""
-    excess = measure_excess(result.limits, search_state.create_state(task.cluster, result.limits, result.slots))
-    return not any((much > TOLERANCE.get(name, TOLERANCE[""])).any() for name, much in excess.items())
+    return not has_excess(result.limits, search_state.create_state(task.cluster, result.limits, result.slots))
+
+
+def has_excess(limits: BrokerLimits, state: SearchState) -> bool:
+    """Tell whether a broker has more beyond a limit than the tolerance."""
+    excess = measure_excess(limits, state)
+    return any((much > TOLERANCE.get(name, TOLERANCE[""])).any() for name, much in excess.items())
 
 
 def compute_takeover_room(task: SearchTask) -> float:
     """Return the bytes out that a broker at its limit, or at the usual one, can take over, in units of the mean."""
-    least = float((task.limits.survivor_bytes_out - task.limits.bytes_out).min(initial=np.inf))
+    room = task.limits.survivor_bytes_out - task.limits.bytes_out
+    least = float(np.median(room)) if len(room) else np.inf
     return max(least, task.failover_out - _USUAL_LIMIT, _MIN_ROOM)
 
 
 def compute_weights(task: SearchTask, max_excess_cost: float | None = None) -> CostWeights:
     """Return the weights. max_excess_cost: the most to charge excess load by the copy bound; None = excess_load."""
-    profile, n, leader = task.profile, len(task.cluster.rack), task.leader_unit
-    disk = bytes_in = np.full(n, profile.excess_load)
+    n, leader = len(task.cluster.rack), task.leader_unit
+    disk = bytes_in = np.full(n, COSTS.excess_load)
     if max_excess_cost is not None:
-        by_bound = (cost * 1.02 * profile.copied_disk for cost in (task.copy_bound.disk, task.copy_bound.into))
-        floors = (profile.excess_load, profile.excess_load / 2)
+        by_bound = (cost * 1.02 * COSTS.copied_disk for cost in (task.copy_bound.disk, task.copy_bound.into))
+        floors = (COSTS.excess_load, COSTS.excess_load / 2)
         disk, bytes_in = (
             np.minimum(np.maximum(cost, floor), max_excess_cost) for cost, floor in zip(by_bound, floors, strict=True)
         )
-    copies = (profile.copied_disk, profile.copied_replica * task.replica_unit, 0.005 * leader, 0.0025 * leader)
-    counts = (*copies, profile.excess_replica * task.replica_unit, 1.0 * leader)
+    copies = (COSTS.copied_disk, COSTS.copied_replica * task.replica_unit, 0.005 * leader, 0.0025 * leader)
+    counts = (*copies, COSTS.excess_replica * task.replica_unit, 1.0 * leader)
     return CostWeights(*counts, disk, bytes_in, 3.0, 1.0 * leader, 3.0)

@@ -200,7 +200,9 @@ def _choose_successors(
     state = led
     for factor in _SURVIVOR_FACTORS:
         tight = limits._replace(
-            survivor_leaders=np.maximum(worst + 1.0, np.ceil(1.05 * model.partitions / survivors)),
+            survivor_leaders=np.full(
+                model.brokers, max(worst.max(initial=0) + 1.0, np.ceil(1.05 * model.partitions / survivors))
+            ),
             survivor_bytes_out=np.full(model.brokers, least * factor * total / survivors),
         )
         state, fits = _search(cluster, tight, led.slots, seed, 1e-4)

@@ -113,19 +113,15 @@ def assign_leaders(choices: LeaderChoices, limits: LeaderLimits | None = None) -
     evenly = assign_leaders_evenly(choices, limits)
     if evenly is not None:
         return evenly
-    if _exceeds_solver(choices):
+    level = int((choices.fixed + np.bincount(choices.broker, minlength=len(choices.fixed))).max(initial=0))
+    items = len(choices.partition) + 1
+    # The solver multiplies the costs of least majorised loads by the nodes.
+    if (2 * level + 1) * items * (choices.change_weight + 1) * 4 * (items + len(choices.fixed)) > _MAX_COST:
         choices = replace(choices, out_of_sync=np.zeros_like(choices.out_of_sync))
     flow = _least_majorised(choices, limits or LeaderLimits.none(choices))
     if flow is None:
         raise ArithmeticError("limits of topics leave no way to lead all partitions")
     return _read_flow(choices, flow, even=False)
-
-
-def _exceeds_solver(choices: LeaderChoices) -> bool:
-    """Whether the costs of least majorised loads are too large for the solver, which multiplies them by the nodes."""
-    level = int((choices.fixed + np.bincount(choices.broker, minlength=len(choices.fixed))).max(initial=0))
-    items = len(choices.partition) + 1
-    return (2 * level + 1) * items * (choices.change_weight + 1) * 4 * (items + len(choices.fixed)) > _MAX_COST
 
 
 def assign_leaders_evenly(choices: LeaderChoices, limits: LeaderLimits | None = None) -> LeaderAssignment | None:

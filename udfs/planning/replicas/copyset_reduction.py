@@ -109,7 +109,7 @@ def _low(load: Floats, counted: Flags) -> Floats:
 
 
 def _after_failures(load: Floats, used: Floats, counted: Flags) -> Floats:
-    """Upper limit of any survivor when a broker is down, float64 (n), from loads of leaders and takeovers (n, n)."""
+    """Upper limit of each survivor of any failure, float64 (n), from loads of leaders and takeovers (n, n)."""
     n, brokers = len(load), np.flatnonzero(counted)
     limit = np.full(n, NO_LIMIT)
     if len(brokers) < 2:
@@ -117,8 +117,9 @@ def _after_failures(load: Floats, used: Floats, counted: Flags) -> Floats:
     after = (load[:, None] + used)[np.ix_(brokers, brokers)]
     np.fill_diagonal(after, 0.0)
     mean = after.sum(axis=0) / (len(brokers) - 1)
-    worst = after.max(axis=0) / np.where(mean > 0, mean, 1.0)
-    limit[brokers] = _high(worst, np.ones(len(brokers), dtype=np.bool_)) * mean
+    ratio = (after / np.where(mean > 0, mean, 1.0)).max(axis=1)
+    common = _high(ratio, np.ones(len(brokers), dtype=np.bool_)) * mean.min()
+    limit[brokers] = np.maximum(after.max(axis=1), common)
     return limit
 
 

@@ -70,7 +70,7 @@ def _spread(
     rules = build_rules(zones, request)
     units = search_task.compute_units(zones, rules)
     cluster = search_task.build_cluster_arrays(zones, rules, units, proposal.offsets, proposal.replicas)
-    limits = search_task.compute_limits(zones, rules, units, request, cluster, request.targets.loose_bytes)
+    limits = search_task.compute_limits(zones, rules, units, request, cluster)
     state = create_state(cluster, limits, proposal.replicas)
     usable = zones.live & ~rules.must_leave
     limits = relax_limits(limits, state, usable)
@@ -135,15 +135,10 @@ def _count_sharing(cluster: ClusterArrays, rack: Int32s, replicas: Int32s) -> In
 def _bound_sharing(zones: ClusterModel, rack: Int32s, usable: Flags, lists: ReplicaArrays) -> Ints:
     """Bound the pairs of replicas that share a rack, for so many replicas in each zone, from below: int64 (p)."""
     count = zones.racks
-    racks = np.bincount(_list_zones(zones, rack, usable), minlength=count)
+    _, first = np.unique(rack[usable], return_index=True)  # of each rack
+    racks = np.bincount(zones.rack[usable][first], minlength=count)
     replicas = np.zeros((zones.partitions, count), dtype=np.int64)
     np.add.at(replicas, (row_of(lists.offsets), zones.rack[lists.replicas]), 1)
     each, more = np.divmod(replicas, np.maximum(racks, 1))
     pairs = more * (each * (each + 1) // 2) + (np.maximum(racks, 1) - more) * (each * (each - 1) // 2)
     return np.asarray(pairs.sum(axis=1), dtype=np.int64)
-
-
-def _list_zones(zones: ClusterModel, rack: Int32s, usable: Flags) -> Int32s:
-    """Return the zone of each rack that has a usable broker."""
-    _, first = np.unique(rack[usable], return_index=True)
-    return np.asarray(zones.rack[usable][first])

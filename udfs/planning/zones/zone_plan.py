@@ -31,8 +31,10 @@ from udfs.plurals import count_of
 PAYBACK_DAYS = 30  # copied bytes count as if they crossed zones within this time
 _SECONDS_PER_DAY = 86_400
 _REASONS = ("to send fewer bytes between zones: another replica leads", "to send fewer bytes between zones")
-_EXCESS = 1e6  # cost of a unit beyond a limit, in units of what a partition carries: never worth it
+# Cost of a unit beyond a limit, in units of what a partition carries: never worth it, but in some starts at first.
+_EXCESS, _EXCESS_AT_FIRST = 1e6, 0.3
 _CHANGE = 1e-4  # of what a partition carries: cost of another leader, or of a copy without bytes
+_STARTED, _MOST_STARTS = 400, 16  # partitions of all starts together, and starts
 _PROPOSALS, _LEAST, _MOST = 300, 20_000, 20_000_000  # per partition, and in all
 _START, _END = 0.3, 1e-4  # temperatures, in units of what a partition carries
 _HEAVY_SHARE = 0.1  # of the partitions
@@ -80,7 +82,7 @@ class _ZonePlanner:
         if model.unrated is not None:
             stays = stays | model.unrated
         self.cluster = cluster._replace(can_change=cluster.can_change & ~stays)
-        limits = search_task.compute_limits(model, rules, units, request, self.cluster, request.targets.loose_bytes)
+        limits = search_task.compute_limits(model, rules, units, request, self.cluster)
         self.limits = relax_limits(limits, create_state(self.cluster, limits, model.replicas), model.live)
 
     def plan(self) -> ProposedAssignment:
@@ -124,20 +126,33 @@ class _ZonePlanner:
         return traffic
 
     def _search(self, now: Floats) -> SearchState:
+        """Return the cheapest state of several searches, as many as a small cluster allows."""
+        starts = int(np.clip(_STARTED // max(self.model.partitions, 1), 1, _MOST_STARTS))
+        states = [self._search_once(now, start) for start in range(starts)]
+        price = self.units.disk / (PAYBACK_DAYS * _SECONDS_PER_DAY)
+
+        def rank(state: SearchState) -> tuple[bool, float]:
+            cost = float(self._sum_traffic(state.slots).sum() + price * state.copied_disk[0])
+            return search_task.has_excess(self.limits, state), cost
+
+        return min(states, key=rank)
+
+    def _search_once(self, now: Floats, start: int) -> SearchState:
+        """Search once; every other start may exceed limits at first."""
         model, cluster = self.model, self.cluster
         unit = float((model.rate_in + model.rate_out).mean()) or 1.0
         traffic = self.traffic._replace(rate_in=model.rate_in / unit, rate_out=model.rate_out / unit)
         copied = self.units.disk / (PAYBACK_DAYS * _SECONDS_PER_DAY) / unit
-        excess = np.full(model.brokers, _EXCESS)
-        weights = CostWeights(copied, _CHANGE, _CHANGE, _CHANGE / 2, _EXCESS, _EXCESS, excess, excess, *[_EXCESS] * 3)
-        state = create_state(cluster, self.limits, model.replicas)
-        search = create_search(cluster, self.limits, weights, state, seed_random(self.request.seed))
+        state, random = create_state(cluster, self.limits, model.replicas), seed_random(self.request.seed + start)
         proposals = int(np.clip(_PROPOSALS * model.partitions, _LEAST, _MOST))
         heavy = np.argsort(-now, kind="stable")[: max(int(_HEAVY_SHARE * model.partitions), 1)]
         targets = np.flatnonzero(self.rules.receives).astype(np.int32)
-        for copies, share, start in ((False, 0.3, _START), (True, 0.7, _START / 3)):
-            schedule = Schedule(int(share * proposals), start, _END)
-            anneal_zones(search, traffic, heavy, targets, schedule, copies)
+        first = (True, _EXCESS_AT_FIRST) if start % 2 else (False, _EXCESS)
+        for (copies, cost), share, temperature in ((first, 0.3, _START), ((True, _EXCESS), 0.7, _START / 3)):
+            excess = np.full(model.brokers, cost)
+            weights = CostWeights(copied, _CHANGE, _CHANGE, _CHANGE / 2, cost, cost, excess, excess, *[cost] * 3)
+            search = create_search(cluster, self.limits, weights, state, random)
+            anneal_zones(search, traffic, heavy, targets, Schedule(int(share * proposals), temperature, _END), copies)
         return state
 
     def _bound(self, now: Floats) -> float:

@@ -9,14 +9,15 @@ import numpy as np
 from udfs.kernel_compiler import compiled, part
 from udfs.planning.annealing.kernels import search_moves as moves
 from udfs.planning.annealing.kernels import search_state
-from udfs.planning.annealing.kernels.search_state import Search, holds_initially
+from udfs.planning.annealing.kernels.search_state import BrokerLimits, Search, holds_initially
 from udfs.planning.kernels.array_types import Floats, Int32s, Ints
 
 _MAX_SHARE = 0.9  # of a broker's disk or bytes in that oversized partitions may take
+SMALL_LEADERS = 0.01  # of the mean: bytes out of the small partitions that each broker has to lead
 # One broker's excess against the shortfall of all, as no other broker can make up for it: at least the first, and the
 # second for each broker.
 _BROKER_FACTOR, _FACTOR_PER_BROKER = 4.0, 1 / 15
-_OTHER_LEADERS = 0.01  # of the mean: bytes out of the small partitions that each broker has to lead
+_MOVE_SHARE = 0.5  # of proposals that move a replica; the others exchange places in a list
 _CROWDING_FACTOR = 2.5  # cost of load beyond _MAX_SHARE, in excess costs of bytes out
 
 
@@ -53,7 +54,7 @@ def _holding_cost(search: Search, uneven_cost: float, b: int, replicas: int, dis
 @part
 def _overload_cost(search: Search, load: Floats, b: int) -> float:
     """Return the cost of oversized partitions that b leads or takes over with too little headroom beside them."""
-    return search.weights.excess_bytes_out * max(0.0, _OTHER_LEADERS - _headroom(search, load, b))
+    return search.weights.excess_bytes_out * max(0.0, SMALL_LEADERS - _headroom(search, load, b))
 
 
 @part
@@ -72,18 +73,30 @@ def _shortfall_cost(search: Search, headroom: float, divisible_load: float) -> f
 
 
 @part
-def _propose(search: Search, p: int, targets: Int32s, move_share: float) -> tuple[int, int, int]:
+def _exceeds_limit(limits: BrokerLimits, place: int, bytes_out: float, b: int) -> bool:
+    """Return whether a partition alone exceeds what b can lead (place 0) or take over (1)."""
+    limit: float = limits.bytes_out[b] if place == 0 else limits.survivor_bytes_out[b]
+    return place < 2 and bytes_out > limit
+
+
+@part
+def _propose(search: Search, p: int, targets: Int32s) -> tuple[int, int, int]:
     """Draw a move of partition p: (slot, slot that it exchanges with or -1, target), or moves.NO_MOVE."""
     cluster, limits, state, random = search.cluster, search.limits, search.state, search.random
     begin, end = cluster.offsets[p], cluster.offsets[p + 1]
-    slot = begin + moves.draw_below(random, end - begin)
-    if moves.draw_unit(random) >= move_share:
+    slot, out = begin + moves.draw_below(random, end - begin), cluster.bytes_out[p]
+    if moves.draw_unit(random) >= _MOVE_SHARE:
         if end - begin < 2:
             return moves.NO_MOVE
         other = begin + moves.draw_below(random, end - begin)
         if other == slot or not cluster.can_lead[state.slots[other if slot == begin else slot]]:
             return moves.NO_MOVE
-        return min(slot, other), max(slot, other), state.slots[max(slot, other)]
+        slot, other = min(slot, other), max(slot, other)
+        if _exceeds_limit(limits, slot - begin, out, state.slots[other]):
+            return moves.NO_MOVE
+        if _exceeds_limit(limits, other - begin, out, state.slots[slot]):
+            return moves.NO_MOVE
+        return slot, other, state.slots[other]
     target = targets[moves.draw_below(random, len(targets))]
     initial = cluster.initial_offsets[p + 1] - cluster.initial_offsets[p]
     if initial and moves.draw_unit(random) < 0.3:
@@ -92,6 +105,8 @@ def _propose(search: Search, p: int, targets: Int32s, move_share: float) -> tupl
             return moves.NO_MOVE
     # A partition that is beyond the limits of every broker stays.
     if cluster.disk[p] > limits.disk[target] or cluster.bytes_in[p] > limits.bytes_in[target]:
+        return moves.NO_MOVE
+    if _exceeds_limit(limits, slot - begin, out, target):
         return moves.NO_MOVE
     if not holds_initially(cluster, p, target) and not search_state.is_within_budget(limits, state, cluster.disk[p], 1):
         return moves.NO_MOVE
@@ -120,20 +135,13 @@ def _apply(search: Search, load: Floats, slot: int, partner: int, target: int) -
 
 @compiled
 def anneal_oversized(
-    search: Search,
-    rows: Ints,
-    targets: Int32s,
-    divisible_load: float,
-    schedule: moves.Schedule,
-    move_share: float,
-    uneven_cost: float,
+    search: Search, rows: Ints, targets: Int32s, divisible_load: float, schedule: moves.Schedule, uneven_cost: float
 ) -> float:
     """Anneal replicas and order of the oversized partitions `rows` (int64), whose bytes out alone the cluster has.
 
-    targets: int32, brokers that may receive. divisible_load: bytes out of all other partitions. move_share: of
-    proposals that move a replica; the others exchange places in a list. uneven_cost: of a unit by which a broker's disk
-    and bytes in differ. Return by how much headroom falls short of the divisible load; what one broker alone leads too
-    much counts more.
+    targets: int32, brokers that may receive. divisible_load: bytes out of all other partitions. uneven_cost: of a unit
+    by which a broker's disk and bytes in differ. Return by how much headroom falls short of the divisible load; what
+    one broker alone leads too much counts more.
     """
     cluster, state, random, touched = search.cluster, search.state, search.random, search.touched
     load = np.zeros((2, len(cluster.rack)))
@@ -148,7 +156,7 @@ def anneal_oversized(
     for _ in range(schedule.proposals):
         temperature *= factor
         p = rows[moves.draw_below(random, len(rows))]
-        slot, partner, target = _propose(search, p, targets, move_share)
+        slot, partner, target = _propose(search, p, targets)
         if slot < 0:
             continue
         bound = moves.draw_bound(random, temperature)

@@ -40,8 +40,8 @@ class BrokerLimits(NamedTuple):
     disk: Floats
     bytes_in: Floats
     bytes_out: Floats
-    survivor_leaders: Floats  # Of every survivor of the failure of broker f
-    survivor_bytes_out: Floats  # Of every survivor of the failure of broker f
+    survivor_leaders: Floats  # While any other broker is down
+    survivor_bytes_out: Floats  # While any other broker is down
     copied_disk: float  # Budget of the whole plan, as copied_replicas
     copied_replicas: float
 
@@ -182,7 +182,7 @@ def recompute_state(cluster: ClusterArrays, limits: BrokerLimits, state: SearchS
 def _find_worst_failure(takeovers: Takeovers, limit: Floats, b: int) -> None:
     most, worst = -1e300, 0
     for f in range(len(limit)):
-        value = takeovers.load[b, f] - limit[f]
+        value = takeovers.load[b, f] - limit[b]
         if value > most:
             most, worst = value, f
     takeovers.worst[b] = most
@@ -193,7 +193,7 @@ def _find_worst_failure(takeovers: Takeovers, limit: Floats, b: int) -> None:
 def _update_worst_failure(takeovers: Takeovers, limit: Floats, b: int, f: int, sign: int) -> None:
     """Update the worst failure for broker b after what it takes over from f has grown (sign 1) or shrunk (-1)."""
     if sign > 0:
-        value = takeovers.load[b, f] - limit[f]
+        value = takeovers.load[b, f] - limit[b]
         if value > takeovers.worst[b]:
             takeovers.worst[b] = value
             takeovers.worst_failure[b] = f

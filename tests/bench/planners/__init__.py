@@ -1,0 +1,1 @@
+"""Placement planners compared on the same clusters: `make bench-planners`."""
