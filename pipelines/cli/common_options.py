@@ -226,8 +226,8 @@ def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:
 
     to_be_placed: its topics, on all its brokers, so that neither where they are nor which brokers are live matters.
     """
-    from pipelines.verdict.judgement import describe_source_findings
     from pipelines.verdict.snapshot_findings import find_findings
+    from pipelines.verdict.source_findings import describe_source_findings
 
     findings = replace(find_findings(snapshot), unused_files=())
     if to_be_placed:

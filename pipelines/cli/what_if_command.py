@@ -97,7 +97,7 @@ def what_if(
     from pipelines.setup.compile_on_demand import announce_compilation
     from pipelines.what_if import what_if_answers
     from pipelines.what_if.affected_topics import name_owners
-    from pipelines.what_if.capacity_use import list_disk_uses, read_survivor_capacities
+    from pipelines.what_if.capacity_use import list_disk_failures, list_disk_uses, read_survivor_capacities
     from pipelines.what_if.wait_or_move import evaluate_return
 
     settings, owners = cluster.read_settings(), selection.read_owners()
@@ -112,12 +112,13 @@ def what_if(
     with announce_compilation(print_message):
         snapshot, hypothesis = other.apply(snapshot, settings)
         if fail is None:
-            answer = what_if_answers.evaluate_brokers(snapshot, defaults, capacities)
+            disks = list_disk_uses(snapshot, measured, settings)
+            lost = list_disk_failures(snapshot, measured, settings, disks) if disks else ()
+            answer = replace(what_if_answers.evaluate_brokers(snapshot, defaults, capacities, lost), disks=disks)
             verdict = answer.verdict.omit_steps() if hypothesis else answer.verdict
             verdict = verdict.name_start_order([start.broker for start in answer.outage.start_order])
             verdict = verdict.name_moment(len(cluster.after or ()))
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
-            answer = replace(answer, disks=list_disk_uses(snapshot, measured, settings))
             answer = replace(answer, topics=name_owners(answer.topics, owners))
             then = ""
             if (returned := evaluate_return(snapshot, defaults)) is not None:

@@ -262,7 +262,8 @@ FROM (
 ) WHERE place <= 50 ORDER BY cluster_id, goal, place
 
 -- trend: History
-SELECT s.cluster_id, s.snapshot_id, r.as_of, s.metric, s.value
+SELECT s.cluster_id, s.snapshot_id, r.as_of, s.metric, s.value,
+       get_json_object(r.settings, '$.prices.currency') AS currency
 FROM gold.scheme_comparison s
 JOIN ops.runs r ON s.cluster_id = r.cluster_id AND s.snapshot_id = r.snapshot_id AND r.stage = 'gold.scheme_comparison'
 WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})

@@ -83,6 +83,9 @@ _THIS_WEEK: _Kinds = {
     "The failure of one broker blocks producers with acks=all": ("broker_under_min_isr",),
     "The failure of one rack blocks producers with acks=all": ("rack_under_min_isr",),
     "Log dirs are nearly full": ("full_log_dir",),
+    "Disks are used above capacity.max_disk_ratio": ("disk_over_limit",),
+    "The data of a lost broker or log dir does not fit on the others": ("disk_too_small",),
+    "The failure of one broker leaves a survivor over its capacity": ("survivor_over_capacity",),
     "Partitions have more replicas than their topic's replication factor": ("extra_replicas",),
     "The failure of one broker could lose messages by unclean elections": ("broker_unclean",),
     "Voters of the controller quorum are down or lag": ("voters_lag",),
@@ -93,6 +96,8 @@ _WATCH: _Kinds = {
     "A broker leads over 1.25 times the mean now": ("hot_broker",),
     "Partitions are not led by their preferred leader": ("not_preferred",),
     "All live brokers are in one rack": ("one_rack",),
+    "Log dirs of a broker are unevenly full": ("uneven_log_dirs",),
+    "The data of a lost rack does not fit on the others": ("rack_disk_too_small",),
     "The failure of one voter leaves the controller quorum without a majority": ("no_spare_voter",),
     "The failure of one rack leaves the controller quorum without a majority": ("voters_in_one_rack",),
 }

@@ -135,6 +135,7 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
         "cluster_id": key.cluster_id,
         "snapshot_id": key.snapshot_id,
         "as_of": max((row["as_of"] for row in trend if row["snapshot_id"] == key.snapshot_id), default=None),
+        "currency": max((row["currency"] or "" for row in trend if row["snapshot_id"] == key.snapshot_id), default=""),
         "verdict": verdict,
         "findings": findings,
         "sources": sources,

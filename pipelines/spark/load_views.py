@@ -82,7 +82,7 @@ SELECT d.cluster_id, d.scenario_kind, d.scenario,
        d.replicas, d.leaders, d.only_in_sync_partitions
 FROM gold.disk_after_failure d JOIN insights.snapshots s
   ON d.cluster_id = s.cluster_id AND d.snapshot_id = s.snapshot_id
-WHERE s.newest
+WHERE s.newest AND d.scenario_kind <> 'none'
 """
 
 _QUORUM = """

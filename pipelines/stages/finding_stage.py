@@ -66,16 +66,30 @@ def cluster_findings(entities: DataFrame, source_summary: DataFrame, defaults: T
     return apply_to_pairs(packed, sources, find, schema)
 
 
-def findings(cluster_findings: DataFrame, leader_hotspots: DataFrame, failure_summary: DataFrame) -> DataFrame:
-    """Judge each snapshot: rows of gold.findings. Only rows about the observed placement as a whole are collected."""
+def findings(
+    cluster_findings: DataFrame,
+    leader_hotspots: DataFrame,
+    failure_summary: DataFrame,
+    disk_after_failure: DataFrame,
+    *,
+    over_capacity: DataFrame | None,
+) -> DataFrame:
+    """Judge each snapshot: rows of gold.findings. Only rows about the observed placement as a whole are collected.
+
+    over_capacity: of clusters whose capacities are known; None = of no cluster.
+    """
     observed = F.col("scheme") == OBSERVED
     hotspots = _collect(leader_hotspots.where(observed & F.col("topic").isNull()))
     kinds = [str(ScenarioKind.BROKER), str(ScenarioKind.RACK)]
     failures = _collect(failure_summary.where(observed & F.col("scenario_kind").isin(kinds)))
+    disks, over = _collect(disk_after_failure.where("NOT fits")), {}
+    if over_capacity is not None:
+        over = _collect(over_capacity.where(observed & (F.col("scenario_kind") == str(ScenarioKind.BROKER))))
     rows: list[dict[str, Any]] = []
     for key, (row,) in sorted(_collect(cluster_findings).items()):
         now = next(iter(hotspots.get(key, ())), None)
-        verdict = judge_cluster(make_evidence(now, failures.get(key, ()), read_row(row)))
+        limits = disks.get(key, ()), over.get(key, ())
+        verdict = judge_cluster(make_evidence(now, failures.get(key, ()), read_row(row), *limits))
         rows += (dict(zip(SNAPSHOT_KEY, key, strict=True)) | one for one in make_finding_rows(verdict))
     table = pa.Table.from_pylist(rows, schema_of(FINDINGS.columns))
     return copy_table(cluster_findings.sparkSession, table, FINDINGS.schema)

@@ -33,7 +33,7 @@ from pipelines.stages.ingest_stages import entities
 from pipelines.stages.plan_requests import build_run_requests
 from pipelines.tables import gold_tables
 from pipelines.tables.ops_tables import SUMMARY_STAGE
-from pipelines.tables.table_contract import Table
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from pipelines.verdict.finding_rows import read_verdicts
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
@@ -176,6 +176,14 @@ def _disk_after_failure(t: Frames, context: Context) -> DataFrame:
     return disk_stage.disk_after_failure(*tables, capacity.max_disk_ratio, disks, broker_bytes)
 
 
+def _findings(t: Frames, context: Context) -> DataFrame:
+    over = None
+    if context.settings.capacity.file:  # which may have capacities of some clusters only
+        over, headroom = (t[name] for name in _CAPACITIES)
+        over = over.join(headroom.where("capacity_source = 'file'"), on=list(SNAPSHOT_KEY), how="left_semi")
+    return finding_stage.findings(*(t[name] for name in _JUDGED), over_capacity=over)
+
+
 def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
     run, hotspots = context.settings.run, context.settings.hotspots
     schemes = [name for name in run.schemes if is_computed(name)]
@@ -203,7 +211,8 @@ _REPLICAS, LOG_DIRS, _SOURCE_SUMMARY = "silver.replicas", "silver.log_dirs", "si
 _TOPICS, _PARTITIONS, _PACKED_PLANS = "silver.topics", "silver.partitions", "internal.packed_plans"
 _SILVER_INPUTS = (_TOPICS, _PARTITIONS, BROKERS)
 _FINDINGS = "gold.findings"
-_JUDGED = ("gold.cluster_findings", "gold.leader_hotspots", "gold.failure_summary")
+_JUDGED = ("gold.cluster_findings", "gold.leader_hotspots", "gold.failure_summary", "gold.disk_after_failure")
+_CAPACITIES = ("gold.over_capacity", "gold.headroom")
 _COMPARED = ("gold.leader_hotspots", "gold.failure_summary", "gold.durability", "gold.scheme_distribution")
 
 # In order: each stage's inputs are made by stages before it. bronze.raw_metadata comes first, from files.
@@ -241,7 +250,7 @@ STAGES: tuple[Stage, ...] = (
         lambda c: arrow_functions.hotspot_function(c.settings.hotspots.hot_ratio),
         topic_hotspots=True,
     ),
-    _plain_stage(_FINDINGS, _JUDGED, finding_stage.findings),
+    Stage(_FINDINGS, (*_JUDGED, *_CAPACITIES), _findings),
     _plain_stage("gold.load_history", (_ENTITIES, *_SILVER_INPUTS, LOG_DIRS), growth_stage.load_history),
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),

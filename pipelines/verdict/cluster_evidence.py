@@ -140,6 +140,9 @@ class ClusterFindings:
         "how many replicas of partitions that count each of failed_dir_brokers has there"
     )
     full_log_dirs: Sequence[str] = _names("of brokers that are not down, as in `/data1 of broker 1 (99 %)`")
+    uneven_log_dirs: Sequence[str] = _names(
+        "of brokers that are not down, where the used shares of volumes differ, as in `/a 90 %, /b 20 % of broker 1`"
+    )
     lagging_partitions: int = _count(
         "online partitions that count with a replica out of sync on a live broker, which can catch up"
     )
@@ -226,10 +229,17 @@ class ClusterEvidence:
     broker_failures: Sequence[Mapping[str, Any]]  # of gold.failure_summary, with `failed`: the broker
     rack_failures: Sequence[Mapping[str, Any]]  # the same, with `failed`: the rack, and `brokers`: its live brokers
     findings: ClusterFindings = ClusterFindings()
+    disk_failures: Sequence[Mapping[str, Any]] = ()  # of gold.disk_after_failure
+    # Of gold.over_capacity: survivors of single brokers; none where capacities are assumed.
+    over_capacity: Sequence[Mapping[str, Any]] = ()
 
 
 def make_evidence(
-    now: Mapping[str, Any] | None, failures: Iterable[Mapping[str, Any]], findings: ClusterFindings
+    now: Mapping[str, Any] | None,
+    failures: Iterable[Mapping[str, Any]],
+    findings: ClusterFindings,
+    disk_failures: Sequence[Mapping[str, Any]] = (),
+    over_capacity: Sequence[Mapping[str, Any]] = (),
 ) -> ClusterEvidence:
     """Make the evidence from rows of gold.failure_summary of the scheme `observed`, which may be of any kind."""
     brokers: list[Mapping[str, Any]] = []
@@ -241,4 +251,5 @@ def make_evidence(
             rack = row["scenario"].removeprefix(f"{ScenarioKind.RACK}:")
             racks.append({**row, "failed": rack, "brokers": len(row["failed_brokers"])})
     order = itemgetter("failed")
-    return ClusterEvidence(now, sorted(brokers, key=order), sorted(racks, key=order), findings)
+    failed = sorted(brokers, key=order), sorted(racks, key=order)
+    return ClusterEvidence(now, *failed, findings, disk_failures, over_capacity)

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from pipelines.ingest.merge.entities import to_struct
-from pipelines.verdict import statements
+from pipelines.verdict import source_statements
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
@@ -59,5 +59,5 @@ def read_finding_rows(rows: Iterable[Mapping[str, Any]]) -> Verdict:
         points.append(VerdictPoint(**values | {"level": Level(row["level"]), "topics": tuple(row["topics"])}))
     if not points:
         warning = "gold.findings has no row of this snapshot: run the cluster again"
-        points = [statements.SOURCE_WARNING.fill(warning=warning)]
+        points = [source_statements.SOURCE_WARNING.fill(warning=warning)]
     return Verdict(points[0].level, points[0].text, tuple(points))

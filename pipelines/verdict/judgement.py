@@ -1,16 +1,14 @@
 """Judges a cluster: one verdict for commands, the closing table of `run`, the report and the views."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from pipelines.ingest.formats.live_requests import NO_TOPICS
-from pipelines.verdict import statements
+from pipelines.verdict import source_statements, statements
 from pipelines.verdict.cluster_evidence import (
     MAX_BROKERS,
-    MAX_NAMED,
     AffectedPartitions,
     ClusterEvidence,
     ClusterFindings,
@@ -18,7 +16,8 @@ from pipelines.verdict.cluster_evidence import (
 )
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
 from pipelines.verdict.levels import Level
-from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some
+from pipelines.verdict.limit_findings import judge_limits
+from pipelines.verdict.naming import name_affected_topics, name_any, name_brokers
 from pipelines.verdict.quorum_findings import judge_quorum
 from pipelines.verdict.replica_findings import (
     LostBrokers,
@@ -32,6 +31,7 @@ from pipelines.verdict.replica_findings import (
     select_repairable,
 )
 from pipelines.verdict.small_racks import RackSizes
+from pipelines.verdict.source_findings import describe_source_findings
 from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO
 from udfs.plurals import count_of, is_or_are, it_or_them
@@ -85,13 +85,13 @@ def judge_cluster(evidence: ClusterEvidence) -> Verdict:
     ratio = evidence.now["max_over_mean_ratio"] if evidence.now else None
     points = [*judge_quorum(findings), *judge_present(findings), *describe_election(findings, ratio)]
     if not findings.partitions:
-        points.append((statements.NO_TOPICS if findings.is_empty else statements.NO_PARTITIONS).fill())
+        points.append((source_statements.NO_TOPICS if findings.is_empty else source_statements.NO_PARTITIONS).fill())
     elif not findings.counted_partitions:
-        points.append(statements.NOTHING_COUNTED.fill())
+        points.append(source_statements.NOTHING_COUNTED.fill())
     elif not evidence.broker_failures:
-        points.append(statements.NO_LIVE_BROKER.fill())
+        points.append(source_statements.NO_LIVE_BROKER.fill())
     else:
-        points += _judge_failures(evidence)
+        points += [*_judge_failures(evidence), *judge_limits(evidence)]
     points += describe_source_findings(findings)
     points.sort(key=lambda point: _ORDER[point.level])
     level = points[0].level if points else Level.OK
@@ -343,42 +343,7 @@ def _judge_leaders(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
         yield statements.UNEVEN_LEADERS.fill(now["leaders_max"], **values)
 
 
-def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint]:
-    """Say what the sources lack, so that any answer on the cluster may be wrong."""
-    warnings = [text for text in findings.warnings if not (findings.is_empty and text.endswith(f": {NO_TOPICS}"))]
-    for warning in warnings[:MAX_NAMED]:
-        yield statements.SOURCE_WARNING.fill(warning=warning)
-    if (more := len(warnings) - MAX_NAMED) > 0:
-        yield statements.MORE_WARNINGS.fill(more)
-    if count := findings.quarantined_records:
-        yield statements.QUARANTINED.fill(count)
-    if brokers := findings.unlisted_brokers:
-        yield statements.OUTDATED_BROKER_LIST.fill(len(brokers), brokers=name_brokers(brokers))
-    if files := findings.unused_files:
-        yield statements.UNUSED_FILES.fill(len(files), files=name_some(files))
-    if count := findings.incomplete_topics:
-        names, missing = name_some(findings.incomplete_topic_names, count), findings.missing_partitions
-        lack = f"; {count_of(missing, 'partition')} {is_or_are(missing)} missing" if missing else ""
-        yield statements.INCOMPLETE_TOPICS.fill(count, topics=names, missing=lack)
-    if count := findings.unplaced_partitions:
-        yield statements.UNPLACED.fill(count)
-    if count := findings.inferred_partitions:
-        yield statements.INFERRED.fill(count)
-    if findings.identity_conflicts:
-        yield statements.TWO_CLUSTERS.fill()
-    if count := findings.config_conflicts:
-        yield statements.CONFIG_CONFLICTS.fill(count)
-    if (unknown := findings.unknown_version).partitions:
-        names = name_affected_topics(unknown)
-        yield statements.UNKNOWN_VERSION.fill(unknown.partitions, topic_names=unknown.topic_names, topics=names)
-    if unknown_brokers := findings.unknown_brokers:
-        yield statements.UNKNOWN_BROKERS.fill(len(unknown_brokers), brokers=name_brokers(unknown_brokers))
-
-
 def _name_failed(rows: Rows, total: int, unit: str) -> str:
     if len(rows) == total > 1:
         return f"any single {unit}"
-    names = [str(row["failed"]) for row in rows]
-    if len(names) > MAX_BROKERS:
-        return f"{unit} {', '.join(names[:MAX_BROKERS])} or one of {len(names) - MAX_BROKERS} more"
-    return f"{unit} {', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else f"{unit} {names[0]}"
+    return f"{unit} {name_any([row['failed'] for row in rows])}"

@@ -16,6 +16,14 @@ def name_brokers(ids: Sequence[object]) -> str:
     return join_names(ids, MAX_BROKERS)
 
 
+def name_any(names: Sequence[object]) -> str:
+    """Name the first things of which any may fail, as in `1, 2 or 3`, or `1, 2 or one of 3 more`."""
+    first = [str(name) for name in names[:MAX_BROKERS]]
+    more = len(names) - len(first)
+    *first, last = [*first, f"one of {more} more"] if more else first
+    return f"{', '.join(first)} or {last}" if first else last
+
+
 def name_with_noun(brokers: Sequence[int]) -> str:
     """Name brokers, as in `broker 1` or `brokers 1, 2`."""
     return f"broker{'' if len(brokers) == 1 else 's'} {name_brokers(brokers)}"

@@ -38,20 +38,21 @@ def judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         lost = issues[PartitionIssue.OFFLINE]
         only_copy = f"; keep the failed disk, which may have the only copy of {it_or_them(lost)}" if lost else ""
         values: dict[str, Any] = {
-            "log_dirs": _capitalize(name_brokers(log_dirs)),
+            "log_dirs": capitalize(name_brokers(log_dirs)),
             "brokers": name_with_noun(brokers),
             "effect": f", so that {' and '.join(parts)}{only_copy}" if parts else "",
             "repair": statements.FAILED_LOG_DIR.repairs[0].fill() if _can_move_lost(findings) else NO_STEP,
         }
         yield statements.FAILED_LOG_DIR.fill(sum(findings.failed_dir_replicas), **values)
     elif named:
-        yield statements.FAILED_LOG_DIR_WITHOUT_EFFECT.fill(len(named), log_dirs=_capitalize(name_brokers(named)))
+        yield statements.FAILED_LOG_DIR_WITHOUT_EFFECT.fill(len(named), log_dirs=capitalize(name_brokers(named)))
     if full := findings.full_log_dirs:
         names = name_brokers([f"log dir {name}" for name in full])
-        yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=_capitalize(names))
+        yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=capitalize(names))
 
 
-def _capitalize(text: str) -> str:
+def capitalize(text: str) -> str:
+    """Begin a sentence with a capital letter."""
     return f"{text[:1].upper()}{text[1:]}"
 
 

@@ -45,6 +45,7 @@ _UNLISTED = re.compile(f"([0-9]+) {UNLISTED}")  # in a reason of a quarantined r
 IDENTITY_FIELDS = ("topic_id", "host")
 # Those of configs that decide which failures a topic survives.
 CONFIG_FIELDS = ("config min.insync.replicas", "config unclean.leader.election.enable")
+_UNEVEN_PERCENT = 20  # by which volumes of a broker differ in what is used of them
 
 
 class PartitionFlags(NamedTuple):
@@ -256,17 +257,26 @@ def _rank_brokers(of_replicas: Ids) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _name_log_dirs(snapshot: ClusterTables, down: set[int]) -> dict[str, Any]:
-    """Name the failed and the full log dirs of brokers that are not down: fields of ClusterFindings."""
+    """Name the failed, full and unevenly full log dirs of brokers that are not down: fields of ClusterFindings."""
     failed, full = [], []
+    used: dict[int, dict[str, int]] = {}  # of each broker, by log dir, in percent of its volume
     for row in snapshot.log_dirs.to_pylist():
         name, total, usable = f"{row['log_dir']} of broker {row['broker_id']}", row["total_bytes"], row["usable_bytes"]
         if row["broker_id"] in down:
             continue
         if row["log_dir_error"] is not None:
             failed.append(name)
-        elif total and usable is not None and is_full(total, usable):
-            full.append(f"{name} ({100 * (total - usable) // total} %)")
-    return {"failed_log_dirs": tuple(failed), "full_log_dirs": tuple(full)}
+        elif total and usable is not None:
+            percent = 100 * (total - usable) // total
+            used.setdefault(row["broker_id"], {})[row["log_dir"]] = percent
+            if is_full(total, usable):
+                full.append(f"{name} ({percent} %)")
+    uneven = []
+    for broker, log_dirs in sorted(used.items()):
+        low, high = min(log_dirs, key=log_dirs.__getitem__), max(log_dirs, key=log_dirs.__getitem__)
+        if log_dirs[high] - log_dirs[low] > _UNEVEN_PERCENT:
+            uneven.append(f"{high} {log_dirs[high]} %, {low} {log_dirs[low]} % of broker {broker}")
+    return {"failed_log_dirs": tuple(failed), "full_log_dirs": tuple(full), "uneven_log_dirs": tuple(uneven)}
 
 
 def _judge_quorum(snapshot: ClusterTables) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Texts have `{n}` (a count, with thousands separated), other names in braces, and `[singular|plural]` by that count.
 """
 
+from pipelines.verdict import source_statements
 from pipelines.verdict.levels import Level
 from pipelines.verdict.verdict_points import DEFAULT_SERVER, KINDS, Statement, Step
 
@@ -230,7 +231,47 @@ ONE_RACK = Statement(
     "All live brokers are in one rack, and there are several.",
     "All {brokers} are in rack {rack}: nothing survives its failure.",
 )
-# Load.
+# Disks and load.
+_ADD_DISKS = "add disks or brokers, or have topics keep less (retention.ms, retention.bytes)"
+_FITS_NOT = "its replicas ({bytes}) do not fit on the disks of those that stay, which can take {free}"
+_WORST_FITS_NOT = (
+    "its replicas do not fit on the disks of those that stay (worst case: {worst}, {bytes}, where {free} fit)"
+)
+DISK_OVER_LIMIT = Statement(
+    Level.WARNING,
+    "The disks of a broker are known, and used above capacity.max_disk_ratio, and no log dir is nearly full.",
+    "The disks of broker {broker} are {percent} full.",
+    f"{_ADD_DISKS}; or move replicas to other brokers: {{plan}}",
+    goal="balance",
+)
+DISK_TOO_SMALL = Statement(
+    Level.WARNING,
+    "Sizes and disks are known, and the replicas of a broker, or of a log dir, do not fit on the others: disks may be "
+    "used up to capacity.max_disk_ratio.",
+    f"If {{failed}} is lost for good, {_FITS_NOT}.",
+    _ADD_DISKS,
+    f"If {{failed}} is lost for good, {_WORST_FITS_NOT}.",
+)
+RACK_DISK_TOO_SMALL = Statement(
+    Level.OK, "The same of a rack, if there are several.", DISK_TOO_SMALL.text, worst_case=DISK_TOO_SMALL.worst_case
+)
+SURVIVOR_OVER_CAPACITY = Statement(
+    Level.WARNING,
+    "Rates are known, capacity.file has the capacity of a broker, and after the failure of one live broker it gets "
+    "more.",
+    "If {failed} fails, broker {survivor} transfers {load} ({quantity}), over its capacity of {capacity}.",
+    "spread the load: {plan}; or add brokers",
+    "If {failed} fails, a survivor is over its capacity (worst case: {worst}; broker {survivor} then transfers "
+    "{load} ({quantity}), and its capacity is {capacity}).",
+    goal="balance",
+)
+UNEVEN_LOG_DIRS = Statement(
+    Level.OK,
+    "The volumes of a broker's log dirs differ by more than 20 % in what is used of them.",
+    "Log dirs of {brokers} are unevenly full: {log_dirs}.",
+    "move replicas between log dirs: {plan}",
+    goal="log-dirs",
+)
 SPREAD_TAKEOVERS_AND_LEADERS = Step(
     "a broker leads that much now, too", "spread takeovers evenly (this also evens out leaders): {plan}", "failover"
 )
@@ -304,84 +345,6 @@ IGNORED = Statement(
     "The setting topics.ignored (--ignore-topics) names a topic.",
     "The problems of {n} ignored [topic|topics] do not count{offline}.",
 )
-# What the sources lack.
-NO_PARTITIONS = Statement(
-    Level.UNKNOWN, "The sources show no partition with replicas.", "The sources show no partition with its replicas."
-)
-NO_TOPICS = Statement(Level.OK, "A running cluster says that it has no topic.", "The cluster has 0 topics.")
-NOTHING_COUNTED = Statement(
-    Level.UNKNOWN,
-    "All partitions belong to topics that are ignored or marked for deletion.",
-    "All topics are ignored or marked for deletion: no problem counts.",
-)
-NO_LIVE_BROKER = Statement(
-    Level.UNKNOWN, "No broker is live, or none is known.", "No live broker is known: failures cannot be evaluated."
-)
-SOURCE_WARNING = Statement(
-    Level.UNKNOWN,
-    "A record shows that something is missing, such as a failed command or a listing of selected partitions.",
-    "{warning}.",
-)
-MORE_WARNINGS = Statement(
-    Level.UNKNOWN, "There are more than six of these.", "{n} more [warning|warnings]: run inspect."
-)
-QUARANTINED = Statement(
-    Level.UNKNOWN,
-    "A record of the sources is quarantined.",
-    "{n} [record|records] of the sources [is|are] quarantined and left out of every answer: run inspect to see why.",
-)
-OUTDATED_BROKER_LIST = Statement(
-    Level.UNKNOWN,
-    "The sources have a list of brokers, and partitions are on brokers that it does not name.",
-    "The broker list lacks [broker|brokers] {brokers}, which [has|have] replicas, and may be outdated: no answer "
-    "covers the partitions there.",
-    "update the broker list, or leave it out",
-)
-UNUSED_FILES = Statement(
-    Level.UNKNOWN,
-    "A file of the source has nothing that is used.",
-    "Nothing is used of {n} [file|files] ({files}): run inspect to see why.",
-)
-INCOMPLETE_TOPICS = Statement(
-    Level.UNKNOWN,
-    "The sources do not show, or may not show, all partitions or replicas of a topic.",
-    "{n} [topic is|topics are] not fully shown by the sources ({topics}){missing}: no answer covers what is missing.",
-)
-UNPLACED = Statement(
-    Level.UNKNOWN,
-    "A topic is known, but no source shows the replicas of a partition.",
-    "No source shows the replicas of {n} [partition|partitions]: no answer covers [it|them].",
-)
-INFERRED = Statement(
-    Level.UNKNOWN,
-    "The sources show replicas of a partition, but not its leader or ISR.",
-    "The sources do not show leader or ISR of {n} [partition|partitions]: [it counts|they count] as healthy.",
-)
-TWO_CLUSTERS = Statement(
-    Level.UNKNOWN,
-    "A topic has two ids, or a broker two hosts.",
-    "The sources name different ids of a topic or different hosts of a broker: they may be of two clusters.",
-)
-CONFIG_CONFLICTS = Statement(
-    Level.UNKNOWN,
-    "Sources disagree on a config that decides which failures a topic survives.",
-    "The sources show different values of min.insync.replicas or unclean.leader.election.enable "
-    "({n} [conflict|conflicts]): the first is used (run inspect for details).",
-)
-UNKNOWN_VERSION = Statement(
-    Level.UNKNOWN,
-    "A partition has fewer replicas than min.insync.replicas, and no source shows whether the cluster runs Kafka 3.7 "
-    "or later.",
-    "{n} [partition has|partitions have] fewer replicas than min.insync.replicas, and no source shows the version of "
-    "Kafka: before 3.7, [it blocks|they block] acks=all producers now; from 3.7 on, [it does|they do] not{topics}.",
-    f"add the output of the command that shows the version: kafka-broker-api-versions {_SERVER}",
-)
-UNKNOWN_BROKERS = Statement(
-    Level.UNKNOWN,
-    "No source shows whether a broker is live.",
-    "Unknown whether [broker|brokers] {brokers} [is|are] live: [it counts|they count] as live (run inspect for "
-    "details).",
-)
 HEALTHY = Statement(
     Level.OK,
     "Nothing above applies but for what is said at this level.",
@@ -395,6 +358,9 @@ UNCERTAIN = Statement(
 
 # In the order in which they are said: by level, and by weight within a level.
 STATEMENTS: dict[str, Statement] = {
-    name.lower(): value for name, value in list(globals().items()) if isinstance(value, Statement)
+    name.lower(): value
+    for names in (dict(globals()), vars(source_statements))
+    for name, value in names.items()
+    if isinstance(value, Statement)
 }
 KINDS |= {statement: kind for kind, statement in STATEMENTS.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipelines.config.capacity_file import match_broker, match_disks, read_capacities, read_disk_capacities
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from udfs.arrow.columns import to_numpy
+from udfs.failures.disk_after_failure import VOLUMES, disk_rows
 from udfs.failures.disk_limits import find_disk_limits
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
 from udfs.failures.replica_logs import sum_column, sum_logs
@@ -79,7 +80,28 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
     ]
 
 
+def list_disk_failures(
+    snapshot: Snapshot, measured: Snapshot, settings: Settings, uses: Sequence[DiskUse]
+) -> list[dict[str, Any]]:
+    """List, as rows of gold.disk_after_failure, what is lost with each broker, rack and log dir, and whether it fits.
+
+    uses: those that list_disk_uses returns; where the cluster is another one than its sources show, limits are theirs.
+    """
+    sums, sums_now = (sum_logs(each.partitions, each.stray_logs, each.brokers) for each in (snapshot, measured))
+    brokers, log_dirs = snapshot.brokers.select(["broker_id", "rack", "live"]), measured.log_dirs
+    capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
+    if sum_column(sums) != sum_column(sums_now):
+        log_dirs = log_dirs.slice(0, 0)
+        capacities = {(use.broker_id, ""): use.disk_bytes for use in uses if use.log_dir is None and use.disk_bytes}
+    columns = ["broker_id", *VOLUMES.names[3:]]
+    volumes = brokers.join(log_dirs.select(columns), "broker_id").select(VOLUMES.names).cast(VOLUMES)
+    ratio, broker_bytes = settings.capacity.max_disk_ratio, settings.plans.broker_bytes
+    rows: list[dict[str, Any]] = disk_rows(sums, volumes, ratio, capacities, broker_bytes).to_pylist()
+    return rows
+
+
 Floats = npt.NDArray[np.float64]
+FROM_FILE = "as in capacity.file"
 RATES = {"bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT}
 
 
@@ -104,9 +126,20 @@ class SurvivorLoad:
     capacity_source: str
 
     @property
+    def is_assumed(self) -> bool:
+        """Whether the capacity is not that of a file."""
+        return self.capacity_source != FROM_FILE
+
+    @property
     def is_over(self) -> bool:
         """Whether it is over its capacity."""
         return self.capacity is not None and self.load > self.capacity
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The same as columns of gold.over_capacity."""
+        row = {name: getattr(self, name) for name in ("quantity", "broker_id", "capacity")}
+        return row | {"failed_brokers": self.failed, "load_after": self.load}
 
     @property
     def label(self) -> str:
@@ -124,7 +157,7 @@ def read_survivor_capacities(snapshot: Snapshot, settings: CapacitySettings) -> 
         ids = snapshot.brokers["broker_id"].to_pylist()
         rows = {broker: match_broker(capacities, snapshot.cluster_id, broker) for broker in ids}
         limits = {broker: [row[load] for load in RATES.values()] for broker, row in rows.items() if row}
-        return SurvivorCapacities("as in capacity.file", limits, [np.nan] * len(RATES))
+        return SurvivorCapacities(FROM_FILE, limits, [np.nan] * len(RATES))
     live, partitions = get_live_brokers(snapshot.brokers), snapshot.partitions
     is_led = np.isin(to_numpy(partitions["leader"], -1), live)
     ratio = 1 + settings.headroom

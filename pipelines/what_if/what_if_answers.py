@@ -18,10 +18,11 @@ from pipelines.plan_files.hypothetical_cluster import Hypothesis
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue, make_evidence
 from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
-from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
+from pipelines.verdict.judgement import Verdict, judge_cluster, judge_present
 from pipelines.verdict.quorum_findings import explain_lost_majority
 from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
+from pipelines.verdict.source_findings import describe_source_findings
 from pipelines.verdict.verdict_points import VerdictPoint
 from pipelines.what_if.affected_topics import AffectedTopic, list_affected_topics
 from pipelines.what_if.capacity_use import DiskUse, SurvivorCapacities, SurvivorLoad, list_survivor_loads
@@ -275,9 +276,14 @@ def _list_causes(
 
 
 def evaluate_brokers(
-    snapshot: Snapshot, defaults: TopicDefaults, capacities: SurvivorCapacities | None = None
+    snapshot: Snapshot,
+    defaults: TopicDefaults,
+    capacities: SurvivorCapacities | None = None,
+    disk_failures: Sequence[Mapping[str, Any]] = (),
 ) -> ClusterAnswer:
     """Evaluate the failure of each live broker and rack, and judge the cluster. Brokers of unknown state count as live.
+
+    disk_failures: see list_disk_failures.
 
     Raises: SourceError if its sources show no replicas.
     """
@@ -287,7 +293,9 @@ def evaluate_brokers(
     rows = [row for one in (failures.outcomes, *by_rack) for row in outcome_rows(one, aggregates).to_pylist()]
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     findings = find_findings(snapshot, defaults)
-    evidence = make_evidence(now[0] if now else None, rows, findings)
+    survivors = list_survivor_loads(failures, aggregates, capacities)
+    over = [one.row for one in survivors if one.is_over and not one.is_assumed]
+    evidence = make_evidence(now[0] if now else None, rows, findings, disk_failures, over)
     verdict = judge_cluster(evidence)
     gaps = find_gaps(snapshot, findings, defaults)
     group = placement.group
@@ -296,7 +304,6 @@ def evaluate_brokers(
     single = dict(zip(aggregates.ids.tolist(), led.tolist(), strict=True))
     brokers = [_describe(row, single) for row in evidence.broker_failures]
     racks = [_describe(row, single) for row in evidence.rack_failures]
-    survivors = list_survivor_loads(failures, aggregates, capacities)
     outage = find_outage(snapshot, defaults)
     voters, exposure = find_voters(snapshot.quorum, snapshot.brokers), _measure_exposure(findings, brokers)
     unchanged = np.full_like(group.leader, ElectedFrom.UNCHANGED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pipelines.verdict import judgement, quorum_findings, replica_findings
+from pipelines.verdict import judgement, limit_findings, quorum_findings, replica_findings, source_findings
 from pipelines.verdict.statements import STATEMENTS
 from pipelines.verdict.verdicts_page import render_page
 
@@ -17,9 +17,9 @@ def test_the_page_is_current() -> None:
 
 
 def test_every_sentence_is_listed_and_used() -> None:
-    modules = (judgement, quorum_findings, replica_findings)
+    modules = (judgement, limit_findings, quorum_findings, replica_findings, source_findings)
     page, code = render_page(), "".join(Path(module.__file__).read_text(encoding="utf-8") for module in modules)
     assert len(STATEMENTS) > 25
     for name, statement in STATEMENTS.items():
         assert statement.condition in page, name
-        assert re.search(rf"\bstatements\.{name.upper()}\b", code), f"{name} is never said"
+        assert re.search(rf"\b(source_)?statements\.{name.upper()}\b", code), f"{name} is never said"

@@ -39,7 +39,7 @@ from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.snapshot_findings import find_findings, make_row
-from pipelines.what_if.capacity_use import list_disk_uses
+from pipelines.what_if.capacity_use import list_disk_failures, list_disk_uses, read_survivor_capacities
 from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
 from tests.properties.disk_clusters import DiskCluster, HeldBytes, draw_disk_cluster
 from tests.properties.sick_clusters import Partition
@@ -147,7 +147,11 @@ class Case:
     @cached_property
     def answer(self) -> ClusterAnswer:
         """The answer of `what-if`."""
-        return evaluate_brokers(self.snapshot, KAFKA_DEFAULTS)
+        settings = load_settings([*OPTIONS, f"capacity.file={self.capacity_file}"], environ={})
+        capacities = read_survivor_capacities(self.snapshot, settings.capacity)
+        uses = list_disk_uses(self.snapshot, self.snapshot, settings)
+        lost = list_disk_failures(self.snapshot, self.snapshot, settings, uses) if uses else ()
+        return evaluate_brokers(self.snapshot, KAFKA_DEFAULTS, capacities, lost)
 
     def measure_disks(self, settings: Settings) -> ClusterDisks:
         """Measure the disks as `apply` does before it begins."""

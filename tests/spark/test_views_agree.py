@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from pipelines.config.settings import load_settings
 from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
@@ -18,7 +19,7 @@ from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, FIGURES, TO
 from pipelines.report.topics_at_risk import ISSUES
 from pipelines.spark.election_udf import elect_leader
 from pipelines.spark.views import BY_NAME
-from pipelines.stages import failure_stages, silver_stages
+from pipelines.stages import disk_stage, failure_stages, silver_stages
 from pipelines.stages.cluster_inputs import collect_clusters
 from pipelines.stages.finding_stage import cluster_findings, findings
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
@@ -29,6 +30,7 @@ from pipelines.verdict.finding_rows import read_verdicts
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.snapshot_findings import find_findings
+from pipelines.what_if.capacity_use import list_disk_failures
 from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan
@@ -39,6 +41,7 @@ from udfs.network.client_zones import NO_ASSUMPTIONS
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 DEFAULTS = TopicDefaults(ignored=("*1", "p?[a-z]*"))
+SETTINGS = load_settings((), environ={})
 PLAN = AggregationPlan(
     schemes=("observed",),
     run_seed=0,
@@ -67,7 +70,8 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession) -> None:
     for source in sources:
         try:
             snapshot = load_snapshot(source)
-            answer = evaluate_brokers(snapshot, DEFAULTS)
+            lost = list_disk_failures(snapshot, snapshot, SETTINGS, ())
+            answer = evaluate_brokers(snapshot, DEFAULTS, disk_failures=lost)
             expected[source.cluster_id] = answer.verdict
             answers |= {(source.cluster_id, row.failed): row.answer for row in answer.brokers}
             elected |= list_elections(snapshot, answer)
@@ -96,6 +100,9 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession) -> None:
         "gold.cluster_findings": cluster_findings(merged, silver_stages.source_summary(merged, raw), DEFAULTS),
         "gold.failure_summary": failure_stages.compute_table(sums, summary, gold_tables.FAILURE_SUMMARY),
         "gold.leader_hotspots": failure_stages.compute_table(sums, hotspots, gold_tables.LEADER_HOTSPOTS, True),
+        "gold.disk_after_failure": disk_stage.disk_after_failure(
+            *(merged, brokers, silver_stages.log_dirs(merged, brokers), SETTINGS.capacity.max_disk_ratio, {}, 0)
+        ),
     }
     for name, frame in tables.items():
         frame.createOrReplaceTempView(f"verdict_{name.replace('.', '_')}")
@@ -107,8 +114,9 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession) -> None:
                 query = query.replace(name, f"verdict_{name.replace('.', '_')}")
             figures[figure.name] = spark.sql(query).toArrow()
     assert len(expected) > 150
-    names = ("gold.cluster_findings", "gold.leader_hotspots", "gold.failure_summary")
-    judged = read_verdicts(findings(*(tables[name] for name in names)).toArrow().to_pylist(), expected)
+    names = ("gold.cluster_findings", "gold.leader_hotspots", "gold.failure_summary", "gold.disk_after_failure")
+    found = findings(*(tables[name] for name in names), over_capacity=None)
+    judged = read_verdicts(found.toArrow().to_pylist(), expected)
     for cluster, verdict in expected.items():
         if verdict is not None:
             assert judged[cluster] == verdict, cluster

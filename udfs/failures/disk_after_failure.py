@@ -31,14 +31,14 @@ from udfs.failures.volumes import Volume
 
 Floats = npt.NDArray[np.float64]
 
-LOG_DIR = "log_dir"
+LOG_DIR, NOTHING = "log_dir", "none"
 _COUNTS = ("replicas", "leaders", "only_in_sync_partitions")
-DISK_KINDS = (str(ScenarioKind.BROKER), str(ScenarioKind.RACK), LOG_DIR)
+DISK_KINDS = (str(ScenarioKind.BROKER), str(ScenarioKind.RACK), LOG_DIR, NOTHING)
 _SPREAD = "if its copies are spread so that all survivors are equally full"
 
 DISK_COLUMNS = (
     column("scenario_kind", TEXT, ", ".join(DISK_KINDS), required=True),
-    column("scenario", TEXT, "what fails for good: broker:2, rack:east or log_dir:2:/data1", required=True),
+    column("scenario", TEXT, "what fails for good: broker:2, rack:east, log_dir:2:/data1; or none", required=True),
     column("failed_brokers", INTS, "brokers that fail; of a log dir, the broker that loses it", required=True),
     column("replicas", LONG, "replicas on what fails", required=True),
     column("leaders", LONG, "partitions that are led there, so that others take over", required=True),
@@ -49,7 +49,12 @@ DISK_COLUMNS = (
         LONG,
         "bytes that survivors may use up to capacity.max_disk_ratio, without cordoned log dirs; null = unknown",
     ),
-    column("fits", FLAG, f"whether all of it fits, {_SPREAD}; null = unknown"),
+    column(
+        "fits",
+        FLAG,
+        f"whether all of it fits, {_SPREAD}; of none, whether known disks are used up to capacity.max_disk_ratio only; "
+        "null = unknown",
+    ),
     column("fits_in_rack", FLAG, "whether it fits on survivors in the rack of what fails; null = unknown, or a rack"),
     column("fullest_broker", INT, "survivor whose disks are fullest afterwards; null = unknown"),
     column("fullest_disk_ratio", DOUBLE, f"share of its disks that is used afterwards, {_SPREAD}; null = unknown"),
@@ -102,8 +107,18 @@ def disk_rows(
     takers = [broker for broker in by_broker if broker not in cordoned]
     disks = list_broker_disks(sums, log_dirs, takers, capacities, broker_bytes)
     losses = _list_losses(by_broker, online, racks)
-    rows = (_describe_loss(loss, disks, racks, max_disk_ratio) for loss in losses)
-    return table_of(rows, schema_of(DISK_COLUMNS))
+    rows = [_describe_loss(loss, disks, racks, max_disk_ratio) for loss in losses]
+    return table_of([*_describe_present(disks, max_disk_ratio), *rows], schema_of(DISK_COLUMNS))
+
+
+def _describe_present(disks: Mapping[int, Sequence[Volume]], max_disk_ratio: float) -> Iterator[tuple[object, ...]]:
+    """Yield the row without a failure, of the brokers whose disks are known; none without any."""
+    sizes = {broker: _measure_left(volumes, None) for broker, volumes in disks.items()}
+    used = {broker: (total - free) / total for broker, (total, free) in sizes.items() if total > 0 and free == free}
+    if used:
+        fullest = max(used, key=used.__getitem__)
+        counts = (0,) * len(_COUNTS)
+        yield NOTHING, NOTHING, [], *counts, 0, None, used[fullest] <= max_disk_ratio, None, fullest, used[fullest]
 
 
 def _list_losses(

@@ -307,6 +307,7 @@ def test_disks_after_each_failure(spark: SparkSession, small_cluster: Frames) ->
         "fits_in_rack fullest_broker fullest_disk_ratio"
     )
     expected = [
+        ("none", "none", [], 0, 0, 0, 0, None, True, None, 2, 0.3),
         ("broker", "broker:1", [1], 2, 2, 1, 400, 1900, True, False, 2, 0.4),
         ("broker", "broker:2", [2], 2, 1, 0, 300, 2100, True, True, 1, 0.3),
         ("broker", "broker:3", [3], 3, 1, 1, 900, 1400, True, False, 1, 0.65),

@@ -44,6 +44,12 @@ def two_brokers(spark_application: SparkSession) -> Frames:
             [("observed", "broker", "broker:1", [1], 1, 0, 0, 0), ("observed", "broker", "broker:2", [2], 0, 0, 0, 0)],
         ),
         "gold.cluster_findings": input_frame(spark, "gold.cluster_findings", " ".join(findings), [findings.values()]),
+        "gold.disk_after_failure": input_frame(
+            spark,
+            "gold.disk_after_failure",
+            "scenario_kind scenario failed_brokers bytes_to_copy free_bytes fits",
+            [("rack", "rack:east", [1], 100, 50, False), ("broker", "broker:1", [1], 100, 50, True)],
+        ),
     }
     return {
         **judged,

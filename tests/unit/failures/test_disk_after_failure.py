@@ -62,6 +62,7 @@ def test_a_failure_that_does_not_fit() -> None:
 def test_racks() -> None:
     volumes = [volume(1, 1000, 400, "a"), volume(2, 1000, 500, "a"), volume(3, 2000, 1900, "b")]
     rows = rows_of(USAGE_OF_THREE, volumes)
+    assert rows.pop("none")["fullest_broker"] == 1  # 600 of 1,000 bytes
     assert set(rows) == {"broker:1", "broker:2", "broker:3", "rack:a", "rack:b"}
     assert (rows["broker:1"]["fits"], rows["broker:1"]["fits_in_rack"]) == (True, False)
     assert rows["broker:3"]["fits_in_rack"] is False  # no other broker is in its rack
@@ -143,7 +144,7 @@ def test_a_volume_is_left_if_another_log_dir_is_on_it() -> None:
 def test_brokers_that_are_down_are_no_survivors() -> None:
     down = (2, None, False, "/d", 1000, 500, None, None)
     rows = rows_of(USAGE_OF_THREE, [volume(1, 1000, 400), down, volume(3, 2000, 1900)])
-    assert set(rows) == {"broker:1", "broker:3"}
+    assert set(rows) == {"none", "broker:1", "broker:3"}
     assert rows["broker:1"]["free_bytes"] == 1900
 
 

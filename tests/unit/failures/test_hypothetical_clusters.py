@@ -107,7 +107,7 @@ def test_disks_of_a_larger_cluster(tmp_path: Path) -> None:
 
     def list_lines(*options: str) -> list[str]:
         out = call("what-if", "prod.json", *options, folder=tmp_path).stdout
-        return [line.strip() for line in out.splitlines() if "disk" in line]
+        return [line.strip() for line in out.splitlines() if "hold" in line]
 
     assert list_lines() == []
     assert list_lines(*limit) == ["disk: broker 0 holds 20 MB, 40 % of the 50 MB that its disks can hold"]
