@@ -102,7 +102,7 @@ def _list_rows(execution: PlannedWaves, health: WaveHealth, moment: str) -> list
         "under-replicated": health.under_replicated,
         "below min ISR": health.under_min_isr,
         "one in sync": health.one_in_sync,
-        "blocked if a broker fails": health.blocked_by_restart.max(axis=1, initial=0),
+        "offline or blocked if a broker fails": health.blocked_by_restart.max(axis=1, initial=0),
     }
     columns = {title: count.tolist() for title, count in counts.items() if health.under_replicated[0] and count[0]}
     headings = ["wave", "partitions", "replicas"]

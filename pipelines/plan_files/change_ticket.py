@@ -114,7 +114,12 @@ def _compare(metrics: PlanMetrics) -> Iterator[list[str]]:
 
 _WAVE_HEADINGS = (
     *("wave", "partitions", "replicas copied", "bytes", "time", "slowest broker"),
-    *("under-replicated after it", "one in sync after it", "blocked if a broker fails", "to copy back from there"),
+    *(
+        "under-replicated after it",
+        "one in sync after it",
+        "offline or blocked if a broker fails",
+        "to copy back from there",
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from udfs.planning.cluster_model import ClusterModel, Floats, Ints
 from udfs.planning.disk_growth import sum_bytes_by_wave
 from udfs.planning.elections import NO_LEADER
 from udfs.planning.plan_states import PlanStates
-from udfs.planning.wave_health import find_state_health
+from udfs.planning.wave_health import count_needing_broker, find_state_health
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,6 @@ def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
     received, sent = sum_bytes(states.replicas[copies].astype(np.int64)), sum_bytes(source)
     totals, peaks = sum_bytes_by_wave(states, np.arange(len(states.replicas)), states.replicas, n)
     led = np.flatnonzero(states.leader != NO_LEADER)
-    needs = np.flatnonzero(health.is_critical[state] & states.in_sync)
-    by_broker = states.sum_by_broker(state[needs], states.replicas[needs].astype(np.int64), n)
     missing, bytes_back = _measure_rollback(model, states)
     return WaveFacts(
         partitions=np.bincount(states.begin[model.partitions :] - 1, minlength=w).astype(np.int64),
@@ -76,7 +74,7 @@ def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
         under_replicated=states.count(health.under_replicated),
         under_min_isr=states.count(health.under_min_isr),
         one_in_sync=states.count(health.one_in_sync),
-        blocked_by_broker=by_broker.max(axis=1, initial=0).astype(np.int64),
+        blocked_by_broker=count_needing_broker(states, health.is_critical, n).max(axis=1, initial=0),
         rollback_copies=missing,
         rollback_bytes=bytes_back,
     )

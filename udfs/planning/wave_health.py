@@ -72,14 +72,8 @@ def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> W
     model = replace(model, in_sync=_find_caught_up(model)) if catch_up else model
     states = find_plan_states(model, waves)
     counts = find_state_health(model, states)
-
-    def count_by_broker(selected: Flags) -> Ints:
-        """Count the selected states (bool, k) whose partition needs the replica on each broker."""
-        needs = np.flatnonzero(selected[states.state] & states.in_sync)
-        return states.sum_by_broker(states.state[needs], states.replicas[needs], model.brokers).astype(np.int64)
-
-    blocked = count_by_broker(counts.is_critical)
-    incomplete = count_by_broker(counts.is_critical & counts.under_replicated)[-1]
+    blocked = count_needing_broker(states, counts.is_critical, model.brokers)
+    incomplete = count_needing_broker(states, counts.is_critical & counts.under_replicated, model.brokers)[-1]
     return WaveHealth(
         under_replicated=states.count(counts.under_replicated),
         under_min_isr=states.count(counts.under_min_isr),
@@ -88,6 +82,12 @@ def measure_wave_health(execution: PlannedWaves, *, catch_up: bool = False) -> W
         blocked_by_restart=blocked,
         incomplete_at_end=incomplete,
     )
+
+
+def count_needing_broker(states: PlanStates, selected: Flags, brokers: int) -> Ints:
+    """Count the selected states (bool, k) that need the replica on each broker: int64 (w + 1, n)."""
+    needs = np.flatnonzero(selected[states.state] & states.in_sync)
+    return states.sum_by_broker(states.state[needs], states.replicas[needs].astype(np.int64), brokers).astype(np.int64)
 
 
 def _find_caught_up(model: ClusterModel) -> Flags:

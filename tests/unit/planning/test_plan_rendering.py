@@ -244,7 +244,10 @@ def test_waves_show_what_stays_under_replicated(tmp_path: Path, capsys: pytest.C
     source = write_describe(tmp_path, header, *lines, describe_line(60, "2,3"))
     options = ("--goal", "repair", "--set", "plans.wave_moves_per_broker=1")
     out = CommandResult(capsys, "plan", source, *options).out
-    assert "under-replicated (now 60)  one in sync (now 60)  blocked if a broker fails (now 60)  closed by" in out
+    assert (
+        "under-replicated (now 60)  one in sync (now 60)  offline or blocked if a broker fails (now 60)  closed by"
+        in out
+    )
     rows = read_waves(out)
     assert [row[3] for row in rows if len(row) > 3] == [str(60 - 2 * n) for n in (*range(1, 13), *range(25, 31))]
     assert rows[12] == ["... 12 more waves, see plan.json"]
