@@ -299,7 +299,7 @@ def _by_use(load: SurvivorLoad) -> tuple[bool, bool, float, float]:
 def _compare_with_capacity(load: SurvivorLoad) -> str:
     if load.capacity is None:
         return "and its capacity is not known"
-    limit = f"its capacity of {format_bytes(load.capacity)}/s, {load.capacity_source}"
+    limit = f"its capacity of {format_bytes(load.capacity)}/s, as in capacity.file"
     if load.is_over:
         return f"over {limit}"
     return f"{100 * (load.load_over_capacity_ratio or 0):.0f} % of {limit}"

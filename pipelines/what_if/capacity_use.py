@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.config.capacity_file import match_broker, match_disks, read_capacities, read_disk_capacities
-from pipelines.ingest.merge.live_brokers import get_live_brokers
-from udfs.arrow.columns import to_numpy
 from udfs.failures.disk_after_failure import VOLUMES, disk_rows
 from udfs.failures.disk_limits import find_disk_limits
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
@@ -101,16 +99,10 @@ def list_disk_failures(
 
 
 Floats = npt.NDArray[np.float64]
-FROM_FILE = "as in capacity.file"
 RATES = {"bytes_in_per_s": BYTES_IN, "bytes_out_per_s": BYTES_OUT}
 
 
-class SurvivorCapacities(NamedTuple):
-    """Capacities of brokers by rate, bytes per second; NaN = no limit."""
-
-    source: str  # where they are from
-    by_broker: Mapping[int, Sequence[float]]
-    of_others: Sequence[float]
+SurvivorCapacities = Mapping[int, Sequence[float]]  # by broker, for each of RATES, bytes per second; NaN = no limit
 
 
 @dataclass(frozen=True)
@@ -123,12 +115,6 @@ class SurvivorLoad:
     load: float  # bytes per second that it then leads
     capacity: float | None
     load_over_capacity_ratio: float | None
-    capacity_source: str
-
-    @property
-    def is_assumed(self) -> bool:
-        """Whether the capacity is not that of a file."""
-        return self.capacity_source != FROM_FILE
 
     @property
     def is_over(self) -> bool:
@@ -148,22 +134,15 @@ class SurvivorLoad:
 
 
 def read_survivor_capacities(snapshot: Snapshot, settings: CapacitySettings) -> SurvivorCapacities:
-    """Read the capacities of brokers: of capacity.file, else 1 + capacity.headroom times the mean of live brokers now.
+    """Read the capacities of brokers from capacity.file; without it, none is known.
 
     Raises: SettingsError if the file is wrong.
     """
-    if settings.file:
-        capacities = read_capacities(settings.file)
-        ids = snapshot.brokers["broker_id"].to_pylist()
-        rows = {broker: match_broker(capacities, snapshot.cluster_id, broker) for broker in ids}
-        limits = {broker: [row[load] for load in RATES.values()] for broker, row in rows.items() if row}
-        return SurvivorCapacities(FROM_FILE, limits, [np.nan] * len(RATES))
-    live, partitions = get_live_brokers(snapshot.brokers), snapshot.partitions
-    is_led = np.isin(to_numpy(partitions["leader"], -1), live)
-    ratio = 1 + settings.headroom
-    sums = [to_numpy(partitions[name], 0.0)[is_led].sum() for name in RATES]
-    means = [ratio * total / max(len(live), 1) for total in sums]
-    return SurvivorCapacities(f"assumed: {ratio:g} times the mean now (capacity.headroom)", {}, means)
+    if not settings.file:
+        return {}
+    capacities, ids = read_capacities(settings.file), snapshot.brokers["broker_id"].to_pylist()
+    rows = {broker: match_broker(capacities, snapshot.cluster_id, broker) for broker in ids}
+    return {broker: [row[load] for load in RATES.values()] for broker, row in rows.items() if row}
 
 
 def list_survivor_loads(
@@ -172,7 +151,7 @@ def list_survivor_loads(
     """List, for each failure and rate that is known, the survivor that comes closest to its capacity."""
     if capacities is None or not len(aggregates.ids):
         return []
-    limits = np.array([capacities.by_broker.get(broker, capacities.of_others) for broker in aggregates.ids.tolist()])
+    limits = np.array([capacities.get(broker, [np.nan] * len(RATES)) for broker in aggregates.ids.tolist()])
     failed = loads.outcomes.failed_brokers.to_pylist()
     survivor_loads = []
     for column, (quantity, load) in enumerate(RATES.items()):
@@ -188,6 +167,6 @@ def list_survivor_loads(
                 transferred = float(after[scenario, broker])
                 capacity = None if np.isnan(limit[broker]) else round(float(limit[broker]), 3)
                 ratio = round(transferred / capacity, 4) if capacity else None
-                values = (int(aggregates.ids[broker]), round(transferred, 3), capacity, ratio, capacities.source)
+                values = (int(aggregates.ids[broker]), round(transferred, 3), capacity, ratio)
                 survivor_loads.append(SurvivorLoad(quantity, failed[scenario], *values))
     return survivor_loads

@@ -294,7 +294,7 @@ def evaluate_brokers(
     now: list[dict[str, Any]] = cluster_hotspot_rows(aggregates, hot_ratio=1.0).to_pylist()
     findings = find_findings(snapshot, defaults)
     survivors = list_survivor_loads(failures, aggregates, capacities)
-    over = [one.row for one in survivors if one.is_over and not one.is_assumed]
+    over = [one.row for one in survivors if one.is_over]
     evidence = make_evidence(now[0] if now else None, rows, findings, disk_failures, over)
     verdict = judge_cluster(evidence)
     gaps = find_gaps(snapshot, findings, defaults)

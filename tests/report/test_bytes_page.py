@@ -96,7 +96,7 @@ def test_zones_need_racks_and_costs_need_prices(chromium: Browser, tmp_path: Pat
     assert "cost" not in text.partition("Bytes between zones")[2].partition("Can this broker fail")[0]
     assert "No failure of a broker or rack takes a survivor over its capacity for bytes." in text
     assumed = cluster_with_loads() | {"capacity_source": "uniform"}
-    assert "Capacities are assumed" in show(chromium, tmp_path / "assumed.html", assumed)[0]
+    assert "Survivors over their capacity" not in show(chromium, tmp_path / "assumed.html", assumed)[0]
 
 
 def test_rates_of_many_brokers_are_drawn_group_by_group(chromium: Browser, tmp_path: Path) -> None:

@@ -58,11 +58,9 @@ def test_survivors_of_a_busier_cluster_are_over_their_capacities(tmp_path: Path)
     assert "transfers 520 kB/s, and its capacity is not known" in out.stdout
 
 
-def test_a_uniform_capacity_is_that_of_the_cluster_as_it_is(tmp_path: Path) -> None:
+def test_without_a_file_no_capacity_is_known(tmp_path: Path) -> None:
     write_cluster(tmp_path)
-    for options, load in (((), 200_000), (("--grow", "2"), 400_000)):
-        rows = list_rates(ask(tmp_path, "--set", "capacity.headroom=1.5", *options))
-        assert rows[0] == ([0], 1, load, 250_000, load / 250_000)  # 2.5 times the mean of 100 kB/s
+    assert list_rates(ask(tmp_path, "--grow", "2"))[0] == ([0], 1, 400_000, None, None)
 
 
 def test_new_brokers_are_filled_and_take_load_from_the_others(tmp_path: Path) -> None:
