@@ -42,8 +42,20 @@ _NOISE = re.compile(
 )
 _ELEMENTS = re.compile(r"\bselect\(|\[-?[0-9]|\[:|\b(?:first|last|limit)\b")  # of jq: only some of a document
 _EDGES = re.compile(r"^(?:\\s[*+]?|[\s^\"'\\])+|[\s\"'$\\]+$")  # of a pattern: anchors, blanks, quotes
-_DELETES = re.compile(r"(?:[0-9$]|/)d\b")  # of sed
-_GREPS = frozenset(["egrep", "fgrep", "findstr", "grep", "rg", "Select-String", "sls", "zgrep"])
+_DELETES = re.compile(r"(?:[0-9$]|/)\s*+!?[dqQ]\b")  # of sed
+_GREPS = frozenset(
+    ["ack", "ag", "egrep", "fgrep", "find", "findstr", "ggrep", "grep", "rg", "select-string", "sls", "zgrep"]
+)
+# They pass on every line, or save it. Any other command behind a pipe may leave out some.
+_PASS_ALL = frozenset(
+    {
+        *("bat", "cat", "clip", "column", "dos2unix", "expand", "fold", "for", "format-table", "ft", "gzip", "iconv"),
+        *("json_pp", "less", "more", "nc", "nl", "oh", "out-file", "out-host", "out-string", "parallel", "pbcopy"),
+        *("python", "python3", "set-clipboard", "set-content", "sort", "sort-object", "ssh", "tac", "tee"),
+        *("tee-object", "tr", "ts", "unexpand", "uniq", "wc", "while", "xargs", "xclip", "xsel"),
+    }
+)
+_OF_POWERSHELL = re.compile(r"-(?:tot|tai|hea|fir|las)[a-z]*+", re.I)  # options of Get-Content: -TotalCount 4
 # They pass on lines as they are, or some of them.
 _PASS_LINES = frozenset({"cat", "egrep", "fgrep", "grep", "head", "less", "more", "sort", "tail", "tee", "uniq"})
 # They take a pattern or a program before a file.
@@ -152,7 +164,7 @@ def find_viewed_file(command: Command) -> str | None:
     if "<" in words:
         words = words[words.index("<") + 1 :]
     else:
-        has_pattern = command.tool in _WITH_PATTERN and not any(word.startswith("-e") for word in arguments)
+        has_pattern = command.tool.lower() in _WITH_PATTERN and not any(word.startswith("-e") for word in arguments)
         words = [word for word in words[has_pattern:] if not word.isdigit()]
     return words[-1] if words and not _OTHER_FILES.search(words[-1]) else None
 
@@ -257,25 +269,25 @@ def _find_filter(words: Sequence[str], file: str | None = None) -> Selection | N
     """Return why a command that reads the output of another, or a file, passes on only a part of it."""
     if not words:
         return None
-    name = words[0].rpartition("/")[2]
+    name = words[0].rpartition("/")[2].lower()
     arguments = [word for word in words[1:] if word != file]
     patterns = [word for word in arguments if not word.startswith("-")]
     pattern = patterns[0] if patterns else ""
     flags = "".join(word for word in arguments if word.startswith("-") and not word.startswith("--"))
     if name in _GREPS:
         is_part = _leaves_out(patterns, is_inverted="v" in flags or "--invert-match" in arguments)
-    elif name == "head":
-        is_part = True
     elif name == "tail":
         is_part = not any(word.startswith("+") for word in arguments)
     elif name in ("awk", "gawk", "mawk"):
-        is_part = not pattern.lstrip().startswith("{")
+        is_part = not pattern.lstrip().startswith("{") or re.match(r"[\s{]*+if\b", pattern) is not None
     elif name == "sed":
         is_part = "n" in flags or _DELETES.search(pattern) is not None
     elif name == "jq":
         is_part = _ELEMENTS.search(pattern) is not None
     else:
-        is_part = False
+        is_part = (name not in _PASS_ALL and (file is None or name == "head")) or any(
+            map(_OF_POWERSHELL.fullmatch, arguments)
+        )
     return Selection(f"| {' '.join(words)}"[:_MAX_NAME]) if is_part else None
 
 

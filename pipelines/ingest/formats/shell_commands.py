@@ -150,7 +150,7 @@ def describe_two_clusters(servers: str, place: str, other: str) -> str:
 
 def _describe_filter(selection: filters.Selection) -> str:
     if selection.option.startswith("|"):
-        return f"{selection.option} passes on only some lines: run the command without it"
+        return f"{selection.option} may pass on only some lines: run the command without it"
     if not selection.option.startswith("-"):
         return f"{selection.option} shows only some lines of the file: show all of it"
     if selection.option == "--topics-with-overrides":

@@ -72,7 +72,7 @@ def test_the_readme_explains_every_paste() -> None:
         *("kcat-of-one-topic.json", "kcat-of-one-topic.txt", "min-isr-above-replicas.txt", "python-program.txt"),
         *("rpk-brokers.txt", "rpk-cluster-partitions.txt", "rpk-v21.txt", "rpk-with-options.txt", "kafka-ui.json"),
         *("only-one-in-sync.txt", "moved-partitions-of-a-topic.txt", "reassigned-to-down-broker.txt"),
-        "broker-lost-for-good.txt",
+        *("broker-lost-for-good.txt", "command-select-first.txt"),
     ],
 )
 def test_the_verdict_on_a_part_or_a_sick_cluster_is_never_ok(name: str) -> None:
