@@ -48,10 +48,12 @@ _PARTITION = re.compile(
 )
 # A time of day is no host and port.
 _BROKER = re.compile(
-    _BEFORE + r"broker (-?[0-9]++) at (?=[^\s]*?[a-z.\[][^\s]*?:[0-9]{2})([^\s:]*+(?::[^\s:]*+)*+)"
-    r"(?:\s++\(controller\))?(\W*+)$",
+    _BEFORE + r"broker (?P<id>-?[0-9]++) at (?=[^\s]*?[a-z.\[][^\s]*?:[0-9]{2})(?P<address>[^\s:]*+(?::[^\s:]*+)*+)"
+    r"(?:\s++\(controller\))?\W*+$",
     re.I,
 )
+# As programs in Python print it; only in a list of brokers, as it could be anything elsewhere.
+_PYTHON_BROKER = re.compile(r"[\s>|#*`-]*+(?P<address>[^\s/:]++:[0-9]++)/(?P<id>[0-9]++)(?:\s++\(controller\))?\W*+$")
 _COUNT = re.compile(_BEFORE + r"([0-9]{1,9}) (broker|topic)s?:$", re.I)
 _METADATA = re.compile(_BEFORE + r"Metadata for (.{1,300}?) \(from broker ", re.I)
 _ALL_TOPICS = "all topics"
@@ -142,11 +144,16 @@ def _find_lists(lines: Sequence[str]) -> Iterator[tuple[int, str, int, list[int]
             ended = ("broker", "topic") if name == "broker" else ("topic",)
             yield from (open_lists.pop(word) for word in ended if word in open_lists)
             open_lists[name] = i, name, int(match[1]), []
-        elif "broker" in open_lists and " at " in line and _BROKER.search(line[:MAX_LOOK]):
+        elif "broker" in open_lists and ":" in line and _find_broker(line[:MAX_LOOK]):
             open_lists["broker"][3].append(i)
-        elif "topic" in open_lists and "opic" in line and _find_topic(line[:MAX_LOOK]):
+        elif "topic" in open_lists and ("opic" in line or "partition(s)" in line) and _find_topic(line[:MAX_LOOK]):
             open_lists["topic"][3].append(i)
     yield from open_lists.values()
+
+
+def _find_broker(line: str) -> re.Match[str] | None:
+    """Return id and address of a broker that a line of a list of brokers has."""
+    return _BROKER.search(line) or _PYTHON_BROKER.match(line)
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
@@ -155,7 +162,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return _parse_partition(topic, raw)
     if match := _find_topic(raw):
         return _parse_topic(match)
-    if match := _BROKER.search(raw):
+    if match := _find_broker(raw) if context == _ALL else _BROKER.search(raw):
         return _parse_broker(match, context == _ALL)
     if _PREFIXED_HEADER.search(raw) or _HEADER.match(raw):
         return ignore("header")
@@ -210,8 +217,8 @@ def _parse_topic(match: re.Match[str]) -> list[Fact]:
 
 
 def _parse_broker(match: re.Match[str], is_whole_list: bool) -> list[Fact]:
-    broker_id = as_int(match[1], "broker", -1)
-    host, _, port = match[2].rpartition(":")
+    broker_id = as_int(match["id"], "broker", -1)
+    host, _, port = match["address"].rpartition(":")
     if broker_id < 0:
         return ignore("bootstrap server, not a broker")
     # The controller that kcat marks is not used: with KRaft, brokers name any live broker.
