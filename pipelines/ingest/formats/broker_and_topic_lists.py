@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats import checked_values as check
-from pipelines.ingest.formats.json_documents import TEXT, parse_elements, read_elements
+from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN, TEXT, parse_elements, read_elements
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored
 from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
 from pipelines.quoted_values import escape_invisible
@@ -19,7 +19,6 @@ from udfs.plurals import count_of, join_names
 _MAX_HEADER = 2_000  # characters
 _MAX_UNUSED = 10  # columns that the reason of a header names
 _WITHOUT_SEPARATORS = {ord(c): None for c in " \t_.-"}
-_FIRST_DATA = re.compile(r"\s*+(.)")
 _ELEMENT = "element"  # context; that of a CSV row is its header
 
 
@@ -163,8 +162,9 @@ def _make_format(
     """Return the format of a list; texts: its name and title, parse_values: {our column name: value} -> fact."""
 
     def read_rows(text: str, path: str) -> Iterator[Row]:
-        first = _FIRST_DATA.match(text)
-        if first is not None and first[1] in "{[":
+        # Sentences and prompts may be above the data.
+        begins = (line for line in split_lines(text) if DOCUMENT_BEGIN.match(line) or _is_header(line, columns))
+        if DOCUMENT_BEGIN.match(next(begins, "")):
             arrays = [(), (columns.array,)]
             return read_elements(text, arrays, columns.array, lambda _event: _ELEMENT)
         return _read_csv(text, path, columns)

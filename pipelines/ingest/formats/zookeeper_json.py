@@ -25,7 +25,7 @@ _OWN_NODE = re.compile(
     r"|admin/(?:delete_topics|reassign_partitions|preferred_replica_election)|controller(?:_epoch)?)(?:/.*)?"
     r"|/(?:brokers|config|admin|cluster|consumers|feature|isr_change_notification|latest_producer_id_block)/?"
 )
-_PATH_KEY = re.compile(r'"path"\s*+:\s*+"/')
+_PATH_KEY, _DATA_KEY = re.compile(r'"path"\s*+:\s*+"/'), re.compile(r'"data"\s*+:')
 _LISTS_PLACEMENT = re.compile(r'"(?:partitions|brokers|topics)"\s*+:\s*+[\[{]')
 _PLAIN_LINES = re.compile(r'(?:\{"path": ?"/[^\n]*+\n)*+')
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]*://(\[[^\]]*\]|[^:/]*):([0-9]+)")
@@ -237,8 +237,10 @@ def _parse_record(_context: str | None, raw: str) -> list[Fact]:
 FORMAT = Format(
     "zookeeper-json",
     "ZooKeeper dump, JSON lines of path and data",
-    # AKHQ has paths of log directories.
-    Signature(document=lambda text: '"nodes"' not in text and bool(_PATH_KEY.search(text)), plain_lines=_PLAIN_LINES),
+    # Others have paths, too: AKHQ of log directories, Redpanda of disks.
+    Signature(
+        document=lambda t: _DATA_KEY.search(t) is not None and bool(_PATH_KEY.search(t)), plain_lines=_PLAIN_LINES
+    ),
     _parse_record,
     plain=(lambda records: parse_plain(records, _STATE_LINE, FactKind.PARTITION, pa.scalar(True)),),
 )

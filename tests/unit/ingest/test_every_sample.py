@@ -69,7 +69,7 @@ NO_SOURCES = ("pastes", "metrics")
 FILES = [
     path
     for path in sorted(SAMPLES.rglob("*"))
-    if path.is_file() and path.suffix != ".md" and not set(NO_SOURCES) & set(path.parts)
+    if path.is_file() and path.suffix != ".md" and not set(NO_SOURCES) & set(path.relative_to(SAMPLES).parts)
 ]
 READ = [p for p in FILES if not (p.parent == BAD_DIR and p.name in REJECTED)]
 
