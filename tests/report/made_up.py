@@ -126,6 +126,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         "cluster_id": name,
         "snapshot_id": "s1",
         "as_of": "2026-11-21T00:00:00+00:00",
+        "currency": "EUR",
         "verdict": verdict,
         "findings": findings,
         "hotspots": {"observed": now},

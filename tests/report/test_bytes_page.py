@@ -60,6 +60,7 @@ def test_bytes_are_shown_before_counts(chromium: Browser, tmp_path: Path, width:
     assert "3\tbytes out, with replication\t14 MB/s\t12 MB/s\tbroker 2\t2" in text
     assert "Capacities are those of capacity.file." in text
     assert "now\t7 MB/s\t1,234\t4 MB/s\t2 MB/s\t1 MB/s" in text
+    assert "Costs are in EUR (prices.currency)." in text
     assert "placed by naive\tunknown\tunknown\t4 MB/s\t2 MB/s\tunknown" in text
     assert "disk full\tbroker 3\t2026-12-04\t10\t9 to 12\t3 TB\t100 GB\t4 TB" in text
     assert "The soonest; 2 more are not shown." in text
