@@ -34,11 +34,12 @@ class OfflinePartitions(NamedTuple):
 
 
 def find_missing_brokers(snapshot: Snapshot, defaults: TopicDefaults) -> list[int]:
-    """Find the brokers, by id, with replicas that should be in sync and are not; of topics that count."""
+    """Find the brokers, by id, that are down or lag with replicas that should be in sync, of topics that count."""
     topics = snapshot.topics["topic"].filter(pa.array(defaults.find_counted(snapshot.topics)))
     partitions = snapshot.partitions.filter(pc.is_in(snapshot.partitions["topic"], topics.combine_chunks()))
     replicas, isr = (to_lists(partitions[name]) for name in ("replicas", "isr"))
     lags = ~is_in_segment(replicas.values, replicas.offsets, isr.values, isr.offsets)
+    lags |= np.isin(replicas.values, get_down_brokers(snapshot.brokers))  # the last in sync stays in the ISR
     lags &= find_expected(partitions, replicas.values, replicas.offsets)
     brokers: list[int] = np.unique(replicas.values[lags]).tolist()
     return brokers

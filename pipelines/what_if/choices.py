@@ -43,6 +43,6 @@ class WaitOrMove:
     down_brokers: list[int]
     down_since_ms: dict[int, int]  # ms since 1970, of the brokers for which a source shows it
     now: Exposure
-    once_returned: Exposure  # with all replicas in sync
+    once_returned: Exposure  # with all their replicas in sync
     move: ReplicaMove | None
     obstacle: str | None = None

@@ -50,17 +50,16 @@ def evaluate_return(snapshot: Snapshot, defaults: TopicDefaults) -> ReturnedAnsw
     return ReturnedAnswer(missing, evaluate_brokers(returned, defaults))
 
 
-def compare_choices(
-    snapshot: Snapshot, answer: ClusterAnswer, returned: ReturnedAnswer, planning: RepairPlanning
-) -> WaitOrMove | None:
+def compare_choices(snapshot: Snapshot, answer: ClusterAnswer, planning: RepairPlanning) -> WaitOrMove | None:
     """Compare waiting for the brokers that are down with moving their replicas; None if none is down.
 
-    answer: on the snapshot.
+    What lags on other brokers lags in both cases. answer: on the snapshot.
     """
     down = answer.outage.down_brokers
     if not down:
         return None
-    choice = WaitOrMove(down, find_stop_times(snapshot, down), answer.exposure, returned.answer.exposure, None)
+    returned = evaluate_brokers(return_brokers(snapshot, down, planning.defaults), planning.defaults).exposure
+    choice = WaitOrMove(down, find_stop_times(snapshot, down), answer.exposure, returned, None)
     try:
         model, proposal = propose_plan(snapshot, planning.request, planning.defaults)
     except Infeasible as error:

@@ -72,6 +72,21 @@ def test_both_choices_by_hand(tmp_path: Path) -> None:
     assert throttled["cost"]["seconds"] == pytest.approx(2 * move["cost"]["seconds"])
 
 
+def test_what_lags_on_live_brokers_is_no_reason_to_wait_or_to_move(tmp_path: Path) -> None:
+    write_cluster(tmp_path / "prod", 4)
+    topics = tmp_path / "prod" / "topics.txt"
+    topics.write_text(topics.read_text().replace("Isr: 1,2\n", "Isr: 1\n"))  # of a-0: 2 lags, 4 is down
+    choice = ask(tmp_path)["wait_or_move"]
+    assert choice["once_returned"]["under_replicated_partitions"] == 1
+    assert choice["move"]["after_all_waves"]["under_replicated_partitions"] == 1
+
+
+def test_a_broker_with_the_only_copies_returns(tmp_path: Path) -> None:
+    write_cluster(tmp_path / "prod", 4, {"a": (1, ["1,2", "2,1"]), "c": (1, ["4"])})
+    assert ask(tmp_path)["wait_or_move"]["once_returned"]["offline_partitions"] == 0
+    assert "--return 4\n" in call("what-if", "prod", folder=tmp_path).stdout
+
+
 def test_moving_is_the_plan_of_goal_repair(tmp_path: Path) -> None:
     write_sources(tmp_path / "prod", down=(2, 17))
     move = ask(tmp_path)["wait_or_move"]["move"]
