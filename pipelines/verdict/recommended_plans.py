@@ -6,6 +6,7 @@ from typing import Any
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.statements import STATEMENTS
 from pipelines.verdict.verdict_points import NextPlan
+from udfs.planning.plan_request import LOG_DIRS
 
 # Findings whose repair spreads replicas over racks: a restart of a broker that is down does not replace it.
 _SPREADING_KINDS = frozenset({"rack_offline", "rack_under_min_isr"})
@@ -13,7 +14,7 @@ _NEEDS_BROKERS = "expand"  # A run cannot make such plans, as their brokers do n
 # Goals of all plans that next steps can recommend and that a run can make.
 _GOALS = {statement.goal for statement in STATEMENTS.values()}
 _GOALS |= {step.goal for statement in STATEMENTS.values() for step in statement.repairs}
-RECOMMENDABLE_GOALS = tuple(sorted(_GOALS - {"", _NEEDS_BROKERS}))
+RECOMMENDABLE_GOALS = tuple(sorted(_GOALS - {"", _NEEDS_BROKERS, LOG_DIRS}))  # runs do not plan log dirs
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class RecommendedPlan:
 
 def list_recommended_plans(verdict: Verdict) -> list[RecommendedPlan]:
     """List the plans that the next steps recommend and that a run can make, in the order of list_all_plans."""
-    return [plan for plan in list_all_plans(verdict) if not plan.new_broker_racks]
+    return [plan for plan in list_all_plans(verdict) if not plan.new_broker_racks and plan.goal != LOG_DIRS]
 
 
 def list_all_plans(verdict: Verdict) -> list[RecommendedPlan]:

@@ -117,7 +117,14 @@ def test_goals_of_a_run() -> None:
 
 
 def test_goals_that_a_verdict_can_recommend() -> None:
-    assert set(RECOMMENDABLE_GOALS) == {"leaders", "failover", "repair", "rf"} <= set(GOALS)
+    assert set(RECOMMENDABLE_GOALS) == {"balance", "leaders", "failover", "repair", "rf"} <= set(GOALS)
+
+
+def test_a_run_leaves_out_plans_of_log_dirs() -> None:
+    """It would call them infeasible, as its plans know no log dirs."""
+    verdict = Verdict(Level.OK, "x", (VerdictPoint(Level.OK, "x", "x", "uneven_log_dirs", NextPlan("log-dirs")),))
+    assert [plan.goal for plan in list_all_plans(verdict)] == ["log-dirs"]
+    assert [request.goal for request in build_run_requests(load_settings(environ={}), verdict)] == ["leaders"]
 
 
 def test_a_run_leaves_out_plans_that_need_new_brokers() -> None:
