@@ -47,7 +47,7 @@ def _render_restarts(execution: PlannedWaves, health: WaveHealth) -> Iterator[st
     now, later = health.find_restart_waves(), caught_up.find_restart_waves()
     if not now[live].any():
         return
-    yield "    brokers that can restart without leaving a partition below min.insync.replicas or offline:"
+    yield "    when brokers can restart without leaving a partition below min.insync.replicas or offline:"
     yield from _list_restarts(model, live[now[live] != NEVER], now)
     rest = live[now[live] == NEVER]
     if len(waiting := rest[later[rest] != NEVER]):

@@ -188,4 +188,4 @@ def _describe_extent(point: VerdictPoint) -> str:
         return f"up to {partitions}"
     if point.kind in ("down", "down_without_effect"):
         return f"{'broker' if point.affected == 1 else 'brokers'} {point.subject}"
-    return point.subject or "" if point.kind == "failed_log_dir" else ""
+    return point.subject or "" if point.kind in ("failed_log_dir", "full_log_dir", "uneven_log_dirs") else ""

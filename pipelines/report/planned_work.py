@@ -90,8 +90,8 @@ def _list_caveats(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 _URGENT = DUE_TIMES[:2]  # today and this week
-# What a restart of brokers ends, in words for its partitions.
-_ENDED = {
+# What a restart of brokers helps, in words for its partitions.
+_HELPED = {
     PartitionIssue.OFFLINE: "offline",
     PartitionIssue.UNDER_MIN_ISR: "blocked (acks=all)",
     PartitionIssue.UNDER_REPLICATED: "under-replicated",
@@ -105,7 +105,7 @@ class Restart(NamedTuple):
     cluster_id: str
     brokers: str  # as in `brokers 1, 2`
     verb: str  # is, or are for several brokers
-    ended: str  # what it ends, as in `3 offline and 123 under-replicated partitions`
+    affected: str  # with replicas there, as in `3 offline and 123 under-replicated partitions`
 
 
 class PlannedWork(NamedTuple):
@@ -161,13 +161,13 @@ def describe_assumptions(plans: Iterable[PlannedWork]) -> str:
 def _find_restart(cluster: Mapping[str, Any], index: int) -> Restart | None:
     """Find the brokers to restart: those that are down, if partitions have replicas there; None without any."""
     findings: ClusterFindings = cluster["findings"]
-    parts = [(count, words) for issue, words in _ENDED.items() if (count := findings.find(issue).on_down_brokers)]
+    parts = [(count, words) for issue, words in _HELPED.items() if (count := findings.find(issue).on_down_brokers)]
     if not (down := findings.down_brokers) or not parts:
         return None
     *others, (count, words) = parts
     listed = ", ".join(f"{number:,} {name}" for number, name in others)
-    ended = f"{listed} and " * bool(others) + count_of(count, f"{words} partition")
-    return Restart(index, cluster["cluster_id"], name_with_noun(down), is_or_are(len(down)), ended)
+    affected = f"{listed} and " * bool(others) + count_of(count, f"{words} partition")
+    return Restart(index, cluster["cluster_id"], name_with_noun(down), is_or_are(len(down)), affected)
 
 
 def list_cluster_plans(cluster: Mapping[str, Any], index: int = 0) -> list[PlannedWork]:

@@ -481,7 +481,7 @@ def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp
     assert f"Replica changes of the plan to {work} (first 1 of 4)" in pages["recommended"]
     assert f"Replica changes of the plan to {work} (first 50 of 60)" in pages["long"]
     assert "Times are for copies at 50 MB/s per broker (plans.throttle_bytes_per_s)." in pages["recommended"]
-    assert "Not computed yet: the command shows what it changes" in pages["made-up"]
+    assert "Not computed: the command previews it." in pages["made-up"]
     assert "Replica changes" not in pages["made-up"]
     assert "unasked" not in pages["made-up"]
 
@@ -518,7 +518,7 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
         rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]
         assert rows == [
             "Today\tdown\trestart broker 9\tnothing to order: copies catch up by themselves\t"
-            "ends 3 under-replicated partitions",
+            "helps 3 under-replicated partitions",
             f"Today\tdown\trepair replicas (repair), {condition}\t4\t8\t12 GB\t7 h 16 min\t|{'|'.join(effects)}",
             "This week\tdown\tfill new brokers (expand), needs 2 new brokers (r2)\tNot computed: kafka-placement plan "
             "SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand previews it.\t-",

@@ -31,7 +31,7 @@ def write_sentences(*clusters: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_findings_are_grouped_by_when_they_are_due() -> None:
-    kinds = ("offline", "down", "broker_offline", "rack_under_min_isr", "under_replicated", "quarantined")
+    kinds = ("offline", "down", "broker_offline", "rack_under_min_isr", "under_replicated", "inferred", "full_log_dir")
     first = cluster("a", *kinds)
     other = cluster("b", "broker_offline", "hot_survivor", "one_rack", "inferred", "healthy")
     assert write_sentences(first, other) == {
@@ -39,6 +39,7 @@ def test_findings_are_grouped_by_when_they_are_due() -> None:
         "This week": [
             "The failure of one broker takes partitions offline: 0 a up to 3 partitions, 1 b up to 3 partitions",
             "The failure of one rack blocks producers with acks=all: 0 a up to 3 partitions",
+            "Log dirs are nearly full: 0 a 4, 5, 6",
         ],
         "Watch": [
             "Replicas are out of sync on live brokers: 0 a 3 partitions",
