@@ -6,6 +6,7 @@ import numpy as np
 
 from pipelines.cli.plan_remedies import PlanCommandLine, change_factor
 from pipelines.plan_files.plan_creation import CreatedPlan
+from pipelines.verdict.naming import name_with_noun
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.certificates import LogDirCertificate
 from udfs.planning.cluster_model import FREE, FreezeReason
@@ -41,17 +42,17 @@ def render_urgent_repair(plan: CreatedPlan, command: PlanCommandLine) -> Iterato
 
 def render_disk_growth(plan: CreatedPlan) -> Iterator[str]:
     """Render the brokers whose disk grows most, while old and new replicas exist at the same time."""
-    growth, capacity = plan.facts.disk_growth, plan.facts.request.broker_bytes
+    growth = plan.facts.disk_growth
     if not growth:
         return
     brokers = ", ".join(
         f"broker {one.broker} {format_bytes(one.before_bytes)} -> {format_bytes(one.peak_bytes)}" for one in growth
     )
     remedy = "check that there is room"
-    if capacity is not None:
-        full = [one.broker for one in growth if one.peak_bytes > capacity]
-        comparison, where = ("more than", f", on broker {join_names(full)}") if full else ("within", "")
-        remedy = f"{comparison} plans.broker_bytes, {format_bytes(capacity)}{where}"
+    if all(one.room_bytes is not None for one in growth):
+        full = [one.broker for one in growth if one.peak_bytes - one.before_bytes > (one.room_bytes or 0)]
+        comparison, where = ("more than", f", on {name_with_noun(full)}") if full else ("within", "")
+        remedy = f"{comparison} capacity.max_disk_ratio of their disks{where}"
     yield f"  disk, most while copying: {brokers}: {remedy}"
 
 

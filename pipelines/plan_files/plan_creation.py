@@ -148,7 +148,7 @@ def create_plan(
         bottleneck=bottleneck,
         faster_plans=faster,
         cheaper_plan=cheaper,
-        disk_growth=find_disk_growth(summary),
+        disk_growth=find_disk_growth(summary, room),
         urgent_repair=find_urgent_repair(model, request, summary.proposal, summary.waves.limits),
         preceding_plans=tuple(map(str, preceding_plans)),
         next_steps=describe_next_steps(request, summary),

@@ -20,10 +20,14 @@ class DiskGrowth:
     before_bytes: int
     peak_bytes: int  # Kafka deletes old replicas only once the new ones are in sync
     after_bytes: int
+    room_bytes: int | None  # by which it may grow; None = unknown
 
 
-def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
-    """Find the brokers whose disk grows most while a plan copies, the largest growth first; none of unknown sizes."""
+def find_disk_growth(execution: PlannedWaves, room: Floats) -> tuple[DiskGrowth, ...]:
+    """Find the brokers whose disk grows most while a plan copies, the largest growth first; none of unknown sizes.
+
+    room: by how many bytes the logs of each broker may grow, NaN = unknown.
+    """
     model = execution.model
     if not model.known[0] or not execution.waves.waves:
         return ()
@@ -31,8 +35,9 @@ def find_disk_growth(execution: PlannedWaves) -> tuple[DiskGrowth, ...]:
     growth = peak - before
     order = np.argsort(-growth, kind="stable")[:_LISTED]
     order = order[(growth[order] > 0.0) & (growth[order] >= _MIN_SHARE * growth.max())]
+    ids, rooms = model.broker_ids.tolist(), [None if np.isnan(one) else round(one) for one in room.tolist()]
     return tuple(
-        DiskGrowth(int(model.broker_ids[b]), round(before[b]), round(peak[b]), round(after[b])) for b in order.tolist()
+        DiskGrowth(ids[b], round(before[b]), round(peak[b]), round(after[b]), rooms[b]) for b in order.tolist()
     )
 
 

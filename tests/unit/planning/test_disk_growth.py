@@ -36,8 +36,10 @@ def test_disk_grows_as_in_a_replay(case: tuple[ClusterModel, ProposedAssignment]
     growth = {b: peak[b] - before[b] for b in range(model.brokers)}
     largest = max(growth.values())
     expected = [grown for grown in growth.values() if grown > 0 and grown >= 0.1 * largest]
-    found = find_disk_growth(execution)
+    room = np.where(np.arange(model.brokers) % 2, 7.0, np.nan)
+    found = find_disk_growth(execution, room)
     assert [one.peak_bytes - one.before_bytes for one in found] == sorted(expected, reverse=True)[:3]
     for one in found:
         b = model.broker_ids.tolist().index(one.broker)
+        assert one.room_bytes == (7 if b % 2 else None)
         assert (one.before_bytes, one.peak_bytes, one.after_bytes) == (before[b], peak[b], disk[b])

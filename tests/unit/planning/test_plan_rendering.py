@@ -17,7 +17,6 @@ from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
 from udfs.planning.disk_growth import DiskGrowth
-from udfs.planning.plan_request import PlanRequest
 from udfs.plurals import count_of
 from udfs.quantities import estimate_duration, format_duration
 
@@ -164,15 +163,16 @@ def test_disks_that_grow_most_are_named(tmp_path: Path, capsys: pytest.CaptureFi
     assert [one["before_bytes"] for one in growth[:2]] == [0, 0]
     assert growth[0]["peak_bytes"] >= growth[0]["after_bytes"] > 0
     text = CommandResult(capsys, *arguments, "--set", f"plans.broker_bytes={10**15}").out
-    assert ": within plans.broker_bytes, 1 PB\n" in text
+    assert ": within capacity.max_disk_ratio of their disks\n" in text
 
 
 def test_disk_that_is_too_full_while_copying_is_named() -> None:
-    growth = (DiskGrowth(7, 10**12, 3 * 10**12, 2 * 10**12), DiskGrowth(8, 0, 10**9, 10**9))
-    request = PlanRequest("balance", broker_bytes=2 * 10**12)
-    plan: Any = SimpleNamespace(facts=SimpleNamespace(disk_growth=growth, request=request))
+    growth = (DiskGrowth(7, 10**12, 3 * 10**12, 2 * 10**12, 10**12), DiskGrowth(8, 0, 10**9, 10**9, 10**10))
+    plan: Any = SimpleNamespace(facts=SimpleNamespace(disk_growth=growth))
     (line,) = render_disk_growth(plan)
-    assert line.endswith("broker 7 1 TB -> 3 TB, broker 8 0 B -> 1 GB: more than plans.broker_bytes, 2 TB, on broker 7")
+    assert line.endswith(
+        "broker 7 1 TB -> 3 TB, broker 8 0 B -> 1 GB: more than capacity.max_disk_ratio of their disks, on broker 7"
+    )
 
 
 def test_price_of_spreading_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
