@@ -17,6 +17,7 @@ from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS
 from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
 from tests.commands import call
+from tests.unit.failures.test_limit_findings import write_disks
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 TOPIC = "orders.v2-113"  # of the sample kafka-4.1.1-kraft
@@ -68,6 +69,10 @@ def test_a_command_runs_as_printed(tmp_path: Path, command: str) -> None:
     folder = SAMPLES / "kafka-4.1.1-kraft"
     if "--goal expand --out" in command:  # it needs an empty broker
         folder = write_empty_broker(tmp_path / "cluster")
+    elif "--goal log-dirs" in command:  # it needs their bytes
+        folder = tmp_path / "cluster"
+        folder.mkdir()
+        write_disks(folder, brokers=4, factor=3, size=300, dirs=2)
     source = shlex.quote(str(folder))
     step = VerdictPoint(Level.OK, "", command).name_source(source, "kafka 4.1").step
     program, *arguments = shlex.split(step)
