@@ -28,7 +28,7 @@ def format_choices(choice: WaitOrMove) -> Iterator[str]:
     """Yield both choices side by side, and what moving takes."""
     down, move = choice.down_brokers, choice.move
     yield f"Wait for {name_with_noun(down)}, or move {'its' if len(down) == 1 else 'their'} replicas to others?"
-    yield f"  {_describe_stops(choice)}"
+    yield from _describe_stops(choice)
     states = {"now": choice.now, "once back": choice.once_returned}
     if move is not None and move.waves > 1:
         states[f"wave 1{_name_time(move.first_wave)}"] = move.after_first_wave
@@ -45,17 +45,16 @@ def format_choices(choice: WaitOrMove) -> Iterator[str]:
     yield f"  moving back once {then} copies {_describe_cost(move.cost_back)}"
 
 
-def _describe_stops(choice: WaitOrMove) -> str:
-    """Say since when brokers are down, as far as it is known."""
+def _describe_stops(choice: WaitOrMove) -> Iterator[str]:
+    """Say since when brokers are down, if a source shows it."""
     times = {
         broker: f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M} UTC"
         for broker, at in sorted(choice.down_since_ms.items(), key=lambda item: item[1])
     }
     known = name_brokers([f"{broker} since {time}" for broker, time in times.items()])
     rest = [broker for broker in choice.down_brokers if broker not in times]
-    if not times:
-        return f"no source shows since when {'it is' if len(rest) == 1 else 'they are'} down"
-    return f"down: {known}{f'; no source shows it for {name_with_noun(rest)}' if rest else ''}"
+    if times:
+        yield f"  down: {known}{f'; no source shows it for {name_with_noun(rest)}' if rest else ''}"
 
 
 def _name_time(cost: CopyCost) -> str:

@@ -24,6 +24,11 @@ class Limits(NamedTuple):
     rows: int | None = None  # of a table
     notes: int | None = None
 
+    @property
+    def are_tight(self) -> bool:
+        """Whether findings of now need the rows of what is only so later."""
+        return self.notes == 0
+
     def hide(self, lines: int) -> int:
         """Return how many rows of a table are hidden: two or more, as a line says how many."""
         return 0 if self.rows is None or lines <= self.rows + 1 else lines - self.rows
@@ -33,7 +38,16 @@ EVERYTHING = Limits()
 # findings, steps, rows and notes of a short answer: the first that fits on the screen.
 _SHORT = tuple(
     Limits(*counts)
-    for counts in ((3, 3, 10, 2), (3, 3, 6, 1), (3, 2, 5, 1), (3, 1, 4, 1), (3, 1, 3, 0), (2, 1, 2, 0), (1, 1, 2, 0))
+    for counts in (
+        (3, 3, 10, 2),
+        (3, 3, 6, 1),
+        (3, 2, 5, 1),
+        (3, 1, 4, 1),
+        (3, 1, 3, 0),
+        (3, 1, 2, 0),
+        (2, 1, 2, 0),
+        (1, 1, 2, 0),
+    )
 )
 
 

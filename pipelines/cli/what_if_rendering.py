@@ -61,15 +61,14 @@ def format_cluster(answer: ClusterAnswer, limits: Limits = EVERYTHING) -> list[s
         lines += format_choices(answer.wait_or_move)
     lines += _format_gaps(answer.left_out, limits)
     lines += format_survivor_loads(answer.survivor_loads)
-    if answer.hypothesis or any(use.disk_bytes is not None for use in answer.disks):
+    if answer.hypothesis or (any(use.disk_bytes is not None for use in answer.disks) and not limits.are_tight):
         lines += format_disk_uses(answer.disks)
     lines += format_start_order(answer.outage)
     lines += format_restart_order(answer)
     lines += _format_answers("broker", brokers, answer.left_out, limits)
     if len(answer.racks) > 1:
-        lines += _format_answers(
-            "rack", answer.racks, answer.left_out, limits._replace(rows=limits.rows and min(limits.rows, 3))
-        )
+        rows = 1 if limits.are_tight else limits.rows and min(limits.rows, 3)
+        lines += _format_answers("rack", answer.racks, answer.left_out, limits._replace(rows=rows))
     return lines
 
 
@@ -77,8 +76,11 @@ def format_return(answer: ClusterAnswer, returned: ReturnedAnswer, then: str, li
     """Yield what remains once all brokers are live. then: source and options of the command that answers for that."""
     down = answer.outage.down_brokers
     back = f"{name_with_noun(down)} {is_or_are(len(down))} back, and " if down else ""
-    yield f"Once {back}all replicas are in sync:"
-    yield f"  {returned.answer.verdict.headline}"
+    verdict = returned.answer.verdict
+    if limits.are_tight:
+        yield f"Once {back}all replicas are in sync: {verdict.level.label}"
+    else:
+        yield from (f"Once {back}all replicas are in sync:", f"  {verdict.headline}")
     if limits == EVERYTHING:
         yield from (f"  {line}" for line in format_restart_order(returned.answer))
     yield f"  the whole answer of then: kafka-placement what-if {then}"

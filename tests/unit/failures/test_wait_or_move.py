@@ -65,7 +65,7 @@ def test_both_choices_by_hand(tmp_path: Path) -> None:
     after = move["after_all_waves"]
     assert (after["offline_partitions"], after["under_min_isr_partitions"]) == (1, 0)
     text = call("what-if", "prod", folder=tmp_path).stdout
-    assert "Wait for broker 4, or move its replicas to others?\n  no source shows since when it is down\n" in text
+    assert "Wait for broker 4, or move its replicas to others?\n  partitions " in text
     assert "  moving copies 3 replicas, 18 GB: about " in text
     assert "  moving back once it returns copies 3 replicas, 18 GB: about 6 min\n" in text
     throttled = ask(tmp_path, "--set", "plans.throttle_bytes_per_s=25e6")["wait_or_move"]["move"]
