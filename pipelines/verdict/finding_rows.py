@@ -31,7 +31,12 @@ FINDING_COLUMNS = (
     column("plan", to_struct(_PLAN), "the plan that the next step makes; null = it makes none"),
     column("affected", LONG, "how many partitions, brokers, topics or records it counts", required=True),
     column("topics", TEXTS, "the first topics that it affects, those with most partitions first; empty = not by topic"),
-    column("subject", TEXT, "brokers, racks or log dirs that it is about; null = the cluster"),
+    column(
+        "subject",
+        TEXT,
+        "brokers, racks or log dirs that it is about, in words and with counts, so it changes as they do: compare "
+        "findings by kind; null = the cluster",
+    ),
 )
 
 

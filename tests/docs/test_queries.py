@@ -15,13 +15,15 @@ from tests.docs.machine import OLDER, REAL, TWIN, Machine
 from tests.docs.pages import PAGES, Block, Command, blocks
 
 QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
-# What healthy clusters have no row of.
-EMPTY = ("silver.quarantine", "stage = 'retention'")
+# What healthy clusters have no row of, and partitions of both snapshots of OLDER: it has other topics now.
+EMPTY = ("silver.quarantine", "stage = 'retention'", "WITH states")
 # What is about more than the newest snapshots.
 HISTORY = (
     "* FROM insights.snapshots",
     "gold.current_loads JOIN insights.snapshots",
     "gold.plan_moves JOIN insights.snapshots",
+    "gold.failure_summary JOIN insights.snapshots",
+    "silver.partitions JOIN insights.snapshots",
     "insights.metric_history",
     "insights.snapshot_changes",
     "insights.broker_changes",
