@@ -51,6 +51,8 @@ def two_brokers(spark_application: SparkSession) -> Frames:
             [("rack", "rack:east", [1], 100, 50, False), ("broker", "broker:1", [1], 100, 50, True)],
         ),
     }
+    # Without capacity.file, no capacity is known.
+    judged |= {name: input_frame(spark, name, "scheme", []) for name in ("gold.over_capacity", "gold.headroom")}
     return {
         **judged,
         "gold.findings": run_stage("gold.findings", judged),
