@@ -43,7 +43,7 @@ PLAN_TABLES = ("internal.packed_plans", "gold.plans", "gold.plan_metrics", "gold
 # What the verdicts that recommend plans need, beside the silver tables.
 AGGREGATES = (
     *("gold.cluster_findings", "internal.scheme_aggregates", "gold.failure_summary", "gold.leader_hotspots"),
-    "gold.findings",
+    *("gold.disk_after_failure", "gold.over_capacity", "gold.headroom", "gold.findings"),
 )
 BEFORE = STEPS[: STEPS.index("quality") + 1]
 KEYS = (("cluster_id", pa.string()), ("snapshot_id", pa.string()))
