@@ -100,7 +100,7 @@ def describe_assumption(release: int | None) -> Iterator[str]:
     """Say which version of Kafka is assumed, as no source shows it; None = one does."""
     if release is not None:
         version = f"{release // 100}.{release % 100}"
-        yield f"Kafka's version is not shown by the source: judged as {version} (topics.kafka_version)"
+        yield f"where the source does not show Kafka's version, its rules are those of {version} (topics.kafka_version)"
 
 
 def describe_changed(keys: Sequence[Key]) -> str:

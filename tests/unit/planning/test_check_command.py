@@ -474,7 +474,7 @@ def test_the_assumed_version_and_what_a_plan_waits_for(tmp_path: Path, capsys: p
     options = ("--set", "topics.kafka_version=4.2")
     texts = [CommandResult(capsys, "plan", source, *goal, *options).out, ticket.read_text()]
     texts.append(CommandResult(capsys, "check", out, source, *options).out)
-    version = "Kafka's version is not shown by the source: judged as 4.2 (topics.kafka_version)"
+    version = "where the source does not show Kafka's version, its rules are those of 4.2 (topics.kafka_version)"
     waits = "the plan waits for 1 reassignment beside it: apply begins once it is complete (u-0)"
     assert all(f"note: {version}\n" in text for text in texts)
     assert all(waits in text for text in texts)
