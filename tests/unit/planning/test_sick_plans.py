@@ -139,7 +139,9 @@ def test_only_offline_partitions_are_not_repaired(capsys: pytest.CaptureFixture[
     source = write_describe(tmp_path, *describe("b", 2, "3,4 3,4", "2,4 2,4"), *describe("a", 2, "1,2 1"))
     text = source.read_text().replace("Partition: 0\tLeader: 1", "Partition: 0\tLeader: none")
     source.write_text(text)
-    assert "--goal repair" not in CommandResult(capsys, "what-if", source).out
+    out = CommandResult(capsys, "what-if", source).out
+    assert "--goal repair --out" not in out
+    assert "moving is not possible: plan --goal repair copies no replica" in out
 
 
 def test_waiting_helps_where_kafka_lowers_min_insync_replicas(
