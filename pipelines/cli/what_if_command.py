@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.what_if.affected_topics import AffectedTopic
     from pipelines.what_if.choices import WaitOrMove
+    from pipelines.what_if.wait_or_move import ReturnedAnswer
     from pipelines.what_if.what_if_answers import ClusterAnswer
 
 
@@ -121,7 +122,7 @@ def what_if(
             answer = replace(answer, topics=name_owners(answer.topics, owners))
             then = ""
             if (returned := evaluate_return(snapshot, defaults)) is not None:
-                answer = replace(answer, wait_or_move=_compare_choices(snapshot, answer, settings))
+                answer = replace(answer, wait_or_move=_compare_choices(snapshot, answer, returned, settings))
                 ids = ",".join(dict.fromkeys([*(cluster.returned or "").split(","), *map(str, returned.brokers)]))
                 then = f"{replace(cluster, returned=ids.strip(',')).quote_with(source)}{other.text}"
 
@@ -149,7 +150,9 @@ def what_if(
             common.write_answer(json_file, failure, lines)
 
 
-def _compare_choices(snapshot: Snapshot, answer: ClusterAnswer, settings: Settings) -> WaitOrMove | None:
+def _compare_choices(
+    snapshot: Snapshot, answer: ClusterAnswer, returned: ReturnedAnswer, settings: Settings
+) -> WaitOrMove | None:
     """Compare waiting with the plan that `plan --goal repair` makes."""
     from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_request, build_wave_limits
@@ -157,4 +160,4 @@ def _compare_choices(snapshot: Snapshot, answer: ClusterAnswer, settings: Settin
 
     log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
     planning = RepairPlanning(build_request(settings, "repair"), build_wave_limits(settings), settings.topics.defaults)
-    return compare_choices(replace(snapshot, log_dirs=log_dirs), answer, planning)
+    return compare_choices(replace(snapshot, log_dirs=log_dirs), answer, returned, planning)

@@ -15,7 +15,7 @@ from udfs.failures.scenarios import ScenarioKind
 from udfs.quantities import format_bytes
 
 _Rows = Sequence[Mapping[str, Any]]
-_QUANTITIES = {"bytes_in_per_s": "bytes in", "bytes_out_per_s": "bytes out"}
+QUANTITIES = {"bytes_in_per_s": "bytes in", "bytes_out_per_s": "bytes out"}  # rates in sentences
 
 
 def judge_limits(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
@@ -29,9 +29,11 @@ def judge_limits(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
             yield statements.DISK_OVER_LIMIT.fill(1, broker=row["fullest_broker"], percent=percent)
     lost = [row for row in rows if row["scenario_kind"] != NOTHING and _is_copied(row, findings)]
     racks = [row for row in lost if row["scenario_kind"] == ScenarioKind.RACK]
-    yield from _judge_disks(statements.DISK_TOO_SMALL, [row for row in lost if row not in racks], findings)
+    yield from _judge_disks(
+        statements.DISK_TOO_SMALL, [row for row in lost if row["scenario_kind"] != ScenarioKind.RACK], findings
+    )
     yield from _judge_disks(statements.RACK_DISK_TOO_SMALL, racks, findings)
-    if over := [row for row in evidence.over_capacity if row["quantity"] in _QUANTITIES]:
+    if over := [row for row in evidence.over_capacity if row["quantity"] in QUANTITIES]:
         yield _judge_survivors(over, findings)
     if uneven := findings.uneven_log_dirs:
         brokers = f"broker{'s' if len(uneven) > 1 else ''} {name_brokers([name.split()[-1] for name in uneven])}"
@@ -60,7 +62,7 @@ def _judge_survivors(over: list[Mapping[str, Any]], findings: ClusterFindings) -
     failed = [f"broker {broker}" for broker in sorted({row["failed_brokers"][0] for row in over})]
     values: dict[str, Any] = {"failed": _name_all(failed, findings), "survivor": worst["broker_id"]}
     values |= {"worst": f"broker {worst['failed_brokers'][0]}"} if len(failed) > 1 else {}
-    values |= {"load": load, "capacity": capacity, "quantity": _QUANTITIES[worst["quantity"]]}
+    values |= {"load": load, "capacity": capacity, "quantity": QUANTITIES[worst["quantity"]]}
     return statements.SURVIVOR_OVER_CAPACITY.fill(len(failed), **values)
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.config.capacity_file import match_broker, match_disks, read_capacities, read_disk_capacities
+from pipelines.verdict.limit_findings import QUANTITIES
 from udfs.failures.disk_after_failure import VOLUMES, disk_rows
 from udfs.failures.disk_limits import find_disk_limits
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
@@ -66,7 +67,7 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
     partitions = snapshot.partitions
     if partitions["size_bytes"].null_count == partitions.num_rows:
         return []
-    sums, sums_now = (sum_logs(each.partitions, each.stray_logs, each.brokers) for each in (snapshot, measured))
+    sums, sums_now = _sum_both(snapshot, measured)
     sizes, inferred, now = sum_column(sums), sum_column(sums, "inferred_bytes"), sum_column(sums_now)
     capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
     brokers = snapshot.brokers["broker_id"].to_pylist()
@@ -78,6 +79,14 @@ def list_disk_uses(snapshot: Snapshot, measured: Snapshot, settings: Settings) -
     ]
 
 
+def _sum_both(snapshot: Snapshot, measured: Snapshot) -> tuple[pa.Table, pa.Table]:
+    """Sum what brokers hold (LOG_SUMS) in the cluster of the answer, and as the sources show it: often the same."""
+    sums = sum_logs(snapshot.partitions, snapshot.stray_logs, snapshot.brokers)
+    if snapshot is measured:
+        return sums, sums
+    return sums, sum_logs(measured.partitions, measured.stray_logs, measured.brokers)
+
+
 def list_disk_failures(
     snapshot: Snapshot, measured: Snapshot, settings: Settings, uses: Sequence[DiskUse]
 ) -> list[dict[str, Any]]:
@@ -85,7 +94,7 @@ def list_disk_failures(
 
     uses: those that list_disk_uses returns; where the cluster is another one than its sources show, limits are theirs.
     """
-    sums, sums_now = (sum_logs(each.partitions, each.stray_logs, each.brokers) for each in (snapshot, measured))
+    sums, sums_now = _sum_both(snapshot, measured)
     brokers, log_dirs = snapshot.brokers.select(["broker_id", "rack", "live"]), measured.log_dirs
     capacities = match_disks(read_disk_capacities(settings.capacity.file), snapshot.cluster_id)
     if sum_column(sums) != sum_column(sums_now):
@@ -130,7 +139,7 @@ class SurvivorLoad:
     @property
     def label(self) -> str:
         """The name of the quantity in a sentence."""
-        return "bytes in" if self.quantity == "bytes_in_per_s" else "bytes out"
+        return QUANTITIES[self.quantity]
 
 
 def read_survivor_capacities(snapshot: Snapshot, settings: CapacitySettings) -> SurvivorCapacities:

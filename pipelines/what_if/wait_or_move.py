@@ -50,16 +50,20 @@ def evaluate_return(snapshot: Snapshot, defaults: TopicDefaults) -> ReturnedAnsw
     return ReturnedAnswer(missing, evaluate_brokers(returned, defaults))
 
 
-def compare_choices(snapshot: Snapshot, answer: ClusterAnswer, planning: RepairPlanning) -> WaitOrMove | None:
+def compare_choices(
+    snapshot: Snapshot, answer: ClusterAnswer, returned: ReturnedAnswer, planning: RepairPlanning
+) -> WaitOrMove | None:
     """Compare waiting for the brokers that are down with moving their replicas; None if none is down.
 
-    What lags on other brokers lags in both cases. answer: on the snapshot.
+    What lags on other brokers lags in both cases. answer: on the snapshot. returned: once nothing lags.
     """
     down = answer.outage.down_brokers
     if not down:
         return None
-    returned = evaluate_brokers(return_brokers(snapshot, down, planning.defaults), planning.defaults).exposure
-    choice = WaitOrMove(down, find_stop_times(snapshot, down), answer.exposure, returned, None)
+    back = returned.answer
+    if returned.brokers != down:
+        back = evaluate_brokers(return_brokers(snapshot, down, planning.defaults), planning.defaults)
+    choice = WaitOrMove(down, find_stop_times(snapshot, down), answer.exposure, back.exposure, None)
     try:
         model, proposal = propose_plan(snapshot, planning.request, planning.defaults)
     except Infeasible as error:
