@@ -283,7 +283,7 @@ def test_files_are_waves_in_their_order(source: Path, tmp_path: Path, capsys: py
     assert (level, findings["waits_for_lagging"]["brokers"]) == ("RISKY", [1])
     result = CommandResult(capsys, "check", second, source, "--set", "topics.kafka_version=4.3")
     assert result.out.startswith("SAFE: ")
-    assert "judged as 4.3 (topics.kafka_version)" in result.out
+    assert "its rules are those of 4.3 (topics.kafka_version)" in result.out
     third = write(tmp_path, ("keys", 0, [9]), name="third.json")
     assert judge(capsys, first, second, third, source)[1]["unknown_broker"]["wave"] == 3
 
