@@ -29,8 +29,8 @@ def plan_group(goal: str) -> str:
     return f"plan-{goal}"
 
 
-# The groups of `run`, `what-if` and `plan --goal leaders`.
-SETUP = (PLACEMENT, FAILURES, *map(plan_group, ("leaders", "repair", "rf", "failover")))
+# The groups of `run`, whose plans search as `balance` does, `what-if` and `plan --goal leaders`.
+SETUP = (PLACEMENT, FAILURES, *map(plan_group, ("leaders", "repair", "rf", "failover", "balance")))
 
 
 def get_marker(folder: Path, group: str) -> Path:

@@ -482,7 +482,7 @@ def test_the_assumed_version_and_what_a_plan_waits_for(tmp_path: Path, capsys: p
     assert version in CommandResult(capsys, "check", source, *options).err
     with source.open("a") as file:
         file.write(write_api_versions(9))  # up to 3.6
-    assert "judged as" not in CommandResult(capsys, "check", source, *options).err
+    assert "its rules are those of" not in CommandResult(capsys, "check", source, *options).err
 
 
 def _write_log_dirs(folder: Path, sizes: Mapping[int, int]) -> None:
