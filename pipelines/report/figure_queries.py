@@ -7,7 +7,7 @@ from textwrap import indent
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.report.broker_groups import MAX_ROWS
 from pipelines.spark.views import View, parse_queries
-from pipelines.sql_text import match_snapshots
+from pipelines.sql_text import match_snapshots, quote_text
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_SQL, PartitionIssue
 
 # Queries of small tables and of aggregates. Where nothing is known of a cluster, it has no row.
@@ -90,7 +90,8 @@ class Figure(View):
         """Return the query for these snapshots."""
         keys = list(snapshots)
         most = min(_TOPICS_PER_CLUSTER, max(_LEAST_TOPICS, _TOPICS // max(len(keys), 1)))
-        return self.sql.format(condition=match_snapshots(keys), most_topics=most)
+        clusters = ", ".join(map(quote_text, dict.fromkeys(key.cluster_id for key in keys)))
+        return self.sql.format(condition=match_snapshots(keys), most_topics=most, clusters=clusters)
 
 
 # The worst issue of a partition: the first that applies. Only with several racks does the failure of one matter.
@@ -269,6 +270,39 @@ JOIN ops.runs r ON s.cluster_id = r.cluster_id AND s.snapshot_id = r.snapshot_id
 WHERE s.scheme = 'observed' AND s.cluster_id IN ({clusters})
   AND s.metric IN ('leaders_max_over_mean_ratio', 'worst_survivor_ratio', 'most_newly_offline_partitions')
 ORDER BY s.cluster_id, r.as_of, r.finished_at
+
+-- since_totals: Since an earlier snapshot: sizes, rates and costs
+SELECT cluster_id, snapshot_id, partitions, replicas,
+       CASE WHEN partitions_with_size = partitions THEN size_bytes END AS size_bytes,
+       CASE WHEN partitions_with_bytes_in = partitions THEN bytes_in_per_s END AS bytes_in_per_s,
+       CASE WHEN partitions_with_bytes_out = partitions THEN bytes_out_per_s END AS bytes_out_per_s, cost_per_month
+FROM gold.load_history
+LEFT JOIN (
+  SELECT cluster_id, snapshot_id,
+         CASE WHEN count(*) = count(cost_per_month) THEN sum(cost_per_month) END AS cost_per_month
+  FROM gold.zone_traffic WHERE {condition} AND scheme = 'observed' AND scenario = 'none'
+  GROUP BY cluster_id, snapshot_id
+) USING (cluster_id, snapshot_id)
+WHERE {condition} AND subject_kind = 'cluster'
+
+-- since_members: Brokers and topics of one of two snapshots only
+SELECT cluster_id, subject_kind, snapshot_id, broker_id, topic, rows
+FROM (
+  SELECT *, count(*) OVER (PARTITION BY cluster_id, subject_kind, snapshot_id) AS rows, row_number() OVER (
+    PARTITION BY cluster_id, subject_kind, snapshot_id ORDER BY broker_id, partitions DESC, topic) AS place
+  FROM (
+    SELECT cluster_id, subject_kind, broker_id, topic, max(snapshot_id) AS snapshot_id, max(partitions) AS partitions
+    FROM gold.load_history WHERE {condition} AND subject_kind IN ('broker', 'topic')
+    GROUP BY cluster_id, subject_kind, broker_id, topic HAVING min(snapshot_id) = max(snapshot_id)
+  )
+) WHERE place <= 8 ORDER BY cluster_id, place
+
+-- since_plans: Plans that were carried out
+SELECT cluster_id, plan_id, execution, direction, min(started_at) AS started_at, count(*) AS waves,
+       sum(copied_bytes) AS copied_bytes, sum(CASE WHEN actual_s IS NOT NULL THEN estimated_s END) AS estimated_s,
+       sum(actual_s) AS actual_s, count_if(outcome = 'interrupted') AS interrupted
+FROM gold.plan_executions WHERE cluster_id IN ({clusters})
+GROUP BY cluster_id, plan_id, execution, direction ORDER BY cluster_id, started_at
 """
 _CONSTANTS = {
     "{ranked_issues}": ", ".join(f"'{issue}'" for issue in RANKED_ISSUES),
@@ -276,9 +310,10 @@ _CONSTANTS = {
     "{counted}": indent(COUNTED_SQL, " " * 6).strip(),
     "{max_brokers}": str(MAX_ROWS),
 }
-# TREND is over all runs of the clusters in {clusters}.
-*FIGURES, TREND = (
+# TREND is over all runs of the clusters in {clusters}; SINCE are of the newest and an earlier snapshot of each.
+*FIGURES, TREND, _TOTALS, _MEMBERS, CARRIED_OUT = (
     Figure(*parts)
     for parts in parse_queries(LOAD_QUERIES + reduce(lambda q, p: q.replace(*p), _CONSTANTS.items(), _QUERIES))
 )
-TOPICS_AT_RISK = next(figure for figure in FIGURES if figure.name == "topics_at_risk")
+SINCE = (_TOTALS, _MEMBERS, CARRIED_OUT)
+VERDICT, TOPICS_AT_RISK = (figure for figure in FIGURES if figure.name in ("verdict", "topics_at_risk"))

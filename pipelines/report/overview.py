@@ -1,8 +1,10 @@
 """The overview of several clusters: their order, which to look at first, why, and what is due when."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
+from pipelines.report.changes_since import ChangesSince
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
@@ -104,6 +106,10 @@ _WATCH: _Kinds = {
 _KINDS_BY_HORIZON = {"Today": _TODAY, "This week": _THIS_WEEK, "Watch": _WATCH}
 DUE_TIMES = tuple(_KINDS_BY_HORIZON)
 _LIMITS = {"This week": (-1, 30), "Watch": (30, 180)}  # days until growth reaches a limit: over the first
+_CHANGES: dict[str, Callable[[ChangesSince], list[VerdictPoint]]] = {
+    "Risks that are new": attrgetter("new"),
+    "Risks that are gone": attrgetter("gone"),
+}
 _EVIDENCE_GAPS = "The sources do not show everything"  # all findings of the level Unknown
 
 
@@ -145,7 +151,13 @@ def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
     ]
     if gaps:
         grouped[-1].sentences.append(_make_sentence(_EVIDENCE_GAPS, gaps))
-    return grouped
+    compared = [(i, one["cluster_id"], one["since"]) for i, one in enumerate(clusters) if one["since"]]
+    changes = [
+        _make_sentence(text, [(i, name, f"{len(points(since))} since {since.as_of[:10]}") for i, name, since in found])
+        for text, points in _CHANGES.items()
+        if (found := [one for one in compared if points(one[2])])
+    ]
+    return [*grouped, *([Horizon("Changes", changes)] if changes else [])]
 
 
 def _find_sentences(

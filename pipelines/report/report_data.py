@@ -20,14 +20,14 @@ from pipelines.report.broker_groups import (
     sum_pairs,
     sum_takeovers,
 )
-from pipelines.report.figure_queries import FIGURES, TREND
+from pipelines.report.changes_since import compare_snapshots, find_earlier
+from pipelines.report.figure_queries import CARRIED_OUT, FIGURES, SINCE, TREND, VERDICT
 from pipelines.report.load_sections import compare_zone_traffic, find_capacity_source, summarize_growth, summarize_loads
 from pipelines.report.overview import rank_urgency
 from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.store import Store
 from pipelines.spark.table_migrations import check_migrated
 from pipelines.spark.views import find_dependencies
-from pipelines.sql_text import quote_text
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
 from pipelines.verdict.finding_rows import read_finding_rows
@@ -98,15 +98,34 @@ def find_worst_failures(failures: Rows, racks: Rows) -> dict[str, int | None]:
 
 def _read_trend(session: SqlSession, snapshots: Sequence[SnapshotKey]) -> dict[str, Rows]:
     rows_by_cluster: dict[str, Rows] = {}
-    for row in session.run(trend_query([key.cluster_id for key in snapshots])).to_pylist():
+    for row in session.run(TREND.query(snapshots)).to_pylist():
         row["as_of"] = row["as_of"].isoformat(timespec="seconds")
         rows_by_cluster.setdefault(row.pop("cluster_id"), []).append(row)
     return rows_by_cluster
 
 
-def trend_query(clusters: Sequence[str]) -> str:
-    """Return the query of TREND for these clusters."""
-    return TREND.sql.format(clusters=", ".join(map(quote_text, dict.fromkeys(clusters))))
+def _read_changes(store: Store, data: ReportData, trend: Mapping[str, Rows], since: datetime | None) -> None:
+    """Add to each cluster what has changed since an earlier snapshot, if there is one."""
+    newest = {one["cluster_id"]: SnapshotKey(one["cluster_id"], one["snapshot_id"]) for one in data.clusters}
+    found = {name: find_earlier(trend.get(name, []), key, since) for name, key in newest.items()}
+    earlier = {name: key for name, key in found.items() if key}
+    if not earlier:
+        return
+    keys = sorted([*earlier.values(), *(newest[name] for name in earlier)])
+    figures = [figure for figure in (*SINCE, VERDICT) if all(map(store.exists, figure.dependencies))]
+    rows: dict[str, dict[str, Rows]] = {name: {figure.name: [] for figure in (*SINCE, VERDICT)} for name in earlier}
+    for figure in figures:
+        # Plans were made for any snapshot.
+        session = store.open_sql(figure.dependencies, None if figure is CARRIED_OUT else keys)
+        of_figure = sorted(earlier.values()) if figure is VERDICT else keys
+        for row in session.run(figure.query(of_figure)).to_pylist():
+            rows[row["cluster_id"]][figure.name].append(row)
+    for cluster in data.clusters:
+        then = earlier.get(name := cluster["cluster_id"])
+        if then and rows[name]["verdict"]:  # else it is of an earlier version
+            verdicts = read_finding_rows(rows[name]["verdict"]), cluster["verdict"]
+            cluster["since"] = compare_snapshots(newest[name], then, verdicts, rows[name], trend[name])
+            cluster["sql"] |= {figure.name: figure.query([then, newest[name]]) for figure in SINCE}
 
 
 def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: Rows) -> dict[str, Any]:
@@ -162,7 +181,8 @@ def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: R
         "manual_topics": rows("manual_topics") if origin else [],
         **select_plans(verdict, plans, rows("moves")),
         "trend": trend,
-        "sql": {figure.name: figure.query([key]) for figure in FIGURES} | {"trend": trend_query([key.cluster_id])},
+        "since": None,
+        "sql": {figure.name: figure.query([key]) for figure in (*FIGURES, TREND)},
     }
 
 
@@ -225,9 +245,16 @@ def describe_broker_pairs(brokers: Rows, tables: Mapping[str, pa.Table]) -> dict
 
 
 def read_report(
-    store: Store, clusters: Sequence[str] = (), snapshots: Sequence[SnapshotKey] = (), only_these: bool = False
+    store: Store,
+    clusters: Sequence[str] = (),
+    snapshots: Sequence[SnapshotKey] = (),
+    only_these: bool = False,
+    since: datetime | None = None,
 ) -> ReportData:
-    """Read the report on snapshots and, unless only_these, the newest of other clusters; raise StoreError if none."""
+    """Read the report on snapshots and, unless only_these, the newest of other clusters; raise StoreError if none.
+
+    since: each cluster is compared with its last snapshot by this time; None = a week before its newest.
+    """
     names, _ = find_dependencies([name for figure in (*FIGURES, TREND) for name in figure.dependencies])
     existing = [name for name in names if store.exists(name)]
     if "gold.scheme_comparison" not in existing or "ops.runs" not in existing:
@@ -246,4 +273,6 @@ def read_report(
     chosen = [key for key in chosen if not clusters or key.cluster_id in clusters]
     with store.explain_faults():
         trend = _read_trend(session, chosen)
-        return read_report_data(store.open_sql(names, chosen), chosen, existing, trend)
+        data = read_report_data(store.open_sql(names, chosen), chosen, existing, trend)
+        _read_changes(store, data, trend, since)
+        return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipelines.report.figure_queries import FIGURES, TREND
+from pipelines.report.figure_queries import FIGURES, SINCE, TREND
 from pipelines.stages.scheme_comparison_stage import METRICS
 from pipelines.tables import TABLES
 from tests.docs.pages import ROOT
@@ -12,7 +12,7 @@ from udfs.planning import plan_rows
 
 PAGE = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
 ASSETS = ROOT / "pipelines" / "report" / "assets"
-TEMPLATE = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("cluster.html", "bytes.html"))
+TEMPLATE = "".join((ASSETS / name).read_text(encoding="utf-8") for name in ("cluster.html", "bytes.html", "since.html"))
 FLEET_FIGURES = {"topics_at_risk"}  # of all clusters: tests/report/test_page.py
 SCRIPT = (ASSETS / "charts.js").read_text(encoding="utf-8")
 
@@ -26,7 +26,7 @@ def cells(heading: str) -> list[list[str]]:
 
 def test_every_figure_is_defined() -> None:
     defined = {(name.strip("`"), title): formula for name, title, formula in cells("Figures of the report")}
-    assert list(defined) == [(figure.name, figure.comment) for figure in (*FIGURES, TREND)]
+    assert list(defined) == [(figure.name, figure.comment) for figure in (*FIGURES, TREND, *SINCE)]
     assert all(defined.values())
 
 
@@ -57,4 +57,4 @@ def test_every_figure_has_its_sql_in_the_page() -> None:
     charts = re.findall(r'm\.chart\("(\w+)"', TEMPLATE)
     renamed = dict(re.findall(r"(\w+): \"(\w+)\"", SCRIPT.split("SQL_OF = {")[1].split("}")[0]))
     shown = {renamed.get(name, name) for name in charts} | set(re.findall(r"c\.sql\.(\w+)", TEMPLATE))
-    assert shown | FLEET_FIGURES == {figure.name for figure in (*FIGURES, TREND)}
+    assert shown | FLEET_FIGURES == {figure.name for figure in (*FIGURES, TREND, *SINCE)}

@@ -9,8 +9,7 @@ from collections import Counter
 import pytest
 
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
-from pipelines.report.figure_queries import FIGURES, Figure
-from pipelines.report.report_data import trend_query
+from pipelines.report.figure_queries import FIGURES, TREND, Figure
 from tests.docs.machine import OLDER, REAL, TWIN, Machine
 from tests.docs.pages import PAGES, Block, Command, blocks
 
@@ -73,4 +72,4 @@ def test_the_query_behind_a_figure(machine: Machine, snapshots: list[SnapshotKey
 
 
 def test_the_query_behind_the_trend(machine: Machine, snapshots: list[SnapshotKey]) -> None:
-    assert asked(machine, trend_query([key.cluster_id for key in snapshots]))
+    assert asked(machine, TREND.query(snapshots))

@@ -174,6 +174,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
         "over_capacity": [],
         "zone_traffic": [],
         "growth": GrowthSummary([], 0, []),
+        "since": None,
         "headroom": [
             {
                 "scenario_kind": "broker",

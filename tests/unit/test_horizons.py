@@ -15,7 +15,12 @@ from pipelines.verdict.verdict_points import VerdictPoint
 def cluster(name: str, *kinds: str) -> dict[str, Any]:
     """A cluster with findings of these kinds, each of 3 partitions or of 3 brokers."""
     points = tuple(VerdictPoint(STATEMENTS[kind].level, "", "", kind, None, 3, (), "4, 5, 6") for kind in kinds)
-    return {"cluster_id": name, "verdict": Verdict(Level.AT_RISK, "", points), "growth": GrowthSummary([], 0, [])}
+    return {
+        "cluster_id": name,
+        "verdict": Verdict(Level.AT_RISK, "", points),
+        "growth": GrowthSummary([], 0, []),
+        "since": None,
+    }
 
 
 def write_sentences(*clusters: dict[str, Any]) -> dict[str, list[str]]:

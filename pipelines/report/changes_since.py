@@ -1,0 +1,121 @@
+"""What the report says has changed since an earlier snapshot: risks, sizes, brokers, topics, and plans carried out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from pipelines.ingest.sources import SnapshotKey
+from pipelines.verdict.judgement import Verdict
+from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import VerdictPoint
+from udfs.plurals import count_of, join_names
+from udfs.quantities import format_bytes, format_duration
+
+_WEEK = timedelta(days=7)
+_TOTALS = ("partitions", "replicas", "size_bytes", "bytes_in_per_s", "bytes_out_per_s")
+_RISKS = (Level.AT_RISK, Level.WARNING)
+
+
+class ChangesSince(NamedTuple):
+    """What has changed in a cluster since an earlier snapshot."""
+
+    as_of: str  # time of the earlier snapshot (UTC)
+    snapshot_id: str
+    new: list[VerdictPoint]  # findings of a kind that there was none of; of the levels At risk and Warning
+    gone: list[VerdictPoint]
+    changed: list[tuple[VerdictPoint, VerdictPoint]]  # findings that count more or less than before: then and now
+    facts: list[tuple[str, str]]  # a quantity, and what it was and is, in words
+
+
+def find_earlier(trend: Sequence[Mapping[str, Any]], newest: SnapshotKey, since: datetime | None) -> SnapshotKey | None:
+    """Return the snapshot to compare with: the last that was seen by `since`, else the first one.
+
+    trend: rows of the figure, by time. since: None = a week before the newest. Returns None if the cluster was not
+    seen earlier, or was the same then.
+    """
+    times = {row["as_of"]: row["snapshot_id"] for row in trend}
+    last = max((when for when, snapshot in times.items() if snapshot == newest.snapshot_id), default=None)
+    if last is None:
+        return None
+    limit = since or datetime.fromisoformat(last) - _WEEK
+    earlier = [when for when in times if when < last]
+    chosen = max((when for when in earlier if datetime.fromisoformat(when) <= limit), default=min(earlier, default=""))
+    found = times.get(chosen, newest.snapshot_id)
+    return None if found == newest.snapshot_id else SnapshotKey(newest.cluster_id, found)
+
+
+def compare_snapshots(
+    newest: SnapshotKey,
+    earlier: SnapshotKey,
+    verdicts: tuple[Verdict, Verdict],
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    trend: Sequence[Mapping[str, Any]],
+) -> ChangesSince:
+    """Compare a cluster's newest snapshot with an earlier one.
+
+    verdicts: of the earlier and the newest one. tables: rows of the figures since_*, of this cluster.
+    """
+    as_of = max(row["as_of"] for row in trend if row["snapshot_id"] == earlier.snapshot_id)
+    then, now = ({p.kind: p for p in verdict.points if p.level in _RISKS} for verdict in verdicts)
+    totals = {row["snapshot_id"]: row for row in tables["since_totals"]}
+    currency = next((row["currency"] for row in reversed(trend) if row["currency"]), "")
+    facts = [
+        *_compare_totals(totals.get(earlier.snapshot_id, {}), totals.get(newest.snapshot_id, {}), currency),
+        *_list_members(tables["since_members"], newest),
+        *_list_plans(tables["since_plans"], datetime.fromisoformat(as_of)),
+    ]
+    return ChangesSince(
+        as_of,
+        earlier.snapshot_id,
+        [point for kind, point in now.items() if kind not in then],
+        [point for kind, point in then.items() if kind not in now],
+        [(then[kind], p) for kind, p in now.items() if kind in then and then[kind].affected != p.affected],
+        facts,
+    )
+
+
+def _compare_totals(then: Mapping[str, Any], now: Mapping[str, Any], currency: str) -> Iterator[tuple[str, str]]:
+    titles = {"size_bytes": "bytes on disks", "bytes_in_per_s": "bytes in", "bytes_out_per_s": "bytes out"}
+    for name in (*_TOTALS, "cost_per_month"):
+        before, after = then.get(name), now.get(name)
+        if before is None or after is None or before == after:
+            continue
+        if name == "cost_per_month":
+            title, values = f"cost between zones, {currency} a month", [f"{value:,.0f}" for value in (before, after)]
+        elif "bytes" in name:
+            unit = "/s" if name.endswith("per_s") else ""
+            title, values = titles[name], [f"{format_bytes(value)}{unit}" for value in (before, after)]
+        else:
+            title, values = name, [f"{value:,}" for value in (before, after)]
+        yield title, f"{values[0]} -> {values[1]}{f', {(after / before - 1):+.1%}' if before else ''}"
+
+
+def _list_members(rows: Sequence[Mapping[str, Any]], newest: SnapshotKey) -> Iterator[tuple[str, str]]:
+    """Name brokers and topics that only one of the snapshots has."""
+    for kind, name in (("broker", "broker_id"), ("topic", "topic")):
+        for title, is_new in (("new", True), ("gone", False)):
+            own = [
+                row
+                for row in rows
+                if row["subject_kind"] == kind and (row["snapshot_id"] == newest.snapshot_id) is is_new
+            ]
+            if own:
+                yield f"{title} {kind}s", join_names((row[name] for row in own), count=own[0]["rows"])
+
+
+def _list_plans(rows: Sequence[Mapping[str, Any]], after: datetime) -> Iterator[tuple[str, str]]:
+    """Say what was carried out since, with estimated and real times of the waves that ended."""
+    for row in rows:
+        started_at: datetime = row["started_at"]
+        if started_at.replace(tzinfo=started_at.tzinfo or UTC) < after:
+            continue
+        parts = [count_of(row["waves"], "wave")]
+        if row["copied_bytes"] is not None:
+            parts.append(f"{format_bytes(row['copied_bytes'])} copied")
+        if row["actual_s"] is not None:
+            estimate = "" if row["estimated_s"] is None else f", estimated {format_duration(row['estimated_s'])}"
+            parts.append(f"in {format_duration(row['actual_s'])}{estimate}")
+        if row["interrupted"]:
+            parts.append(f"{row['interrupted']} interrupted")
+        noun = "plan carried out" if row["direction"] == "apply" else "plan rolled back"
+        yield f"{noun} on {started_at:%Y-%m-%d}", ", ".join(parts)
