@@ -40,8 +40,8 @@ def find_earlier(trend: Sequence[Mapping[str, Any]], newest: SnapshotKey, since:
     limit = since or datetime.fromisoformat(last) - _WEEK
     earlier = [when for when in times if when < last]
     chosen = max((when for when in earlier if datetime.fromisoformat(when) <= limit), default=min(earlier, default=""))
-    found = times.get(chosen, newest.snapshot_id)
-    return None if found == newest.snapshot_id else SnapshotKey(newest.cluster_id, found)
+    earlier_id = times.get(chosen, newest.snapshot_id)
+    return None if earlier_id == newest.snapshot_id else SnapshotKey(newest.cluster_id, earlier_id)
 
 
 def compare_snapshots(

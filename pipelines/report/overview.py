@@ -153,9 +153,9 @@ def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
         grouped[-1].sentences.append(_make_sentence(_EVIDENCE_GAPS, gaps))
     compared = [(i, one["cluster_id"], one["since"]) for i, one in enumerate(clusters) if one["since"]]
     changes = [
-        _make_sentence(text, [(i, name, f"{len(points(since))} since {since.as_of[:10]}") for i, name, since in found])
+        _make_sentence(text, [(i, name, f"{len(points(since))} since {since.as_of[:10]}") for i, name, since in some])
         for text, points in _CHANGES.items()
-        if (found := [one for one in compared if points(one[2])])
+        if (some := [one for one in compared if points(one[2])])
     ]
     return [*grouped, *([Horizon("Changes", changes)] if changes else [])]
 

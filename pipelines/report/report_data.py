@@ -107,8 +107,7 @@ def _read_trend(session: SqlSession, snapshots: Sequence[SnapshotKey]) -> dict[s
 def _read_changes(store: Store, data: ReportData, trend: Mapping[str, Rows], since: datetime | None) -> None:
     """Add to each cluster what has changed since an earlier snapshot, if there is one."""
     newest = {one["cluster_id"]: SnapshotKey(one["cluster_id"], one["snapshot_id"]) for one in data.clusters}
-    found = {name: find_earlier(trend.get(name, []), key, since) for name, key in newest.items()}
-    earlier = {name: key for name, key in found.items() if key}
+    earlier = {name: then for name, key in newest.items() if (then := find_earlier(trend.get(name, []), key, since))}
     if not earlier:
         return
     keys = sorted([*earlier.values(), *(newest[name] for name in earlier)])

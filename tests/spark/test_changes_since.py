@@ -65,7 +65,7 @@ def test_two_days_are_compared(warehouse: Path) -> None:
         "replicas": "8 -> 12, +50.0%",
         "new topics": "alone, eligible, rough",
         "gone topics": "lonely",
-        "plan carried out on 2026-11-21": "2 waves, 4 MB copied, in 2 min, estimated 1 min, 1 interrupted",
+        "plan carried out on 2026-11-21": "2 waves, 4 MB copied, in 2 min, estimated 60 s, 1 interrupted",
     }
     page = render_page(data)
     assert "Since 2026-11-21" in page
