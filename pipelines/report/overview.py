@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pipelines.report.changes_since import ChangesSince
+from pipelines.report.load_sections import GrowthDate
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
@@ -105,7 +106,7 @@ _WATCH: _Kinds = {
 }
 _KINDS_BY_HORIZON = {"Today": _TODAY, "This week": _THIS_WEEK, "Watch": _WATCH}
 DUE_TIMES = tuple(_KINDS_BY_HORIZON)
-_LIMITS = {"This week": (-1, 30), "Watch": (30, 180)}  # days until growth reaches a limit: over the first
+_SOON_DAYS, _FUNDED_DAYS = 30, 730  # until growth reaches a limit: what is due this week, and what to fund
 _CHANGES: dict[str, Callable[[ChangesSince], list[VerdictPoint]]] = {
     "Risks that are new": attrgetter("new"),
     "Risks that are gone": attrgetter("gone"),
@@ -140,10 +141,8 @@ def find_due_time(kinds: Sequence[str]) -> str:
 
 def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
     """Group the findings of clusters, in the order of rank_urgency, by when they are due."""
-    grouped = [
-        Horizon(title, [*_find_sentences(clusters, kinds), *_find_limits(clusters, title)])
-        for title, kinds in _KINDS_BY_HORIZON.items()
-    ]
+    grouped = [Horizon(title, list(_find_sentences(clusters, kinds))) for title, kinds in _KINDS_BY_HORIZON.items()]
+    grouped[1].sentences.extend(_find_limits(clusters, -1, _SOON_DAYS))
     gaps = [
         (index, cluster["cluster_id"], "")
         for index, cluster in enumerate(clusters)
@@ -151,6 +150,8 @@ def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
     ]
     if gaps:
         grouped[-1].sentences.append(_make_sentence(_EVIDENCE_GAPS, gaps))
+    if limits := list(_find_limits(clusters, _SOON_DAYS, _FUNDED_DAYS)):
+        grouped.append(Horizon("Fund", limits))
     compared = [(i, one["cluster_id"], one["since"]) for i, one in enumerate(clusters) if one["since"]]
     changes = [
         _make_sentence(text, [(i, name, f"{len(points(since))} since {since.as_of[:10]}") for i, name, since in some])
@@ -174,17 +175,19 @@ def _find_sentences(
             yield _make_sentence(text, affected)
 
 
-def _find_limits(clusters: Sequence[Mapping[str, Any]], title: str) -> Iterator[HorizonSentence]:
-    """Name the clusters whose growth reaches its first limit in the time that is due then."""
-    earlier, latest = _LIMITS.get(title, (0, 0))
-    firsts = [(i, one["cluster_id"], next(iter(one["growth"].dates), None)) for i, one in enumerate(clusters)]
-    near = [
-        (index, name, f"{first.title}, {first.subject}{f', {first.when}' * (first.days > 0)}")
-        for index, name, first in firsts
-        if first and earlier < first.days <= latest
-    ]
-    if near:
-        yield _make_sentence(f"Growth reaches a limit within {latest} days", near)
+def _find_limits(clusters: Sequence[Mapping[str, Any]], earlier: int, latest: int) -> Iterator[HorizonSentence]:
+    """Name the clusters whose growth reaches a limit in over `earlier` and at most `latest` days, by limit."""
+    firsts: dict[str, dict[int, GrowthDate]] = {}  # by title and cluster
+    for index, cluster in enumerate(clusters):
+        for date in cluster["growth"].dates:
+            if earlier < date.days <= latest:
+                firsts.setdefault(date.title, {}).setdefault(index, date)
+    for title, dates in sorted(firsts.items(), key=lambda one: min(date.days for date in one[1].values())):
+        near = [
+            (index, clusters[index]["cluster_id"], f"{date.subject}{f', {date.when}' * (date.days > 0)}")
+            for index, date in dates.items()
+        ]
+        yield _make_sentence(f"{title[0].upper()}{title[1:]} within {latest} days", near)
 
 
 def _make_sentence(text: str, clusters: list[tuple[int, str, str]]) -> HorizonSentence:

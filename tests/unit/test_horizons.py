@@ -67,16 +67,11 @@ def test_limits_that_growth_reaches_are_due() -> None:
         date = GrowthDate("disk full", "broker 3", when, days, "", "", "", "", "")
         return cluster(name) | {"growth": GrowthSummary([date], 0, [])}
 
-    assert write_sentences(*(grows(f"{days}", days) for days in (0, 18, 30, 31, 180, 181))) == {
+    assert write_sentences(*(grows(f"{days}", days) for days in (0, 18, 30, 31, 730, 731))) == {
         "Today": [],
-        "This week": [
-            "Growth reaches a limit within 30 days: 0 0 disk full, broker 3, 1 18 disk full, broker 3, 2026-12-18, "
-            "2 30 disk full, broker 3, 2026-12-18"
-        ],
-        "Watch": [
-            "Growth reaches a limit within 180 days: 3 31 disk full, broker 3, 2026-12-18, "
-            "4 180 disk full, broker 3, 2026-12-18"
-        ],
+        "This week": ["Disk full within 30 days: 0 0 broker 3, 1 18 broker 3, 2026-12-18, 2 30 broker 3, 2026-12-18"],
+        "Watch": [],
+        "Fund": ["Disk full within 730 days: 3 31 broker 3, 2026-12-18, 4 730 broker 3, 2026-12-18"],
     }
 
 
