@@ -121,12 +121,13 @@ class _BalancePlanner:
             if request.goal == "drain" and request.keep_rack_violations:  # only what must leave
                 copied = create_state(self.cluster, limits, self.slots).copied_count[0]
                 limits = limits._replace(copied_replicas=float(copied))
+        firm = limits.bytes_out, limits.survivor_bytes_out
         limits = search_task.loosen_for_largest(limits, self.cluster, self.slots)
         start = (self.cluster, limits, self.slots, np.flatnonzero(rules.receives).astype(np.int32), self.units.brokers)
         failover_out = request.targets.failover_out if {BYTES_OUT, FAILOVER} <= {*request.priorities} else np.inf
         least, most = search_task.get_usual_bytes_out(limits), request.targets.loose_bytes_out
         loose = ((least + most) / 2, most) if most > least else ()
-        return SearchTask(*start, failover_out, self._bound_copies(), request.seed, loose)
+        return SearchTask(*start, failover_out, self._bound_copies(), request.seed, firm, loose)
 
     def _get_later(self, proposal: ProposedAssignment, planned: Int32s) -> Int32s | None:
         """Return the lists of the whole plan of which the plan is a part: no replica is copied twice."""

@@ -28,19 +28,21 @@ from udfs.planning.annealing.kernels.search_state import (
     SearchState,
     create_search,
 )
-from udfs.planning.annealing.search_task import COSTS, TOLERANCE, SearchResult, SearchTask
-from udfs.planning.cluster_model import Flags, Int32s
+from udfs.planning.annealing.search_task import EXCESS_LOAD, TOLERANCE, SearchResult, SearchTask
+from udfs.planning.cluster_model import Flags, Floats, Int32s
 from udfs.planning.kernels.array_types import RandomState
 
 _OVERSIZED_SHARE = 0.4  # of the room for a takeover
+_HEAVY_SHARE = 0.15  # of a broker's disk or bytes in: partitions above it are placed before all others
+_HEAVY_EXCESS_LOAD = 0.9  # cost of a unit of disk beyond a limit, while these are placed
+_TEMPERATURE = 0.075  # the first one of the replica annealing, in typical replicas
 _HUGE, _FULL = 0.5, 0.9  # of a broker's disk or bytes in
 _HEADROOM_SHARE = 0.0009  # of all bytes out: headroom beyond the divisible load, as the load is not quite divisible
 _FITTING, _NEARLY = 0.33, 2.7  # of that headroom, what may be missing; what may be missing to try again for longer
 _MORE_HEADROOM, _LESS_MISSING = 3.5, 0.45  # factors of both where the target is missed anyway
 _MAX_PROPOSALS = 3_000_000  # at an effort of 1
 _RETRIES = ((1.5, 0.2), (2.0, 0.05), (2.0, 0.1))  # effort and first temperature
-_REFINEMENTS, _NEAR_BOUND = ((2.0, 0.05),) * 8, 1.015  # the same, to copy less, until copies are near their bound
-_LIGHT_DISK = 0.5  # disk over bytes in, in units of the mean, of partitions that relieve a broker of bytes in
+_REFINEMENTS, _NEAR_BOUND = ((2.0, 0.05),) * 4, 1.015  # the same, to copy less, until copies are near their bound
 # Where the target is missed anyway, what lower ratios may cost: bytes over what must be copied, and of all bytes
 _AFFORDABLE, _AFFORDABLE_SHARE = 1.1, 0.02
 _CHEAPER = 0.97  # of the bytes to copy: if a looser limit of bytes out needs more, it saves too little
@@ -74,7 +76,7 @@ class _Attempt:
 
 def place_oversized(task: SearchTask, oversized: Flags, random: RandomState) -> SearchResult:
     """Place oversized partitions so that bytes out after any failure keep to the least ratio that is found."""
-    cluster, share, start = task.cluster, COSTS.heavy_share, task.slots
+    cluster, share, start = task.cluster, _HEAVY_SHARE, task.slots
     heavy = ((cluster.disk > share) | (cluster.bytes_in > share)) & cluster.can_change
     has_targets = len(task.targets) >= 3
     if has_targets and heavy.any() and not oversized.any():
@@ -94,30 +96,42 @@ class _OversizedSearch:
         self.divisible_load = float(task.cluster.bytes_out.sum() - self.cluster.bytes_out.sum())
         self.headroom = _HEADROOM_SHARE * task.brokers
         self.fitting, self.bytes_out = _FITTING, 0.0
+        self.relief = search_task.compute_relief(task, rows)
         self._affordable = max(_AFFORDABLE * task.copy_bound.bound, _AFFORDABLE_SHARE * task.brokers)
 
     def _raise_limits(self, ratio: float, less: float = 0.0) -> BrokerLimits:
-        task, limits = self.task, self.task.limits
+        task, limits = self.task, self.task.firm_limits
         more = (ratio - task.failover_out) * task.brokers / max(task.brokers - 1, 1) - less
         bytes_out = np.maximum(limits.bytes_out, self.bytes_out)
         return limits._replace(survivor_bytes_out=limits.survivor_bytes_out + more, bytes_out=bytes_out)
 
+    def _relieve(self, bytes_in: Floats) -> Floats:
+        """Return the disk that leaves each broker with these bytes in (float64, n, each)."""
+        at, steps = (
+            np.minimum(bytes_in / self.relief.step, search_task.RELIEF_STEPS),
+            np.arange(search_task.RELIEF_STEPS + 1),
+        )
+        return np.array([np.interp(one, steps, disk) for one, disk in zip(at, self.relief.disk, strict=True)])
+
     def attempt(self, ratio: float, effort: float, temperature: float = 5e-2) -> _Attempt:
-        limits = self._raise_limits(ratio, _OTHER_TAKEOVERS)
+        task = self.task
+        firm = self._raise_limits(ratio, _OTHER_TAKEOVERS)
+        limits = search_task.loosen_for_largest(firm, self.task.cluster, self.start)
         state = search_state.create_state(self.cluster, limits, self.start)
         proposals = int(effort * min(20_000 * len(self.rows), _MAX_PROPOSALS))
         shortfall = anneal_oversized(
             create_search(self.cluster, limits, self.weights, state, self.random),
             self.rows,
+            search_task.find_largest(firm, task.cluster),
+            self.relief,
             self.task.targets,
             self.divisible_load + self.headroom,
             Schedule(proposals, temperature, 3e-5),
             self.task.uneven_cost,
         )
-        task, copied, excess = self.task, float(state.copied_disk[0]), search_task.measure_excess(limits, state)
-        cost = copied + float(np.maximum(excess["disk"], excess["bytes_in"]).sum())
-        cost += task.uneven_cost * float(np.abs(state.disk - state.bytes_in).sum())
-        copies = copied + float(np.maximum(excess["disk"], _LIGHT_DISK * excess["bytes_in"]).sum())
+        copied, excess = float(state.copied_disk[0]), search_task.measure_excess(limits, state)
+        copies = copied + float(np.maximum(excess["disk"], self._relieve(excess["bytes_in"])).sum())
+        cost = copies + task.uneven_cost * float(np.abs(state.disk - state.bytes_in).sum())
         fits, nearly_fits = shortfall <= self.fitting * self.headroom, shortfall < _NEARLY * self.headroom
         return _Attempt(fits, nearly_fits, copies, cost, state.slots)
 
@@ -158,7 +172,8 @@ class _OversizedSearch:
             attempt = self.attempt(ratio, effort, temperature)
             if attempt.fits and attempt.cost < best.cost:
                 best = attempt
-        return SearchResult(best.slots, self._raise_limits(ratio), ratio, self.oversized)
+        limits = search_task.loosen_for_largest(self._raise_limits(ratio), self.task.cluster, best.slots)
+        return SearchResult(best.slots, limits, ratio, self.oversized)
 
     def _raise_ratio(self, ratio: float) -> tuple[float, float, _Attempt] | None:
         """Find a ratio above which little is saved. Return a lower one that is too low, it, and the attempt."""
@@ -188,12 +203,13 @@ def _place_heavy(task: SearchTask, heavy: Flags, random: RandomState) -> Int32s:
     """Return the slots with partitions of much disk or bytes in where they fit, whatever their bytes out."""
     rows = np.flatnonzero(heavy)
     cluster = task.cluster._replace(bytes_out=np.zeros_like(task.cluster.bytes_out))
-    excess = np.full(len(cluster.rack), COSTS.heavy_excess_load)
+    excess = np.full(len(cluster.rack), _HEAVY_EXCESS_LOAD)
     weights = search_task.compute_weights(task)._replace(excess_disk=excess, excess_bytes_in=excess)
     state = search_state.create_state(cluster, task.limits, task.slots)
     schedule = Schedule(min(20_000 * len(rows), 4_000_000), 5e-2, 3e-5)
     search = create_search(cluster, task.limits, weights, state, random)
-    anneal_oversized(search, rows, task.targets, 0.0, schedule, task.uneven_cost)
+    relief, largest = search_task.compute_relief(task, rows), search_task.find_largest(task.limits, cluster)
+    anneal_oversized(search, rows, largest, relief, task.targets, 0.0, schedule, task.uneven_cost)
     return state.slots
 
 
@@ -221,11 +237,12 @@ def search_assignment(task: SearchTask) -> SearchResult:
 
 def accept_lists(task: SearchTask, slots: Int32s) -> SearchResult:
     """Return the result of an earlier search: oversized partitions allow the ratio that it reaches."""
-    oversized, state = _find_oversized(task), search_state.create_state(task.cluster, task.limits, slots)
-    excess = float(search_task.measure_excess(task.limits, state)["failover_out"].max(initial=0.0))
+    limits = search_task.loosen_for_largest(task.firm_limits, task.cluster, slots)
+    oversized, state = _find_oversized(task), search_state.create_state(task.cluster, limits, slots)
+    excess = float(search_task.measure_excess(limits, state)["failover_out"].max(initial=0.0))
     if not oversized.any() or not np.isfinite(excess):
         excess = 0.0
-    limits = task.limits._replace(survivor_bytes_out=task.limits.survivor_bytes_out + excess)
+    limits = limits._replace(survivor_bytes_out=limits.survivor_bytes_out + excess)
     return SearchResult(slots, limits, task.failover_out + excess * (task.brokers - 1) / task.brokers, oversized)
 
 
@@ -301,10 +318,10 @@ class _Phases:
     def _anneal_replicas(self) -> CostWeights:
         """Anneal replica counts, disk and bytes in; charge what is left in excess more and more. Return the weights."""
         task, state = self.task, self.state
-        weights = search_task.compute_weights(task, 4.0 * COSTS.excess_load)
+        weights = search_task.compute_weights(task, 4.0 * EXCESS_LOAD)
         if not len(task.targets):
             return weights
-        start, end = COSTS.temperature * task.replica_unit, 1e-3 * COSTS.temperature * task.replica_unit
+        start, end = _TEMPERATURE * task.replica_unit, 1e-3 * _TEMPERATURE * task.replica_unit
         schedule = Schedule(task.count_proposals(230, 1e7, 20), start, end)
         load = (task.cluster.disk + task.cluster.bytes_in)[task.cluster.row]
         light = np.argsort(load, kind="stable")[: int(_LIGHT_SHARE * len(load))].astype(np.int32)
@@ -351,7 +368,7 @@ class _Phases:
         task, state, unit = self.task, self.state, self.task.replica_unit
         if not len(task.targets):
             return
-        least = 12.0 * COSTS.excess_load  # so that even disk and bytes in are not given up for bytes out
+        least = 12.0 * EXCESS_LOAD  # so that even disk and bytes in are not given up for bytes out
         excess = search_task.measure_excess(self.limits, state)
         # One cost, or excess goes where it is cheaper.
         if max(excess["disk"].max(), excess["bytes_in"].max()) > TOLERANCE[""]:

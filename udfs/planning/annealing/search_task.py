@@ -6,7 +6,7 @@ import numpy as np
 
 from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.annealing.kernels import search_state
-from udfs.planning.annealing.kernels.oversized_annealing import SMALL_LEADERS
+from udfs.planning.annealing.kernels.oversized_annealing import LargestPartitions, ReliefCurves
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, CostWeights, SearchState
 from udfs.planning.bounds.cost_bounds import CopyBound
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
@@ -18,6 +18,8 @@ NO_LIMIT = 1e18
 
 # Excess that counts as none: of counts, and in units of the mean of all others.
 TOLERANCE = {"replicas": 0.5, "leaders": 0.5, "failover": 0.5, "": 2e-4}
+# Of the mean, what brokers have to lead at least; the smallest partitions of all are not at the brokers that need them
+_SMALL_LEADERS, _LARGER_LEADERS = 0.01, 2.0
 _USUAL_LIMIT, _MIN_ROOM = 1.03, 0.02  # of a broker's bytes out, and of room beside them, in units of the mean
 
 
@@ -131,19 +133,28 @@ def get_usual_bytes_out(limits: BrokerLimits) -> float:
     return float(np.median(limits.bytes_out))
 
 
+def compute_small_leaders(limits: BrokerLimits, cluster: ClusterArrays) -> float:
+    """Compute the bytes out of the small partitions that a broker has to lead beside one of the largest, in means."""
+    brokers = 2 * int((cluster.bytes_out > get_usual_bytes_out(limits)).sum())  # they lead or succeed these
+    count = int(brokers * np.median(limits.min_leaders)) if brokers else 0
+    least = np.sort(cluster.bytes_out)[:count].sum() / max(brokers, 1)
+    return float(max(_SMALL_LEADERS, _LARGER_LEADERS * least))
+
+
 def loosen_for_largest(limits: BrokerLimits, cluster: ClusterArrays, slots: Int32s) -> BrokerLimits:
     """Loosen the limits of brokers that lead or succeed, at `slots`, a partition whose bytes out alone exceed them.
 
     Such a partition stays there: wherever it goes, it exceeds a limit.
     """
+    small = compute_small_leaders(limits, cluster)
     first, alone, load = cluster.offsets[:-1], np.diff(cluster.offsets) == 1, cluster.bytes_out
     leader, successor = slots[first], slots[np.minimum(first + 1, max(len(slots) - 1, 0))]
     bytes_out, survivor = limits.bytes_out.copy(), limits.survivor_bytes_out.copy()
     rows = load > limits.bytes_out[leader]
-    np.maximum.at(bytes_out, leader[rows], load[rows] + SMALL_LEADERS)
+    np.maximum.at(bytes_out, leader[rows], load[rows] + small)
     for brokers, may_exceed in ((leader, rows), (successor, ~alone)):
         rows = (load > limits.survivor_bytes_out[brokers]) & may_exceed
-        np.maximum.at(survivor, brokers[rows], load[rows] + 3 * SMALL_LEADERS)
+        np.maximum.at(survivor, brokers[rows], load[rows] + 3 * small)
     return limits._replace(bytes_out=bytes_out, survivor_bytes_out=survivor)
 
 
@@ -176,22 +187,13 @@ def _limit_load(model: ClusterModel, rules: Rules, units: LoadUnits, load: Float
     return limit
 
 
-@dataclass(frozen=True)
-class CostProfile:
-    """What a search charges. Costs of replicas are in typical replicas, costs of loads in units of the mean."""
-
-    copied_disk: float  # Of a unit copied
-    copied_replica: float  # Of a replica copied
-    excess_replica: float  # Of a replica beyond a limit
-    excess_load: float  # Of a unit of disk or bytes in beyond a limit, at first
-    temperature: float  # The first temperature
-    heavy_share: float  # Partitions above this share of a broker's disk or bytes in are placed before all others
-    heavy_excess_load: float  # As excess_load, while heavy partitions are placed
-    # Of a unit by which a broker's disk and bytes in differ, while heavy and oversized partitions are placed
-    uneven_load: float
-
-
-COSTS = CostProfile(1.0, 0.015, 0.75, 1.02, 0.075, 0.15, 0.9, 0.2)
+# What a search charges. Costs of replicas are in typical replicas, costs of loads in units of the mean.
+COPIED_REPLICA, EXCESS_REPLICA = 0.015, 0.75  # of a replica copied, and beyond a limit
+EXCESS_LOAD = 1.02  # of a unit of disk or bytes in beyond a limit, at first
+# Of a unit by which a broker's disk and bytes in differ, while heavy and oversized partitions are placed; and where
+# single partitions exceed what a broker may lead, as their bytes in fill brokers
+_UNEVEN_LOAD, _UNEVEN_LARGEST = 0.15, 0.5
+RELIEF_STEPS = 32  # of the curve of disk over bytes in that leave a broker
 
 
 @dataclass(frozen=True)
@@ -207,14 +209,23 @@ class SearchTask:
     failover_out: float
     copy_bound: CopyBound  # Lower bound of what must be copied
     seed: int  # Seed of the random moves
+    # Limits of bytes out, now and after failures, before they are loosened for the largest partitions: float64 (n) each
+    firm_bytes_out: tuple[Floats, Floats]
     # Looser limits of bytes out to try, in this order, before the target after failures is given up
     loose_bytes_out: tuple[float, ...] = ()
+
+    @property
+    def firm_limits(self) -> BrokerLimits:
+        """Return the limits before they are loosened for the largest partitions."""
+        bytes_out, survivor = self.firm_bytes_out
+        return self.limits._replace(bytes_out=bytes_out, survivor_bytes_out=survivor)
 
     @property
     def uneven_cost(self) -> float:
         """What a unit costs by which a broker's disk and bytes in differ; 0 if one of them has no limit."""
         limited = all((limit < NO_LIMIT / 2).any() for limit in (self.limits.disk, self.limits.bytes_in))
-        return COSTS.uneven_load if limited else 0.0
+        has_largest = (self.cluster.bytes_out > get_usual_bytes_out(self.limits)).any()
+        return (_UNEVEN_LARGEST if has_largest else _UNEVEN_LOAD) if limited else 0.0
 
     @property
     def replica_unit(self) -> float:
@@ -278,13 +289,36 @@ def compute_takeover_room(task: SearchTask) -> float:
 def compute_weights(task: SearchTask, max_excess_cost: float | None = None) -> CostWeights:
     """Return the weights. max_excess_cost: the most to charge excess load by the copy bound; None = excess_load."""
     n, leader = len(task.cluster.rack), task.leader_unit
-    disk = bytes_in = np.full(n, COSTS.excess_load)
+    disk = bytes_in = np.full(n, EXCESS_LOAD)
     if max_excess_cost is not None:
-        by_bound = (cost * 1.02 * COSTS.copied_disk for cost in (task.copy_bound.disk, task.copy_bound.into))
-        floors = (COSTS.excess_load, COSTS.excess_load / 2)
+        by_bound = (cost * 1.02 for cost in (task.copy_bound.disk, task.copy_bound.into))
+        floors = (EXCESS_LOAD, EXCESS_LOAD / 2)
         disk, bytes_in = (
             np.minimum(np.maximum(cost, floor), max_excess_cost) for cost, floor in zip(by_bound, floors, strict=True)
         )
-    copies = (COSTS.copied_disk, COSTS.copied_replica * task.replica_unit, 0.005 * leader, 0.0025 * leader)
-    counts = (*copies, COSTS.excess_replica * task.replica_unit, 1.0 * leader)
+    copies = (1.0, COPIED_REPLICA * task.replica_unit, 0.005 * leader, 0.0025 * leader)
+    counts = (*copies, EXCESS_REPLICA * task.replica_unit, 1.0 * leader)
     return CostWeights(*counts, disk, bytes_in, 3.0, 1.0 * leader, 3.0)
+
+
+def find_largest(limits: BrokerLimits, cluster: ClusterArrays) -> LargestPartitions:
+    """Find the partitions that exceed what a broker may lead. limits: of brokers that neither lead nor succeed them."""
+    usual, small = get_usual_bytes_out(limits), compute_small_leaders(limits, cluster)
+    rows = np.flatnonzero((cluster.bytes_out > usual) & cluster.can_change)
+    return LargestPartitions(rows, usual, small, limits.bytes_out.copy(), limits.survivor_bytes_out.copy())
+
+
+def compute_relief(task: SearchTask, rows: Ints) -> ReliefCurves:
+    """Compute the disk that leaves each broker with its bytes in, if `rows` (int64) stay and the least disk leaves."""
+    cluster, slots, n = task.cluster, task.slots, len(task.cluster.rack)
+    others = np.flatnonzero(~np.isin(cluster.row, rows) & (cluster.bytes_in > 0.0)[cluster.row])
+    row = cluster.row[others]
+    order = np.lexsort((cluster.disk[row] / cluster.bytes_in[row], slots[others]))
+    ends = np.searchsorted(slots[others][order], np.arange(n + 1))
+    loads = [np.append(0.0, np.cumsum(load[row[order]])) for load in (cluster.bytes_in, cluster.disk)]
+    step, disk = np.empty(n), np.empty((n, RELIEF_STEPS + 1))
+    for b in range(n):
+        bytes_in, left = (load[ends[b] : ends[b + 1] + 1] - load[ends[b]] for load in loads)
+        step[b] = max(float(bytes_in[-1]), 1e-3) / RELIEF_STEPS
+        disk[b] = np.interp(step[b] * np.arange(RELIEF_STEPS + 1), bytes_in, left)
+    return ReliefCurves(step, disk)
