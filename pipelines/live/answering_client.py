@@ -129,8 +129,17 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
             return Future().failure(NoAnswerError("no broker answers"))
         if (problem := self._patience.explain(node)) is not None:
             return Future().failure(NoAnswerError(problem, node))
+        if self.cluster.broker_metadata(node) is None:
+            return self.call_soon(self._find_and_send, request, node, request_timeout_ms)
         sent = super().send(request, node, request_timeout_ms)
         return self.call_soon(self._await_answer, sent, node, type(request).__name__)
+
+    async def _find_and_send(self, request: Any, node: Any, request_timeout_ms: float | None) -> Any:
+        """Send a request to a broker that the metadata lack: it may have been down then, and be back."""
+        await self.cluster.refresh_metadata()
+        if self.cluster.broker_metadata(node) is None:
+            raise errors.UnknownBrokerIdError(f"broker {node} is down, or does not exist")
+        return await self.send(request, node, request_timeout_ms)
 
     async def _await_answer(self, sent: Future, node: Any, request: str) -> Any:
         limit_s = _CHANGE_S if request in _CHANGES else self._patience.limit_s()

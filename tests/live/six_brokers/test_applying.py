@@ -525,6 +525,17 @@ def test_failed_broker_pauses_the_plan(
     _check_no_throttle(admin)
 
 
+def test_returned_broker_is_asked_at_once(filled: KafkaCluster, admin: KafkaAdmin, original: Lists) -> None:
+    filled.nodes[5].kill()
+    wait_until(lambda: any(one.is_fenced for one in admin.describe_cluster().brokers), "broker 5 is still live")
+    with KafkaAdmin(filled.bootstrap, ClientProperties()) as connection:  # its metadata lack broker 5
+        with pytest.raises(KafkaFault, match="UnknownBrokerId"):
+            connection.describe_own_broker_configs(5, (LEADER_RATE,))
+        filled.restart(5)
+        wait_until(lambda: not any(b.is_fenced for b in connection.describe_cluster().brokers), "broker 5 is fenced")
+        assert connection.describe_own_broker_configs(5, (LEADER_RATE,)) == {}
+
+
 def test_killed_controller_is_waited_for(
     filled: KafkaCluster, admin: KafkaAdmin, original: Lists, tmp_path: Path
 ) -> None:
