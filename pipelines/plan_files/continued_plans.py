@@ -75,7 +75,8 @@ def describe_continuation(request: PlanRequest, plan: PlannedWaves, folders: Seq
         return [f"this is a new plan, which does not continue the one in {folders[-1]}: {fault}"]
     left = count_later_copies(list_later(plan.model, plan.proposal) or LaterLists())
     total = count_of(count_later_copies(request.later), "partition")
-    return [f"continues the plan in {folders[-1]}: {left} of {total} {is_or_are(left)} left"]
+    rest = f"{left} of them {is_or_are(left)} left for another plan" if left else "copies all of them"
+    return [f"continues the plan in {folders[-1]}, which left {total} to copy: {rest}"]
 
 
 def begin_with_earlier_plans(judgement: PlanJudgement, source: Snapshot, start: Snapshot) -> PlanJudgement:

@@ -166,14 +166,17 @@ def test_nights_of_an_expansion_spend_their_budgets_on_disks_once_counts_are_eve
     """The first night copies small partitions, the next ones large ones: together what one plan copies, 92 bytes."""
     lists = {("t", row): [row % 4 + 1] for row in range(100)}
     model = model_with(lists, range(1, 6), racks=["a"] * 5, sizes=[10.0 if row < 40 else 1.0 for row in range(100)])
-    fullest, texts = [], []
+    fullest, texts, low_disks = [], [], list[str]()
     for budget in (20, 60, 60):
         proposal = make_plan(model, PlanRequest("expand", brokers=(5,), max_bytes=budget))
         assert copied_bytes(model, proposal) <= budget
         model = model.with_lists(proposal.offsets, proposal.replicas)
         fullest.append(float(model.sum_bytes(model).max()))
         texts.append(" ".join(proposal.certificate.relaxed))
-    assert "12 B of at most 20 B, the rest of which may not pay for the next copy: another plan with" in texts[0]
+        low_disks += [text for text in proposal.certificate.missed if "gets only" in text]
+    assert low_disks[0].endswith("; another plan with this goal continues")
+    assert not any("--goal balance" in text for text in low_disks)
+    assert "12 B of at most 20 B, and what is left may be too little for the next copy: another plan with" in texts[0]
     assert "50 B of at most 60 B; another plan with this goal continues" in texts[1]
     assert texts[2] == "the plan copies 30 B of at most 60 B; no target of this goal needs more"
     assert fullest == [112.0, 102.0, 92.0]

@@ -133,7 +133,8 @@ def certify_balance(outcome: BalanceOutcome) -> BalanceCertificate:
     relaxed += _explain_copies(outcome, rows, copied, bound)
     missed = [*_explain_missed(outcome)]
     relaxed += _explain_budget(outcome, copied, moves, bool(missed))
-    low_disk = explain_low_disk(model, rules, outcome.request, outcome.proposal, outcome.units.counted)
+    counted, is_part = outcome.units.counted, _is_part(outcome)
+    low_disk = explain_low_disk(model, rules, outcome.request, outcome.proposal, counted, is_part)
     return BalanceCertificate(
         goal=outcome.request.goal,
         objective=ALL,
@@ -229,16 +230,14 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: 
         budgets.append((used, copied + largest > request.max_bytes))
     if request.max_moves is not None:
         budgets.append((f"{moves:,} of at most {request.max_moves:,} replicas", moves >= request.max_moves - 1))
-    limits = outcome.task.limits
-    is_part = limits.copied_disk < np.inf or limits.copied_replicas == request.max_moves
-    is_part &= request.goal != "drain"
+    is_part = _is_part(outcome) and request.goal != "drain"
     is_limited = request.max_broker_bytes is not None or any(is_spent for _, is_spent in budgets)
     if request.max_broker_bytes is not None:
         yield f"no broker receives or sends more than {format_bytes(request.max_broker_bytes)}{more}"
     for used, is_spent in budgets:
         if is_spent:
             rest = ": another plan with this goal continues" if is_part else more
-            yield f"the plan copies {used}, the rest of which may not pay for the next copy{rest}"
+            yield f"the plan copies {used}, and what is left may be too little for the next copy{rest}"
         elif not is_limited and (misses or request.goal == "expand"):
             rest = "no other copies within that were found that bring a missed target nearer"
             rest = rest if misses else "no target of this goal needs more"
@@ -247,6 +246,12 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: 
             if request.goal != "balance" and not is_part and DISK in request.priorities and disk > request.targets.disk:
                 rest += "; --goal balance evens out disks further"
             yield f"the plan copies {used}; {rest}"
+
+
+def _is_part(outcome: BalanceOutcome) -> bool:
+    """Return whether the plan is a part of one without its budget."""
+    limits = outcome.task.limits
+    return bool(limits.copied_disk < np.inf or limits.copied_replicas == outcome.request.max_moves)
 
 
 def _measure_survivor_out(outcome: BalanceOutcome) -> float:
@@ -323,9 +328,12 @@ def _list_largest(model: ClusterModel, rows: npt.NDArray[np.integer], load: Floa
 
 
 def explain_low_disk(
-    model: ClusterModel, rules: Rules, request: PlanRequest, lists: ReplicaLists, counted: Flags
+    model: ClusterModel, rules: Rules, request: PlanRequest, lists: ReplicaLists, counted: Flags, is_part: bool = False
 ) -> Iterator[str]:
-    """Explain which brokers to fill stay far emptier than others of their rack. counted: bool (n), in the mean."""
+    """Explain which brokers to fill stay far emptier than others of their rack.
+
+    counted: bool (n), in the mean. is_part: whether a budget ends the plan before.
+    """
     if not model.known[0] or DISK not in request.priorities or not counted.any():
         return
     load = model.sum_bytes(lists)
@@ -343,4 +351,5 @@ def explain_low_disk(
             share = f"{disk[broker]:.4f} of the mean, {disk[broker] / mean:.0%} of the average of the others{where}"
             more = "--goal balance has a lower target" if request.goal == "expand" else "lower plans.target_disk"
             more = more if request.objective == ALL else "--objective all has a target of disk"
-            yield f"disk: broker {model.broker_ids[broker]} gets only {share}; {more}, which limits the fullest"
+            more = "another plan with this goal continues" if is_part else f"{more}, which limits the fullest"
+            yield f"disk: broker {model.broker_ids[broker]} gets only {share}; {more}"
