@@ -124,7 +124,7 @@ def check(
             after = shlex.join(word for folder in progress.undone_plans for word in ("--after", folder))
             words = f"{shlex.quote(str(path))} {cluster.quote_with(source)} {after}"
             lines.append(f"  to judge it after that: kafka-placement check {words}")
-        elif progress.moved_on and progress.status is PlanStatus.CHANGED:
+        elif progress.moved_on and progress.has_begun and progress.status is PlanStatus.CHANGED:
             words = f"{shlex.quote(str(path))} LATER... {cluster.quote_with(source)}"
             lines.append(f"  not judged. With the plans that followed it: kafka-placement check {words}")
     if judgement:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pipelines.cli.text_format import align_rows
 from pipelines.execution.wave_window import describe_waves
 from pipelines.plan_files import plan_writer
-from pipelines.plan_files.fault_sentences import describe_changed, describe_running, describe_undone
+from pipelines.plan_files.fault_sentences import describe_changed, describe_running, describe_undone, explain_moved_on
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus, Reassignment
 from pipelines.plan_files.plan_judgement import PlanJudgement
 from pipelines.plan_files.running_reassignments import RunningReassignment, RunningReassignments
@@ -154,7 +154,7 @@ def render_progress(progress: PlanProgress, earlier: Iterable[object] = ()) -> I
     if progress.changes_beside_plan and status == PlanStatus.FITS:
         explanation = "the plan fits: the cluster has changed, but nothing that the plan uses. Its metrics are of then"
     if progress.moved_on:
-        explanation = f"{describe_changed(progress.moved_on)}: the plan is over, or another followed it"
+        explanation = f"{describe_changed(progress.moved_on)}: {explain_moved_on(progress.has_begun)}"
     if status == PlanStatus.EXECUTING:
         waves = describe_waves(sorted({move.wave for move in progress.in_flight if move.wave}))
         explanation = f"{waves}, with {count_of(len(progress.in_flight), 'partition')} being reassigned as planned"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,9 +93,11 @@ def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot
     """Return the snapshot after the plans of folders, one after the other, and say so; without a folder, as it is."""
     if not folders:
         return snapshot
+    from pipelines.execution.journal import Journal
     from pipelines.plan_files.consecutive_plans import find_follower
+    from pipelines.plan_files.fault_sentences import describe_changed
     from pipelines.plan_files.plan_reader import read_plan
-    from pipelines.plan_files.running_reassignments import select_reassigned
+    from pipelines.plan_files.running_reassignments import find_target, select_reassigned
     from pipelines.plan_files.state_after_plan import assume_applied, find_lists
 
     plans, lists = [(folder, read_plan(folder)) for folder in folders], find_lists(snapshot.partitions)
@@ -104,8 +106,16 @@ def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot
         if follower := find_follower(plan, plans[number + 1 :], lists):
             print_message(f"the plan in {folder} is done, and the plan in {follower} followed it")
             continue
-        if any((row["topic"], row["partition"]) in plan.changes for row in running):
+        moving = ((plan.changes.get((row["topic"], row["partition"])), find_target(row) or ()) for row in running)
+        if any(change is not None and change.find(target) is not None for change, target in moving):
             print_message(f"the plan in {folder} is being executed: wait for it before you execute another plan")
+        at, now = Journal.open(folder).applied_at, find_lists(snapshot.partitions)
+        moved_on = [key for key, change in plan.changes.items() if key in now and change.find(now[key]) is None]
+        if at is not None and moved_on:
+            text = f"the plan in {folder} was carried out until {at}; since then, {describe_changed(moved_on)}"
+            print_message(f"{text}: what was changed stays as it is")
+            changes = {key: change for key, change in plan.changes.items() if key not in moved_on}
+            plan = replace(plan, changes=changes, election=tuple(key for key in plan.election if key in changes))
         snapshot = assume_applied(snapshot, plan, folder)
         changed = count_of(len(plan.changes), "partition")
         print_message(f"after the plan in {folder}: {changed} changed, all copies in sync, preferred leaders elected")

@@ -85,7 +85,7 @@ def check_after(plan: StoredPlan, model: ClusterModel, partitions: pa.Table, def
     if _has_begun(plan, [one for one in earlier.values() if one], find_lists(partitions)):
         return progress
     checked = {one: check_plan(each, model, partitions, defaults) if each else None for one, each in earlier.items()}
-    undone = [one for one, each in checked.items() if each is None or len(each.pending) > len(each.moved_on)]
+    undone = [one for one, each in checked.items() if each is None or each.is_undone]
     return replace(progress, undone_plans=tuple(undone))
 
 

@@ -110,6 +110,11 @@ def describe_changed(keys: Sequence[Key]) -> str:
     return f"{count_of(len(keys), 'partition')} {was} changed by another tool or a later plan ({names})"
 
 
+def explain_moved_on(has_begun: bool) -> str:
+    """Say what it means that others have changed partitions of a plan."""
+    return "the plan is over, or another followed it" if has_begun else "nothing of the plan is done. Make a new plan"
+
+
 def describe_targets(certificate: Certificate) -> Iterator[str]:
     """Name the targets that a plan relaxed or missed, the first of each."""
     for title, texts in (("relaxed", certificate.relaxed), ("missed", certificate.missed)):

@@ -150,6 +150,17 @@ class PlanProgress:
         return [] if self.undone_plans else [(one.topic, one.partition) for one in known]
 
     @property
+    def has_begun(self) -> bool:
+        """Whether partitions are as a step of the plan leaves them, or others have moved all of them."""
+        return bool(self.done) or any(wave.done for wave in self.waves) or len(self.moved_on) == self.planned
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether partitions are not as planned, beside those that others have changed or reassign now."""
+        foreign = {(one.topic, one.partition) for one in self.in_flight if not (one.planned or one.rolls_back)}
+        return not {(one.topic, one.partition) for one in self.pending} <= foreign.union(self.moved_on)
+
+    @property
     def may_execute(self) -> bool:
         """Return whether the rest of the plan may be executed now."""
         return self.status not in (PlanStatus.CHANGED, PlanStatus.IN_FLIGHT)

@@ -43,7 +43,11 @@ def assume_applied(snapshot: Snapshot, plan: StoredPlan, folder: Path) -> Snapsh
     for (topic, partition), change in plan.changes.items():
         if change.find(now.get((topic, partition), ())) is None:
             problem = f"the plan does not fit: {topic}-{partition} is not as it was when the plan was made"
-            raise SourceError(str(folder), problem, "See all differences with check, or make a new plan")
+            raise SourceError(
+                str(folder),
+                problem,
+                f"See all differences with check; if it was carried out, leave --after {folder} out",
+            )
     return make_changes(snapshot, plan.changes, plan.election)
 
 

@@ -172,6 +172,37 @@ def test_a_plan_after_one_that_is_being_executed(
     assert f"the plan in {n1} is being executed" not in result.err
 
 
+def test_a_colleague_moves_partitions_between_two_nights(
+    nights: tuple[Path, Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first night was carried out; since then, one of its partitions is being moved, and then was moved."""
+    source, n1, n2 = nights
+    begun = {"event": "begin", "direction": "apply", "kafka_cluster_id": None, "throttle_bytes_per_s": None}
+    ended = {"event": "end", "outcome": "complete", "partitions_left_out": 0, "throttled_brokers": []}
+    at = "2026-07-01T01:00:00.000+00:00"
+    (n1 / "execution.jsonl").write_text("".join(json.dumps({"at": at, **one}) + "\n" for one in (begun, ended)))
+    lists = carry_out(source, BEFORE, n1)
+    first, second = (
+        {one["partition"] for one in json.loads((night / "plan.json").read_text())["changes"]} for night in (n1, n2)
+    )
+    moved = min(first & second)
+    now = lists[moved].partition(" ")[0].split(",")
+    new = "1" if now[1] != "1" else "4"  # where neither night takes it
+    target = [now[0], new]
+    again = ("plan", source, "--goal", "leaders", "--after", n1)
+    for text in (f"{now[0]},{new},{now[1]} {','.join(now)} {new} {now[1]}", f"{','.join(target)} {','.join(target)}"):
+        lists[moved] = text
+        carry_out(source, lists)
+        result = CommandResult(capsys, "check", n2, source)
+        assert result.code == 1
+        assert "not done yet" not in result.out
+        result = CommandResult(capsys, *again)
+        assert result.code == 0, result.err
+        assert "is being executed" not in result.err
+        since = f"the plan in {n1} was carried out until {at}; since then, 1 partition was changed by another tool"
+        assert since in result.err
+
+
 def test_a_scenario_begins_with_what_plans_before_have_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,14 +79,15 @@ def test_running_plan_is_no_fault(running: Callable[..., Any]) -> None:
     assert answer["throttle_bytes_per_s"] == 1  # of the execution
 
 
-def test_plan_that_another_followed_is_not_judged(running: Callable[..., Any]) -> None:
+def test_plan_whose_partition_another_tool_has_moved_is_not_judged(running: Callable[..., Any]) -> None:
     def move_on(partition: int, change: PlannedChange) -> dict[int, Any]:
         now = next(one for one in permutations(change.before) if one not in change.lists)
         return {partition: (now, now)}
 
     _, text, _ = running(move_on, code=1)
     assert text.startswith("changed: 1 partition was changed by another tool or a later plan (t-")
-    assert "the plan is over, or another followed it\n" in text
+    assert "): nothing of the plan is done. Make a new plan\n" in text
+    assert "LATER" not in text
     assert " left" not in text
     assert "RISKY" not in text
     assert "SAFE" not in text
