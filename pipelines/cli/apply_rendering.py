@@ -17,7 +17,7 @@ from pipelines.execution.replication_throttle import list_restore_commands
 from pipelines.execution.set_throttles import explain_foreign, name_throttled
 from pipelines.execution.wave_window import WaveWindow, describe_waves
 from pipelines.live.kafka_connection import Key
-from pipelines.plan_files.fault_sentences import describe_changed, describe_undone
+from pipelines.plan_files.fault_sentences import describe_changed, describe_undone, explain_moved_on
 from pipelines.verdict.naming import name_with_noun
 from udfs.plurals import count_of, is_or_are, it_or_them
 from udfs.quantities import estimate_duration, format_bytes
@@ -30,8 +30,10 @@ def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[
         next(lines)
         yield f"{preview.progress.status}: the cluster has changed; what is left of the plan can be carried out"
     yield from lines
-    yield f"with --execute, {_describe_throttle(options)}:"
-    yield from _render_work(preview.work, options.window)
+    progress = preview.progress
+    if preview.is_open or not (progress.undone_plans or progress.moved_on):  # else it is not what the plan would do
+        yield f"with --execute, {_describe_throttle(options)}:"
+        yield from _render_work(preview.work, options.window)
     if preview.cordons:
         verb, out = is_or_are(len(preview.cordons)), f"leave {it_or_them(len(preview.cordons))} out"
         yield f"  {name_with_noun(preview.cordons)} {verb} cordoned from the first wave on whose lists {out}"
@@ -128,11 +130,10 @@ def render_verification(
     cancelled = application.journal.find_cancelled_lists()  # whose order is restored when the plan goes on
     changed = [key for key in verification.differing if key not in cancelled]
     if changed and not verification.undone_plans:
-        yield f"  {describe_changed(changed)}: the plan is over, or another followed it"
+        yield f"  {describe_changed(changed)}: {explain_moved_on(verification.has_begun)}"
     elif verification.waves_left and verification.state is not PlanState.NOT_APPLIED:
-        plan = application.plan
-        sizes = [plan.changes[key].bytes_to_copy for key in verification.pending]
-        yield from render_rest(len(verification.waves_left), len(plan.waves), sizes)
+        left, waves = len(verification.waves_left), len(application.plan.waves)
+        yield from render_rest(left, waves, [verification.bytes_left])
     lists = {
         "being reassigned": verification.moving,
         "going back, by a rollback that is under way or was interrupted": verification.returning,
@@ -146,6 +147,11 @@ def render_verification(
             yield f"  {count_of(len(keys), 'partition')} {what}: {name_partitions(keys)}"
     if not changed and not verification.undone_plans:
         yield from (f"  then: {text}" for text in application.plan.next_steps)
+    if verification.state is PlanState.APPLIED and (others := verification.others_not_preferred):
+        servers = shlex.quote(application.connection.servers)
+        count, them = f"{count_of(others, 'partition')} beside the plan {is_or_are(others)}", it_or_them(others)
+        yield f"  {count} not led by the preferred leader, as after failures of brokers. To elect {them}:"
+        yield f"    kafka-leader-election --bootstrap-server {servers} --election-type preferred --all-topic-partitions"
     if verification.state is PlanState.APPLIED:
         yield from _render_drained(application.find_drained(), application.connection.servers)
     if verification.restored:

@@ -46,6 +46,8 @@ class Verification:
     unanswered_brokers: tuple[int, ...]  # whose throttles are not known
     restored: EarlierConfigs  # throttles that were there before the plan's, and are back
     waves_left: tuple[int, ...]
+    bytes_left: float | None  # that they copy; None = not known
+    others_not_preferred: int  # partitions beside the plan that their preferred leader could lead, and does not
     undone_plans: tuple[str, ...] = ()  # folders of the plans that must be executed before it
 
     @property
@@ -63,6 +65,12 @@ class Verification:
         if self.not_elected:
             return PlanState.PARTLY_APPLIED if left else PlanState.NOT_APPLIED
         return PlanState.APPLIED
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether partitions are as a step of the plan leaves them, or none of those that exist is as before it."""
+        left = self.planned - len(self.gone)
+        return not self.not_begun or self.not_begun + len(self.differing) + len(self.moving) < left
 
     @property
     def is_rolled_back(self) -> bool:
@@ -124,6 +132,12 @@ def verify_plan(
         tuple(throttles.unanswered),
         EarlierConfigs(brokers_back, topics_back),
         tuple(wave for wave in steps.list_waves(Direction.APPLY) if steps.list_left(wave, Direction.APPLY, view)),
+        steps.sum_bytes_left(pending, view),
+        sum(
+            one.leader != one.replicas[0] and one.replicas[0] in one.isr
+            for key, one in view.partitions.items()
+            if key not in steps.partitions and key not in view.reassignments
+        ),
     )
 
 

@@ -122,13 +122,27 @@ class PlannedSteps:
         ways: dict[tuple[bool, int], float] = {}
         for key, share in shares.items():
             change = self.partitions[key]
-            added = [set(after).difference(before) for before, after in pairwise(change.lists)]
-            size = share * (change.bytes_to_copy or 0.0) / max(sum(map(len, added)), 1)
+            added, size = _list_copies(change)
             index = change.waves.index(wave)
             for broker in added[index]:
                 for way in ((False, change.lists[index][0]), (True, broker)):
-                    ways[way] = ways.get(way, 0.0) + size
+                    ways[way] = ways.get(way, 0.0) + share * size
         return max(ways.values(), default=0.0)
+
+    def sum_bytes_left(self, keys: Collection[Key], view: ClusterView) -> float | None:
+        """Sum what partitions that are not as planned have still to copy, with all of what is under way.
+
+        Returns: None if the size of one is not known.
+        """
+        total = 0.0
+        for key in keys:
+            change, move = self.partitions[key], view.reassignments.get(key)
+            if change.bytes_to_copy is None:
+                return None
+            done = change.count_steps_done(view.partitions[key].replicas, move and move.target) or 0
+            added, size = _list_copies(change)
+            total += change.bytes_to_copy if change.moves_log_dirs else size * sum(map(len, added[done:]))
+        return total
 
     def find_targets(self, wave: int, direction: Direction) -> dict[Key, WaveTarget]:
         """Return what a wave does, by partition."""
@@ -238,3 +252,9 @@ class PlannedSteps:
             for key, move in reassignments.items()
             if key not in self.partitions or self.partitions[key].find(move.target) is None
         )
+
+
+def _list_copies(change: PlannedChange) -> tuple[list[set[int]], float]:
+    """Return the brokers that each step copies a partition to, and the bytes of one copy (0 if not known)."""
+    added = [set(after).difference(before) for before, after in pairwise(change.lists)]
+    return added, (change.bytes_to_copy or 0.0) / max(sum(map(len, added)), 1)

@@ -146,7 +146,10 @@ def explain_changed(changed: Sequence[Key], direction: Direction) -> str:
     if direction is Direction.APPLY:
         return f"{describe_changed(changed)}. Make a new plan"
     was = "was" if len(changed) == 1 else "were"
-    remedy = "Roll back the plans that were executed later first, the last one first, then this one"
+    remedy = (
+        "Roll back the plans that were executed later first, the last one first, then this one. What another tool has "
+        "changed, return to its list in reassignment.json of this plan before, with kafka-reassign-partitions"
+    )
     names = name_partitions(changed)
     return f"{count_of(len(changed), 'partition')} {was} changed after this plan ({names}). {remedy}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pipelines.errors import EXIT_USAGE
 from pipelines.execution.cluster_execution import ExecutionOptions
 from pipelines.execution.journal import EarlierConfigs, Journal
 from pipelines.execution.plan_application import PlanApplication, PlanPreview, lock_cluster
+from pipelines.execution.preflight import WaveWork
 from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
@@ -147,6 +149,11 @@ def test_preview_of_an_applied_plan_proposes_nothing(tmp_path: Path) -> None:
     lines = list(render_preview(preview, ExecutionOptions()))
     assert "  throttles of this plan are left on brokers 1, 2: they are removed" in lines
     assert lines[-1] == "Nothing was changed. Add --execute to carry out the rest."
+    # Of a plan that another must precede, the waves that would fit now are not what it does.
+    work = [WaveWork(1, (("t", 0),), 1, 1_000, 1.0)]
+    for folders in ((), ("n1",)):
+        preview = preview._replace(progress=replace(progress, undone_plans=folders), work=work)
+        assert any("  wave 1: " in line for line in render_preview(preview, ExecutionOptions())) is not bool(folders)
 
 
 def test_tables_are_only_written_if_named() -> None:

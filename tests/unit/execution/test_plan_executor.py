@@ -295,7 +295,7 @@ def test_rollback_of_what_a_later_plan_has_moved_on_is_refused_before_it_begins(
     application = _make_application(_Cluster(), tmp_path, monkeypatch)
     assert application._find_rollback_problems(application._view(), ExecutionOptions()) == []
     application.connection.lists[_KEY] = (3, 4)  # type: ignore[attr-defined]
-    with pytest.raises(SettingsError, match=r"1 partition was changed after this plan \(t-0\)\. Roll back the plans"):
+    with pytest.raises(SettingsError, match=r"after this plan \(t-0\)\. Roll back the plans .* to its list in reass"):
         application.roll_back(ExecutionOptions())
     assert application.journal.describe_open() is None
 
@@ -318,7 +318,7 @@ def test_no_wave_is_left_of_a_plan_that_another_followed(tmp_path: Path, monkeyp
     changed = (
         "  1 partition was changed by another tool or a later plan (t-0): the plan is over, or another followed it"
     )
-    for now, line in (((1, 3), "  1 wave of 3 left, 1 kB to copy"), ((3, 4), changed)):
+    for now, line in (((1, 3), "  1 wave of 3 left, 500 B to copy"), ((3, 4), changed)):
         cluster.lists[_KEY] = now
         lines = list(render_verification(application.verify(_SETTINGS), application, ExecutionOptions()))
         assert line in lines
@@ -338,6 +338,21 @@ def test_leaders_are_counted_as_check_counts_them(tmp_path: Path) -> None:
         verification = _verify(cluster, _make_executor(cluster, tmp_path)._look())
         assert (verification.not_preferred, verification.not_elected) == (counted, (_KEY,))
         assert verification.pending == (() if now == (4, 3) else (_KEY,))
+
+
+def test_leaders_beside_the_plan_are_counted_as_failures_of_brokers_move_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, other = _Cluster(), ("t", 1)
+    cluster.lists |= {_KEY: (4, 3), other: (1, 2)}
+    application = _make_application(cluster, tmp_path, monkeypatch)
+    for leader, count in ((2, 1), (1, 0)):
+        cluster.leaders[other] = leader
+        verification = application.verify(_SETTINGS)
+        assert (verification.state, verification.others_not_preferred) == (PlanState.APPLIED, count)
+        text = "\n".join(render_verification(verification, application, ExecutionOptions()))
+        assert ("  1 partition beside the plan is not led by the preferred leader" in text) is bool(count)
+        assert ("--election-type preferred --all-topic-partitions" in text) is bool(count)
 
 
 def test_a_plan_whose_earlier_plan_is_not_done_is_not_applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
