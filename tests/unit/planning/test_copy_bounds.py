@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from udfs.planning.annealing.search_task import RELIEF_STEPS, SearchTask, compute_relief
 from udfs.planning.bounds.cost_bounds import bound_copied_bytes
 
 REPLICAS, BROKERS = 40, 6
@@ -36,3 +40,18 @@ def test_bound_and_duals_equal_those_of_linear_programs(seed: int) -> None:
         assert (prices >= 0.0).all()
     assert found.bound == pytest.approx(fewest, rel=1e-6)
     assert proven == pytest.approx(fewest, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_curves_of_relief_equal_linear_programs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    brokers, stays = rng.integers(0, BROKERS, REPLICAS).astype(np.int32), np.arange(3)
+    disk, into = rng.lognormal(0, 1.5, (2, REPLICAS))
+    cluster = SimpleNamespace(rack=np.zeros(BROKERS), row=np.arange(REPLICAS), disk=disk, bytes_in=into)
+    curves = compute_relief(cast(SearchTask, SimpleNamespace(cluster=cluster, slots=brokers)), stays)
+    for b in range(BROKERS):
+        (parts,) = np.nonzero((brokers == b) & (np.arange(REPLICAS) >= len(stays)))
+        for i in (0, 1, RELIEF_STEPS // 2, RELIEF_STEPS):
+            required = -min(i * curves.step[b], into[parts].sum() * (1 - 1e-12))
+            fewest = linprog(disk[parts], A_ub=-into[None, parts], b_ub=[required], bounds=(0, 1), method="highs").fun
+            assert curves.disk[b, i] == pytest.approx(fewest, rel=1e-6, abs=1e-9)

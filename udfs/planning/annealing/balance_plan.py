@@ -16,7 +16,7 @@ from udfs.planning.annealing.balance_certificate import (
 )
 from udfs.planning.annealing.budget_plan import COPIED_LOADS, BudgetPlanner, bound_relief, find_harm, measure_relief
 from udfs.planning.annealing.kernels.search_moves import seed_random
-from udfs.planning.annealing.kernels.search_state import create_state
+from udfs.planning.annealing.kernels.search_state import BrokerLimits, create_state
 from udfs.planning.annealing.search import NEAR, accept_lists, anneal_order, search_assignment
 from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchTask
 from udfs.planning.bounds.cost_bounds import CopyBound, bound_copied_bytes
@@ -127,7 +127,7 @@ class _BalancePlanner:
         failover_out = request.targets.failover_out if {BYTES_OUT, FAILOVER} <= {*request.priorities} else np.inf
         least, most = search_task.get_usual_bytes_out(limits), request.targets.loose_bytes_out
         loose = ((least + most) / 2, most) if most > least else ()
-        return SearchTask(*start, failover_out, self._bound_copies(), request.seed, firm, loose)
+        return SearchTask(*start, failover_out, self._bound_copies(limits), request.seed, firm, loose)
 
     def _get_later(self, proposal: ProposedAssignment, planned: Int32s) -> Int32s | None:
         """Return the lists of the whole plan of which the plan is a part: no replica is copied twice."""
@@ -199,15 +199,16 @@ class _BalancePlanner:
             if name in COPIED_LOADS and over[name].max(initial=0.0) > TOLERANCE.get(name, TOLERANCE[""])
         ]
 
-    def _bound_copies(self) -> CopyBound:
+    def _bound_copies(self, limits: BrokerLimits) -> CopyBound:
         """Bound what any plan must copy, in units of disk."""
-        model, rules = self.model, self.rules
-        cluster = search_task.build_cluster_arrays(model, rules, self.units, model.offsets, model.replicas)
-        limits = search_task.compute_limits(model, rules, self.units, self.request, cluster)
-        state = create_state(cluster, limits, model.replicas)
+        model, rules, cluster = self.model, self.rules, self.cluster
         free, stays = ~rules.fixed[model.row], ~rules.must_leave
-        disk, bytes_in = (state.disk - limits.disk) * stays, (state.bytes_in - limits.bytes_in) * stays
-        excess = (disk, bytes_in, (state.replicas - limits.max_replicas) * stays)
+
+        def exceed(load: Floats, limit: Floats) -> Floats:
+            return (np.bincount(model.replicas, load[model.row], model.brokers) - limit) * stays
+
+        disk, bytes_in = exceed(cluster.disk, limits.disk), exceed(cluster.bytes_in, limits.bytes_in)
+        excess = disk, bytes_in, exceed(np.ones(model.partitions), limits.max_replicas)
         bound = bound_copied_bytes(model.replicas, model.row, (cluster.disk, cluster.bytes_in), excess, free)
         leaving = rules.must_leave[model.replicas] & free
         return replace(bound, bound=bound.bound + float(cluster.disk[model.row[leaving]].sum()))

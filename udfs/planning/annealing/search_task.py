@@ -192,7 +192,7 @@ COPIED_REPLICA, EXCESS_REPLICA = 0.015, 0.75  # of a replica copied, and beyond 
 EXCESS_LOAD = 1.02  # of a unit of disk or bytes in beyond a limit, at first
 # Of a unit by which a broker's disk and bytes in differ, while heavy and oversized partitions are placed; and where
 # single partitions exceed what a broker may lead, as their bytes in fill brokers
-_UNEVEN_LOAD, _UNEVEN_LARGEST = 0.15, 0.5
+_UNEVEN_LOAD, _UNEVEN_LARGEST = 0.15, 0.35
 RELIEF_STEPS = 32  # of the curve of disk over bytes in that leave a broker
 
 
