@@ -105,7 +105,10 @@ def render_plan(
     yield from map(_describe_relief, reliefs)
     yield from render_rack_repairs(plan, command)
     yield from _render_prices(certificate)
-    yield from (f"  {text}" for text in describe_targets(certificate))
+    targets = list(describe_targets(certificate))
+    yield from (f"  {text}" for text in targets)
+    if out is not None and any(text.endswith(certificates.CONTINUES) for text in targets):
+        yield f"  next night: {_continue_after(plan, command, out)}"
     yield from render_waves(summary, judgement.moment)
     if metrics.lists_changed and judgement.level is PlanLevel.SAFE:
         yield from (f"  {line}" for line in render_findings(judgement))
@@ -123,6 +126,16 @@ def render_plan(
         names[at : at + len(waves)] = [f"{waves[0]} to {waves[-1]}"]
     yield f"    {', '.join([*names, *[plan_writer.TICKET] * has_ticket])}"
     yield from render_commands(summary, plan.facts.rollback, out, server)
+
+
+def _continue_after(plan: CreatedPlan, command: PlanCommandLine, out: Path) -> str:
+    """Return the command that plans the next night: brokers that this plan adds exist then."""
+    changes: dict[str, tuple[str, ...]] = {"--after": (str(out),), "--out": (f"{out}-next",)}
+    if "--add-brokers" in command.options:
+        changes["--add-brokers"] = ()
+        if plan.facts.request.goal == "expand":
+            changes["--brokers"] = (",".join(map(str, select_target_brokers(plan.summary.model, plan.facts.request))),)
+    return command.change(changes)
 
 
 def _render_broker_sets(certificate: certificates.Certificate) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pipelines.plan_files.plan_judgement import PlanJudgement
 from pipelines.plan_files.plan_reader import REMEDY, PlanDocument, parse_document, read_text
 from pipelines.plan_files.plan_writer import PLAN, to_plain_json
 from pipelines.verdict.naming import name_with_noun
+from udfs.planning.certificates import CONTINUES
 from udfs.planning.constraints import list_emptied_brokers
 from udfs.planning.later_lists import count_later_copies, list_later
 from udfs.planning.plan_request import LaterLists, PlanRequest
@@ -63,7 +64,7 @@ def describe_next_steps(request: PlanRequest, plan: PlannedWaves) -> tuple[str, 
     """Say which brokers a plan does not empty for its budget: a sentence; nothing without any."""
     left = find_unemptied(request, plan) if request.has_budget and plan.proposal.certificate.missed else []
     text = f"within its budget the plan does not empty {name_with_noun(left)}, which apply does not cordon yet"
-    return (f"{text}: another plan with this goal continues",) if left else ()
+    return (f"{text}: {CONTINUES}",) if left else ()
 
 
 def describe_continuation(request: PlanRequest, plan: PlannedWaves, folders: Sequence[Path]) -> list[str]:

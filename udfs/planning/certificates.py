@@ -9,6 +9,7 @@ ZONE_BYTES = "bytes per second between zones"
 BYTES_BETWEEN_LOG_DIRS = "bytes moved between log dirs"
 FULLEST_LOG_DIR = "fullest log dir of a broker, over the mean of its log dirs"
 WORST_SURVIVOR = "leaders of the worst survivor of a failure, over the mean"
+CONTINUES = "another plan with this goal continues"  # how texts on what a budget leaves end
 _QUANTITIES = {MIN_BYTES: BYTES_COPIED, MIN_MOVES: REPLICAS_COPIED, "all": BYTES_COPIED}
 
 

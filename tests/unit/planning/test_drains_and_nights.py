@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from itertools import permutations
@@ -93,10 +94,15 @@ def test_nights_continue_one_plan(tmp_path: Path, capsys: pytest.CaptureFixture[
     write_cluster(source, "abc")
     goal = ("--goal", "expand", "--add-brokers", "13:a,14:b")
     moves = json.loads(CommandResult(capsys, "plan", source, *goal, "--json", "-").out)["metrics"]["moves"]
-    assert CommandResult(capsys, "plan", source, *goal, "--max-moves", "20", "--out", night1).code == 0
+    first = CommandResult(capsys, "plan", source, *goal, "--max-moves", "20", "--out", night1)
+    assert first.code == 0
     assert moves > 20
     rest = ("plan", source, "--after", night1, "--goal")
-    text = CommandResult(capsys, *rest, "expand", "--brokers", "13,14", "--max-moves", "20").out
+    command = shlex.split(re.search(r"next night:\n *kafka-placement (plan .*)", first.out)[1])
+    options = ("--after", str(night1), "--brokers", "13,14")
+    assert command[1:] == [str(source), "--goal", "expand", "--max-moves", "20", "--out", f"{night1}-next", *options]
+    text = CommandResult(capsys, *command).out
+    assert "next night" not in text
     assert f"copied: {moves - 20} replicas" in text
     assert re.search(rf"note: continues the plan in {night1}, which left \d+ partitions to copy: copies all of", text)
     for other in (("expand", "--brokers", "13"), ("balance",)):

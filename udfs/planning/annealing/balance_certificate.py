@@ -13,7 +13,7 @@ from udfs.planning.annealing import search_task
 from udfs.planning.annealing.kernels.search_state import SearchState, create_state
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
 from udfs.planning.bounds.reached_bounds import bound_bytes_by_disk, count_forced_replicas
-from udfs.planning.certificates import BalanceCertificate, ReachedLoad
+from udfs.planning.certificates import CONTINUES, BalanceCertificate, ReachedLoad
 from udfs.planning.cluster_model import (
     ClusterModel,
     Flags,
@@ -236,12 +236,12 @@ def _explain_budget(outcome: BalanceOutcome, copied: float, moves: int, misses: 
         yield f"no broker receives or sends more than {format_bytes(request.max_broker_bytes)}{more}"
     for used, is_spent in budgets:
         if is_spent:
-            rest = ": another plan with this goal continues" if is_part else more
+            rest = f": {CONTINUES}" if is_part else more
             yield f"the plan copies {used}, and what is left may be too little for the next copy{rest}"
         elif not is_limited and (misses or request.goal == "expand"):
             rest = "no other copies within that were found that bring a missed target nearer"
             rest = rest if misses else "no target of this goal needs more"
-            rest = "another plan with this goal continues" if is_part else rest
+            rest = CONTINUES if is_part else rest
             disk = outcome.state.disk[outcome.units.counted].max(initial=0.0)
             if request.goal != "balance" and not is_part and DISK in request.priorities and disk > request.targets.disk:
                 rest += "; --goal balance evens out disks further"
@@ -351,5 +351,5 @@ def explain_low_disk(
             share = f"{disk[broker]:.4f} of the mean, {disk[broker] / mean:.0%} of the average of the others{where}"
             more = "--goal balance has a lower target" if request.goal == "expand" else "lower plans.target_disk"
             more = more if request.objective == ALL else "--objective all has a target of disk"
-            more = "another plan with this goal continues" if is_part else f"{more}, which limits the fullest"
+            more = CONTINUES if is_part else f"{more}, which limits the fullest"
             yield f"disk: broker {model.broker_ids[broker]} gets only {share}; {more}"
