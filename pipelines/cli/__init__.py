@@ -21,7 +21,7 @@ __all__ = ["app", "entry", "main"]
 
 # In the order of --help. Each module imports what is heavy when its command is called.
 _MODULES = (
-    *("run_command", "report_command", "tables_command", "query_command", "sql_command", "maintain_command"),
+    *("run_command", "report_command", "tables_command", "query_command", "maintain_command"),
     *("what_if_command", "inspect_command", "hotspots_command", "snapshot_command"),
     *("compare_command", "assign_command", "plan_command", "check_command", "apply_command"),
     *("replay_command", "doctor_command"),

@@ -13,8 +13,7 @@ from pipelines.execution.journal import EarlierConfigs
 from pipelines.execution.plan_application import PlanApplication, PlanPreview, RollbackPreview
 from pipelines.execution.plan_verification import PlanState, Verification
 from pipelines.execution.preflight import WaveWork
-from pipelines.execution.replication_throttle import list_restore_commands
-from pipelines.execution.set_throttles import explain_foreign, name_throttled
+from pipelines.execution.replication_throttle import explain_foreign, list_restore_commands, name_throttled
 from pipelines.execution.wave_window import WaveWindow, describe_waves
 from pipelines.live.kafka_connection import Key
 from pipelines.plan_files.fault_sentences import describe_changed, describe_undone, explain_moved_on

@@ -98,9 +98,8 @@ def _assign(
     path: str, brokers: str | None, format_name: str | None, scheme: str, seed: int, shared_random: bool
 ) -> Iterator[tuple[dict[str, Any], list[TopicAssignment]]]:
     """Place requests, or a list or source by `scheme`; yield the JSON and the assignments of each request or topic."""
-    from pipelines.assignment.assign_output import to_json_outcome, to_json_request
     from pipelines.assignment.assign_requests import has_requests, list_algorithms, read_requests
-    from pipelines.assignment.topic_assigner import assign_cluster, place_requests
+    from pipelines.assignment.topic_assigner import assign_cluster, place_requests, to_json_outcome, to_json_request
     from pipelines.ingest.sources import Source, find_source
     from pipelines.ingest.text import read_text
 
@@ -124,7 +123,7 @@ def _assign(
 
 def _format(assignments: Iterator[TopicAssignment], output_format: str, server: str) -> Iterator[str]:
     """Format assignments for Kafka's tools, which would use only one of two assignments of one topic, or none."""
-    from pipelines.assignment.assign_output import format_commands, format_reassignment
+    from pipelines.assignment.topic_assigner import format_commands, format_reassignment
 
     def reject_repeated() -> Iterator[TopicAssignment]:
         seen: set[str] = set()

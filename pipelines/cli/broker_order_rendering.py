@@ -10,8 +10,8 @@ from pipelines.verdict.naming import name_brokers, name_some, name_with_noun
 from pipelines.verdict.verdict_points import fill_forms
 from pipelines.what_if.outage import OfflinePartition, Outage
 from pipelines.what_if.what_if_answers import ClusterAnswer, SingleFailure
-from udfs.failures.controller_quorum import UNKNOWN_VOTER
 from udfs.failures.leader_recovery import BrokerStart
+from udfs.failures.scenarios import UNKNOWN_VOTER
 from udfs.plurals import count_of, join_names
 
 # Findings that may go away by themselves, or once brokers are back.

@@ -11,8 +11,8 @@ import typer
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
+from pipelines.cli.common_options import AddBrokersOption, ThrottleOption
 from pipelines.cli.option_values import option, parse_output, parse_path, take_groups, whole_number
-from pipelines.cli.plan_options import AddBrokersOption, ThrottleOption
 from pipelines.cli.source_arguments import SourceArgument, get_servers
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import EXIT_INPUT
@@ -56,11 +56,11 @@ def check(
     from pipelines.execution.journal import Journal
     from pipelines.ingest.merge.live_brokers import get_releases
     from pipelines.plan_files.consecutive_plans import chain_plans
-    from pipelines.plan_files.continued_plans import begin_with_earlier_plans
     from pipelines.plan_files.fault_sentences import describe_assumption
     from pipelines.plan_files.foreign_plan import judge_lists
     from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
     from pipelines.plan_files.plan_check import PlanStatus
+    from pipelines.plan_files.plan_creation import begin_with_earlier_plans
     from pipelines.plan_files.plan_judgement import describe_baseline, join_judgements
     from pipelines.plan_files.plan_reader import StoredPlan, read_plan
     from pipelines.plan_files.reassignment_reader import is_plan_folder, read_reassignment

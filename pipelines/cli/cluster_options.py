@@ -14,8 +14,7 @@ from pipelines.cli import common_options as common
 from pipelines.cli.option_values import find_brokers, find_known_brokers
 from pipelines.cli.source_arguments import CommandConfigOption, MetricsOption, MetricsRequest, WindowOption, open_source
 from pipelines.cli.text_format import print_message
-from pipelines.config.metrics_settings import print_window
-from pipelines.config.setting_sections import Settings
+from pipelines.config.setting_sections import Settings, print_window
 from pipelines.ingest.sources import is_live
 from pipelines.metrics.metrics_origin import hide_secrets
 from udfs.plurals import count_of, is_or_are

@@ -12,8 +12,8 @@ import typer
 from pipelines.cli import common_options
 from pipelines.cli.app import app, examples
 from pipelines.cli.cluster_options import ClusterOptions
+from pipelines.cli.common_options import PlanOptions
 from pipelines.cli.option_values import option, parse_output, parse_path, take_groups
-from pipelines.cli.plan_options import PlanOptions
 from pipelines.cli.source_arguments import SourceArgument, get_servers
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.errors import Infeasible, SourceError
@@ -54,7 +54,7 @@ def plan(
     from pipelines.cli.plan_option_values import parse_limits, parse_new_brokers, parse_option, parse_request
     from pipelines.cli.plan_remedies import PlanCommandLine, list_remedies, list_warnings
     from pipelines.cli.plan_rendering import render_plan
-    from pipelines.cli.screen_layout import lay_out_terminal
+    from pipelines.cli.text_format import lay_out_terminal
     from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
     from pipelines.ingest.merge.live_brokers import get_bootstrap_server
@@ -146,8 +146,8 @@ def _write_tickets(
 def _can_cordon(created: "CreatedPlan", snapshot: "Snapshot") -> bool:
     """Return whether a plan empties brokers of a cluster whose brokers can be cordoned."""
     from pipelines.ingest.merge.live_brokers import get_releases
-    from pipelines.plan_files.continued_plans import find_unemptied
-    from udfs.failures.kafka_releases import HAS_CORDONS, holds_since
+    from pipelines.plan_files.plan_creation import find_unemptied
+    from udfs.failures.topic_defaults import HAS_CORDONS, holds_since
     from udfs.planning.constraints import list_emptied_brokers
 
     request, summary = created.facts.request, created.summary

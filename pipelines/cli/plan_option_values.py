@@ -7,11 +7,10 @@ from typing import Any
 
 from typer import BadParameter
 
+from pipelines.cli.common_options import PlanOptions
 from pipelines.cli.option_values import parse_broker_ids
-from pipelines.cli.plan_options import PlanOptions
-from pipelines.config.metrics_settings import parse_duration
 from pipelines.config.plan_parameters import build_request, build_wave_limits
-from pipelines.config.setting_sections import Settings
+from pipelines.config.setting_sections import Settings, parse_duration
 from pipelines.plan_files.new_brokers import UNKNOWN_RACK, NewBroker
 from pipelines.quoted_values import quote_value, shorten_text
 from udfs.planning.goal_registry import GOALS, goals_with_option

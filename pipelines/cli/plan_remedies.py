@@ -13,7 +13,7 @@ from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS, MAX_NAMED, ClusterFindings
 from pipelines.verdict.naming import name_some, name_with_noun
-from pipelines.verdict.replica_findings import describe_stuck
+from pipelines.verdict.risk_findings import describe_stuck
 from pipelines.verdict.snapshot_findings import find_stuck_reassignments
 from udfs.arrow.ragged import any_true, count_true
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints

@@ -18,27 +18,24 @@ from pipelines.cli.plan_details import (
     render_rack_repairs,
     render_racks,
     render_urgent_repair,
+    render_waves,
 )
 from pipelines.cli.plan_remedies import PlanCommandLine
-from pipelines.cli.wave_rendering import render_waves
 from pipelines.plan_files import plan_writer
-from pipelines.plan_files.continued_plans import find_unemptied
 from pipelines.plan_files.fault_sentences import describe_targets
 from pipelines.plan_files.kafka_json import find_irreversible
-from pipelines.plan_files.plan_creation import CreatedPlan
+from pipelines.plan_files.plan_creation import CreatedPlan, find_unemptied
 from pipelines.plan_files.plan_judgement import PlanJudgement
 from pipelines.verdict.judgement import UNEVEN_RATIO
 from udfs.hotspots.single_leader_topics import describe_single_leaders, find_single_leader_topics
-from udfs.network.cross_zone_traffic import CrossZoneTraffic
-from udfs.network.traffic_rows import TRAFFIC_KINDS
+from udfs.network.traffic_rows import TRAFFIC_KINDS, CrossZoneTraffic
 from udfs.planning import certificates
 from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import select_target_brokers
-from udfs.planning.freeze_reasons import FreezeReason
 from udfs.planning.plan_faults import PlanLevel
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
-from udfs.planning.plan_request import MIN_MOVES, PlanRequest
+from udfs.planning.plan_request import MIN_MOVES, FreezeReason, PlanRequest
 from udfs.planning.waves import find_reassigned_partitions
 from udfs.plurals import count_live_brokers, count_of, join_names
 from udfs.quantities import format_bytes

@@ -1,4 +1,4 @@
-"""`query`: read-only SQL over the tables and views."""
+"""`query` and `sql`: read-only SQL over the tables and views, one statement or several in one session."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 import math
 import os
 import re
+import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +18,10 @@ import typer
 
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
-from pipelines.cli.option_values import option
-from pipelines.cli.text_format import print_grid
-from pipelines.errors import DamagedTableError, StoreError
-from pipelines.quoted_values import escape_text
+from pipelines.cli.option_values import flag, option
+from pipelines.cli.text_format import print_error, print_grid, print_line, print_message
+from pipelines.errors import EXIT_INPUT, DamagedTableError, KafkaPlacementError, StoreError
+from pipelines.quoted_values import escape_text, shorten_text
 from pipelines.spark.storage_faults import read_message
 from pipelines.warehouse_urls import redact_urls
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
     from pipelines.spark.store import Store
+
 
 _OLD_VERSION = re.compile(r"\b(?:VERSION|TIMESTAMP)\s+AS\s+OF\b", re.IGNORECASE)
 # What only Delta's own reading of a table can answer.
@@ -90,8 +92,7 @@ def run_query(store: Store, sql: str, as_json: bool) -> tuple[Sequence[str], lis
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import Row
 
-    from pipelines.cli.show_statements import answer_show
-    from pipelines.cli.sql_errors import remove_setting_advice
+    from pipelines.cli.sql_statements import answer_show, remove_setting_advice
     from pipelines.spark.read_only_sql import open_query, reject_files
     from pipelines.spark.session import silence_spark
     from pipelines.spark.view_tables import find_current
@@ -154,7 +155,7 @@ def _in_utc() -> Iterator[None]:
 
 def _explain_invalid(sql: str, error: PySparkException) -> StoreError:
     """Make the error for a statement that Spark does not accept."""
-    from pipelines.cli.sql_errors import explain_missing_table, explain_syntax_error, remove_setting_advice
+    from pipelines.cli.sql_statements import explain_missing_table, explain_syntax_error, remove_setting_advice
     from pipelines.spark.views import BY_NAME as VIEWS
     from pipelines.tables import TABLES
 
@@ -238,3 +239,78 @@ def _to_plain(value: Any) -> Any:
         case bytes() | bytearray():
             return _encode(value)
     return _to_plain(value.toPython()) if hasattr(value, "toPython") else str(value)  # a VariantVal
+
+
+_PROMPT, _NEXT_PROMPT = "sql> ", "  -> "
+_QUIT = ("quit", "exit")
+
+
+@app.command(rich_help_panel="Tables, with Spark", epilog=examples("sql"))
+def sql(
+    json_rows: Annotated[bool, flag("json", "Print one JSON object per row, as `query --json -` does.")] = False,
+    warehouse: common.WarehouseOption = None,
+    conf: common.ConfOption = None,
+    options: common.SetOption = None,
+) -> None:
+    """Run queries from stdin or a prompt in one Spark session; `;` ends a query, `quit` the session.
+
+    Without a terminal, the number and the text of each query come before its rows. A query that fails does not end
+    the session; its error names its number. Without a terminal, the exit code is then 1.
+    """
+    store = common.open_store_to_read(common.read_settings(conf, options, warehouse))
+    is_interactive = sys.stdin.isatty()
+    if is_interactive:
+        with suppress(ImportError):  # its import gives the prompt a history and keys to edit
+            import readline  # noqa: F401
+        print_message("end a query with ;, and the session with quit")
+    failures = 0
+    for number, statement in enumerate(_read_statements(is_interactive), 1):
+        if not is_interactive and not json_rows:
+            print_line(f"query {number}: {shorten_text(' '.join(statement.split()))}")
+        failures += not _run_statement(store, statement, number, json_rows)
+    if failures and not is_interactive:
+        raise typer.Exit(EXIT_INPUT)
+
+
+def _run_statement(store: Store, statement: str, number: int, json_rows: bool) -> bool:
+    """Run a query and print its rows, or its number and why it failed; return whether it succeeded."""
+    try:
+        columns, rows = run_query(store, statement, as_json=json_rows)
+        if json_rows:
+            common.write_text(Path("-"), "".join(f"{format_json_line(row)}\n" for row in rows))
+        else:
+            print_rows(columns, rows)
+    except KafkaPlacementError as error:
+        first, *others = map(str, error.args)
+        print_error([f"query {number}: {first}", *others])
+        return False
+    except KeyboardInterrupt:
+        print_message(f"query {number} cancelled")
+        return False
+    return True
+
+
+def _read_statements(is_interactive: bool) -> Iterator[str]:
+    """Yield each statement of stdin once its semicolon, or the end, is read; stop at quit."""
+    from pipelines.spark.read_only_sql import is_empty, split_statements
+
+    rest = ""
+    while (line := _read_line(is_interactive, _PROMPT if is_empty(rest) else _NEXT_PROMPT)) is not None:
+        if is_empty(rest) and line.strip().rstrip(";").lower() in _QUIT:
+            return
+        statements, rest = split_statements(f"{rest}{line}\n")
+        yield from (statement.strip() for statement in statements if not is_empty(statement))
+    if not is_empty(rest):
+        yield rest.strip()
+
+
+def _read_line(is_interactive: bool, prompt: str) -> str | None:
+    """Read the next line of stdin without its end, after a prompt on a terminal; None = there is none."""
+    if is_interactive:
+        try:
+            return input(prompt)
+        except EOFError:
+            print_line()
+            return None
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None

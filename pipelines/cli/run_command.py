@@ -32,7 +32,7 @@ from pipelines.tables.ops_tables import SUMMARY_STAGE
 from udfs.plurals import count_of
 
 if TYPE_CHECKING:
-    from pipelines.alerts.run_alerts import AlertRules
+    from pipelines.alerts.alert_outputs import AlertRules
     from pipelines.config.setting_sections import AlertSettings
     from pipelines.runner import Progress
     from pipelines.spark.store import Store
@@ -95,7 +95,7 @@ def run(
     """Run all stages over one or more clusters, and print a summary."""
     began = monotonic()
     settings = _add_custom_failures(common.read_settings(conf, options, warehouse, ignored), fail or ())
-    from pipelines.alerts.run_alerts import parse_alerts
+    from pipelines.alerts.alert_outputs import parse_alerts
     from pipelines.ingest.format_registry import check_source
     from pipelines.report.html_page import write_report
     from pipelines.runner import Run, make_context
@@ -243,7 +243,7 @@ def _raise_alerts(
     verdicts: Mapping[str, Verdict],
 ) -> None:
     """Write, send and print the alerts of a run; raise typer.Exit with code 4 if there are any."""
-    from pipelines.alerts.run_alerts import check_run, deliver
+    from pipelines.alerts.alert_outputs import check_run, deliver
 
     report, warnings = check_run(store, snapshots, rules, settings, verdicts)
     for line in warnings:

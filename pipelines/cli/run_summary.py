@@ -9,8 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cli.screen_layout import lay_out
-from pipelines.cli.text_format import print_grid, print_line
+from pipelines.cli.text_format import lay_out, print_grid, print_line
 from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.tables.ops_tables import SUMMARY_STAGE

@@ -14,8 +14,7 @@ import typer
 
 from pipelines.cli.option_values import option, parse_place
 from pipelines.cli.text_format import print_error, print_message, print_warning
-from pipelines.config.metrics_settings import MetricsSettings, parse_duration, print_window
-from pipelines.config.setting_sections import Settings
+from pipelines.config.setting_sections import MetricsSettings, Settings, parse_duration, print_window
 from pipelines.errors import KafkaPlacementError, SourceError
 from pipelines.ingest.sources import Source, check_names, find_source, is_live
 from pipelines.metrics.metrics_origin import check_places, find_unused, hide_secrets, select_origin

@@ -1,7 +1,13 @@
-"""Text as the command line prints it: escaped lines, counts, sizes, durations and grids."""
+"""Text as the command line prints it: escaped lines, grids, wrapped sentences, and what fits on a screen."""
 
+import os
+import re
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import ceil
+from typing import NamedTuple
 
 import typer
 
@@ -72,3 +78,95 @@ def print_grid(
     # A pipe has no width: nothing is cut there. Brackets and colons in cells are data.
     width = None if is_terminal else 10_000
     Console(width=width, soft_wrap=False, markup=False, emoji=False, highlight=False).print(grid)
+
+
+ROWS, COLUMNS = 40, 80  # of the screen that a short answer fits on
+# A command within a sentence ends with it, or before "; ".
+_COMMAND = re.compile(r": (?P<command>(?:kafka-|echo )(?:'[^']*'|#.*|[^;'#]|;(?! ))+)(?:; |$)")
+_ONLY_COMMAND = re.compile(r"\s*(?:kafka-|echo |for id in )")
+_TABLE_ROW = re.compile(r"\S {2,}\S")
+
+
+class Limits(NamedTuple):
+    """How many lines of each kind an answer shows; None = all."""
+
+    findings: int | None = None
+    steps: int | None = None  # of these findings, those with their next steps
+    rows: int | None = None  # of a table
+    notes: int | None = None
+
+    @property
+    def are_tight(self) -> bool:
+        """Whether findings of now need the rows of what is only so later."""
+        return self.notes == 0
+
+    def hide(self, lines: int) -> int:
+        """Return how many rows of a table are hidden: two or more, as a line says how many."""
+        return 0 if self.rows is None or lines <= self.rows + 1 else lines - self.rows
+
+
+EVERYTHING = Limits()
+# findings, steps, rows and notes of a short answer: the first that fits on the screen.
+_SHORT = tuple(
+    Limits(*counts)
+    for counts in (
+        (3, 3, 10, 2),
+        (3, 3, 6, 1),
+        (3, 2, 5, 1),
+        (3, 1, 4, 1),
+        (3, 1, 3, 0),
+        (3, 1, 2, 0),
+        (2, 1, 2, 0),
+        (1, 1, 2, 0),
+    )
+)
+
+
+def lay_out_screen(render: Callable[[Limits], Iterable[str]], show_all: bool) -> Iterator[str]:
+    """Lay out an answer: in full, or with the highest limits with which it fits on a screen."""
+    lines: list[str] = []
+    for limits in (EVERYTHING,) if show_all else _SHORT:
+        lines = list(render(limits))
+        if count_rows(lay_out(lines, COLUMNS)) <= ROWS:
+            break
+    yield from lay_out_terminal(lines)
+
+
+def count_rows(lines: Iterable[str]) -> int:
+    """Count the rows that lines fill on the screen of a short answer."""
+    return sum(max(ceil(len(line) / COLUMNS), 1) for line in lines)
+
+
+def lay_out_terminal(lines: Iterable[str]) -> Iterator[str]:
+    """Lay out lines for the columns of the terminal; without a terminal, and without COLUMNS, nothing is wrapped."""
+    is_terminal = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return lay_out(lines, shutil.get_terminal_size((COLUMNS, ROWS)).columns if is_terminal else None)
+
+
+def lay_out(lines: Iterable[str], columns: int | None) -> Iterator[str]:
+    """Yield lines with each command on a line of its own, and sentences wrapped. columns: None = not wrapped."""
+    for line in lines:
+        for part in _split_commands(line):
+            if columns is None or _ONLY_COMMAND.match(part) or _TABLE_ROW.search(part):
+                yield part
+            else:
+                yield from _wrap(part, columns)
+
+
+def _split_commands(line: str) -> Iterator[str]:
+    """Yield a line in parts: what a command is for, and below it the command. What follows the first is indented."""
+    indent, end = line[: len(line) - len(line.lstrip())], 0
+    for match in _COMMAND.finditer(line):
+        yield f"{f'{indent}  ' if end else ''}{line[end : match.start() + 1]}"
+        yield f"{indent}    {match['command']}"
+        end = match.end()
+    if end < len(line) or not line:
+        yield f"{f'{indent}  ' if end else ''}{line[end:]}"
+
+
+def _wrap(line: str, columns: int) -> list[str]:
+    """Wrap a sentence; what follows its first line is indented by two more."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [
+        line
+    ]

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.cli.screen_layout import EVERYTHING, Limits
-from pipelines.cli.text_format import align_rows
+from pipelines.cli.text_format import EVERYTHING, Limits, align_rows
 from pipelines.verdict.naming import name_some
-from pipelines.what_if.affected_topics import AffectedTopic
+from pipelines.what_if.failure_effects import AffectedTopic
 from udfs.plurals import count_of
 
 # Heading -> field of AffectedTopic.

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipelines.config.settings_text import read_settings_file
+from pipelines.config.setting_types import read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
+from udfs.failures.failure_rows import LOAD_QUANTITIES
 from udfs.failures.kernels.failure_totals import LOADS
-from udfs.failures.required_headroom import LOAD_QUANTITIES
 
 _MAX_BYTES = 100_000_000
 _DISK, _LOG_DIR = "disk_bytes", "log_dir"

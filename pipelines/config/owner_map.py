@@ -3,7 +3,7 @@
 import csv
 from typing import NamedTuple
 
-from pipelines.config.settings_text import read_settings_file
+from pipelines.config.setting_types import read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
 

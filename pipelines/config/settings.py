@@ -9,8 +9,7 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 
 from pipelines.config.setting_sections import Settings
-from pipelines.config.setting_types import NOT_UTF8
-from pipelines.config.settings_text import parse_toml, parse_value, read_settings_file
+from pipelines.config.setting_types import NOT_UTF8, parse_toml, parse_value, read_settings_file
 from pipelines.errors import SettingsError
 from pipelines.quoted_values import quote_value
 

@@ -14,7 +14,7 @@ from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, read_level
 from pipelines.live.kafka_connection import CORDONED_LOG_DIRS, KafkaConnection, Key
 from pipelines.verdict.naming import name_with_noun
 from udfs.failures.disk_limits import are_all_cordoned
-from udfs.failures.kafka_releases import HAS_CORDONS, REJECTS_CORDONED
+from udfs.failures.topic_defaults import HAS_CORDONS, REJECTS_CORDONED
 from udfs.plurals import count_of
 
 _EVERY_LOG_DIR = "*"

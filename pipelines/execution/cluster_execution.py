@@ -15,8 +15,14 @@ from pipelines.execution.broker_cordons import BrokerCordon
 from pipelines.execution.cluster_view import ClusterView, explain_fault, name_partitions, view_cluster
 from pipelines.execution.journal import EarlierConfigs, Journal, list_keys
 from pipelines.execution.planned_steps import PlannedSteps
-from pipelines.execution.replication_throttle import ReplicationThrottle, list_restore_commands
-from pipelines.execution.set_throttles import find_foreign, find_left_throttles, name_throttled, read_throttles
+from pipelines.execution.replication_throttle import (
+    ReplicationThrottle,
+    find_foreign,
+    find_left_throttles,
+    list_restore_commands,
+    name_throttled,
+    read_throttles,
+)
 from pipelines.execution.wave_window import WaveWindow
 from pipelines.live.kafka_changes import KafkaAdmin, KafkaRejection
 from pipelines.live.kafka_connection import KafkaFault, Key, UnsupportedCall

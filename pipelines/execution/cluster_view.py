@@ -16,7 +16,7 @@ from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LiveP
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
 from pipelines.verdict.naming import name_with_noun
-from pipelines.verdict.quorum_findings import describe_lagging_voters
+from pipelines.verdict.risk_findings import describe_lagging_voters
 from udfs.failures.partition_health import is_under_replicated
 from udfs.plurals import join_names
 

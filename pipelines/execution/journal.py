@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from pipelines.errors import SourceError
 from pipelines.execution.planned_steps import Direction
 from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_connection import Key
+from pipelines.whole_files import replace_text
 
 JOURNAL = "execution.jsonl"
 BEGIN, WAVE, THROTTLE, UNTHROTTLE, ALTER, CANCEL, RESTORE_ORDER, ELECT, WAVE_DONE, PAUSE, RATE, END = (
@@ -222,3 +224,23 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# Another throttle for an execution that runs: a file beside its journal, which it looks for between two looks.
+_NEW_THROTTLE = "new-throttle"  # bytes per second of a broker
+NO_THROTTLE = 0  # instead of a rate
+
+
+def leave_throttle(folder: Path, rate: int | None) -> None:
+    """Leave a throttle for the execution of a plan folder; None = it is to copy without one."""
+    replace_text(folder / _NEW_THROTTLE, str(rate or NO_THROTTLE))
+
+
+def take_throttle(folder: Path) -> int | None:
+    """Return the throttle that was left, which is taken once, or NO_THROTTLE; None = no change was left."""
+    path = folder / _NEW_THROTTLE
+    with suppress(FileNotFoundError, ValueError):
+        rate = int(path.read_text())
+        path.unlink()
+        return rate
+    return None

@@ -19,7 +19,7 @@ from pipelines.execution.broker_cordons import explain_no_cordons, find_rejectio
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, explain_fault, explain_weak_quorum, view_cluster
 from pipelines.execution.copy_progress import get_replica_sizes
-from pipelines.execution.journal import BEGIN, CORDON, EarlierConfigs, Journal
+from pipelines.execution.journal import BEGIN, CORDON, EarlierConfigs, Journal, leave_throttle, take_throttle
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import Verification, verify_plan
@@ -39,8 +39,7 @@ from pipelines.execution.preflight import (
     list_work,
     measure_disks,
 )
-from pipelines.execution.set_throttles import find_foreign, find_left_throttles, name_throttled, read_throttles
-from pipelines.execution.throttle_change import leave_throttle, take_throttle
+from pipelines.execution.replication_throttle import find_foreign, find_left_throttles, name_throttled, read_throttles
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.live.cluster_reader import ClusterReading
 from pipelines.live.kafka_changes import KafkaAdmin

@@ -21,12 +21,11 @@ from pipelines.execution.cluster_execution import (
 )
 from pipelines.execution.cluster_view import ClusterView, explain_weak_quorum, name_partitions
 from pipelines.execution.copy_progress import CopyProgress
-from pipelines.execution.journal import list_keys
+from pipelines.execution.journal import NO_THROTTLE, list_keys, take_throttle
 from pipelines.execution.log_dir_moves import MoveProgress
 from pipelines.execution.planned_steps import Direction, Place, WaveTarget
 from pipelines.execution.preflight import explain_changed, list_irreversible
-from pipelines.execution.set_throttles import describe_foreign, explain_foreign
-from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
+from pipelines.execution.replication_throttle import describe_foreign, explain_foreign
 from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs

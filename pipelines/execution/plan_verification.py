@@ -10,7 +10,7 @@ from typing import TypeVar
 from pipelines.execution.cluster_view import ClusterView
 from pipelines.execution.journal import EarlierConfigs
 from pipelines.execution.planned_steps import Direction, Place, PlannedSteps, WaveTarget
-from pipelines.execution.set_throttles import Configs, is_left, read_throttles
+from pipelines.execution.replication_throttle import Configs, is_left, read_throttles
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import Key
 

@@ -16,9 +16,8 @@ from pipelines.execution.wave_window import ALL_WAVES, WaveRange, WaveWindow
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
 from pipelines.plan_files.fault_sentences import describe_changed, describe_running
 from pipelines.plan_files.plan_reader import StoredPlan
-from udfs.failures.disk_limits import compute_room, list_broker_disks
+from udfs.failures.disk_limits import Volume, choose_emptiest, compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
-from udfs.failures.volumes import Volume, choose_emptiest
 from udfs.plurals import count_of, join_names
 
 if TYPE_CHECKING:

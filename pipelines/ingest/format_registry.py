@@ -11,8 +11,6 @@ import pyarrow as pa
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.formats import (
-    broker_api_versions,
-    cluster_endpoints,
     cluster_model_file,
     cruise_control_table,
     describe,
@@ -25,7 +23,6 @@ from pipelines.ingest.formats import (
     metadata_json,
     metadata_quorum,
     metadata_shell,
-    reassignment_status,
     rpk,
     shell_commands,
     strimzi_topics,
@@ -34,9 +31,10 @@ from pipelines.ingest.formats import (
     zookeeper_json,
 )
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST, TOPIC_LIST
+from pipelines.ingest.formats.broker_api_versions import API_VERSIONS, ENDPOINTS
 from pipelines.ingest.formats.checked_values import quote
-from pipelines.ingest.formats.offset_formats import OFFSET_CHECKPOINT, OFFSETS
-from pipelines.ingest.formats.tool_documents import REASSIGNMENT, TOOL_INPUT
+from pipelines.ingest.formats.log_dirs import OFFSET_CHECKPOINT, OFFSETS
+from pipelines.ingest.formats.tool_documents import REASSIGNMENT, REASSIGNMENT_STATUS, TOOL_INPUT
 from pipelines.ingest.sections import FormatRecords, Section, claims, find_claims, find_sections, read_sections
 from pipelines.ingest.source_format import Format, Records
 from pipelines.ingest.sources import Source, get_name
@@ -47,18 +45,16 @@ from pipelines.ingest.unsupported_inputs import FORMAT as UNSUPPORTED
 from pipelines.ingest.unsupported_inputs import find_by_name
 
 # In the order in which they claim lines and documents: the first that claims one gets it.
-_FIRST = (
-    *(kraft_log, log_dirs, cluster_model_file, zookeeper_json, zookeeper_cli, kcat, describe, broker_api_versions),
-    *(cluster_endpoints, java_descriptions, cruise_control_table, rpk, kafka_configs, metadata_shell),
-    *(strimzi_topics, metadata_quorum, topic_loads, live_requests),
-    shell_commands,  # no line of data can be a command or an error
-)
 FORMATS: dict[str, Format] = {
     form.name: form
     for form in (
-        *(module.FORMAT for module in _FIRST),
+        *(kraft_log.FORMAT, log_dirs.FORMAT, cluster_model_file.FORMAT, zookeeper_json.FORMAT, zookeeper_cli.FORMAT),
+        *(kcat.FORMAT, describe.FORMAT, API_VERSIONS, ENDPOINTS, java_descriptions.FORMAT, cruise_control_table.FORMAT),
+        *(rpk.FORMAT, kafka_configs.FORMAT, metadata_shell.FORMAT, strimzi_topics.FORMAT, metadata_quorum.FORMAT),
+        *(topic_loads.FORMAT, live_requests.FORMAT),
+        shell_commands.FORMAT,  # no line of data can be a command or an error
         # An answer or a plan of this program has keys of the others.
-        *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, reassignment_status.FORMAT, REASSIGNMENT),
+        *(UNSUPPORTED, metadata_json.FORMAT, TOOL_INPUT, REASSIGNMENT_STATUS, REASSIGNMENT),
         *(OFFSET_CHECKPOINT, OFFSETS, BROKER_LIST, TOPIC_LIST, UNRECOGNISED),
     )
 }

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import javaproperties
 
-from pipelines.config.settings_text import VARIABLE, fill_variables, read_settings_file
+from pipelines.config.setting_types import VARIABLE, fill_variables, read_settings_file
 from pipelines.errors import SettingsError
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from udfs.failures.controller_quorum import QuorumVoters, find_lags
+from udfs.failures.scenarios import QuorumVoters, find_lags
 
 
 class LiveBroker(NamedTuple):

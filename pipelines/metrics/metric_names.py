@@ -10,8 +10,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, ValidationError, model_validator
 
-from pipelines.config.setting_types import SettingsSection
-from pipelines.config.settings_text import parse_toml
+from pipelines.config.setting_types import SettingsSection, parse_toml
 from pipelines.errors import SettingsError
 
 NAME = "__name__"  # the label that Prometheus gives the name of a metric

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pipelines.config.settings_text import VARIABLE
+from pipelines.config.setting_types import VARIABLE
 from pipelines.errors import SourceError
 from pipelines.ingest.sources import select_option
 from pipelines.warehouse_urls import redact_urls

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.config.metrics_settings import print_window
+from pipelines.config.setting_sections import print_window
 from pipelines.errors import SourceError
 from udfs.arrow.ragged import row_of
 from udfs.quantities import format_duration

@@ -9,10 +9,10 @@ from pipelines.plan_files.fault_sentences import describe_targets
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.plan_files.plan_judgement import JudgedWave
 from udfs.arrow.ragged import count_true
-from udfs.planning.disk_growth import measure_disk
 from udfs.planning.elections import NO_LEADER, find_current_leaders
 from udfs.planning.plan_metrics import PlanMetrics
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.wave_facts import measure_disk
 from udfs.planning.waves import find_reassigned_partitions, measure_copy_loads
 from udfs.plurals import count_of
 from udfs.quantities import format_bytes, format_duration

@@ -1,4 +1,4 @@
-"""Create a plan from a snapshot: solve it, measure it, and write its files."""
+"""Create a plan from a snapshot: solve it, measure it, write its files, and continue it where a budget ended."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,16 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+from pydantic import Field
 
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
-from pipelines.plan_files.continued_plans import (
-    begin_with_earlier_plans,
-    continue_plan,
-    describe_continuation,
-    describe_next_steps,
-)
 from pipelines.plan_files.fault_sentences import describe_running
 from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from pipelines.plan_files.plan_judgement import (
@@ -27,23 +22,27 @@ from pipelines.plan_files.plan_judgement import (
     judge_rollback,
     measure_disk_room,
 )
+from pipelines.plan_files.plan_reader import REMEDY, PlanDocument, parse_document, read_text
+from pipelines.plan_files.plan_writer import PLAN, to_plain_json
 from pipelines.plan_files.running_reassignments import select_reassigned
+from pipelines.verdict.naming import name_with_noun
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
-from udfs.planning.bottleneck import Bottleneck, find_bottleneck
+from udfs.planning.bottleneck import Bottleneck, FasterPlan, find_bottleneck, find_cheaper_plan, find_faster_plans
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
-from udfs.planning.constraints import InfeasibleRequest, check_request, select_target_brokers
-from udfs.planning.disk_growth import DiskGrowth, find_disk_growth
-from udfs.planning.faster_plans import FasterPlan, find_cheaper_plan, find_faster_plans
-from udfs.planning.model_log_dirs import add_log_dirs
+from udfs.planning.certificates import CONTINUES
+from udfs.planning.constraints import InfeasibleRequest, check_request, list_emptied_brokers, select_target_brokers
+from udfs.planning.later_lists import count_later_copies, list_later
+from udfs.planning.log_dir_balance import add_log_dirs
 from udfs.planning.plan_judge import build_judge_options
-from udfs.planning.plan_making import freeze_partitions, make_plan
+from udfs.planning.plan_making import UrgentRepair, find_urgent_repair, freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
-from udfs.planning.plan_request import PlanRequest
+from udfs.planning.plan_request import LaterLists, PlanRequest
 from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.urgent_repair import UrgentRepair, find_urgent_repair
+from udfs.planning.wave_facts import DiskGrowth, find_disk_growth
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
+from udfs.plurals import count_of, is_or_are
 
 
 @dataclass(frozen=True)
@@ -216,3 +215,87 @@ def build_answer(plan: CreatedPlan) -> dict[str, Any]:
     }
     files = [path.name for path in plan.files]
     return {**facts, "waves": plan_writer.list_waves(plan.summary), **omitted, "files": files}
+
+
+_MAY_DIFFER = {"max_bytes", "max_moves", "max_broker_bytes", "seed", "brokers", "later"}
+
+
+class _Later(PlanDocument):
+    topic: str
+    partition: int
+    before: list[int]
+    after: list[int]
+
+
+class _EarlierPlan(PlanDocument):
+    request: dict[str, Any] = Field(default_factory=dict)
+    target_brokers: list[int] = Field(default_factory=list)
+    later: list[_Later] | None = None
+
+
+def continue_plan(request: PlanRequest, folders: Sequence[Path]) -> PlanRequest:
+    """Return the request with what the last plan left, if that is for the same goal within another budget at most.
+
+    Raises: SourceError if its plan.json is damaged.
+    """
+    if not folders:
+        return request
+    path = folders[-1] / PLAN
+    plan = parse_document(path, read_text(path, REMEDY), _EarlierPlan, REMEDY)
+    now = to_plain_json(request)
+    differs = any(now[name] != plan.request.get(name) for name in now.keys() - _MAY_DIFFER)
+    if plan.later is None or differs or (request.brokers and {*request.brokers} != {*plan.target_brokers}):
+        return request
+    columns = ([getattr(one, name) for one in plan.later] for name in ("topic", "partition"))
+    lists = (tuple(tuple(getattr(one, name)) for one in plan.later) for name in ("before", "after"))
+    return replace(request, later=LaterLists(*map(tuple, columns), *lists))
+
+
+def find_unemptied(request: PlanRequest, plan: PlannedWaves) -> list[int]:
+    """Find the brokers, by their ids, that a plan is to empty, and does not."""
+    emptied = np.isin(plan.model.broker_ids, list_emptied_brokers(plan.model, request))
+    return plan.model.ids(np.unique(plan.proposal.replicas[emptied[plan.proposal.replicas]]))
+
+
+def describe_next_steps(request: PlanRequest, plan: PlannedWaves) -> tuple[str, ...]:
+    """Say which brokers a plan does not empty for its budget: a sentence; nothing without any."""
+    left = find_unemptied(request, plan) if request.has_budget and plan.proposal.certificate.missed else []
+    text = f"within its budget the plan does not empty {name_with_noun(left)}, which apply does not cordon yet"
+    return (f"{text}: {CONTINUES}",) if left else ()
+
+
+def describe_continuation(request: PlanRequest, plan: PlannedWaves, folders: Sequence[Path]) -> list[str]:
+    """Say in a sentence whether a plan does what the last plan before it left; nothing if that left nothing for it."""
+    if request.later is None:
+        return []
+    if not getattr(plan.proposal.certificate, "continues", False):
+        fault = "what that leaves no longer fits the cluster, or no copy of it fits the budget"
+        return [f"this is a new plan, which does not continue the one in {folders[-1]}: {fault}"]
+    left = count_later_copies(list_later(plan.model, plan.proposal) or LaterLists())
+    total = count_of(count_later_copies(request.later), "partition")
+    rest = f"{left} of them {is_or_are(left)} left for another plan" if left else "copies all of them"
+    return [f"continues the plan in {folders[-1]}, which left {total} to copy: {rest}"]
+
+
+def begin_with_earlier_plans(judgement: PlanJudgement, source: Snapshot, start: Snapshot) -> PlanJudgement:
+    """Begin the scenarios of a plan with what the plans before it change, as they are replayed on the source.
+
+    start: the cluster that the plan is judged on.
+    """
+    if source.partitions is start.partitions:
+        return judgement
+    names = ["topic", "partition", "replicas", "isr"]
+    now, then = (
+        {f"{topic}-{partition}": lists for topic, partition, *lists in map(dict.values, rows)}
+        for rows in (each.partitions.select(names).to_pylist() for each in (source, start))
+    )
+    findings = list(judgement.findings)
+    for i, finding in enumerate(findings):
+        name = next(iter(finding.first_partitions), "")
+        if finding.scenario and now[name][0] != then[name][0]:
+            (_, before), (replicas, after) = now[name], then[name]
+            in_sync = dict.fromkeys([*(before or ()), *after])
+            reassign, isr = (",".join(map(str, ids)) for ids in (replicas, in_sync))
+            events = (f"  - t=0 reassign {name} to {reassign}", f"  - t=1 isr {name} {isr}")
+            findings[i] = replace(finding, scenario=(finding.scenario[0], *events, *finding.scenario[1:]))
+    return replace(judgement, findings=tuple(findings))

@@ -25,7 +25,7 @@ from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssig
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.later_lists import list_later
 from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.wave_health import measure_wave_health
+from udfs.planning.wave_facts import measure_wave_health
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 
 Hashes = npt.NDArray[np.uint32]

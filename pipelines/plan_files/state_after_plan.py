@@ -20,10 +20,10 @@ from pipelines.plan_files.plan_check import Reassignment
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
 from pipelines.plan_files.running_reassignments import find_target
 from udfs.arrow.columns import replace_columns
+from udfs.failures.disk_limits import number_row_volumes
 from udfs.failures.kernels.election import NO_BROKER
 from udfs.failures.partition_health import find_elected_leaders
 from udfs.failures.replica_logs import sum_column, sum_logs
-from udfs.failures.volumes import number_row_volumes
 
 _CHANGED = ("replicas", "isr", "leader", "logs")
 # What a reassignment leaves empty when it is complete.

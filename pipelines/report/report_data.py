@@ -11,17 +11,21 @@ import pyarrow.compute as pc
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.report.broker_groups import (
+from pipelines.report.changes_since import compare_snapshots, find_earlier
+from pipelines.report.figure_queries import (
+    CARRIED_OUT,
+    FIGURES,
     MAX_CELLS,
     MAX_ROWS,
+    SINCE,
+    TREND,
+    VERDICT,
     BrokerGroup,
     group_brokers,
     list_survivors,
     sum_pairs,
     sum_takeovers,
 )
-from pipelines.report.changes_since import compare_snapshots, find_earlier
-from pipelines.report.figure_queries import CARRIED_OUT, FIGURES, SINCE, TREND, VERDICT
 from pipelines.report.load_sections import compare_zone_traffic, find_capacity_source, summarize_growth, summarize_loads
 from pipelines.report.overview import rank_urgency
 from pipelines.spark.sql_session import SqlSession
@@ -29,10 +33,9 @@ from pipelines.spark.store import Store
 from pipelines.spark.table_migrations import check_migrated
 from pipelines.spark.views import find_dependencies
 from pipelines.verdict.cluster_evidence import ClusterFindings
-from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, assess_failure
 from pipelines.verdict.finding_rows import read_finding_rows
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
+from pipelines.verdict.levels import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, Level, assess_failure
 from pipelines.verdict.recommended_plans import list_recommended_plans
 from pipelines.verdict.snapshot_findings import read_row
 

@@ -17,8 +17,7 @@ from udfs.arrow.ipc import pack_table
 from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import partition_arrays as groups
-from udfs.failures.failure_outcomes import SchemeAggregates
-from udfs.failures.loads_before_failure import topic_hotspots
+from udfs.failures.failure_outcomes import SchemeAggregates, topic_hotspots
 from udfs.failures.partition_sums import aggregate_placement, aggregate_seed, finish_pairs
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
@@ -26,7 +25,7 @@ from udfs.hotspots.hotspot_distribution import PlacementTrial
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.kernel_compiler import cache_folder
 from udfs.network.client_zones import NO_ASSUMPTIONS, locate_clients
-from udfs.network.traffic_sums import aggregate_network
+from udfs.network.traffic_rows import aggregate_network
 from udfs.origin.topic_origins import BROKERS, TOPICS, find_topic_origins
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA, SCHEMES

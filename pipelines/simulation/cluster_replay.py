@@ -27,7 +27,7 @@ from pipelines.simulation.snapshot_sequence import check_order, derive_events
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.plurals import count_of, join_names
 from udfs.simulation import result_tables
-from udfs.simulation.cluster_events import ClusterSettings, Event, InitialState, build_event_log
+from udfs.simulation.cluster_events import ClusterSettings, Event, InitialState, QuorumElections, build_event_log
 from udfs.simulation.controller import list_controller_steps
 from udfs.simulation.controller.step_writer import ControllerStep
 from udfs.simulation.group_events import GroupEvent
@@ -38,7 +38,6 @@ from udfs.simulation.group_simulation import (
     simulate_groups,
 )
 from udfs.simulation.kernels.codes import EventKind
-from udfs.simulation.quorum_elections import QuorumElections
 from udfs.simulation.result_tables import Row
 from udfs.simulation.simulator import Simulation, simulate_log
 

@@ -28,9 +28,8 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark import delta_rs, table_files, table_upgrades
 from pipelines.spark.arrow_frames import cast_rows, copy_table
 from pipelines.spark.delta_log import check_log, last_version, list_commits
-from pipelines.spark.storage_faults import explain_storage_fault, read_message
+from pipelines.spark.storage_faults import explain_storage_fault, read_message, repeat_after_conflicts
 from pipelines.spark.warehouse_folder import check_place
-from pipelines.spark.write_conflicts import repeat_after_conflicts
 from pipelines.sql_text import match_numbers, match_snapshots, quote_name
 from pipelines.tables import TABLES
 from pipelines.tables.earlier_tables import EARLIER_TABLES

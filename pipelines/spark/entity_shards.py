@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.merge.entities import BROKERS, ENTITY_SCHEMAS
-from pipelines.ingest.merge.inferred_state import infer_state
+from pipelines.ingest.merge.topic_merge import infer_state
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.arrow.ipc import unpack_tables
 from udfs.failures.replica_logs import LOG_SUMS, sum_logs

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pipelines.spark.views import VIEWS, View
 from pipelines.tables import TABLES
 from pipelines.tables.table_contract import Between, Expectation, Matches, NoRowWhere, OneOf, Table
-from udfs.arrow.column_declarations import get_comment
+from udfs.arrow.columns import get_comment
 
 _HEAD = """# Tables
 

@@ -11,13 +11,12 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from pipelines.spark.load_views import LOAD_VIEWS
-from pipelines.spark.view_columns import VIEW_COLUMNS
+from pipelines.spark.view_columns import LOAD_VIEWS, VIEW_COLUMNS
 from pipelines.sql_text import quote_name, quote_text
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
-from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL
-from udfs.arrow.column_declarations import get_comment
+from pipelines.verdict.levels import ANSWER_SQL, LEVEL_SQL
+from udfs.arrow.columns import get_comment
 from udfs.failures.scenarios import ScenarioKind
 
 SCHEMA = "insights"

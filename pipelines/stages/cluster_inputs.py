@@ -15,10 +15,9 @@ from pipelines.ingest.merge.quorum_merge import get_voters
 from pipelines.spark.entity_shards import unpack
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters
-from udfs.failures.kafka_releases import ReleaseRange
 from udfs.failures.kernels.failure_totals import LOADS
 from udfs.failures.scenarios import Cluster
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, ReleaseRange, TopicDefaults
 
 _BROKER = ("broker_id", "rack", "live", "release_from", "release_before", "follower_fetching", "cordoned")
 

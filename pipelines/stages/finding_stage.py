@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipelines.ingest.format_registry import UNORDERED_FORMATS, UNUSED_FORMATS
-from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import infer_brokers
+from pipelines.ingest.merge.topic_merge import infer_state
 from pipelines.ingest.snapshot_reader import ClusterTables
 from pipelines.spark.arrow_frames import apply_to_pairs, copy_table
 from pipelines.spark.entity_shards import unpack
@@ -18,7 +18,7 @@ from pipelines.verdict.cluster_evidence import make_evidence
 from pipelines.verdict.finding_rows import make_finding_rows
 from pipelines.verdict.judgement import judge_cluster
 from pipelines.verdict.snapshot_findings import find_findings, make_row, read_row
-from udfs.arrow.column_declarations import schema_of
+from udfs.arrow.columns import schema_of
 from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.placement.schemes import OBSERVED

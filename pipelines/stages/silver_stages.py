@@ -11,10 +11,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, IGNORED, LOG, QUORUM_NODES, REPLICAS
-from pipelines.ingest.merge.inferred_state import add_health
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, infer_brokers
 from pipelines.ingest.merge.quorum_merge import describe_nodes
 from pipelines.ingest.merge.shard_facts import RecordOutcome
+from pipelines.ingest.merge.topic_merge import add_health
 from pipelines.spark.entity_shards import (
     Shard,
     add_brokers,

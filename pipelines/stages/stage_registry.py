@@ -17,12 +17,10 @@ from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.quoted_values import quote_value
 from pipelines.stages import (
-    disk_stage,
+    failure_stages,
     finding_stage,
     growth_stage,
-    hotspot_stage,
-    origin_stage,
-    placement_stage,
+    placement_stages,
     plan_stage,
     scheme_comparison_stage,
     silver_stages,
@@ -39,8 +37,8 @@ from udfs.durability.durability_rows import DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan, Limits, TableFunction
+from udfs.failures.failure_outcomes import current_load_rows
 from udfs.failures.failure_rows import load_after_failure_rows, random_failure_rows, summary_rows
-from udfs.failures.loads_before_failure import current_load_rows
 from udfs.failures.scenarios import RandomSets
 from udfs.failures.scheme_distribution import distribution_rows
 from udfs.hotspots.hotspot_distribution import TrialOptions
@@ -88,8 +86,8 @@ def _placements(t: Frames, context: Context) -> DataFrame:
         key: LiveBrokers(*([getattr(row, name) for row in rows] for name in ("broker_id", "rack", "cordoned")))
         for key, rows in collect_brokers(t[BROKERS].where(COUNTS_AS_LIVE)).items()
     }
-    parameters = placement_stage.PlacementParameters(run.schemes, run.seed, live)
-    return placement_stage.placements(t[_TOPICS], t[_PARTITIONS], parameters)
+    parameters = placement_stages.PlacementParameters(run.schemes, run.seed, live)
+    return placement_stages.placements(t[_TOPICS], t[_PARTITIONS], parameters)
 
 
 def _to_json(settings: Settings, run: Mapping[str, object], **others: Mapping[str, object]) -> str:
@@ -173,7 +171,7 @@ def _disk_after_failure(t: Frames, context: Context) -> DataFrame:
     capacity = context.settings.capacity
     disks, broker_bytes = read_disk_capacities(capacity.file), context.settings.plans.broker_bytes
     tables = (t[_ENTITIES], t[BROKERS], t[LOG_DIRS])
-    return disk_stage.disk_after_failure(*tables, capacity.max_disk_ratio, disks, broker_bytes)
+    return failure_stages.disk_after_failure(*tables, capacity.max_disk_ratio, disks, broker_bytes)
 
 
 def _findings(t: Frames, context: Context) -> DataFrame:
@@ -190,7 +188,7 @@ def _hotspot_distribution(t: Frames, context: Context) -> DataFrame:
     # Shard counts follow the sources' bytes: many shards mean many topics.
     chunks = min(hotspots.seeds, max(1, sum(_shard_counts(context).values()) - len(context.sources) + 1))
     options = TrialOptions(schemes, run.seed, hotspots.seeds, hotspots.max_placed_topics, hotspots.thresholds, chunks)
-    return hotspot_stage.hotspot_distribution(t[_TOPICS], t[BROKERS], t[_PARTITIONS], options)
+    return placement_stages.hotspot_distribution(t[_TOPICS], t[BROKERS], t[_PARTITIONS], options)
 
 
 def _pack_plans(t: Frames, context: Context) -> DataFrame:
@@ -255,8 +253,8 @@ STAGES: tuple[Stage, ...] = (
     Stage("gold.placements", _SILVER_INPUTS, _placements),
     Stage("gold.hotspot_distribution", _SILVER_INPUTS, _hotspot_distribution),
     _plain_stage(SUMMARY_STAGE, _COMPARED, scheme_comparison_stage.scheme_comparison),
-    _plain_stage("gold.topic_origin", _SILVER_INPUTS, origin_stage.topic_origin),
-    _plain_stage("gold.cluster_origin", ("gold.topic_origin",), origin_stage.cluster_origin),
+    _plain_stage("gold.topic_origin", _SILVER_INPUTS, placement_stages.topic_origin),
+    _plain_stage("gold.cluster_origin", ("gold.topic_origin",), placement_stages.cluster_origin),
     Stage(_PACKED_PLANS, (*_SILVER_INPUTS, _FINDINGS), _pack_plans),
     _plain_stage("gold.plans", (_PACKED_PLANS,), plan_stage.unpack_plans),
     _plain_stage("gold.plan_metrics", (_PACKED_PLANS,), plan_stage.unpack_plan_metrics),

@@ -2,7 +2,7 @@
 
 from pipelines.ingest.merge import entities
 from pipelines.tables.table_contract import Table, columns
-from udfs.arrow.column_declarations import TEXT, TIME, column
+from udfs.arrow.columns import TEXT, TIME, column
 
 FORMAT = column("format", TEXT, "format it was read as", required=True)
 

@@ -2,7 +2,7 @@
 
 from pipelines.ingest.merge import entities
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Table, columns
-from udfs.arrow.column_declarations import BINARY, INT, INTS, TEXT, TEXTS, column
+from udfs.arrow.columns import BINARY, INT, INTS, TEXT, TEXTS, column
 from udfs.planning.plan_rows import PLAN_COLUMNS
 
 ENTITIES = Table(
@@ -31,7 +31,7 @@ SCHEME_AGGREGATES = Table(
         column("racks", TEXTS, "the rack of each; null = unknown", required=True),
         column("sums", BINARY, "named arrays, see udfs/failures/partition_sums.py", required=True),
         column(
-            "topic_hotspots", BINARY, "measures of its topics, see udfs/failures/loads_before_failure.py", required=True
+            "topic_hotspots", BINARY, "measures of its topics, see udfs/failures/failure_outcomes.py", required=True
         ),
         scheme=True,
     ),

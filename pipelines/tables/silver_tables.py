@@ -5,7 +5,7 @@ import pyarrow as pa
 from pipelines.ingest.merge import entities
 from pipelines.tables.bronze_tables import FORMAT, RAW
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, Matches, NoRowWhere, Table, columns
-from udfs.arrow.column_declarations import LONG, TEXT, column
+from udfs.arrow.columns import LONG, TEXT, column
 from udfs.failures.partition_health import HEALTH_COLUMNS
 from udfs.failures.replica_logs import REPLICA_BYTES_COLUMNS
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from pipelines.tables.table_contract import Between, Expectation, OneOf, Table, columns
-from udfs.arrow.column_declarations import BINARY, DOUBLE, INT, LONG, TEXT, column
+from udfs.arrow.columns import BINARY, DOUBLE, INT, LONG, TEXT, column
 from udfs.simulation import simulation_schemas as schemas
 from udfs.simulation.group_events import GroupCause, GroupError, GroupEventKind, GroupState
 from udfs.simulation.kernels.codes import AnsweredBy, ChangeCause, EventKind, PartitionState, RequestError

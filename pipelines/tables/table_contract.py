@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from udfs.arrow.column_declarations import TEXT, column, get_comment
+from udfs.arrow.columns import TEXT, column, get_comment
 
 SNAPSHOT_KEY = ("cluster_id", "snapshot_id")  # a cluster at the time of its sources
 

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from pipelines.ingest.formats.live_requests import NO_TOPICS
 from pipelines.ingest.merge.entities import PARTITION, TOPIC, to_struct
-from udfs.arrow.column_declarations import DOUBLE, FLAG, INTS, LONG, TEXT, TEXTS, column, get_comment
-from udfs.failures.controller_quorum import QuorumVoters
-from udfs.failures.scenarios import ScenarioKind
+from udfs.arrow.columns import DOUBLE, FLAG, INTS, LONG, TEXT, TEXTS, column, get_comment
+from udfs.failures.scenarios import QuorumVoters, ScenarioKind
 
 
 class PartitionIssue(StrEnum):

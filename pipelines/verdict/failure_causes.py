@@ -8,8 +8,7 @@ from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
 from pipelines.verdict.judgement import exceed_min_isr, repair_offline
 from pipelines.verdict.levels import Level
 from pipelines.verdict.naming import name_brokers, name_some, name_with_noun
-from pipelines.verdict.replica_findings import LostBrokers, can_repair, repair_first
-from pipelines.verdict.small_racks import RackSizes
+from pipelines.verdict.risk_findings import LostBrokers, RackSizes, can_repair, repair_first
 from pipelines.verdict.verdict_points import Statement, Step, VerdictPoint
 from udfs.plurals import count_of
 

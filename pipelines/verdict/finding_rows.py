@@ -9,7 +9,7 @@ from pipelines.verdict import source_statements
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
-from udfs.arrow.column_declarations import FLAG, INT, INTS, LONG, TEXT, TEXTS, column
+from udfs.arrow.columns import FLAG, INT, INTS, LONG, TEXT, TEXTS, column
 from udfs.json_answers import to_json
 
 _PLAN = (

@@ -14,23 +14,22 @@ from pipelines.verdict.cluster_evidence import (
     ClusterFindings,
     PartitionIssue,
 )
-from pipelines.verdict.failure_answers import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule
-from pipelines.verdict.levels import Level
-from pipelines.verdict.limit_findings import judge_limits
+from pipelines.verdict.levels import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, UNCLEAN, FailureRule, Level
 from pipelines.verdict.naming import name_affected_topics, name_any, name_brokers
-from pipelines.verdict.quorum_findings import judge_quorum
-from pipelines.verdict.replica_findings import (
+from pipelines.verdict.risk_findings import (
     LostBrokers,
+    RackSizes,
     add_missing_replicas,
     can_repair,
     describe_extra_replicas,
     describe_restart,
     describe_stuck,
+    judge_limits,
     judge_log_dirs,
+    judge_quorum,
     repair_first,
     select_repairable,
 )
-from pipelines.verdict.small_racks import RackSizes
 from pipelines.verdict.source_findings import describe_source_findings
 from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, Statement, VerdictPoint
 from udfs.failures.failure_rows import HOT_SURVIVOR_RATIO

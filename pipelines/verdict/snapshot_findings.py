@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.cluster_merge import UNLISTED
-from pipelines.ingest.merge.inferred_state import add_health
 from pipelines.ingest.merge.live_brokers import (
     get_bootstrap_server,
     get_down_brokers,
@@ -20,6 +19,7 @@ from pipelines.ingest.merge.live_brokers import (
     is_version_known,
 )
 from pipelines.ingest.merge.quorum_merge import find_voters
+from pipelines.ingest.merge.topic_merge import add_health
 from pipelines.ingest.snapshot_reader import ClusterTables
 from pipelines.ingest.sources import name_line
 from pipelines.verdict.cluster_evidence import (
@@ -35,10 +35,9 @@ from pipelines.verdict.cluster_evidence import (
 from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, is_in_segment, row_of
 from udfs.failures.disk_limits import is_full
-from udfs.failures.kafka_releases import find_end
 from udfs.failures.kernels.election import NO_BROKER, Bools, Ids
 from udfs.failures.partition_health import find_elected_leaders, find_expected
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults, find_end
 
 _UNLISTED = re.compile(f"([0-9]+) {UNLISTED}")  # in a reason of a quarantined record
 # Fields of conflicts between two clusters, rather than between two moments of one.

@@ -1,4 +1,4 @@
-"""The sentences that a verdict consists of, and the texts that they are made from; statements.py has these."""
+"""The sentences and next steps that a verdict consists of, with the commands that older releases have instead."""
 
 import re
 import shlex
@@ -7,7 +7,33 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pipelines.verdict.levels import Level
-from pipelines.verdict.older_commands import use_older_commands
+
+_ZOOKEEPER = "--zookeeper localhost:2181"
+_SERVERS = r"--bootstrap-server \S+"
+# The release from which on a tool has what the pattern matches, and what to write before. With ZooKeeper, whose option
+# tools of that age have, as they have no other or, for configs of topics, one that only some releases know.
+_OLDER = (
+    (202, re.compile(rf"\bkafka-topics {_SERVERS}"), f"kafka-topics {_ZOOKEEPER}"),
+    (203, re.compile(r"--(?:under|at)-min-isr-partitions"), "--under-replicated-partitions"),
+    (206, re.compile(rf"\bkafka-configs {_SERVERS}"), f"kafka-configs {_ZOOKEEPER}"),
+    (206, re.compile(r", or cancel (?:it|them): .*", re.S), ", as tools cancel reassignments only since Kafka 2.6"),
+    (206, re.compile(rf"\bkafka-reassign-partitions {_SERVERS}"), f"kafka-reassign-partitions {_ZOOKEEPER}"),
+    (
+        204,
+        re.compile(rf"\bkafka-leader-election {_SERVERS} --election-type (?i:preferred)(?: --all-topic-partitions)?"),
+        f"kafka-preferred-replica-election {_ZOOKEEPER}",
+    ),
+    (300, re.compile(r"; after one, find open transactions: .*"), ""),
+)
+
+
+def use_older_commands(text: str, release_before: int | None) -> str:
+    """Return a text with commands that releases before this one have, as 307 for Kafka 3.7; None = not known."""
+    for release, pattern, older in _OLDER:
+        if release_before is not None and release_before <= release:
+            text = pattern.sub(older, text)
+    return text
+
 
 _SOURCE = re.compile(r"(?<=kafka-placement )([a-z-]+) SOURCE\b")
 _FOLDER = re.compile(r"(?<=--out plan-)CLUSTER(?=-[a-z]+)")

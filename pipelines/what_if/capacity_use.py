@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.config.capacity_file import match_broker, match_disks, read_capacities, read_disk_capacities
-from pipelines.verdict.limit_findings import QUANTITIES
+from pipelines.verdict.risk_findings import QUANTITIES
 from udfs.failures.disk_after_failure import VOLUMES, disk_rows
 from udfs.failures.disk_limits import find_disk_limits
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT

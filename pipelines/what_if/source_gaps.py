@@ -17,9 +17,8 @@ from pipelines.verdict.verdict_points import DEFAULT_SERVER
 from pipelines.what_if.capacity_use import RATES
 from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
-from udfs.failures.kafka_releases import WITH_KRAFT, WITHOUT_ZOOKEEPER, find_end, holds_since
 from udfs.failures.kernels.election import NO_BROKER
-from udfs.failures.topic_defaults import TopicDefaults
+from udfs.failures.topic_defaults import WITH_KRAFT, WITHOUT_ZOOKEEPER, TopicDefaults, find_end, holds_since
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pipelines.ingest.merge.shard_facts import KRAFT_LOG
 from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
 from pipelines.plan_files.hypothetical_cluster import assume_executed, assume_first_wave
 from pipelines.plan_files.plan_creation import propose_plan
-from pipelines.what_if.choices import CopyCost, ReplicaMove, WaitOrMove
+from pipelines.what_if.outage import CopyCost, ReplicaMove, WaitOrMove
 from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers
 from udfs.arrow.ragged import is_in_segment
 from udfs.planning.planned_waves import PlannedWaves, plan_waves

@@ -16,27 +16,28 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
 from pipelines.plan_files.hypothetical_cluster import Hypothesis
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue, make_evidence
-from pipelines.verdict.failure_answers import assess_failure
 from pipelines.verdict.failure_causes import FailureEffects
 from pipelines.verdict.judgement import Verdict, judge_cluster, judge_present
-from pipelines.verdict.quorum_findings import explain_lost_majority
-from pipelines.verdict.small_racks import RackSizes
+from pipelines.verdict.levels import assess_failure
+from pipelines.verdict.risk_findings import RackSizes, explain_lost_majority
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
 from pipelines.verdict.source_findings import describe_source_findings
 from pipelines.verdict.verdict_points import VerdictPoint
-from pipelines.what_if.affected_topics import AffectedTopic, list_affected_topics
 from pipelines.what_if.capacity_use import DiskUse, SurvivorCapacities, SurvivorLoad, list_survivor_loads
-from pipelines.what_if.choices import Exposure, WaitOrMove
-from pipelines.what_if.failure_effects import count_in_sync, find_effects, find_single_isr
-from pipelines.what_if.outage import Outage, find_outage
+from pipelines.what_if.failure_effects import (
+    AffectedTopic,
+    count_in_sync,
+    find_effects,
+    find_single_isr,
+    list_affected_topics,
+)
+from pipelines.what_if.outage import Exposure, Outage, WaitOrMove, find_outage
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps, find_gaps
-from udfs.failures.controller_quorum import UNKNOWN_VOTER, QuorumVoters
-from udfs.failures.failure_outcomes import SchemeAggregates, scenario_failures, single_failures
+from udfs.failures.failure_outcomes import SchemeAggregates, cluster_hotspot_rows, scenario_failures, single_failures
 from udfs.failures.failure_rows import outcome_rows
 from udfs.failures.kernels.election import NO_BROKER, WAITING, ElectedFrom
 from udfs.failures.kernels.failure_totals import LEADERS
-from udfs.failures.loads_before_failure import cluster_hotspot_rows
 from udfs.failures.partition_arrays import (
     Placement,
     TopicShard,
@@ -46,7 +47,7 @@ from udfs.failures.partition_arrays import (
     select_partitions,
 )
 from udfs.failures.partition_sums import aggregate_failures
-from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
+from udfs.failures.scenarios import UNKNOWN_VOTER, Cluster, QuorumVoters, RandomSets, ScenarioKind, build_scenarios
 from udfs.failures.topic_defaults import TopicDefaults
 
 _DIGITS = 4  # of ratios in JSON

@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.session import open_session
 from pipelines.spark.store import Store
-from pipelines.stages import placement_stage
-from pipelines.stages.placement_stage import PlacementParameters, computed_placements
+from pipelines.stages import placement_stages
+from pipelines.stages.placement_stages import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
 from pipelines.tables.gold_tables import PLACEMENTS
 from udfs.placement.pandas_udf import SPARK_TYPE, to_frame
@@ -115,8 +115,8 @@ def constant_udf(partitions: int) -> Callable[..., Column]:
 
 def place_constants(topics: DataFrame, parameters: PlacementParameters, partitions: int) -> DataFrame:
     """Make the rows of the stage with the UDF that returns constants."""
-    with patch.object(placement_stage, "placement_udf", lambda *_: constant_udf(partitions)):
-        return placement_stage.computed_placements(topics, parameters)
+    with patch.object(placement_stages, "placement_udf", lambda *_: constant_udf(partitions)):
+        return placement_stages.computed_placements(topics, parameters)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from pipelines.stages.ingest_stages import FILES, raw_metadata
 from pipelines.stages.stage_registry import STAGES, STEPS, Context, select_plan_settings, steps_between
 from pipelines.tables import REPLAY_TABLES, RUN_TABLES, TABLES
 from pipelines.tables.table_contract import Table
-from udfs.arrow.column_declarations import DOUBLE, LONG, get_comment
+from udfs.arrow.columns import DOUBLE, LONG, get_comment
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda t: t.name)

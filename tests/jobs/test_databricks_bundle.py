@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from pipelines.alerts.run_alerts import parse_alerts
+from pipelines.alerts.alert_outputs import parse_alerts
 from pipelines.cli import app, entry
 from pipelines.config.settings import load_settings
 from tests.jobs.bundle import InvalidBundle, check_job, load_bundle, resolve

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import EXIT_NOT_APPLIED
-from pipelines.execution.set_throttles import DIR_RATES
+from pipelines.execution.replication_throttle import DIR_RATES
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.kafka_changes import KafkaAdmin
 from tests.commands import call

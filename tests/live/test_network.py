@@ -26,8 +26,7 @@ from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.network.client_zones import NetworkAssumptions, locate_clients, name_zones, share_clients
 from udfs.network.kernels.network_sums import CONSUMERS, REPLICATION, NetworkSums
-from udfs.network.traffic_rows import sum_producers
-from udfs.network.traffic_sums import aggregate_network, read_network
+from udfs.network.traffic_rows import aggregate_network, read_network, sum_producers
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.seed_sampler import count_cases
-from udfs.failures.controller_quorum import QuorumVoters
 from udfs.failures.kernels.broker_sums import BrokerCounts, count_brokers
 from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.kernels.failure_totals import (
@@ -33,6 +32,7 @@ from udfs.failures.kernels.failure_totals import (
     sum_restart,
     sum_scenarios,
 )
+from udfs.failures.scenarios import QuorumVoters
 
 Partition = dict
 

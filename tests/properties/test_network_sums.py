@@ -16,8 +16,7 @@ from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.network.client_zones import NetworkAssumptions, locate_clients, name_zones
 from udfs.network.kernels.network_sums import CONSUMERS, PRODUCERS_IN, REPLICATION, NetworkSums
-from udfs.network.traffic_rows import sum_producers
-from udfs.network.traffic_sums import aggregate_network, read_network
+from udfs.network.traffic_rows import aggregate_network, read_network, sum_producers
 
 _ZONES = ("a", "b", "c")
 

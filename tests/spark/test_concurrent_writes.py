@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.spark import delta_tables, write_conflicts
+from pipelines.spark import delta_tables, storage_faults
 from pipelines.spark.store import Store
 from pipelines.tables.silver_tables import TEXT
 from pipelines.tables.table_contract import Table, columns
-from udfs.arrow.column_declarations import column
+from udfs.arrow.columns import column
 
 THINGS = Table("silver.things", "things", columns(column("name", TEXT, "name", required=True)), ("name",))
 
@@ -59,7 +59,7 @@ def test_tables_are_created_and_written_at_the_same_time(
 def test_a_write_that_never_succeeds_is_explained(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_conflicts, "_MAX_WAIT_SECONDS", 0)
+    monkeypatch.setattr(storage_faults, "_MAX_WAIT_SECONDS", 0)
     attempts = []
 
     def write() -> Any:
@@ -87,7 +87,7 @@ def test_writes_of_two_clusters_to_a_partitioned_table_do_not_conflict(
     any_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark = any_spark
-    monkeypatch.setattr(write_conflicts, "_MAX_ATTEMPTS", 1)
+    monkeypatch.setattr(storage_faults, "_MAX_ATTEMPTS", 1)
     table = replace(THINGS, partition_by=("cluster_id",))
     Store(spark, str(tmp_path)).create(table)
     with ThreadPoolExecutor(2) as pool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipelines.stages.hotspot_stage import hotspot_distribution
-from pipelines.stages.placement_stage import PlacementParameters, computed_placements
+from pipelines.stages.placement_stages import PlacementParameters, computed_placements, hotspot_distribution
 from pipelines.tables import TABLES
 from tests.spark.test_placements import topic
 from udfs.hotspots.hotspot_distribution import TrialOptions

@@ -7,7 +7,7 @@ import re
 from pyspark.sql import Row, SparkSession
 from pyspark.util import PythonEvalType
 
-from pipelines.stages.placement_stage import PlacementParameters, computed_placements
+from pipelines.stages.placement_stages import PlacementParameters, computed_placements
 from pipelines.tables import TABLES
 from udfs.placement.pandas_udf import partition_replicas, placement_udf
 from udfs.placement.topic_placement import LiveBrokers

@@ -19,7 +19,7 @@ from pipelines.quality.table_rules import Finding
 from pipelines.tables import TABLES
 from pipelines.tables.silver_tables import PARTITIONS
 from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table
-from udfs.arrow.column_declarations import INT, INTS, TEXT, column
+from udfs.arrow.columns import INT, INTS, TEXT, column
 
 THINGS = Table(
     "silver.things",

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines.cli.query_command import run_query
-from pipelines.cli.sql_errors import remove_setting_advice
+from pipelines.cli.sql_statements import remove_setting_advice
 from pipelines.errors import StoreError
 from pipelines.spark.store import Store
 from pipelines.spark.views import VIEWS

@@ -11,7 +11,7 @@ from multiprocessing import get_context
 import pytest
 from pyspark.errors.exceptions.connect import IllegalArgumentException
 
-from pipelines.spark import sail_session
+from pipelines.spark import session
 from pipelines.spark.session import open_session
 from tests.commands import in_sail
 
@@ -37,15 +37,15 @@ def test_others_cannot_connect() -> None:
 
 def sleep_beyond(seconds: str) -> str:
     """Leave a session idle for longer than it may be, and return what it says then."""
-    sail_session._IDLE_SECONDS = seconds
-    session = sail_session.start_sail()
+    session._IDLE_SECONDS = seconds
+    sail = session.start_sail()
     time.sleep(float(seconds) + 3)
     with pytest.raises(IllegalArgumentException) as error:
-        session.sql("SELECT 1").collect()
+        sail.sql("SELECT 1").collect()
     return str(error.value)
 
 
 def test_an_idle_session_ends_after_the_time_that_is_set() -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         assert "is not running" in pool.submit(sleep_beyond, "1").result()
-    assert int(sail_session._IDLE_SECONDS) > 24 * 3600  # a stage may take hours
+    assert int(session._IDLE_SECONDS) > 24 * 3600  # a stage may take hours

@@ -45,13 +45,12 @@ from tests.properties.disk_clusters import DiskCluster, HeldBytes, draw_disk_clu
 from tests.properties.sick_clusters import Partition
 from tests.seed_sampler import SEED, TENTH, SeedSampler
 from tests.steps import list_steps_to
-from udfs.failures.disk_limits import compute_room
+from udfs.failures.disk_limits import Volume, compute_room
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
-from udfs.failures.volumes import Volume
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.planned_waves import PlannedWaves, plan_waves
-from udfs.planning.wave_health import measure_wave_health
+from udfs.planning.wave_facts import measure_wave_health
 from udfs.planning.waves import WaveLimits
 
 CLUSTERS = 500

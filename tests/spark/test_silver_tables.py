@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.cli.inspect_command import count_records
 from pipelines.ingest.merge.entities import IGNORED
-from pipelines.ingest.merge.inferred_state import add_health
+from pipelines.ingest.merge.topic_merge import add_health
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.stages import silver_stages

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import sql_command
+from pipelines.cli import query_command
 from tests.commands import Output, call
 from tests.shared_runs import SmallRun
 from udfs.planning.plan_rows import METRICS, read_metric
@@ -98,7 +98,7 @@ def test_a_terminal_has_a_prompt_and_ends_without_an_error(
 
     monkeypatch.setattr("builtins.input", read)
     output = type_sql(monkeypatch, small_run.warehouse, "", "--json", terminal=True)
-    assert prompts == [sql_command._PROMPT, sql_command._NEXT_PROMPT, sql_command._PROMPT, sql_command._PROMPT]
+    assert prompts == [query_command._PROMPT, query_command._NEXT_PROMPT, query_command._PROMPT, query_command._PROMPT]
     assert output.stdout == '{"one": 1}\n'
     assert "`nothing` cannot be resolved" in output.stderr
 

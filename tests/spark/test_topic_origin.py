@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.stages.origin_stage import cluster_origin, topic_origin
+from pipelines.stages.placement_stages import cluster_origin, topic_origin
 from pipelines.tables import TABLES
 from tests.unit.origin.test_origin_captures import BY_HAND, topics_of
 

@@ -16,19 +16,18 @@ from pipelines.errors import SourceError
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.report.figure_queries import BLOCKED_IF_BROKER_FAILS, FIGURES, TOPICS_AT_RISK
-from pipelines.report.topics_at_risk import ISSUES
+from pipelines.report.html_page import ISSUES
 from pipelines.spark.election_udf import elect_leader
 from pipelines.spark.views import BY_NAME
-from pipelines.stages import disk_stage, failure_stages, silver_stages
+from pipelines.stages import failure_stages, silver_stages
 from pipelines.stages.cluster_inputs import collect_clusters
 from pipelines.stages.finding_stage import cluster_findings, findings
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.tables import gold_tables
 from pipelines.verdict.cluster_evidence import PartitionIssue
-from pipelines.verdict.failure_answers import ANSWER_SQL, LEVEL_SQL, assess_failure
 from pipelines.verdict.finding_rows import read_verdicts
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
+from pipelines.verdict.levels import ANSWER_SQL, LEVEL_SQL, Level, assess_failure
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.what_if.capacity_use import list_disk_failures
 from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
@@ -100,7 +99,7 @@ def test_tables_and_what_if_give_the_same_verdict(spark: SparkSession) -> None:
         "gold.cluster_findings": cluster_findings(merged, silver_stages.source_summary(merged, raw), DEFAULTS),
         "gold.failure_summary": failure_stages.compute_table(sums, summary, gold_tables.FAILURE_SUMMARY),
         "gold.leader_hotspots": failure_stages.compute_table(sums, hotspots, gold_tables.LEADER_HOTSPOTS, True),
-        "gold.disk_after_failure": disk_stage.disk_after_failure(
+        "gold.disk_after_failure": failure_stages.disk_after_failure(
             *(merged, brokers, silver_stages.log_dirs(merged, brokers), SETTINGS.capacity.max_disk_ratio, {}, 0)
         ),
     }

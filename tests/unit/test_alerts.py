@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.alerts.thresholds import check_thresholds, parse_thresholds
+from pipelines.alerts.findings import check_thresholds, parse_thresholds
 from pipelines.errors import SettingsError
 from pipelines.stages.scheme_comparison_stage import METRICS
 

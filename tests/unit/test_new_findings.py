@@ -22,8 +22,16 @@ from pipelines.alerts.alert_outputs import (
     render_prometheus,
     write_alert_files,
 )
-from pipelines.alerts.findings import BROKER_DOWN, ISSUE_LEVELS, AlertFinding, AlertState, JudgedFinding, judge_findings
-from pipelines.alerts.thresholds import Threshold, ThresholdResult
+from pipelines.alerts.findings import (
+    BROKER_DOWN,
+    ISSUE_LEVELS,
+    AlertFinding,
+    AlertState,
+    JudgedFinding,
+    Threshold,
+    ThresholdResult,
+    judge_findings,
+)
 from pipelines.config.setting_sections import Acknowledgement
 from pipelines.errors import SettingsError
 from pipelines.verdict.cluster_evidence import PartitionIssue

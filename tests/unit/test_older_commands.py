@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.verdict.older_commands import use_older_commands
+from pipelines.verdict.verdict_points import use_older_commands
 from tests.commands import call
-from udfs.failures.kafka_releases import ReleaseRange, find_end
+from udfs.failures.topic_defaults import ReleaseRange, find_end
 
 _SERVER = "--bootstrap-server b1:9092"
 _OLD = "--zookeeper localhost:2181"

@@ -15,7 +15,7 @@ from pipelines.quality.table_rules import Finding, list_rules
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import QUALITY_RESULTS
 from pipelines.tables.table_contract import Between, Matches, NoRowWhere, OneOf, Table
-from udfs.arrow.column_declarations import INT, TEXT, column
+from udfs.arrow.columns import INT, TEXT, column
 
 GOOD = Finding("silver.topics", "keys_unique", "has the keys of another row", True, 12, 0)
 BAD = Finding("silver.partitions", "replicas_distinct", "repeats a replica", False, 1200, 3, '{"topic":"a"}')

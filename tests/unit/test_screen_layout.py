@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.screen_layout import COLUMNS, ROWS, count_rows, lay_out
+from pipelines.cli.text_format import COLUMNS, ROWS, count_rows, lay_out
 from tests.commands import call
 from tests.unit.sixty_brokers import write_sources
 

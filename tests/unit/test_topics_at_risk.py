@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.report.topics_at_risk import MAX_LISTED, find_topics_at_risk
+from pipelines.report.html_page import MAX_LISTED, find_topics_at_risk
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
 from pipelines.verdict.verdict_points import VerdictPoint

@@ -16,9 +16,8 @@ from pipelines.verdict.cluster_evidence import (
     ClusterFindings,
     PartitionIssue,
 )
-from pipelines.verdict.failure_answers import NO_MAJORITY, assess_failure
 from pipelines.verdict.judgement import Verdict, judge_cluster
-from pipelines.verdict.levels import Level
+from pipelines.verdict.levels import NO_MAJORITY, Level, assess_failure
 from pipelines.verdict.recommended_plans import list_recommended_plans
 
 NOW = {"leaders_max": 11, "leaders_mean": 10.0, "max_over_mean_ratio": 1.1, "hottest_broker": 3}

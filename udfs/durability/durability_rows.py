@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, INT, LONG, TEXT, column, schema_of
-from udfs.arrow.columns import table_of
+from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, column, schema_of, table_of
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.kernels.loss_probability import (
     EXACT,

@@ -9,18 +9,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from udfs.arrow import ipc
-from udfs.arrow.column_declarations import BINARY, INT, INTS, TEXT, TEXTS
-from udfs.arrow.columns import table_of, to_array
+from udfs.arrow.columns import BINARY, INT, INTS, TEXT, TEXTS, table_of, to_array
 from udfs.failures import partition_sums
-from udfs.failures.failure_outcomes import SchemeAggregates
-from udfs.failures.loads_before_failure import cluster_hotspot_rows, topic_hotspots
+from udfs.failures.failure_outcomes import SchemeAggregates, cluster_hotspot_rows, topic_hotspots
+from udfs.failures.failure_rows import headroom_rows
 from udfs.failures.partition_arrays import TopicShard, group_computed, group_observed, place_shard
-from udfs.failures.required_headroom import headroom_rows
 from udfs.failures.scenarios import EMPTY_CLUSTER, Cluster, RandomSets, Scenarios, build_scenarios
 from udfs.failures.scheme_distribution import measure_seeds
 from udfs.hotspots.hotspot_measures import HOTSPOTS
 from udfs.network.client_zones import NetworkAssumptions, Racks, locate_clients
-from udfs.network.traffic_sums import aggregate_network
+from udfs.network.traffic_rows import aggregate_network
 from udfs.placement.schemes import OBSERVED, SCHEMES
 
 Clusters = Mapping[tuple[str, str], Cluster]  # by cluster_id and snapshot_id

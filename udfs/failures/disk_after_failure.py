@@ -16,18 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, column, schema_of
-from udfs.arrow.columns import table_of
+from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, column, schema_of, table_of
 from udfs.failures.disk_limits import (
     NO_CAPACITIES,
     DiskCapacities,
+    Volume,
     are_all_cordoned,
     compute_room,
     group_log_dirs,
     list_broker_disks,
 )
 from udfs.failures.scenarios import ScenarioKind
-from udfs.failures.volumes import Volume
 
 Floats = npt.NDArray[np.float64]
 

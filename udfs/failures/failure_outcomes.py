@@ -1,4 +1,4 @@
-"""The outcome of every scenario, as arrays, out of the aggregates of a cluster under a scheme."""
+"""The loads of brokers before any failure and the outcome of every scenario, out of the aggregates of a cluster."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, column, schema_of
 from udfs.arrow.ragged import take_segments
 from udfs.failures.kernels import broker_sums
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT, FETCH, LEADERS, LOADS
+from udfs.failures.partition_arrays import Placement
 from udfs.failures.partition_sums import Arrays
 from udfs.failures.scenarios import ScenarioKind, Scenarios
+from udfs.hotspots.hotspot_measures import BrokerParts, measure_leaders
 from udfs.placement.topic_placement import find_counted_brokers
 
 Ints = npt.NDArray[np.int64]
@@ -215,3 +218,61 @@ def pair_loads(aggregates: SchemeAggregates) -> Iterator[SurvivorLoads]:
         survives = np.ones((len(a), n), dtype=np.bool_)
         survives[np.arange(len(a)), a] = survives[np.arange(len(a)), b] = False
         yield SurvivorLoads(outcomes.slice(begin, end), leader_loads[None] + gained, gained, survives)
+
+
+CURRENT_LOAD_COLUMNS = (
+    column("broker_id", INT, "broker id", required=True),
+    column("rack", TEXT, "its rack"),
+    column("leaders", LONG, "partitions it leads", required=True),
+    column("preferred_leaders", LONG, "partitions whose first replica it is", required=True),
+    column("replicas", LONG, "replicas it holds", required=True),
+    column("size_bytes", LONG, "bytes of the replicas it holds; null = no size is known"),
+    column("bytes_in_per_s", DOUBLE, "bytes per second written to the replicas it holds; null = unknown"),
+    column("bytes_out_per_s", DOUBLE, "bytes per second that consumers fetch from what it leads; null = unknown"),
+)
+
+
+def current_load_rows(aggregates: SchemeAggregates, racks: tuple[str | None, ...]) -> pa.Table:
+    """Return a row of gold.current_loads for every live broker, even if it holds nothing."""
+    counts, loads = aggregates.sums["broker_counts"], aggregates.sums["broker_loads"]
+    unknown = np.broadcast_to(aggregates.sums["known"] == 0, (len(counts), 3))
+    size = loads[:, broker_sums.SIZE].astype(np.int64)
+    columns = [
+        aggregates.ids,
+        pa.array(racks, TEXT),
+        *counts[:, [broker_sums.LED, broker_sums.PREFERRED, broker_sums.REPLICAS]].T,
+        pa.array(size, mask=unknown[:, 0].copy()),
+        pa.array(loads[:, broker_sums.REPLICA_BYTES_IN], mask=unknown[:, 1].copy()),
+        pa.array(loads[:, broker_sums.LEADER_BYTES_OUT], mask=unknown[:, 2].copy()),
+    ]
+    return pa.Table.from_arrays(columns, schema=schema_of(CURRENT_LOAD_COLUMNS))
+
+
+def topic_hotspots(
+    placement: Placement, topics: pa.Array, ids: npt.NDArray[np.int32], hot_ratio: float
+) -> pa.RecordBatch:
+    """Measure each topic that has partitions in a shard. topics: names, as in placement.rows."""
+    count, n, room = len(topics), len(ids), len(placement.group.broker)
+    totals, ends = np.zeros((count, broker_sums.TOTALS), np.int64), np.zeros(count, np.int64)
+    leaders, in_sync = np.empty(room, np.int64), np.empty(room, np.int64)
+    out = broker_sums.TopicParts(totals, ends, np.empty(room, np.int32), leaders, in_sync, np.empty(room))
+    used = slice(broker_sums.count_topics(placement.group, placement.rows, placement.out_rate, n, out))
+    broker = out.broker[used]
+    parts = BrokerParts(ids[broker] if n else broker, leaders[used], in_sync[used], out.out_rate[used])
+    measures = measure_leaders(topics, n, np.append(0, ends), parts, totals, hot_ratio)
+    return measures.filter(pa.array(totals[:, broker_sums.PARTITIONS] > 0))
+
+
+def cluster_hotspot_rows(aggregates: SchemeAggregates, hot_ratio: float) -> pa.RecordBatch:
+    """Measure the cluster as a whole: one row, none if it has no partition."""
+    counts, loads = aggregates.sums["broker_counts"], aggregates.sums["broker_loads"]
+    totals = aggregates.sums["totals"][None]
+    has_replicas = np.flatnonzero(counts[:, broker_sums.IN_SYNC])
+    # One partition of unknown rate makes every sum unknown.
+    is_known = int(aggregates.sums["known"][2]) == int(totals[0, broker_sums.PARTITIONS])
+    rate = np.where(is_known, loads[has_replicas, broker_sums.LEADER_BYTES_OUT], np.nan)
+    leaders, in_sync = counts[has_replicas, broker_sums.LED], counts[has_replicas, broker_sums.IN_SYNC]
+    parts = BrokerParts(aggregates.ids[has_replicas], leaders, in_sync, rate)
+    offsets = np.array([0, len(has_replicas)], dtype=np.int64)
+    cluster = measure_leaders(pa.nulls(1, TEXT), int(aggregates.counted.sum()), offsets, parts, totals, hot_ratio)
+    return cluster.filter(pa.array(totals[:, broker_sums.PARTITIONS] > 0))

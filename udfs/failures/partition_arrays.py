@@ -8,8 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT
-from udfs.arrow.columns import to_array, to_flags, to_lists, to_numpy
+from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kernels.election import (

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import FLAG, INT, INTS, column
-from udfs.arrow.columns import to_list_array, to_lists, to_numpy
+from udfs.arrow.columns import FLAG, INT, INTS, column, to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, is_in_segment, offsets_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, Bools, Ids, Ints, PartitionGroup

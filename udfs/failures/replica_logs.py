@@ -8,8 +8,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column
-from udfs.arrow.columns import is_valid, to_array, to_flags, to_list_array, to_lists, to_numpy
+from udfs.arrow.columns import (
+    DOUBLE,
+    INT,
+    INTS,
+    LONG,
+    TEXT,
+    column,
+    is_valid,
+    to_array,
+    to_flags,
+    to_list_array,
+    to_lists,
+    to_numpy,
+)
 from udfs.arrow.ragged import RaggedLists, count_true, is_in_segment, offsets_of, position_of, row_of
 from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 

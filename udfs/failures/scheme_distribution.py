@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, LONG, TEXT, column, schema_of
-from udfs.arrow.columns import table_of
+from udfs.arrow.columns import DOUBLE, LONG, TEXT, column, schema_of, table_of
 from udfs.durability.kernels.loss_probability import find_copysets
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.kernels.failure_totals import LEADERS

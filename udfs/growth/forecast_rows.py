@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, TEXT, TIME, column, schema_of
-from udfs.arrow.columns import to_numpy
+from udfs.arrow.columns import DOUBLE, TEXT, TIME, column, schema_of, to_numpy
 from udfs.growth.growth_rows import SUBJECT_COLUMNS
 from udfs.growth.kernels.robust_trend import days_until
 

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, INT, LONG, TEXT, TIME, column, schema_of
-from udfs.arrow.columns import to_numpy
+from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, TIME, column, schema_of, to_numpy
 from udfs.growth.kernels.robust_trend import Trends, estimate_trends
 from udfs.growth.load_history import QUANTITIES, SubjectKind, build_history
 from udfs.plurals import count_of

@@ -8,8 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import INT, LONG, TEXT
-from udfs.arrow.columns import to_array, to_codes, to_numpy
+from udfs.arrow.columns import INT, LONG, TEXT, to_array, to_codes, to_numpy
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

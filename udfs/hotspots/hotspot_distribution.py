@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, LONG, column
+from udfs.arrow.columns import DOUBLE, LONG, column
 from udfs.hotspots.kernels.balls_in_bins import FullestBin, find_fullest_bin
 from udfs.hotspots.kernels.leader_counts import ClusterTopics, SeedCounts, find_arcs
 from udfs.hotspots.leaders_by_seed import count_replicas, estimate_cost, find_errors

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of
+from udfs.arrow.columns import DOUBLE, INT, INTS, LONG, TEXT, column, schema_of
 from udfs.arrow.ragged import offsets_of, row_of
 
 Floats = npt.NDArray[np.float64]

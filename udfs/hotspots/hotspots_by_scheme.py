@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, schema_of
-from udfs.arrow.columns import to_array, to_codes, to_lists, to_numpy
+from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, schema_of, to_array, to_codes, to_lists, to_numpy
 from udfs.arrow.ragged import offsets_of
 from udfs.hotspots.hotspot_distribution import (
     DISTRIBUTION_COLUMNS,

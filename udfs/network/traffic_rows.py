@@ -1,20 +1,25 @@
-"""gold.network_load and gold.zone_traffic: columns, and rows out of a cluster's aggregates under a scheme."""
+"""gold.network_load and gold.zone_traffic: columns, and rows out of what one pass over the partitions sums up."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, TEXT, column, schema_of
+from udfs.arrow.columns import DOUBLE, FLAG, INT, TEXT, column, schema_of
+from udfs.arrow.ragged import offsets_of, row_of
 from udfs.failures.failure_outcomes import SchemeAggregates
+from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.kernels.failure_totals import BYTES_IN, BYTES_OUT
-from udfs.failures.scenarios import ScenarioKind
+from udfs.failures.partition_arrays import truncate_replicas
+from udfs.failures.scenarios import Cluster, ScenarioKind, Scenarios
 from udfs.network.client_zones import (
     NetworkAssumptions,
     Racks,
     list_zones,
+    locate_clients,
     name_zones,
     number_racks_by_zone,
     share_clients,
@@ -22,12 +27,67 @@ from udfs.network.client_zones import (
 from udfs.network.kernels.network_sums import (
     CONSUMERS,
     CONSUMERS_OUT,
+    DIRECTIONS,
+    PATHS,
     PRODUCERS_IN,
     REPLICATION,
     REPLICATION_IN,
     REPLICATION_OUT,
+    ClientZones,
+    NetworkSums,
+    sum_network,
 )
-from udfs.network.traffic_sums import read_network, select_failures
+
+_ROUNDING = 1e-9  # of a cluster's traffic: what differences of sums may leave of 0
+MAX_ZONES = 16  # of a cluster whose traffic between zones is also computed after failures
+
+
+def select_failures(scenarios: Scenarios) -> npt.NDArray[np.int64]:
+    """Return which scenarios have rows of network traffic: racks and custom failures, not random ones."""
+    return np.flatnonzero(scenarios.kind != ScenarioKind.RANDOM)
+
+
+def _list_sets(
+    brokers: int, scenarios: Scenarios | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return (offsets (n + 1), sets in which each broker fails, stops (f)): each broker alone, then scenarios."""
+    if scenarios is None:
+        return np.zeros(brokers + 1, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+    selected = select_failures(scenarios)
+    number = np.full(len(scenarios.kind), -1, dtype=np.int64)
+    number[selected] = brokers + np.arange(len(selected))
+    sets = number[row_of(scenarios.offsets)]
+    broker = np.concatenate([np.arange(brokers), scenarios.member[sets >= 0]])
+    order = np.argsort(broker, kind="stable")
+    sets = np.concatenate([np.arange(brokers), sets[sets >= 0]])[order]
+    stops = np.append(scenarios.pair_stops.diagonal(), scenarios.stops[selected])
+    return offsets_of(np.bincount(broker, minlength=brokers)), sets, stops
+
+
+def aggregate_network(
+    group: PartitionGroup, clients: ClientZones, scenarios: Scenarios | None
+) -> dict[str, npt.NDArray[Any]]:
+    """Add up the fields of NetworkSums (prefix network_): now, after each failure of a broker, and after scenarios.
+
+    scenarios: None = only now.
+    """
+    brokers, zones = len(clients.zone), len(clients.consumers)
+    offsets, sets, stops = _list_sets(brokers, scenarios)
+    count = len(stops)
+    shapes = (1 + count, brokers, DIRECTIONS), (1 + count if zones <= MAX_ZONES + 1 else 1, PATHS, zones, zones)
+    sums = NetworkSums(*(np.zeros(shape) for shape in shapes))
+    sum_network(truncate_replicas(group), clients, offsets, sets, stops, sums)
+    return {f"network_{name}": values for name, values in sums._asdict().items()}
+
+
+def read_network(sums: Mapping[str, npt.NDArray[Any]]) -> NetworkSums:
+    """Return what `aggregate_network` has summed, with the states after failures instead of changes."""
+    traffic = NetworkSums(*(sums[f"network_{name}"].copy() for name in NetworkSums._fields))
+    for values in traffic:
+        values[1:] += values[0]
+        values[np.abs(values) < _ROUNDING * values.sum(axis=tuple(range(1, values.ndim)), keepdims=True)] = 0
+    return traffic
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -179,3 +239,42 @@ def zone_traffic_rows(
         ]
         parts.append(pa.Table.from_arrays(columns, schema=_ZONE_TRAFFIC))
     return pa.concat_tables(parts)
+
+
+@dataclass(frozen=True)
+class CrossZoneTraffic:
+    """Bytes per second that cross zones, by kind, and their cost; None = racks, rates or prices are not known."""
+
+    replication_bytes_per_s: float | None = None
+    producers_bytes_per_s: float | None = None
+    consumers_bytes_per_s: float | None = None
+    cost_per_month: float | None = None
+
+
+def measure_cross_zone_traffic(
+    group: PartitionGroup,
+    cluster: Cluster,
+    knows_rates: tuple[bool, bool],
+    assumptions: NetworkAssumptions,
+    prices: CrossZonePrices,
+) -> CrossZoneTraffic:
+    """Measure what crosses zones as the cluster is. knows_rates: whether any rate in, any rate out is known."""
+    racks = list_zones(cluster.racks, assumptions)
+    zones = name_zones(racks, assumptions)
+    if not zones or None in cluster.racks:
+        return CrossZoneTraffic()
+    clients = locate_clients(cluster, assumptions)
+    traffic = read_network(aggregate_network(group, clients, None))
+    shares = share_clients(racks, zones, assumptions.producer_zones)
+    producers = sum_producers(traffic.brokers, clients.zone, shares)[0]
+    crosses = ~np.eye(len(shares), dtype=np.bool_)
+    replication, consumers = (float(traffic.zones[0, kind][crosses].sum()) for kind in (REPLICATION, CONSUMERS))
+    knows_in, knows_out = knows_rates
+    rates = (
+        round(replication, 3) if knows_in else None,
+        round(float(producers[crosses].sum()), 3) if knows_in else None,
+        round(consumers, 3) if knows_out else None,
+    )
+    known = [rate for rate in rates if rate is not None]
+    cost = sum(known) * prices.month_per_byte_per_s
+    return CrossZoneTraffic(*rates, round(cost, 2) if len(known) == len(rates) and not np.isnan(cost) else None)

@@ -5,8 +5,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.arrow.column_declarations import FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
-from udfs.arrow.columns import to_array, to_flags, to_lists, to_numpy
+from udfs.arrow.columns import (
+    FLAG,
+    INT,
+    INTS,
+    LONG,
+    TEXT,
+    TEXTS,
+    column,
+    schema_of,
+    to_array,
+    to_flags,
+    to_lists,
+    to_numpy,
+)
 from udfs.arrow.ragged import offsets_of, row_of, take_segments
 from udfs.origin.kernels.origin_search import TopicOrigins, find_origins
 from udfs.origin.kernels.round_robin_fit import UNKNOWN, ObservedTopics

@@ -7,7 +7,7 @@ import numpy as np
 from udfs.arrow.ragged import find_in_segment, position_of, row_of
 from udfs.planning.annealing.balance_certificate import explain_low_disk
 from udfs.planning.annealing.balance_plan import plan_balance
-from udfs.planning.bounds.reached_bounds import count_missing_replicas, count_rack_repairs
+from udfs.planning.bounds.lower_bounds import count_missing_replicas, count_rack_repairs
 from udfs.planning.certificates import CopyCertificate, RackRepairs
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import EVEN_GOALS, Rules, build_rules, find_rack_violations, find_staying_brokers

@@ -14,15 +14,13 @@ from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.durability_rows import BROKERS, DurabilityPlan, durability_rows
 from udfs.durability.kernels.loss_probability import SearchEffort
 from udfs.failures.failure_outcomes import SchemeAggregates
-from udfs.failures.failure_rows import summary_rows
+from udfs.failures.failure_rows import LOAD_QUANTITIES, headroom_rows, summary_rows
 from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_arrays import Placement
 from udfs.failures.partition_sums import aggregate_placement, finish_pairs
-from udfs.failures.required_headroom import LOAD_QUANTITIES, headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
 from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
-from udfs.network.cross_zone_traffic import CrossZoneTraffic, measure_cross_zone_traffic
-from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices
+from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices, CrossZoneTraffic, measure_cross_zone_traffic
 from udfs.placement.topic_placement import find_counted_brokers
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations, list_emptied_brokers

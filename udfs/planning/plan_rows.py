@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 from udfs.arrow.ragged import count_true, is_in_segment, offsets_of, take_segments
 from udfs.json_answers import to_json
-from udfs.network.cross_zone_traffic import CrossZoneTraffic
+from udfs.network.traffic_rows import CrossZoneTraffic
 from udfs.planning import certificates
 from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.plan_judge import build_judge_options, judge_steps
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.wave_health import measure_wave_health
+from udfs.planning.wave_facts import measure_wave_health
 from udfs.planning.waves import find_reassigned_partitions
 
 _LOADS = {

@@ -6,7 +6,7 @@ schemas. Kinds, causes, states and errors are labels of the codes in udfs/simula
 
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import FLAG, INT, INTS, LONG, TEXT, column
+from udfs.arrow.columns import FLAG, INT, INTS, LONG, TEXT, column
 
 LONGS = pa.list_(LONG)
 KEY = [pa.field("cluster_id", TEXT), pa.field("snapshot_id", TEXT)]

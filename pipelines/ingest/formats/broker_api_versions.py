@@ -1,12 +1,12 @@
-"""`kafka-broker-api-versions`: brokers, their racks, whether they answered, and which releases they may run."""
+"""What brokers answer: `kafka-broker-api-versions`, and `kafka-cluster list-endpoints` of Kafka 4."""
 
 import re
 
-from pipelines.ingest.formats.checked_values import as_int, quote, unparsable
+from pipelines.ingest.formats.checked_values import as_int, quote, read_columns, unparsable
 from pipelines.ingest.formats.kafka_versions import combine, name_fields, read_api
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, ignore, read_lines
 from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise
-from udfs.failures.kafka_releases import UNKNOWN_RELEASE, ReleaseRange
+from udfs.failures.topic_defaults import UNKNOWN_RELEASE, ReleaseRange
 
 # Kafka 4 adds isFenced. `-> (` is followed by versions, `-> ERROR: ` by why the broker did not answer.
 _BROKER = re.compile(
@@ -23,7 +23,7 @@ _API = re.compile(r"[\s>|#]*+[A-Z]\w*+\(([0-9]++)\): [0-9]++ to ([0-9]++)")
 VERSION = "API version"
 
 
-def _is_line(line: str) -> bool:
+def _is_answer(line: str) -> bool:
     line = line[:MAX_LOOK]
     return ("(id: " in line and _BROKER.search(line) is not None) or _VERSION.fullmatch(line) is not None
 
@@ -47,7 +47,7 @@ def _read_records(text: str, path: str) -> Records:
     return Records(records.record_number, records.line_number, contexts, records.raw)
 
 
-def _parse_record(context: str | None, raw: str) -> list[Fact]:
+def _parse_answer(context: str | None, raw: str) -> list[Fact]:
     match = _BROKER.search(raw)
     if match is None:
         if context is not None and _VERSION.fullmatch(raw) and not context.startswith("-"):
@@ -86,8 +86,44 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     return [(FactKind.BROKER, values)]
 
 
-FORMAT = Format(
+API_VERSIONS = Format(
     "broker-api-versions",
     "kafka-broker-api-versions: brokers that answer, and their racks",
-    *(Signature(line=_is_line), _parse_record, _read_records),
+    *(Signature(line=_is_answer), _parse_answer, _read_records),
+)
+
+
+# `kafka-cluster list-endpoints` (Kafka 4): registered brokers, their racks, and whether they are fenced.
+# Columns are those of ClusterTool in Kafka 4.1.
+_START = r"[\s>|#`]*+"
+_HEADER = re.compile(_START + r"ID\s++HOST\s++PORT\s++RACK\s++(?:STATE\s++)?ENDPOINT_TYPE[\s`]*+")
+_ROW = re.compile(
+    _START + r"(?P<broker_id>[0-9]++)\s++(?P<host>[^\s|]++)\s++(?P<port>[0-9]{1,5})\s++(?P<rack>\S.*?)\s++"
+    r"(?:(?P<state>fenced|unfenced)\s++)?(?P<type>broker|controller)[\s`]*+"
+)
+
+
+def _is_endpoint(line: str) -> bool:
+    return ("broker" in line or "controller" in line or "ENDPOINT_TYPE" in line) and (
+        _HEADER.fullmatch(line) is not None or _ROW.fullmatch(line) is not None
+    )
+
+
+def _parse_endpoint(_context: str | None, raw: str) -> list[Fact]:
+    row = _ROW.fullmatch(raw)
+    if row is None:
+        return ignore("header" if _HEADER.fullmatch(raw) else classify_noise(raw))
+    if row["type"] == "controller":
+        return ignore("a controller")
+    texts = {name: row[name] for name in ("broker_id", "host", "port", "rack") if row[name] != "null"}
+    values = read_columns(texts, broker_id="ID", port="PORT") | {"registered": True}
+    if row["state"] is not None:  # only Kafka 4.0 and later tell it
+        values |= {"fenced": row["state"] == "fenced", "release_from": 400}
+    return [(FactKind.BROKER, values)]
+
+
+ENDPOINTS = Format(
+    "cluster-endpoints",
+    "kafka-cluster list-endpoints: registered brokers and their racks",
+    *(Signature(line=_is_endpoint), _parse_endpoint),
 )

@@ -1,14 +1,101 @@
-"""The text of Cruise Control's `kafka_cluster_state`: tables of brokers and partitions. Its JSON is metadata_json."""
+"""Cruise Control's `kafka_cluster_state` as text, and what text and JSON say of brokers. metadata_json has its JSON."""
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from pipelines.ingest.formats import cruise_control_state as states
-from pipelines.ingest.formats.checked_values import as_int, quote, read_columns, unparsable
+from pipelines.ingest.formats.checked_values import JsonObject, as_int, as_object, quote, read_columns, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.table_rows import looks_like_cells
 from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise, split_lines
+from udfs.plurals import count_of, join_names
+
+_NO_DIRS = "broker_dead"  # instead of the log directories of a broker that is down
+_VERBOSE = "get kafka_cluster_state?verbose=true"
+_REASON = "summary of the cluster"
+_NAMED = 6  # log directories that a warning names
+_COUNTS = {
+    "leaders": "LeaderCountByBrokerId",
+    "replicas": "ReplicaCountByBrokerId",
+    "out_of_sync": "OutOfSyncCountByBrokerId",
+    "offline": "OfflineReplicaCountByBrokerId",
+}
+
+
+class ReplicaCounts(NamedTuple):
+    """How many partitions a broker leads, and how many replicas it has; None = not shown."""
+
+    leaders: int
+    replicas: int
+    out_of_sync: int
+    offline: int | None
+
+
+def describe_offline_dirs(offline_dirs: Iterable[tuple[int, object]]) -> str | None:
+    """Return the warning of the offline log directories of live brokers; None without any. offline_dirs: by broker."""
+    named = [
+        f"{quote(str(name))} of broker {broker}"
+        for broker, names in offline_dirs
+        if isinstance(names, list) and names != [_NO_DIRS]
+        for name in names
+    ]
+    if not named:
+        return None
+    subject = "a log directory is" if len(named) == 1 else "log directories are"
+    return f"{subject} offline, with all replicas there: {join_names(named, _NAMED)}"
+
+
+def build_broker(broker_id: int, online_dirs: object, counts: ReplicaCounts | None, is_controller: bool) -> Fact:
+    """Return the fact of a broker: whether it is live by its online log directories, or else by what it does.
+
+    Cruise Control counts the replicas of all brokers, and adds the live brokers that have none.
+    """
+    is_live: bool | None = None
+    if isinstance(online_dirs, list) and online_dirs:
+        is_live = online_dirs != [_NO_DIRS]
+    elif counts is not None and (counts.leaders or not counts.replicas or counts.out_of_sync < counts.replicas):
+        is_live = True
+    elif counts is not None and counts.offline is not None:
+        is_live = counts.offline < counts.replicas
+    values = {"broker_id": broker_id, "reported_live": is_live, "controller": True if is_controller else None}
+    return FactKind.BROKER, values
+
+
+def describe_selection(visible: int, leaders: int) -> list[Fact]:
+    """Return the facts of a record that counts the partitions with a leader, of which so many are shown."""
+    if not leaders:
+        return ignore(_REASON)
+    is_selection = visible < leaders
+    partitions = count_of(leaders, "partition")
+    warning = f"kafka_cluster_state shows {visible} of {partitions} that have a leader: {_VERBOSE}"
+    return ignore(_REASON, warning if is_selection else None, is_selection)
+
+
+def describe_problems() -> list[Fact]:
+    """Return the facts of a title that says that only partitions with problems follow."""
+    return ignore("header", f"kafka_cluster_state shows only the partitions with problems: {_VERBOSE}", True)
+
+
+def parse_broker_state(state: JsonObject, visible: int) -> list[Fact]:
+    """Return the facts of a KafkaBrokerState. visible: how many partitions with a leader are beside it."""
+
+    def read(key: str) -> Mapping[str, Any]:
+        return state.find(key, as_object) or {}
+
+    counts = {name: read(key) for name, key in _COUNTS.items()}
+    dirs, controllers = read("OnlineLogDirsByBrokerId"), read("IsController")
+    ids = dict.fromkeys(key for part in (*counts.values(), dirs, controllers) for key in part)
+    facts = []
+    for key in ids:
+        own = ReplicaCounts(*(as_int(part.get(key, 0), f"{_COUNTS[name]} of {key}") for name, part in counts.items()))
+        facts.append(build_broker(as_int(key, "broker id"), dirs.get(key), own, controllers.get(key) is True))
+    offline_dirs = read("OfflineLogDirsByBrokerId").items()
+    if warning := describe_offline_dirs((as_int(key, "broker id"), dirs) for key, dirs in offline_dirs):
+        facts += ignore(_REASON, warning)
+    led = sum(as_int(count, _COUNTS["leaders"]) for count in counts["leaders"].values())
+    return facts + describe_selection(visible, led)
+
 
 _PARTITIONS = re.compile(r"\s*+TOPIC\s++PARTITION\s++LEADER\s++REPLICAS\s++IN-SYNC\b.*")
 _BROKERS = re.compile(r"\s*+BROKER\s++LEADER\(S\)\s++REPLICAS\s++OUT-OF-SYNC\b.*")
@@ -95,9 +182,9 @@ def _count_visible(lines: Sequence[str]) -> dict[int, int]:
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
     table, _, known = (context or f"{_NO_TABLE} null").partition(" ")
     if summary := _SUMMARY.fullmatch(raw):
-        return states.describe_selection(json.loads(known) or 0, int(summary[3]))
+        return describe_selection(json.loads(known) or 0, int(summary[3]))
     if _PROBLEMS.fullmatch(raw):
-        return ignore("header") if table == _COUNTED else states.describe_problems()
+        return ignore("header") if table == _COUNTED else describe_problems()
     if _is_header(raw) or _TITLE.fullmatch(raw):
         return ignore("header")
     if row := _ROW.fullmatch(raw):
@@ -117,16 +204,16 @@ def _parse_broker(row: re.Match[str], dirs: object) -> Fact:
     names = ("LEADER(S)", "REPLICAS", "OUT-OF-SYNC")
     leaders, replicas, out_of_sync = (as_int(row[i], name) for i, name in enumerate(names, 2))
     offline = None if row[5] is None else as_int(row[5], "OFFLINE")
-    counts = states.ReplicaCounts(leaders, replicas, out_of_sync, offline)
-    return states.build_broker(as_int(row[1], "BROKER"), dirs, counts, row[6] == "true")
+    counts = ReplicaCounts(leaders, replicas, out_of_sync, offline)
+    return build_broker(as_int(row[1], "BROKER"), dirs, counts, row[6] == "true")
 
 
 def _parse_dirs(row: re.Match[str], has_counts: bool) -> list[Fact]:
     broker = as_int(row[1], "BROKER")
-    warning = states.describe_offline_dirs([(broker, _read_dirs(row[3]))])
+    warning = describe_offline_dirs([(broker, _read_dirs(row[3]))])
     if has_counts:
         return ignore("log directories of a broker, used with its counts", warning)
-    fact = states.build_broker(broker, _read_dirs(row[2]), None, is_controller=False)
+    fact = build_broker(broker, _read_dirs(row[2]), None, is_controller=False)
     return [fact, *(ignore("log directories of a broker", warning) if warning else ())]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.checked_values import INT32, MAX_PARTITION, BadValueError, quote, unparsable
+from pipelines.ingest.formats.kafka_configs import split_configs
 from pipelines.ingest.formats.kafka_versions import FIRST_WITH_BLANKS, OLD_TOPIC_LINE
-from pipelines.ingest.formats.topic_configs import split_configs
 from pipelines.ingest.source_format import Fact, FactKind, ignore
 from pipelines.ingest.table_rows import explain_struct
 from pipelines.ingest.text import classify_noise

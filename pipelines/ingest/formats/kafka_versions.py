@@ -4,7 +4,7 @@ from bisect import bisect_right
 from typing import Any
 
 from pipelines.ingest.source_format import Fact, FactKind
-from udfs.failures.kafka_releases import ReleaseRange, parse_release
+from udfs.failures.topic_defaults import ReleaseRange, parse_release
 
 METADATA_VERSION = "metadata.version"
 # The first level of that feature in each release (org.apache.kafka.server.common.MetadataVersion).

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.ingest.formats import partition_objects as objects
 from pipelines.ingest.formats.checked_values import JsonObject, parse_json, parse_object, quote, unparsable
-from pipelines.ingest.formats.cruise_control_state import parse_broker_state
+from pipelines.ingest.formats.cruise_control_table import parse_broker_state
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
 from pipelines.ingest.formats.partition_filters import warn_of_topics
 from pipelines.ingest.source_format import Fact, Format, Row, Signature, decide_ignored

@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_list, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import classify_noise
-from udfs.failures.controller_quorum import MAX_LAG_MS
+from udfs.failures.scenarios import MAX_LAG_MS
 
 _NOT_USED = "metadata quorum: not used"
 _START = r"[\s>|#`]*+"

@@ -5,14 +5,126 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from pipelines.ingest.formats import zookeeper_commands as commands
 from pipelines.ingest.formats import zookeeper_json as znodes
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_rejected, ignore
-from pipelines.ingest.text import LOG_LINE, PROMPT, classify_noise, split_lines
+from pipelines.ingest.text import LOG_LINE, MAX_LOOK, PROMPT, classify_noise, split_lines
+
+# Operations that zkCli has no word for: the requested znode does not exist; a line of `ls -R`, which names the znodes
+# below a path.
+MISSING, LIST_TREE = "missing", "ls -R"
+LISTS = ("ls", "ls2")
+_OPERATIONS = ("get", *LISTS, "stat", "getEphemerals")
+
+_ZK_PROMPT = re.compile(r"\s*\[zk: [^\]]*\]\s?")
+_PROMPTS = ("$", "#", "%", ">", "heredoc>")
+_NO_QUOTES = str.maketrans({"'": " ", '"': " "})
+# A bare path, perhaps decorated by the script that printed it (`=== /brokers/ids/0 ===`).
+_BARE_PATH = re.compile(r"[\s=#>*:-]*+(?P<path>/[\w./-]++)[\s=#*:-]*+")
+_END_OF_PATH = re.compile(r"[;|&)]")
+_COMMAND_END = re.compile(r";|\||&&")
+_NEWLINE = re.compile(r"\\n(?=[\s\\]|(?:get|ls|ls2|stat|quit)\b|$)")  # as echo -e and printf have it
+_PRINTS = re.compile(r"\b(?:echo|printf)\b")
+_LOOP = re.compile(r"\bfor\s++(?P<name>\w++)\s++in\s(?P<values>[^;]*+);\s*+do\s(?P<body>.*)", re.S)
+_DONE = re.compile(r";\s*+done\b")
+_RANGE = re.compile(r"\{([0-9]{1,6})\.\.([0-9]{1,6})\}")
+_VALUE = re.compile(r"[\w.-]++")
+_MAX_VALUES = 1_000  # of a loop
+_VARIABLE = re.compile(r"\$|`|\{\}")
+_HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*+['\"\\]?\w")
+_HERE_LINE = re.compile(r"\s*+(?:(?:heredoc)?>\s*+)?(?:[a-z]\w*+(?:\s.*)?)?")
+
+
+class Request(NamedTuple):
+    """What a command asks for, or a line answers."""
+
+    operation: str
+    path: str  # of a znode
+    children: list[str] | None = None  # of a znode that `ls -R` names
+
+    @property
+    def has_variable(self) -> bool:
+        """Whether the command does not show the path itself, as in /brokers/ids/$i."""
+        return _VARIABLE.search(self.path) is not None
+
+
+def strip_prompt(line: str) -> str:
+    """Return a line without the prompt of zkCli."""
+    prompt = _ZK_PROMPT.match(line)
+    return (line[prompt.end() :] if prompt else line).strip()
+
+
+def has_prompt(line: str) -> bool:
+    """Return whether a line begins with the prompt of zkCli."""
+    return _ZK_PROMPT.match(line) is not None
+
+
+def names_shell(line: str) -> bool:
+    """Return whether a line names one of ZooKeeper's shells."""
+    return "zkCli" in line or "zookeeper-shell" in line
+
+
+def begins_here_document(line: str) -> bool:
+    """Return whether the next lines are the commands of a shell, as below `zookeeper-shell zk:2181 <<EOF`."""
+    return len(line) <= MAX_LOOK and names_shell(line) and _HERE_DOCUMENT.search(line) is not None
+
+
+def is_of_here_document(line: str) -> bool:
+    """Return whether a line of a here-document is a command: its end and what the shell prints begin otherwise."""
+    return len(line) <= MAX_LOOK and _HERE_LINE.fullmatch(line) is not None
+
+
+def parse_requests(line: str) -> list[Request]:
+    """Return the requests of a line without a prompt of zkCli that has commands or is a bare path, in their order."""
+    if len(line) > MAX_LOOK or line[:1] in ("{", "["):
+        return []
+    bare = _BARE_PATH.fullmatch(line)
+    if bare:
+        path = bare["path"].rstrip("-") if line.rstrip().endswith(" ---") else bare["path"]
+        return [Request("get", path)]
+    if names_shell(line):
+        # As in zookeeper-shell zk1:2181 <<< "ls /brokers/ids".
+        return [request for words in _split_commands(line.translate(_NO_QUOTES)) for request in _find_request(words)]
+    words = line.split()
+    is_command = len(words) > 1 and (words[0] in _OPERATIONS or (words[0] in _PROMPTS and words[1] in _OPERATIONS))
+    return list(_find_request(words)) if is_command else []
+
+
+def _find_request(words: Sequence[str]) -> Iterator[Request]:
+    at = next((i for i, word in enumerate(words) if word in _OPERATIONS), len(words))
+    path = next((word for word in words[at + 1 :] if word.strip("\"'").startswith("/")), None)
+    if path is not None:
+        operation = LIST_TREE if words[at] == "ls" and "-R" in words[at + 1 :] else words[at]
+        yield Request(operation, _END_OF_PATH.split(path.strip("\"'"), maxsplit=1)[0])
+
+
+def _split_commands(line: str) -> Iterator[list[str]]:
+    """Yield the words of each command that a shell of ZooKeeper runs."""
+    for command in _COMMAND_END.split(_unroll_loop(line)):
+        if names_shell(command) or _PRINTS.search(command):  # echo ls /brokers/ids | zkCli.sh
+            yield from (part.split() for part in _NEWLINE.split(command))
+
+
+def _unroll_loop(line: str) -> str:
+    """Return the commands of a loop over values that the line shows, as in `for i in 0 1; do ...; done`."""
+    loop = _LOOP.search(line)
+    if loop is None:
+        return line
+    spread = _RANGE.fullmatch(loop["values"].strip())
+    if spread and int(spread[2]) - int(spread[1]) < _MAX_VALUES:
+        values = [str(i) for i in range(int(spread[1]), int(spread[2]) + 1)]
+    else:
+        values = loop["values"].split()
+    if not values or len(values) > _MAX_VALUES or not all(map(_VALUE.fullmatch, values)):
+        return line
+    body, *rest = _DONE.split(loop["body"], maxsplit=1)
+    variable = re.compile(rf"\$(?:{loop['name']}\b|\{{{loop['name']}\}})")
+    return ";".join([line[: loop.start()], *(variable.sub(value, body) for value in values), *rest])
+
 
 _NO_SUCH_NODE = "node does not exist"
 _STAT = re.compile(
@@ -29,13 +141,13 @@ _SESSION = re.compile(r"\s*+\[zk: |[cmp]Zxid = 0x|Connecting to \S++:\d++$|Welco
 
 
 def _is_line(line: str) -> bool:
-    if _SESSION.match(line) or commands.begins_here_document(line):
+    if _SESSION.match(line) or begins_here_document(line):
         return True
-    requests = commands.parse_requests(commands.strip_prompt(line))
+    requests = parse_requests(strip_prompt(line))
     if not requests:
         data = _PATH_AND_DATA.fullmatch(line)
         return data is not None and znodes.is_kafka_path(data["path"])
-    return commands.names_shell(line) or any(znodes.is_kafka_path(request.path) for request in requests)
+    return names_shell(line) or any(znodes.is_kafka_path(request.path) for request in requests)
 
 
 def _read_rows(text: str, _path: str) -> list[Row]:
@@ -46,7 +158,7 @@ def _read_rows(text: str, _path: str) -> list[Row]:
         with suppress(BadValueError):  # the record will be rejected
             if znode:
                 mentions.add(znode["path"], znodes.parse_znode(znode["path"], znode["data"]))
-            elif isinstance(answered, commands.Request) and answered.operation != commands.MISSING:
+            elif isinstance(answered, Request) and answered.operation != MISSING:
                 mentions.add(answered.path, _parse_answer(answered, line))
     return [(number, _build_context(answered, mentions, line), line) for number, answered, line in rows]
 
@@ -56,31 +168,31 @@ class _Session:
 
     def __init__(self) -> None:
         # Line number; request that the line answers, or why that is unknown, or None; line.
-        self._rows: list[tuple[int, commands.Request | str | None, str]] = []
-        self._pending: list[commands.Request] = []  # requests that may still be answered
+        self._rows: list[tuple[int, Request | str | None, str]] = []
+        self._pending: list[Request] = []  # requests that may still be answered
         self._answers: list[int] = []  # rows that answer several requests
         self._tree: dict[str, list[str]] = {}  # the children of the znodes that the last `ls -R` has named
         self._is_here_document = False
 
-    def read_rows(self, text: str) -> list[tuple[int, commands.Request | str | None, str]]:
+    def read_rows(self, text: str) -> list[tuple[int, Request | str | None, str]]:
         """Return a row for each line: its data, its listing or its absence answers a request."""
         for number, line in enumerate(split_lines(text), 1):
             self._rows.append((number, self._find_request(line), line))
         self._pair_answers()
         return self._rows
 
-    def _find_request(self, line: str) -> commands.Request | str | None:
-        rest = commands.strip_prompt(line)
-        if any(r.operation == commands.LIST_TREE and _is_below(line.strip(), r.path) for r in self._pending):
+    def _find_request(self, line: str) -> Request | str | None:
+        rest = strip_prompt(line)
+        if any(r.operation == LIST_TREE and _is_below(line.strip(), r.path) for r in self._pending):
             return _add_to_tree(self._tree, line.strip())
-        requests = commands.parse_requests(rest)
-        self._is_here_document = self._is_here_document and commands.is_of_here_document(line)
+        requests = parse_requests(rest)
+        self._is_here_document = self._is_here_document and is_of_here_document(line)
         if self._is_here_document:
             self._pending += requests
-        elif commands.begins_here_document(line) or requests:
+        elif begins_here_document(line) or requests:
             self._begin(requests)
-            self._is_here_document = commands.begins_here_document(line)
-        elif sum(request.operation != commands.LIST_TREE for request in self._pending) > 1:  # answers without paths
+            self._is_here_document = begins_here_document(line)
+        elif sum(request.operation != LIST_TREE for request in self._pending) > 1:  # answers without paths
             if _NO_NODE.search(line) or _is_answer(rest, "get") or _is_answer(rest, "ls"):
                 self._answers.append(len(self._rows))
         elif _NO_NODE.search(line):
@@ -89,18 +201,18 @@ class _Session:
             return self._answer_one(rest)
         return None
 
-    def _begin(self, requests: list[commands.Request]) -> None:
+    def _begin(self, requests: list[Request]) -> None:
         self._pair_answers()
         self._pending, self._tree = requests, {}
 
-    def _find_missing(self, line: str) -> commands.Request | None:
+    def _find_missing(self, line: str) -> Request | None:
         named = _MISSING_PATH.search(line)
         path = named[1] if named else next((request.path for request in self._pending), None)
         self._pending = []
-        return None if path is None else commands.Request(commands.MISSING, path)
+        return None if path is None else Request(MISSING, path)
 
-    def _answer_one(self, rest: str) -> commands.Request | str | None:
-        request = next((request for request in self._pending if request.operation != commands.LIST_TREE), None)
+    def _answer_one(self, rest: str) -> Request | str | None:
+        request = next((request for request in self._pending if request.operation != LIST_TREE), None)
         if request is None or not _is_answer(rest, request.operation):
             return None
         if request.has_variable:
@@ -110,7 +222,7 @@ class _Session:
 
     def _pair_answers(self) -> None:
         """Give the answers to several commands to these in order, if there are as many and each fits."""
-        requests = [r for r in self._pending if r.operation == "get" or r.operation in commands.LISTS]
+        requests = [r for r in self._pending if r.operation == "get" or r.operation in LISTS]
         lines = [self._rows[at][2] for at in self._answers]
         unclear = next((_describe_variable(request) for request in requests if request.has_variable), None)
         if unclear is None and not (len(requests) == len(lines) and all(map(_fits, requests, lines))):
@@ -118,25 +230,25 @@ class _Session:
             unclear = f"{counted}: which answers which is unknown, run each command alone"
         for i, at in enumerate(self._answers):
             number, _, line = self._rows[at]
-            answered: commands.Request | str | None = unclear or requests[i]
+            answered: Request | str | None = unclear or requests[i]
             if _NO_NODE.search(line):
                 named = _MISSING_PATH.search(line)
                 path = named[1] if named else requests[i].path if unclear is None else None
-                answered = None if path is None else commands.Request(commands.MISSING, path)
+                answered = None if path is None else Request(MISSING, path)
             self._rows[at] = (number, answered, line)
         self._answers = []
 
 
-def _describe_variable(request: commands.Request) -> str:
+def _describe_variable(request: Request) -> str:
     return f"{request.path} has a variable: run a command for each znode"
 
 
-def _fits(request: commands.Request, line: str) -> bool:
+def _fits(request: Request, line: str) -> bool:
     """Return whether a line may answer a request."""
     if _NO_NODE.search(line):
         named = _MISSING_PATH.search(line)
         return named is None or named[1] == request.path
-    return _is_answer(commands.strip_prompt(line), request.operation)
+    return _is_answer(strip_prompt(line), request.operation)
 
 
 def _is_below(line: str, path: str) -> bool:
@@ -145,15 +257,15 @@ def _is_below(line: str, path: str) -> bool:
     return is_inside and _PATH.fullmatch(line) is not None
 
 
-def _add_to_tree(tree: dict[str, list[str]], path: str) -> commands.Request:
+def _add_to_tree(tree: dict[str, list[str]], path: str) -> Request:
     """Return the request that a line of `ls -R` answers; its children are added as the lines below name them."""
     parent, _, name = path.rpartition("/")
     if path not in tree and parent in tree:
         tree[parent].append(name)
-    return commands.Request(commands.LIST_TREE, path, tree.setdefault(path, []))
+    return Request(LIST_TREE, path, tree.setdefault(path, []))
 
 
-def _build_context(request: commands.Request | str | None, mentions: _Mentions, line: str) -> str | None:
+def _build_context(request: Request | str | None, mentions: _Mentions, line: str) -> str | None:
     """Return the context of a line: its request, and the brokers that it shows to be unregistered.
 
     request: or why it is unknown.
@@ -165,9 +277,9 @@ def _build_context(request: commands.Request | str | None, mentions: _Mentions, 
     context: dict[str, Any] = {"op": request.operation, "path": request.path}
     absent: list[int] = []
     with suppress(BadValueError):  # the record will be rejected
-        if request.operation == commands.MISSING:
+        if request.operation == MISSING:
             absent = mentions.find_missing(request.path)
-        elif request.operation in commands.LISTS:
+        elif request.operation in LISTS:
             absent = mentions.find_unlisted(request.path, _parse_answer(request, line))
     if absent:
         context["absent"] = absent
@@ -177,7 +289,7 @@ def _build_context(request: commands.Request | str | None, mentions: _Mentions, 
 
 
 def _is_answer(line: str, operation: str) -> bool:
-    if operation in commands.LISTS:
+    if operation in LISTS:
         return _LISTING.fullmatch(line) is not None
     if znodes.is_dump_line(line):
         return False
@@ -185,14 +297,14 @@ def _is_answer(line: str, operation: str) -> bool:
 
 
 def _parse_record(context: str | None, raw: str) -> list[Fact]:
-    line = commands.strip_prompt(raw)
+    line = strip_prompt(raw)
     if context is not None:
         surroundings = json.loads(context)
         ids = surroundings.get("absent", ())
         absent: list[Fact] = [(FactKind.BROKER, {"broker_id": i, "registered": False}) for i in ids]
-        if surroundings["op"] == commands.MISSING:
+        if surroundings["op"] == MISSING:
             return absent or ignore(_NO_SUCH_NODE)
-        request = commands.Request(surroundings["op"], surroundings["path"], surroundings.get("children"))
+        request = Request(surroundings["op"], surroundings["path"], surroundings.get("children"))
         facts = _parse_answer(request, raw)
         return [fact for fact in facts if not absent or fact[0] != FactKind.IGNORED] + absent
     if _STAT.match(raw):
@@ -210,7 +322,7 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
         return znodes.parse_dump_line(line)
     if line[:1] in ("{", "}", '"'):
         raise unparsable("a data line without the path of its znode")
-    if commands.parse_requests(line) or commands.has_prompt(raw):
+    if parse_requests(line) or has_prompt(raw):
         return ignore(PROMPT)
     if line == "null":
         return ignore(znodes.WITHOUT_PLACEMENT)
@@ -219,12 +331,12 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
     return ignore(classify_noise(raw))
 
 
-def _parse_answer(request: commands.Request, raw: str) -> list[Fact]:
+def _parse_answer(request: Request, raw: str) -> list[Fact]:
     """Return the facts of what a command printed."""
-    line = commands.strip_prompt(raw)
+    line = strip_prompt(raw)
     if request.operation == "get":
         return znodes.parse_znode(request.path, None if line == "null" else line)
-    if request.operation == commands.LIST_TREE:
+    if request.operation == LIST_TREE:
         if znodes.is_broker_listing(request.path):  # cut off, it would show brokers to be down
             return ignore(znodes.LISTING)
         return znodes.parse_listing(request.path, request.children or [])
@@ -272,6 +384,6 @@ class _Mentions:
 FORMAT = Format(
     "zookeeper-cli",
     "text of a zkCli.sh session",
-    Signature(line=_is_line, request=lambda line: bool(commands.parse_requests(commands.strip_prompt(line)))),
+    Signature(line=_is_line, request=lambda line: bool(parse_requests(strip_prompt(line)))),
     *(_parse_record, _read_rows),
 )

@@ -11,7 +11,7 @@ from pipelines.ingest.formats.kafka_versions import date_cluster
 from pipelines.ingest.plain_records import parse_plain
 from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
 from pipelines.ingest.text import ELLIPSIS, classify_noise
-from udfs.failures.kafka_releases import ReleaseRange
+from udfs.failures.topic_defaults import ReleaseRange
 
 WITHOUT_PLACEMENT = "znode without placement"
 LISTING = "listing"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pyarrow as pa
 
-from udfs.arrow.column_declarations import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
+from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, TEXTS, column, schema_of
 
 SOURCE = column("source", TEXT, "name of the file", required=True)
 RECORD_NUMBER = column("record_number", LONG, "ordinal of the record in its file, from 0", required=True)

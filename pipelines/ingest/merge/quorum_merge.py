@@ -12,9 +12,8 @@ from pipelines.ingest.merge.fact_merge import merge_by_key
 from pipelines.ingest.merge.live_brokers import get_down_brokers
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.source_format import FactKind
-from udfs.arrow.column_declarations import FLAG, TEXT
-from udfs.arrow.columns import to_flags, to_numpy
-from udfs.failures.controller_quorum import UNKNOWN_VOTER, QuorumVoters, find_lags
+from udfs.arrow.columns import FLAG, TEXT, to_flags, to_numpy
+from udfs.failures.scenarios import UNKNOWN_VOTER, QuorumVoters, find_lags
 from udfs.plurals import join_names
 
 _FIELDS = (*("voter", "controller", "directory_id", "host", "port", "log_end_offset", "offset_lag"), "caught_up_ms")

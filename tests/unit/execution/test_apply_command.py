@@ -13,10 +13,9 @@ import pytest
 from pipelines.cli.apply_rendering import _render_drained, render_preview
 from pipelines.errors import EXIT_USAGE
 from pipelines.execution.cluster_execution import ExecutionOptions
-from pipelines.execution.journal import EarlierConfigs, Journal
+from pipelines.execution.journal import NO_THROTTLE, EarlierConfigs, Journal, take_throttle
 from pipelines.execution.plan_application import PlanApplication, PlanPreview, lock_cluster
 from pipelines.execution.preflight import WaveWork
-from pipelines.execution.throttle_change import NO_THROTTLE, take_throttle
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
 from pipelines.plan_files.kafka_json import LEADER_RATE

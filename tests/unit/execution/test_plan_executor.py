@@ -27,8 +27,7 @@ from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
 from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.execution.preflight import ClusterDisks, check_answers, find_problems
-from pipelines.execution.set_throttles import read_throttles
-from pipelines.execution.throttle_change import leave_throttle
+from pipelines.execution.replication_throttle import leave_throttle, read_throttles
 from pipelines.execution.wave_window import WaveRange
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import (

@@ -6,8 +6,13 @@ import pytest
 
 from pipelines.execution.journal import EarlierConfigs
 from pipelines.execution.planned_steps import PlannedSteps
-from pipelines.execution.replication_throttle import list_restore_commands
-from pipelines.execution.set_throttles import Configs, SetThrottles, find_left_throttles, name_throttled
+from pipelines.execution.replication_throttle import (
+    Configs,
+    SetThrottles,
+    find_left_throttles,
+    list_restore_commands,
+    name_throttled,
+)
 from pipelines.plan_files.kafka_json import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from pipelines.plan_files.plan_reader import PlannedChange
 

@@ -14,10 +14,8 @@ from pipelines.plan_files.new_brokers import NewBroker, add_new_brokers
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.what_if.what_if_answers import model_snapshot
 from udfs.arrow.columns import replace_columns
-from udfs.failures.failure_outcomes import single_failures
-from udfs.failures.failure_rows import outcome_rows
-from udfs.failures.loads_before_failure import cluster_hotspot_rows
-from udfs.failures.required_headroom import headroom_rows
+from udfs.failures.failure_outcomes import cluster_hotspot_rows, single_failures
+from udfs.failures.failure_rows import headroom_rows, outcome_rows
 from udfs.failures.scheme_distribution import measure_placement
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.hotspots.hotspot_distribution import TrialOptions

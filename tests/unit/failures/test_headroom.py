@@ -14,9 +14,9 @@ from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
 from pipelines.stages.cluster_inputs import check_settings, match_capacities
 from udfs.failures.failure_outcomes import SchemeAggregates
+from udfs.failures.failure_rows import headroom_rows
 from udfs.failures.kernels.broker_sums import COUNTS
 from udfs.failures.kernels.failure_totals import BYTES_OUT, EVENTS, LEADERS, LOADS
-from udfs.failures.required_headroom import headroom_rows
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 
 HEADER = "broker_id,leaders,bytes_out_per_s\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from udfs.arrow.column_declarations import INTS
+from udfs.arrow.columns import INTS
 from udfs.failures.leader_recovery import BrokerStart, KnownStops, LeaderRecovery, find_recovery, order_starts
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState, build_event_log
 from udfs.simulation.kernels.codes import EventKind

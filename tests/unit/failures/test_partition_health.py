@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from udfs.arrow.column_declarations import INT, INTS
+from udfs.arrow.columns import INT, INTS
 from udfs.failures.partition_health import LiveBrokerRacks, TopicRules, find_health, number_racks
 from udfs.failures.topic_defaults import TopicDefaults
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.failures.log_dir_rows import log_dir_table
-from udfs.failures.disk_limits import find_disk_limits, is_full
-from udfs.failures.volumes import FILE, LOG_DIRS, Volume, choose_emptiest, list_volumes, number_volumes
+from udfs.failures.disk_limits import (
+    FILE,
+    LOG_DIRS,
+    Volume,
+    choose_emptiest,
+    find_disk_limits,
+    is_full,
+    list_volumes,
+    number_volumes,
+)
 
 TB = 10**12
 

@@ -10,8 +10,8 @@ import pytest
 
 from pipelines.ingest.format_registry import divide_text
 from pipelines.ingest.formats.checked_values import BadValueError
+from pipelines.ingest.formats.describe import read_records
 from pipelines.ingest.formats.describe_line import parse_line
-from pipelines.ingest.formats.describe_records import read_records
 from pipelines.ingest.sections import read_sections
 from pipelines.ingest.source_format import FactKind
 

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.ingest.formats.checked_values import BadValueError
-from pipelines.ingest.formats.describe import FORMAT
+from pipelines.ingest.formats.describe import FORMAT, join_lines, read_records
 from pipelines.ingest.formats.describe_labels import looks_like_data
 from pipelines.ingest.formats.describe_line import parse_line
-from pipelines.ingest.formats.describe_records import join_lines, read_records
-from pipelines.ingest.formats.topic_configs import split_configs
+from pipelines.ingest.formats.kafka_configs import split_configs
 from pipelines.ingest.source_format import FactKind, parse_each, read_lines
 
 from .facts import check_facts

@@ -14,8 +14,7 @@ from pipelines.ingest.sources import find_source
 from pipelines.plan_files.plan_creation import build_snapshot_model
 from pipelines.verdict.verdict_points import VerdictPoint
 from pipelines.what_if.what_if_answers import evaluate_brokers
-from udfs.failures.kafka_releases import ReleaseRange, parse_release
-from udfs.failures.topic_defaults import TopicDefaults
+from udfs.failures.topic_defaults import ReleaseRange, TopicDefaults, parse_release
 
 # One replica, min.insync.replicas=2: Kafka 3.6 accepts nothing with acks=all, Kafka 3.7 does.
 DESCRIBE = (

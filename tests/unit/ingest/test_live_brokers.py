@@ -15,9 +15,9 @@ from pipelines.cli.hotspots_command import find_snapshot_hotspots
 from pipelines.cli.inspect_command import build_answer, render_snapshot
 from pipelines.cli.what_if_rendering import format_cluster, format_failure
 from pipelines.ingest.merge.cluster_merge import merge_facts
-from pipelines.ingest.merge.inferred_state import infer_state
 from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_unknown_brokers, infer_brokers
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS
+from pipelines.ingest.merge.topic_merge import infer_state
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.source_snapshots import read_initial_state

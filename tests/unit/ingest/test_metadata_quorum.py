@@ -12,10 +12,10 @@ from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.live.cluster_records import Quorum, QuorumNode
 from pipelines.live.tool_output import print_quorum
-from pipelines.verdict.failure_answers import NO_MAJORITY
+from pipelines.verdict.levels import NO_MAJORITY
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from tests.commands import call
-from udfs.failures.controller_quorum import QuorumVoters
+from udfs.failures.scenarios import QuorumVoters
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
 # Of Kafka 4.3.1, after voter 1 of three combined nodes was killed.

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.ingest.formats.reassignment_status import FORMAT
+from pipelines.ingest.formats.tool_documents import REASSIGNMENT_STATUS
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.ingest.unread_lines import CHANGE
@@ -26,8 +26,8 @@ VERIFY = "Status of partition reassignment:\nReassignment of partition foo-0 is 
 
 
 def parse(text: str) -> list[dict[str, Any]]:
-    records = FORMAT.read_records(text, "x")
-    return shorten(check_facts(records, FORMAT.parse_facts(records)))
+    records = REASSIGNMENT_STATUS.read_records(text, "x")
+    return shorten(check_facts(records, REASSIGNMENT_STATUS.parse_facts(records)))
 
 
 @pytest.mark.parametrize(

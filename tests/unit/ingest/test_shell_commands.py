@@ -9,8 +9,7 @@ import pytest
 
 from pipelines.errors import SourceError
 from pipelines.ingest.format_registry import FORMATS, divide_text, read_files
-from pipelines.ingest.formats.bootstrap_servers import Servers, are_of_two_clusters
-from pipelines.ingest.formats.command_failures import find_failure, find_leaderless_topics
+from pipelines.ingest.formats.shell_commands import Servers, are_of_two_clusters, find_failure, find_leaderless_topics
 from pipelines.ingest.formats.shell_words import begins_command, is_rest
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.config.settings_text import read_settings_file
+from pipelines.config.setting_types import read_settings_file
 from pipelines.metrics.metric_names import MetricNames, parse_metric_names
 from tests.docs.pages import ROOT
 

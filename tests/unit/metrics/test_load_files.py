@@ -11,8 +11,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import Load, TopicLoad
 from pipelines.ingest.source_format import FactKind
 from pipelines.metrics.load_collection import CollectedLoads, collect_loads
-from pipelines.metrics.load_csv import check_listed
-from pipelines.metrics.load_files import measure_files, read_csv_loads, read_files
+from pipelines.metrics.load_files import check_listed, measure_files, read_csv_loads, read_files
 from pipelines.metrics.metric_names import BrokerMatcher, KnownBroker, MetricNames
 from tests.docs.pages import ROOT
 from tests.loads import measured_size, plain_load

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.source_arguments import MetricsRequest, open_source
+from pipelines.config.setting_types import fill_variables
 from pipelines.config.settings import load_settings
-from pipelines.config.settings_text import fill_variables
 from pipelines.errors import EXIT_INPUT, EXIT_USAGE, SettingsError, SourceError
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source

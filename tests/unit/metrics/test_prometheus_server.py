@@ -13,8 +13,8 @@ import pytest
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.topic_loads import NO_RATES, WindowRates
+from pipelines.metrics.load_reading import PrometheusServer, Window
 from pipelines.metrics.metric_names import MetricNames
-from pipelines.metrics.prometheus_server import PrometheusServer, Window
 
 _WINDOW = Window(1_000.0, 621, 30, 20.0)  # 20 steps of 30 s, after the 21 s in which the sample before them is
 _IN = "kafka_server_brokertopicmetrics_bytesin_total"

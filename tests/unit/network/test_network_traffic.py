@@ -15,8 +15,14 @@ from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions, locate_clients
-from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices, network_load_rows, zone_traffic_rows
-from udfs.network.traffic_sums import MAX_ZONES, aggregate_network
+from udfs.network.traffic_rows import (
+    MAX_ZONES,
+    NO_PRICES,
+    CrossZonePrices,
+    aggregate_network,
+    network_load_rows,
+    zone_traffic_rows,
+)
 
 Rows = list[dict[str, Any]]
 NEARBY = NetworkAssumptions(follower_fetching=True)

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.planning.models import make_model
 from tests.unit.planning.plan_commands import CommandResult, write_model
 from udfs.arrow.ragged import row_of
-from udfs.planning.bounds.relief_bounds import Budget, bound_fullest_broker
+from udfs.planning.bounds.lower_bounds import Budget, bound_fullest_broker
 from udfs.planning.certificates import BalanceCertificate, Relief
 from udfs.planning.cluster_model import ClusterModel, Floats, ReplicaLists
 from udfs.planning.constraints import build_rules

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from udfs.planning.annealing.search_task import RELIEF_STEPS, SearchTask, compute_relief
-from udfs.planning.bounds.cost_bounds import bound_copied_bytes
+from udfs.planning.bounds.lower_bounds import bound_copied_bytes
 
 REPLICAS, BROKERS = 40, 6
 

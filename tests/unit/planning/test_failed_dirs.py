@@ -15,8 +15,7 @@ from pipelines.plan_files.kafka_json import find_irreversible
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, build_model
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.elections import NO_LEADER, find_current_leaders, find_last_copies
-from udfs.planning.failed_dirs import REASON
-from udfs.planning.plan_making import freeze_partitions, make_plan
+from udfs.planning.plan_making import REASON, freeze_partitions, make_plan
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.waves import WaveLimits, split_into_waves
 

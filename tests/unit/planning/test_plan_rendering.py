@@ -16,7 +16,7 @@ from pipelines.cli.plan_details import render_disk_growth
 from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
-from udfs.planning.disk_growth import DiskGrowth
+from udfs.planning.wave_facts import DiskGrowth
 from udfs.plurals import count_of
 from udfs.quantities import estimate_duration, format_duration
 

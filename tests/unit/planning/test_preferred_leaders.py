@@ -14,7 +14,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from tests.unit.planning.small_clusters import cluster, clusters, every, leader_options, lists_of, may_lead, relabelled
 from udfs.json_answers import to_json
-from udfs.planning.bounds.cost_bounds import FlowNetwork, bound_flow_cost, find_cheapest_flow
+from udfs.planning.bounds.lower_bounds import FlowNetwork, bound_flow_cost, find_cheapest_flow
 from udfs.planning.cluster_model import FREE, ClusterModel
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders
 

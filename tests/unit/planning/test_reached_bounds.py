@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.planning.plan_models import flat, model_with
 from tests.unit.planning.small_clusters import lists_of
 from udfs.arrow.ragged import offsets_of
-from udfs.planning.bounds.reached_bounds import bound_bytes_by_disk, count_forced_replicas, count_rack_repairs
+from udfs.planning.bounds.lower_bounds import bound_bytes_by_disk, count_forced_replicas, count_rack_repairs
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import Rules, build_rules, find_staying_brokers
 from udfs.planning.plan_making import make_plan

@@ -13,8 +13,7 @@ import pytest
 from pipelines.simulation.cluster_replay import ReplayRequest, run_replay
 from tests.unit.simulation.event_helpers import T, cluster, led_partition
 from tests.unit.simulation.interpreter import interpret
-from udfs.failures.kafka_releases import parse_release
-from udfs.failures.topic_defaults import KAFKA_DEFAULTS
+from udfs.failures.topic_defaults import KAFKA_DEFAULTS, parse_release
 from udfs.simulation.cluster_events import Event, InitialPartition, InitialState
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import get_final_state

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.simulation.scenario.scenario_file import read_scenario_file
-from pipelines.simulation.scenario.yaml_reader import YamlFault, YamlList, YamlMapping, read_yaml
+from pipelines.simulation.scenario.scenario_file import YamlFault, YamlList, YamlMapping, read_scenario_file, read_yaml
 
 BOMB = "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9) if i else 'x'}]\n" for i in range(9))
 FAULTS = [

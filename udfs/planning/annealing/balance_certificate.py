@@ -12,7 +12,7 @@ from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.annealing import search_task
 from udfs.planning.annealing.kernels.search_state import SearchState, create_state
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
-from udfs.planning.bounds.reached_bounds import bound_bytes_by_disk, count_forced_replicas
+from udfs.planning.bounds.lower_bounds import bound_bytes_by_disk, count_forced_replicas
 from udfs.planning.certificates import CONTINUES, BalanceCertificate, ReachedLoad
 from udfs.planning.cluster_model import (
     ClusterModel,

@@ -19,7 +19,7 @@ from udfs.planning.annealing.kernels.search_moves import seed_random
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, create_state
 from udfs.planning.annealing.search import NEAR, accept_lists, anneal_order, search_assignment
 from udfs.planning.annealing.search_task import TOLERANCE, SearchResult, SearchTask
-from udfs.planning.bounds.cost_bounds import CopyBound, bound_copied_bytes
+from udfs.planning.bounds.lower_bounds import CopyBound, bound_copied_bytes
 from udfs.planning.certificates import BalanceCertificate, Relief
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints, ProposedAssignment
 from udfs.planning.constraints import (

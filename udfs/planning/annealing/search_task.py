@@ -8,7 +8,7 @@ from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.annealing.kernels import search_state
 from udfs.planning.annealing.kernels.oversized_annealing import LargestPartitions, ReliefCurves
 from udfs.planning.annealing.kernels.search_state import BrokerLimits, ClusterArrays, CostWeights, SearchState
-from udfs.planning.bounds.cost_bounds import CopyBound
+from udfs.planning.bounds.lower_bounds import CopyBound
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
 from udfs.planning.constraints import Rules, find_staying_brokers
 from udfs.planning.plan_request import BYTES_IN, BYTES_OUT, DISK, FAILOVER, LEADERS, REPLICAS, PlanRequest

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from udfs.arrow.ragged import offsets_of, position_of, row_of
-from udfs.planning.bounds.cost_bounds import FlowNetwork, MinCostFlow, find_cheapest_flow
 from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
+from udfs.planning.bounds.lower_bounds import FlowNetwork, MinCostFlow, find_cheapest_flow
 from udfs.planning.certificates import Certificate, ForcedLeaders, LeaderCertificate, TopicPrice, TopicSpread
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Int32s, Ints, ProposedAssignment
 from udfs.plurals import count_of

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from udfs.arrow.ragged import any_true, offsets_of, row_of
 from udfs.planning import certificates
-from udfs.planning.bounds.cost_bounds import FlowNetwork, find_cheapest_flow
 from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_limits
+from udfs.planning.bounds.lower_bounds import FlowNetwork, find_cheapest_flow
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.leadership import preferred_leaders
 from udfs.planning.leadership.preferred_leaders import LeaderAssignment, LeaderChoices, LeaderLimits

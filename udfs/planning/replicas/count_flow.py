@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import count_true, offsets_of, take_segments
-from udfs.planning.bounds.cost_bounds import FlowNetwork, solve_network
+from udfs.planning.bounds.lower_bounds import FlowNetwork, solve_network
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints
 from udfs.planning.constraints import InfeasibleRequest, Rules
 from udfs.planning.elections import find_in_sync_replicas

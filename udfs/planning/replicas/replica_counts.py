@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from udfs.arrow.ragged import any_true
-from udfs.planning.bounds.reached_bounds import count_missing_replicas
+from udfs.planning.bounds.lower_bounds import count_missing_replicas
 from udfs.planning.certificates import CountCertificate
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import (

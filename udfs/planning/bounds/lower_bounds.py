@@ -1,4 +1,4 @@
-"""Min-cost flows with a proof: OR-tools finds them, prices of the nodes bound their cost from below."""
+"""Lower bounds of what a plan copies and reaches: min-cost flows with a proof, rack limits, disks, and budgets."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 from ortools.graph.python import min_cost_flow
 from scipy.optimize import linprog
 
+from udfs.arrow.ragged import row_of
 from udfs.planning.bounds.kernels.graph_bounds import lower_node_prices
-from udfs.planning.cluster_model import Flags, Floats, Int32s, Ints
+from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment, ReplicaLists
+from udfs.planning.constraints import Rules, count_in_racks
 
 
 @dataclass(frozen=True)
@@ -139,3 +141,123 @@ def _bound_leaving_bytes(parts: Floats, required: Floats) -> tuple[float, Floats
         price[which] = disk[last] / load[last]
         cost = float(price[which] * required[which] - np.maximum(price[which] * load - disk, 0.0).sum())
     return (cost, price) if cost >= excess else (float(excess), np.array([1.0, 0.0, 0.0]))
+
+
+def count_missing_replicas(model: ClusterModel, rules: Rules) -> Ints:
+    """Count the replicas that any legal plan copies of each partition: int64 (p).
+
+    A partition keeps at most what is on brokers that stay, and of each rack at most what the rack may hold.
+    """
+    stays = ~rules.must_leave[model.replicas] | rules.fixed[model.row]
+    row, count = count_in_racks(model, model, stays)
+    count = np.where(rules.fixed[row], count, np.minimum(count, rules.rack_cap[row]))
+    remaining = np.bincount(row, count, model.partitions).astype(np.int64)
+    missing: Ints = np.maximum(rules.factor - remaining, 0)
+    return missing
+
+
+def count_forced_replicas(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> Ints:
+    """Count what any plan copies that leaves no more of a partition where it must not be: int64 (p).
+
+    These are replicas on brokers to be emptied, and replicas beyond what a rack may hold.
+    """
+    placed = model.with_lists(proposal.offsets, proposal.replicas)
+    stayed = np.bincount(placed.row[rules.must_leave[placed.replicas]], minlength=model.partitions)
+    left = stayed + _count_beyond_racks(model, placed, rules, ~rules.must_leave[placed.replicas])
+    forced: Ints = np.maximum(count_missing_replicas(model, rules) - left, 0)
+    return forced
+
+
+def count_rack_repairs(model: ClusterModel, rules: Rules, proposal: ProposedAssignment) -> Ints:
+    """Count the copies of each partition, int64 (p), that only repair racks that hold too many of its replicas now."""
+    stays = ~rules.must_leave[model.replicas]
+    before = _count_beyond_racks(model, model, rules, stays)
+    placed = model.with_lists(proposal.offsets, proposal.replicas)
+    after = _count_beyond_racks(model, placed, rules, np.ones(len(placed.replicas), dtype=np.bool_))
+    repairs: Ints = np.maximum(before - after, 0) * ~rules.fixed
+    return repairs
+
+
+def bound_bytes_by_disk(model: ClusterModel, rules: Rules, proposal: ProposedAssignment, counted: Flags) -> float:
+    """Bound the bytes that any plan copies whose brokers hold between the least and the most of this proposal.
+
+    What a counted broker (bool, n) has above the fullest one of the proposal leaves it, and so does what leaves the
+    brokers to be emptied; what a counted broker has below the emptiest one comes to it.
+    """
+    if not counted.any():
+        return 0.0
+    # Copies have the leader's size, and so have all replicas here.
+    sizes = ((lists.replicas, model.size[row_of(lists.offsets)]) for lists in (model, proposal))
+    before, after = (np.bincount(*one, minlength=model.brokers) for one in sizes)
+    leaving = np.maximum(before - after[counted].max(), 0.0)[counted].sum()
+    leaving += np.maximum(before - after, 0.0)[rules.must_leave].sum()
+    arriving = np.maximum(after[counted].min() - before, 0.0)[counted].sum()
+    return float(max(leaving, arriving))
+
+
+def _count_beyond_racks(model: ClusterModel, lists: ReplicaLists, rules: Rules, selected: Flags) -> Ints:
+    """Count the selected replicas (bool, r) of each partition beyond what their racks may hold: int64 (p)."""
+    row, count = count_in_racks(model, lists, selected)
+    beyond = np.bincount(row, np.maximum(count - rules.rack_cap[row], 0), model.partitions)
+    return beyond.astype(np.int64)
+
+
+_STEPS = 60  # of a bisection
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a plan may spend on copies: one of its limits."""
+
+    cost: Floats  # float64 (r), of a copy of each replica
+    most: float
+    whole: bool  # Whether replicas are counted, so that a part of one costs as much
+
+
+def bound_fullest_broker(replicas: Int32s, load: Floats, free: Flags, counted: Flags, budgets: list[Budget]) -> float:
+    """Bound the load of the fullest counted broker after any plan within all budgets, which copies what it moves.
+
+    To bring a broker to a level, what it has above that level must leave it. As if replicas could be divided, those
+    with most load per cost leave first. No level is below the mean, nor below what a broker cannot give away.
+
+    Args:
+        replicas: int32 (r), the broker of each replica.
+        load: float64 (r), load of each replica.
+        free: bool (r), whether each replica may leave its broker.
+        counted: bool (n), brokers whose fullest is bounded; no replica leaves them for others.
+        budgets: The limits of the plan.
+    """
+    n = len(counted)
+    loads = np.bincount(replicas, load, n).astype(np.float64)
+    fixed = np.bincount(replicas[~free], load[~free], n)
+    if not counted.any():
+        return 0.0
+    floor = max(float(loads[counted].mean()), float(fixed[counted].max()))
+    free = free & counted[replicas] & (load > 0.0)
+    return max([floor, *(_find_level(replicas[free], load[free], loads, counted, _take(one, free)) for one in budgets)])
+
+
+def _take(budget: Budget, selected: Flags) -> Budget:
+    return Budget(budget.cost[selected], budget.most, budget.whole)
+
+
+def _find_level(replicas: Int32s, load: Floats, loads: Floats, counted: Flags, budget: Budget) -> float:
+    """Find the lowest level that the budget pays for, rounded down."""
+    order = np.lexsort((budget.cost / load, replicas))
+    begins = np.searchsorted(replicas[order], np.arange(len(loads) + 1))
+    sums = [np.concatenate([[0.0], np.cumsum(values[order])]) for values in (load, budget.cost)]
+    parts = [[each[begins[b] : begins[b + 1] + 1] - each[begins[b]] for each in sums] for b in range(len(loads))]
+
+    def pays(level: float) -> bool:
+        spent = 0.0
+        for b in np.flatnonzero(counted & (loads > level)).tolist():
+            relief, cost = parts[b]
+            least = float(np.interp(loads[b] - level, relief, cost))
+            spent += float(np.ceil(least - 1e-6)) if budget.whole else least
+        return spent <= budget.most * (1 + 1e-9)
+
+    low, high = 0.0, float(loads[counted].max())
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return low
