@@ -8,12 +8,12 @@ from pipelines.cli.plan_remedies import PlanCommandLine, change_factor
 from pipelines.cli.text_format import align_rows
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.verdict.naming import name_with_noun
-from udfs.planning.bottleneck import FasterPlan
+from udfs.planning.alternative_plans import FasterPlan
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.certificates import LogDirCertificate
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Ints
 from udfs.planning.constraints import build_rules, find_rack_violations
-from udfs.planning.log_dir_balance import find_dir_moves
+from udfs.planning.model_log_dirs import find_dir_moves
 from udfs.planning.plan_metrics import PlanSummary
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.planned_waves import PlannedWaves

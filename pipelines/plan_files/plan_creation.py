@@ -28,15 +28,22 @@ from pipelines.plan_files.running_reassignments import select_reassigned
 from pipelines.verdict.naming import name_with_noun
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
-from udfs.planning.bottleneck import Bottleneck, FasterPlan, find_bottleneck, find_cheaper_plan, find_faster_plans
+from udfs.planning.alternative_plans import (
+    FasterPlan,
+    UrgentRepair,
+    find_cheaper_plan,
+    find_faster_plans,
+    find_urgent_repair,
+)
+from udfs.planning.bottleneck import Bottleneck, find_bottleneck
 from udfs.planning.certificates import Certificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.certificates import CONTINUES
 from udfs.planning.constraints import InfeasibleRequest, check_request, list_emptied_brokers, select_target_brokers
 from udfs.planning.later_lists import count_later_copies, list_later
-from udfs.planning.log_dir_balance import add_log_dirs
+from udfs.planning.model_log_dirs import add_log_dirs
 from udfs.planning.plan_judge import build_judge_options
-from udfs.planning.plan_making import UrgentRepair, find_urgent_repair, freeze_partitions, make_plan
+from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import LaterLists, PlanRequest
 from udfs.planning.planned_waves import PlannedWaves

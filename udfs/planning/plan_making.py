@@ -2,17 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of, row_of
+from udfs.arrow.ragged import any_true, count_true, is_in_segment, offsets_of
 from udfs.planning.broker_sets import plan_in_sets
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints, ProposedAssignment, take
 from udfs.planning.constraints import (
     InfeasibleRequest,
-    build_rules,
     find_dropped_in_sync,
     find_fewer_racks,
     find_receiving_brokers,
@@ -23,8 +22,6 @@ from udfs.planning.constraints import (
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.log_dir_balance import choose_log_dirs
 from udfs.planning.plan_request import COPYSETS, PlanRequest
-from udfs.planning.planned_waves import plan_waves
-from udfs.planning.waves import WaveLimits
 from udfs.planning.zones.rack_levels import plan_in_levels
 
 REASON = "a replica is in a failed log dir"
@@ -221,38 +218,3 @@ def _freeze(model: ClusterModel, reason: FreezeReason, is_bad: Flags) -> Cluster
     """Freeze the partitions with such a replica (bool, r)."""
     bad = any_true(is_bad, model.offsets) & (model.frozen == FREE)
     return replace(model, frozen=np.where(bad, reason, model.frozen).astype(np.int8)) if bad.any() else model
-
-
-_LISTED = 3  # partitions by name
-
-
-@dataclass(frozen=True)
-class UrgentRepair:
-    """A repair of only the partitions below min.insync.replicas."""
-
-    partitions: int
-    first_partitions: list[str]
-    bytes_to_copy: int | None  # None = of unknown size
-    seconds: float  # Estimated duration of copying
-
-
-def find_urgent_repair(
-    model: ClusterModel, request: PlanRequest, proposal: ProposedAssignment, limits: WaveLimits
-) -> UrgentRepair | None:
-    """Find the repair of only the partitions below min.insync.replicas; None if a plan repairs none, or no others."""
-    if request.goal != "repair" or request.at_min_isr_partitions or request.under_min_isr_partitions:
-        return None
-    urgent = replace(request, under_min_isr_partitions=True)
-    if build_rules(split_failed_dirs(model)[0], urgent).fixed.all():
-        return None
-    try:
-        first = make_plan(model, urgent)
-    except InfeasibleRequest:
-        return None
-    copied_rows = row_of(first.offsets)[model.find_copied(first)]
-    rows = np.unique(copied_rows)
-    if not len(rows) or len(rows) >= int(model.find_changed(proposal).sum()):
-        return None
-    size = round(float(model.size[copied_rows].sum())) if model.known[0] else None
-    names = [model.name(row) for row in rows[:_LISTED].tolist()]
-    return UrgentRepair(len(rows), names, size, plan_waves(model, first, limits).seconds)

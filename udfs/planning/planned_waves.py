@@ -10,7 +10,7 @@ from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.elections import PreferredElections, elect_preferred_leaders
 from udfs.planning.kernels.log_dir_search import assign_first_waves
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
-from udfs.planning.log_dir_balance import find_dir_moves
+from udfs.planning.model_log_dirs import find_dir_moves
 from udfs.planning.waves import WaveLimits, WaveReport, Waves, report_loads, report_waves, split_into_waves
 
 _LOG_DIRS = "log dirs"  # direction of a wave's busiest broker

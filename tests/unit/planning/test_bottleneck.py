@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from tests.seed_sampler import count_cases
 from tests.unit.planning.plan_commands import CommandResult
 from tests.unit.planning.plan_models import model_with, models_and_proposals, proposal_with
-from udfs.planning.bottleneck import count_forced_copies, find_bottleneck, find_faster_plans, measure_copy_loads
+from udfs.planning.alternative_plans import find_faster_plans
+from udfs.planning.bottleneck import count_forced_copies, find_bottleneck, measure_copy_loads
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest, build_rules, find_rack_violations
 from udfs.planning.plan_making import freeze_partitions, make_plan

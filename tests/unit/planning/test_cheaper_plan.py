@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.planning.models import make_model
-from udfs.planning.bottleneck import find_cheaper_plan
+from udfs.planning.alternative_plans import find_cheaper_plan
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest, Targets
 from udfs.planning.planned_waves import plan_waves
