@@ -20,7 +20,7 @@ from pipelines.stages.growth_stage import (
     growth_of_few,
     select_history,
 )
-from pipelines.tables.gold_tables import GROWTH, GROWTH_FORECASTS
+from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.growth.growth_rows import HistoryLimits
 from udfs.growth.load_history import LOAD_SAMPLES

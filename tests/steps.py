@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pipelines.growth_measurement import GROWTH_INPUTS
 from pipelines.stages.stage_registry import NEEDS, STEPS
-from pipelines.tables.gold_tables import GROWTH, GROWTH_FORECASTS
+from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
 
 # Tables that a run writes after its steps, and what they need.
 _AFTER_STEPS = dict.fromkeys((GROWTH.name, GROWTH_FORECASTS.name), (*GROWTH_INPUTS, "gold.scheme_comparison"))

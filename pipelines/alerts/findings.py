@@ -16,7 +16,7 @@ from pipelines.quoted_values import quote_value, shorten_text
 from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
 from pipelines.sql_text import match_snapshots, quote_text
-from pipelines.tables.ops_tables import ALERTS
+from pipelines.tables.alert_tables import ALERTS
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import ISSUES_SQL, PartitionIssue
 from pipelines.verdict.levels import Level

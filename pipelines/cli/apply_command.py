@@ -246,7 +246,7 @@ def _write_history(application: PlanApplication, settings: Settings) -> None:
     from pipelines.execution.execution_history import get_plan_id, get_snapshot, list_wave_executions
     from pipelines.execution.journal import Journal
     from pipelines.spark.arrow_frames import make_rows
-    from pipelines.tables.ops_tables import PLAN_EXECUTIONS
+    from pipelines.tables.execution_tables import PLAN_EXECUTIONS
 
     plan = application.plan
     rows = list_wave_executions(Journal.open(application.folder), plan)

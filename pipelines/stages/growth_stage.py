@@ -18,7 +18,8 @@ from pipelines.spark.arrow_frames import complete_frame, copy_table, make_rows
 from pipelines.spark.entity_shards import sum_shard_logs
 from pipelines.spark.sql_session import SqlSession
 from pipelines.sql_text import match_snapshots
-from pipelines.tables.gold_tables import GROWTH, LOAD_HISTORY
+from pipelines.tables.gold_tables import LOAD_HISTORY
+from pipelines.tables.growth_tables import GROWTH
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.disk_limits import find_disk_limits
 from udfs.growth.forecast_rows import FORECASTS, LIMITS, Limit, forecast_rows

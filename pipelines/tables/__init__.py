@@ -2,7 +2,17 @@
 
 from types import ModuleType
 
-from pipelines.tables import bronze_tables, gold_tables, internal_tables, ops_tables, silver_tables, simulation_tables
+from pipelines.tables import (
+    alert_tables,
+    bronze_tables,
+    execution_tables,
+    gold_tables,
+    growth_tables,
+    internal_tables,
+    ops_tables,
+    silver_tables,
+    simulation_tables,
+)
 from pipelines.tables.table_contract import Table
 
 
@@ -14,5 +24,5 @@ def _find_tables(*modules: ModuleType) -> dict[str, Table]:
 # Tables that every `run` writes, those that `replay` writes, and all.
 RUN_TABLES = _find_tables(bronze_tables, silver_tables, gold_tables, internal_tables, ops_tables)
 REPLAY_TABLES = _find_tables(simulation_tables)
-GROWTH_TABLES = _find_tables(gold_tables)  # of all runs of a cluster, written at the end of each
-TABLES = {**RUN_TABLES, **GROWTH_TABLES, **_find_tables(ops_tables, ops_tables), **REPLAY_TABLES}
+GROWTH_TABLES = _find_tables(growth_tables)  # of all runs of a cluster, written at the end of each
+TABLES = {**RUN_TABLES, **GROWTH_TABLES, **_find_tables(alert_tables, execution_tables), **REPLAY_TABLES}

@@ -1,4 +1,4 @@
-"""The gold tables that `run` writes, those of growth last. udfs/ declares the columns that it computes."""
+"""The gold tables that `run` writes. udfs/ declares the columns that it computes."""
 
 from pipelines.ingest.merge.entities import LOADS, QUORUM_NODES
 from pipelines.tables.table_contract import SNAPSHOT_KEY, Between, NoRowWhere, OneOf, Table, columns
@@ -18,9 +18,8 @@ from udfs.failures.failure_rows import (
 )
 from udfs.failures.scenarios import ScenarioKind
 from udfs.failures.scheme_distribution import SCHEME_DISTRIBUTION_COLUMNS
-from udfs.growth.forecast_rows import FORECAST_COLUMNS, Limit
-from udfs.growth.growth_rows import GROWTH_COLUMNS, SUBJECT_COLUMNS
-from udfs.growth.load_history import QUANTITIES, SubjectKind
+from udfs.growth.growth_rows import SUBJECT_COLUMNS
+from udfs.growth.load_history import SubjectKind
 from udfs.hotspots.hotspot_distribution import DISTRIBUTION_COLUMNS
 from udfs.hotspots.hotspot_measures import HOTSPOT_COLUMNS
 from udfs.network.traffic_rows import (
@@ -38,7 +37,7 @@ _KEYS = (*SNAPSHOT_KEY, "scheme")
 _PLAN_KEYS = (*SNAPSHOT_KEY, "goal")
 _ORIGINS = tuple(ORIGIN_NAMES.values())
 _METHODS = OneOf("method", (EXACT, MONTE_CARLO))
-_SCENARIO_KINDS = OneOf("scenario_kind", tuple(ScenarioKind))
+_KINDS = OneOf("scenario_kind", tuple(ScenarioKind))
 
 QUORUM = Table(
     "gold.quorum",
@@ -216,7 +215,7 @@ LOADS_AFTER_FAILURE = Table(
     keys=(*_KEYS, "scenario", "broker_id"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "scheme", "scenario_kind", "broker_id"),
-    expectations=(Between("leaders_after", 0), _SCENARIO_KINDS),
+    expectations=(Between("leaders_after", 0), _KINDS),
 )
 
 FAILURE_SUMMARY = Table(
@@ -226,7 +225,7 @@ FAILURE_SUMMARY = Table(
     keys=(*_KEYS, "scenario"),
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "scheme", "scenario_kind", "worst_survivor_ratio", "offline_partitions"),
-    expectations=(Between("offline_partitions", 0), Between("under_min_isr_partitions", 0), _SCENARIO_KINDS),
+    expectations=(Between("offline_partitions", 0), Between("under_min_isr_partitions", 0), _KINDS),
 )
 
 RANDOM_FAILURES = Table(
@@ -349,50 +348,4 @@ PLAN_MOVES = Table(
     partition_by=("cluster_id",),
     skip_by=("snapshot_id", "goal", "topic"),
     expectations=(Between("first_wave", 1), Between("copied_bytes", 0)),
-)
-
-
-_SUBJECT_KINDS = OneOf("subject_kind", tuple(SubjectKind))
-_QUANTITIES = OneOf("quantity", tuple(QUANTITIES))
-
-GROWTH = Table(
-    "gold.growth",
-    "One row per cluster, broker, log dir and topic of a cluster's newest snapshot, and quantity: how fast it has "
-    "grown. docs/growth.md has the formulas.",
-    columns(*GROWTH_COLUMNS),
-    keys=(),
-    partition_by=("cluster_id",),
-    only_newest=True,
-    expectations=(
-        _SUBJECT_KINDS,
-        _QUANTITIES,
-        Between("samples", 0),
-        NoRowWhere(
-            "slope_or_reason", "(slope_per_day IS NULL) = (reason IS NULL)", "has neither a slope nor a reason, or both"
-        ),
-        NoRowWhere(
-            "slope_in_interval",
-            "slope_per_day < slope_per_day_low OR slope_per_day > slope_per_day_high",
-            "has a slope outside of its interval",
-        ),
-    ),
-)
-
-GROWTH_FORECASTS = Table(
-    "gold.growth_forecasts",
-    "One row per limit of a cluster, broker or log dir, with its newest snapshot: days until growth reaches it.",
-    columns(*FORECAST_COLUMNS),
-    keys=(),
-    partition_by=("cluster_id",),
-    only_newest=True,
-    expectations=(
-        OneOf("limit_name", tuple(Limit)),
-        _SUBJECT_KINDS,
-        _QUANTITIES,
-        Between("days", 0),
-        NoRowWhere(
-            "days_or_reason", "(days IS NULL) = (reason IS NULL)", "has both days and a reason, or none of the two"
-        ),
-        NoRowWhere("days_in_interval", "days < days_low OR days > days_high", "has days outside of their interval"),
-    ),
 )

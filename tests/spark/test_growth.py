@@ -22,7 +22,8 @@ from pipelines.spark.local_sql import LocalSql
 from pipelines.spark.store import Store
 from pipelines.spark.view_tables import publish_views
 from pipelines.stages.growth_stage import DISKS, PartitionLimits, disk_limits, growth_forecasts
-from pipelines.tables.gold_tables import GROWTH, GROWTH_FORECASTS, HEADROOM
+from pipelines.tables.gold_tables import HEADROOM
+from pipelines.tables.growth_tables import GROWTH, GROWTH_FORECASTS
 from pipelines.tables.silver_tables import LOG_DIRS
 from tests.steps import list_steps_to
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pipelines.execution.execution_history import list_wave_executions
 from pipelines.execution.journal import Journal
 from pipelines.plan_files.plan_reader import read_plan
-from pipelines.tables.ops_tables import PLAN_EXECUTIONS
+from pipelines.tables.execution_tables import PLAN_EXECUTIONS
 from tests.commands import call
 
 DESCRIBE = "Topic: t\tPartitionCount: 4\tReplicationFactor: 2\tConfigs: \n" + "".join(
