@@ -11,21 +11,17 @@ import pyarrow.compute as pc
 
 from pipelines.errors import StoreError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.report.changes_since import compare_snapshots, find_earlier
-from pipelines.report.figure_queries import (
-    CARRIED_OUT,
-    FIGURES,
+from pipelines.report.broker_groups import (
     MAX_CELLS,
     MAX_ROWS,
-    SINCE,
-    TREND,
-    VERDICT,
     BrokerGroup,
     group_brokers,
     list_survivors,
     sum_pairs,
     sum_takeovers,
 )
+from pipelines.report.changes_since import compare_snapshots, find_earlier
+from pipelines.report.figure_queries import CARRIED_OUT, FIGURES, SINCE, TREND, VERDICT
 from pipelines.report.load_sections import compare_zone_traffic, find_capacity_source, summarize_growth, summarize_loads
 from pipelines.report.overview import rank_urgency
 from pipelines.spark.sql_session import SqlSession
