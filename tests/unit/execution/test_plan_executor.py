@@ -20,14 +20,14 @@ from pipelines.errors import SettingsError, SourceError
 from pipelines.execution import plan_application
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions, ExecutionStopped
 from pipelines.execution.cluster_view import ClusterView
-from pipelines.execution.journal import CANCEL, CORDON, END, RATE, EarlierConfigs, Journal
+from pipelines.execution.journal import CANCEL, CORDON, END, RATE, EarlierConfigs, Journal, leave_throttle
 from pipelines.execution.plan_application import PlanApplication, RollbackPreview, lock_cluster
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import PlanState, Verification, verify_plan
 from pipelines.execution.planned_steps import Direction, PlannedSteps
 from pipelines.execution.preflight import ClusterDisks, check_answers, find_problems
-from pipelines.execution.replication_throttle import leave_throttle, read_throttles
+from pipelines.execution.replication_throttle import read_throttles
 from pipelines.execution.wave_window import WaveRange
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.cluster_records import (
