@@ -36,9 +36,8 @@ from udfs.planning.alternative_plans import (
     find_urgent_repair,
 )
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
-from udfs.planning.certificates import Certificate
+from udfs.planning.certificates import CONTINUES, Certificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
-from udfs.planning.certificates import CONTINUES
 from udfs.planning.constraints import InfeasibleRequest, check_request, list_emptied_brokers, select_target_brokers
 from udfs.planning.later_lists import count_later_copies, list_later
 from udfs.planning.model_log_dirs import add_log_dirs
