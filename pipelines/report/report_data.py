@@ -98,7 +98,7 @@ def find_worst_failures(failures: Rows, racks: Rows) -> dict[str, int | None]:
 def _read_trend(session: SqlSession, snapshots: Sequence[SnapshotKey]) -> dict[str, Rows]:
     rows_by_cluster: dict[str, Rows] = {}
     for row in session.run(TREND.query(snapshots)).to_pylist():
-        row["as_of"] = row["as_of"].isoformat(timespec="seconds")
+        row["as_of"] = row["as_of"].astimezone(UTC).isoformat(timespec="seconds")
         rows_by_cluster.setdefault(row.pop("cluster_id"), []).append(row)
     return rows_by_cluster
 
