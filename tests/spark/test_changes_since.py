@@ -14,7 +14,7 @@ from pipelines.report.changes_since import ChangesSince, compare_snapshots, find
 from pipelines.report.html_page import render_page
 from pipelines.report.report_data import read_report
 from pipelines.spark.arrow_frames import make_rows
-from pipelines.tables.ops_tables import PLAN_EXECUTIONS
+from pipelines.tables.execution_tables import PLAN_EXECUTIONS
 from pipelines.verdict.finding_rows import read_finding_rows
 from tests.shared_runs import SharedFolder
 from tests.spark.two_days import create_warehouse
