@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.levels import Level
+from pipelines.verdict.risk_findings import QUANTITIES
 from pipelines.verdict.verdict_points import VerdictPoint
 from udfs.plurals import count_of, join_names
 from udfs.quantities import format_bytes, format_duration
@@ -20,14 +21,22 @@ class ChangesSince(NamedTuple):
     """What has changed in a cluster since an earlier snapshot."""
 
     as_of: str  # time of the earlier snapshot (UTC)
-    snapshot_id: str
     new: list[VerdictPoint]  # findings of a kind that there was none of; of the levels At risk and Warning
     gone: list[VerdictPoint]
     changed: list[tuple[VerdictPoint, VerdictPoint]]  # findings that count more or less than before: then and now
     facts: list[tuple[str, str]]  # a quantity, and what it was and is, in words
 
 
-def find_earlier(trend: Sequence[Mapping[str, Any]], newest: SnapshotKey, since: datetime | None) -> SnapshotKey | None:
+class EarlierSnapshot(NamedTuple):
+    """A snapshot to compare with."""
+
+    key: SnapshotKey
+    as_of: str  # when it was seen (UTC)
+
+
+def find_earlier(
+    trend: Sequence[Mapping[str, Any]], newest: SnapshotKey, since: datetime | None
+) -> EarlierSnapshot | None:
     """Return the snapshot to compare with: the last that was seen by `since`, else the first one.
 
     trend: rows of the figure, by time. since: None = a week before the newest. Returns None if the cluster was not
@@ -39,34 +48,34 @@ def find_earlier(trend: Sequence[Mapping[str, Any]], newest: SnapshotKey, since:
         return None
     limit = since or datetime.fromisoformat(last) - _WEEK
     earlier = [when for when in times if when < last]
-    chosen = max((when for when in earlier if datetime.fromisoformat(when) <= limit), default=min(earlier, default=""))
-    earlier_id = times.get(chosen, newest.snapshot_id)
-    return None if earlier_id == newest.snapshot_id else SnapshotKey(newest.cluster_id, earlier_id)
+    chosen = max(
+        (when for when in earlier if datetime.fromisoformat(when) <= limit), default=min(earlier, default=last)
+    )
+    if times[chosen] == newest.snapshot_id:
+        return None
+    return EarlierSnapshot(SnapshotKey(newest.cluster_id, times[chosen]), chosen)
 
 
 def compare_snapshots(
     newest: SnapshotKey,
-    earlier: SnapshotKey,
+    earlier: EarlierSnapshot,
     verdicts: tuple[Verdict, Verdict],
     tables: Mapping[str, Sequence[Mapping[str, Any]]],
-    trend: Sequence[Mapping[str, Any]],
+    currency: str,
 ) -> ChangesSince:
     """Compare a cluster's newest snapshot with an earlier one.
 
     verdicts: of the earlier and the newest one. tables: rows of the figures since_*, of this cluster.
     """
-    as_of = max(row["as_of"] for row in trend if row["snapshot_id"] == earlier.snapshot_id)
     then, now = ({p.kind: p for p in verdict.points if p.level in _RISKS} for verdict in verdicts)
     totals = {row["snapshot_id"]: row for row in tables["since_totals"]}
-    currency = next((row["currency"] for row in reversed(trend) if row["currency"]), "")
     facts = [
-        *_compare_totals(totals.get(earlier.snapshot_id, {}), totals.get(newest.snapshot_id, {}), currency),
+        *_compare_totals(totals.get(earlier.key.snapshot_id, {}), totals.get(newest.snapshot_id, {}), currency),
         *_list_members(tables["since_members"], newest),
-        *_list_plans(tables["since_plans"], datetime.fromisoformat(as_of)),
+        *_list_plans(tables["since_plans"], datetime.fromisoformat(earlier.as_of)),
     ]
     return ChangesSince(
-        as_of,
-        earlier.snapshot_id,
+        earlier.as_of,
         [point for kind, point in now.items() if kind not in then],
         [point for kind, point in then.items() if kind not in now],
         [(then[kind], p) for kind, p in now.items() if kind in then and then[kind].affected != p.affected],
@@ -75,7 +84,7 @@ def compare_snapshots(
 
 
 def _compare_totals(then: Mapping[str, Any], now: Mapping[str, Any], currency: str) -> Iterator[tuple[str, str]]:
-    titles = {"size_bytes": "bytes on disks", "bytes_in_per_s": "bytes in", "bytes_out_per_s": "bytes out"}
+    titles = {"size_bytes": "bytes on disks", **QUANTITIES}
     for name in (*_TOTALS, "cost_per_month"):
         before, after = then.get(name), now.get(name)
         if before is None or after is None or before == after:

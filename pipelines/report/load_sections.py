@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from pipelines.verdict.risk_findings import QUANTITIES
 from udfs.plurals import count_of
 from udfs.quantities import format_bytes
 
@@ -122,7 +123,6 @@ _TITLES = {
     "broker_partitions": "too many partitions on a broker",
     "cluster_partitions": "too many partitions in the cluster",
 }
-_QUANTITIES = {"bytes_in_per_s": ", bytes in", "bytes_out_per_s": ", bytes out"}
 _TOO_LITTLE, _UNKNOWN_LIMIT = "too little history", "the limit is unknown"
 _FAR = 3650  # days; later dates are not shown
 
@@ -172,7 +172,7 @@ def _describe_date(row: Mapping[str, Any]) -> GrowthDate:
 
 
 def _title(row: Mapping[str, Any]) -> str:
-    return f"{_TITLES[row['limit_name']]}{_QUANTITIES.get(row['quantity'], '')}"
+    return ", ".join(filter(None, [_TITLES[row["limit_name"]], QUANTITIES.get(row["quantity"])]))
 
 
 def _format_days(days: float) -> str:

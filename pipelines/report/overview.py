@@ -141,8 +141,11 @@ def find_due_time(kinds: Sequence[str]) -> str:
 
 def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
     """Group the findings of clusters, in the order of rank_urgency, by when they are due."""
-    grouped = [Horizon(title, list(_find_sentences(clusters, kinds))) for title, kinds in _KINDS_BY_HORIZON.items()]
-    grouped[1].sentences.extend(_find_limits(clusters, -1, _SOON_DAYS))
+    soon = _find_limits(clusters, -1, _SOON_DAYS)
+    grouped = [
+        Horizon(title, [*_find_sentences(clusters, kinds), *(soon if kinds is _THIS_WEEK else ())])
+        for title, kinds in _KINDS_BY_HORIZON.items()
+    ]
     gaps = [
         (index, cluster["cluster_id"], "")
         for index, cluster in enumerate(clusters)

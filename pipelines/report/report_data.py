@@ -109,21 +109,24 @@ def _read_changes(store: Store, data: ReportData, trend: Mapping[str, Rows], sin
     earlier = {name: then for name, key in newest.items() if (then := find_earlier(trend.get(name, []), key, since))}
     if not earlier:
         return
-    keys = sorted([*earlier.values(), *(newest[name] for name in earlier)])
+    keys_then = sorted(then.key for then in earlier.values())
+    keys = sorted([*keys_then, *(newest[name] for name in earlier)])
     figures = [figure for figure in (*SINCE, VERDICT) if all(map(store.exists, figure.dependencies))]
     rows: dict[str, dict[str, Rows]] = {name: {figure.name: [] for figure in (*SINCE, VERDICT)} for name in earlier}
+    names = [name for figure in figures if figure is not CARRIED_OUT for name in figure.dependencies]
+    of_snapshots = store.open_sql(names, keys)
     for figure in figures:
         # Plans were made for any snapshot.
-        session = store.open_sql(figure.dependencies, None if figure is CARRIED_OUT else keys)
-        of_figure = sorted(earlier.values()) if figure is VERDICT else keys
+        session = store.open_sql(figure.dependencies) if figure is CARRIED_OUT else of_snapshots
+        of_figure = keys_then if figure is VERDICT else keys
         for row in session.run(figure.query(of_figure)).to_pylist():
             rows[row["cluster_id"]][figure.name].append(row)
     for cluster in data.clusters:
         then = earlier.get(name := cluster["cluster_id"])
         if then and rows[name]["verdict"]:  # else it is of an earlier version
             verdicts = read_finding_rows(rows[name]["verdict"]), cluster["verdict"]
-            cluster["since"] = compare_snapshots(newest[name], then, verdicts, rows[name], trend[name])
-            cluster["sql"] |= {figure.name: figure.query([then, newest[name]]) for figure in SINCE}
+            cluster["since"] = compare_snapshots(newest[name], then, verdicts, rows[name], cluster["currency"])
+            cluster["sql"] |= {figure.name: figure.query([then.key, newest[name]]) for figure in SINCE}
 
 
 def _describe_cluster(key: SnapshotKey, tables: Mapping[str, pa.Table], trend: Rows) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.report.changes_since import ChangesSince, compare_snapshots, find_earlier
+from pipelines.report.changes_since import ChangesSince, EarlierSnapshot, compare_snapshots, find_earlier
 from pipelines.report.html_page import render_page
 from pipelines.report.report_data import read_report
 from pipelines.spark.arrow_frames import make_rows
@@ -80,7 +80,7 @@ def test_a_time_before_all_snapshots_compares_with_the_first(warehouse: Path) ->
 
 def _trend(*days: int, names: str = "") -> list[dict[str, Any]]:
     return [
-        {"as_of": (FIRST + DAY * day).isoformat(), "snapshot_id": f"s{name}", "currency": "EUR"}
+        {"as_of": (FIRST + DAY * day).isoformat(), "snapshot_id": f"s{name}"}
         for day, name in zip(days, names or map(str, days), strict=True)
     ]
 
@@ -88,7 +88,7 @@ def _trend(*days: int, names: str = "") -> list[dict[str, Any]]:
 def test_the_snapshot_of_a_week_before() -> None:
     def find(*days: int, names: str = "", since: datetime | None = None) -> str:
         found = find_earlier(_trend(*days, names=names), NEWEST, since)
-        return found.snapshot_id if found else ""
+        return found.key.snapshot_id if found else ""
 
     assert find(0, 1, 2, 3, 9) == "s2"  # the last by then
     assert find(5, 6, 9) == "s5"  # the first, as none is so old
@@ -108,9 +108,9 @@ def test_what_is_unknown_is_not_compared() -> None:
     ]
     tables: dict[str, list[dict[str, Any]]] = {"since_totals": rows, "since_members": [], "since_plans": []}
     verdict = read_finding_rows([])
-    earlier = SnapshotKey("prod", "s0")
-    since = compare_snapshots(NEWEST, earlier, (verdict, verdict), tables, _trend(0, 9))
+    earlier = EarlierSnapshot(SnapshotKey("prod", "s0"), FIRST.isoformat())
+    since = compare_snapshots(NEWEST, earlier, (verdict, verdict), tables, "EUR")
     assert since.new == since.gone == since.changed == []
     assert since.facts == [("bytes in", "0 B/s -> 1 kB/s"), ("cost between zones, EUR a month", "10 -> 12, +25.0%")]
     tables["since_totals"] = []
-    assert compare_snapshots(NEWEST, earlier, (verdict, verdict), tables, _trend(0, 9)).facts == []
+    assert compare_snapshots(NEWEST, earlier, (verdict, verdict), tables, "EUR").facts == []
