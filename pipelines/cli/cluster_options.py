@@ -108,9 +108,10 @@ def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot
         moving = ((plan.changes.get((row["topic"], row["partition"])), find_target(row) or ()) for row in running)
         if any(change is not None and change.find(target) is not None for change, target in moving):
             print_message(f"the plan in {folder} is being executed: wait for it before you execute another plan")
-        at, now = Journal.open(folder).applied_at, find_lists(snapshot.partitions)
+        at = Journal.open(folder).applied_at
+        now = {} if at is None else find_lists(snapshot.partitions)
         moved_on = [key for key, change in plan.changes.items() if key in now and change.find(now[key]) is None]
-        if at is not None and moved_on:
+        if moved_on:
             text = f"the plan in {folder} was carried out until {at}; since then, {describe_changed(moved_on)}"
             print_message(f"{text}: what was changed stays as it is")
             changes = {key: change for key, change in plan.changes.items() if key not in moved_on}
