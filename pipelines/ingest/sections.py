@@ -150,8 +150,8 @@ def find_claims(text: str, formats: Sequence[Format]) -> Iterator[Format]:
 def claims(form: Format, raw: str) -> bool:
     """Return whether the text of a record is certainly data of a format."""
     if DOCUMENT_BEGIN.match(raw):
-        return form.signature.document(raw)
-    return "\n" not in raw and len(raw) <= MAX_LINE and form.signature.line(raw)
+        return bool(form.signature.document(raw))
+    return "\n" not in raw and len(raw) <= MAX_LINE and bool(form.signature.line(raw))
 
 
 def read_sections(text: str, path: str, sections: Sequence[Section]) -> list[FormatRecords]:

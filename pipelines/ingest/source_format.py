@@ -340,16 +340,16 @@ def _never(_text: str | Sequence[str]) -> bool:
 class Signature:
     """How data of a format is recognised. Each function must be certain: what it claims goes to no other format."""
 
-    line: Callable[[str], bool] = _never  # one line of text
-    document: Callable[[str], bool] = _never  # a JSON document: its text, of a long one its beginning and end
+    line: Callable[[str], object] = _never  # one line of text
+    document: Callable[[str], object] = _never  # a JSON document: its text, of a long one its beginning and end
     beginning: Callable[[Sequence[str]], bool] = _never  # the first lines of a file whose other lines look like nothing
-    request: Callable[[str], bool] = _never  # a line of the format: whether the next document answers it
+    request: Callable[[str], object] = _never  # a line of the format: whether the next document answers it
     plain_lines: re.Pattern[str] | None = None  # a run of whole lines as tools print them: only saves time
-    row: Callable[[str], bool] = _never  # a line below its own that it does not claim: whether it may be its data
+    row: Callable[[str], object] = _never  # a line below its own that it does not claim: whether it may be its data
     is_aside: bool = False  # whether its lines stand between those of other formats, whose readers also see them
     has_rows: bool = False  # whether its lines may look like rows of the tables of other formats
-    table: Callable[[str], bool] = _never  # a line of the format: whether rows follow, which no other format may read
-    table_line: Callable[[str], bool] = is_table_line  # a line below such a one: whether it may be a row, or a rule
+    table: Callable[[str], object] = _never  # a line of the format: whether rows follow, which no other format may read
+    table_line: Callable[[str], object] = is_table_line  # a line below such a one: whether it may be a row, or a rule
 
     @property
     def reads_documents(self) -> bool:

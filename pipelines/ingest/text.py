@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import zlib
+from collections.abc import Callable
 from contextlib import nullcontext
 from io import BufferedReader
 from pathlib import Path
@@ -249,3 +250,9 @@ def classify_noise(line: str) -> str:
         if matches(line):
             return reason
     return PROSE
+
+
+def find_marked(marks: str, test: Callable[[str], object]) -> Callable[[str], bool]:
+    """Return a test that looks only at lines with one of these marks (a regular expression), which is found faster."""
+    has_mark = re.compile(marks).search
+    return lambda line: has_mark(line) is not None and bool(test(line))

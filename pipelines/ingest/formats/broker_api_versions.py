@@ -5,7 +5,7 @@ import re
 from pipelines.ingest.formats.checked_values import as_int, quote, read_columns, unparsable
 from pipelines.ingest.formats.kafka_versions import combine, name_fields, read_api
 from pipelines.ingest.source_format import Fact, FactKind, Format, Records, Signature, ignore, read_lines
-from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise
+from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise, find_marked
 from udfs.failures.topic_defaults import UNKNOWN_RELEASE, ReleaseRange
 
 # Kafka 4 adds isFenced. `-> (` is followed by versions, `-> ERROR: ` by why the broker did not answer.
@@ -25,7 +25,7 @@ VERSION = "API version"
 
 def _is_answer(line: str) -> bool:
     line = line[:MAX_LOOK]
-    return ("(id: " in line and _BROKER.search(line) is not None) or _VERSION.fullmatch(line) is not None
+    return _BROKER.search(line) is not None or _VERSION.fullmatch(line) is not None
 
 
 def _read_records(text: str, path: str) -> Records:
@@ -89,7 +89,7 @@ def _parse_answer(context: str | None, raw: str) -> list[Fact]:
 API_VERSIONS = Format(
     "broker-api-versions",
     "kafka-broker-api-versions: brokers that answer, and their racks",
-    *(Signature(line=_is_answer), _parse_answer, _read_records),
+    *(Signature(line=find_marked(r"\(id: |\([0-9]+\): ", _is_answer)), _parse_answer, _read_records),
 )
 
 
@@ -101,12 +101,6 @@ _ROW = re.compile(
     _START + r"(?P<broker_id>[0-9]++)\s++(?P<host>[^\s|]++)\s++(?P<port>[0-9]{1,5})\s++(?P<rack>\S.*?)\s++"
     r"(?:(?P<state>fenced|unfenced)\s++)?(?P<type>broker|controller)[\s`]*+"
 )
-
-
-def _is_endpoint(line: str) -> bool:
-    return ("broker" in line or "controller" in line or "ENDPOINT_TYPE" in line) and (
-        _HEADER.fullmatch(line) is not None or _ROW.fullmatch(line) is not None
-    )
 
 
 def _parse_endpoint(_context: str | None, raw: str) -> list[Fact]:
@@ -125,5 +119,5 @@ def _parse_endpoint(_context: str | None, raw: str) -> list[Fact]:
 ENDPOINTS = Format(
     "cluster-endpoints",
     "kafka-cluster list-endpoints: registered brokers and their racks",
-    *(Signature(line=_is_endpoint), _parse_endpoint),
+    *(Signature(line=re.compile(f"{_HEADER.pattern}|{_ROW.pattern}").fullmatch), _parse_endpoint),
 )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pipelines.ingest.formats.checked_values import JsonObject, as_int, as_object, quote, read_columns, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.table_rows import looks_like_cells
-from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise, split_lines
+from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise, find_marked, split_lines
 from udfs.plurals import count_of, join_names
 
 _NO_DIRS = "broker_dead"  # instead of the log directories of a broker that is down
@@ -231,7 +231,12 @@ def _parse_partition(table: str, row: re.Match[str]) -> list[Fact]:
 FORMAT = Format(
     "cruise-control",
     "kafka_cluster_state of Cruise Control, as text",
-    Signature(line=_is_line, table=_is_header, has_rows=True, row=looks_like_cells),
+    Signature(
+        line=find_marked(r"\[|(?:TOPIC|BROKER)\s|The cluster has |Under Replicated, ", _is_line),
+        table=_is_header,
+        has_rows=True,
+        row=looks_like_cells,
+    ),
     _parse_record,
     _read_rows,
 )

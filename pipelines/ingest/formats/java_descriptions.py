@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
-from pipelines.ingest.text import classify_noise, split_lines
+from pipelines.ingest.text import classify_noise, find_marked, split_lines
 
 # Each piece of a line that counts, in its order: `name=orders, internal=`, then partitions.
 _TOPIC = r"\bname=(?P<topic>[^\s,()={}]++), internal="
@@ -18,7 +18,7 @@ _LOGGED = r"PartitionMetadata\(error="
 _PIECE = re.compile(rf"{_TOPIC}|(?P<described>{_BEGIN})|(?P<info>{_INFO})|(?P<logged>{_LOGGED})")
 _LOOKS = re.compile(rf"{_TOPIC}|{_BEGIN}|{_INFO}[^\s,]++, partition = [0-9]|{_LOGGED}")
 # One of them is in each line that _LOOKS finds.
-_MARKS = (", internal=", "(partition=", "Partition(topic = ", "PartitionMetadata(error=")
+_MARKS = r", internal=|\(partition=|Partition\(topic = |PartitionMetadata\(error="
 _HOST = r"[^\s,()=\[\]]*+"
 _NODE = re.compile(rf"(?<![^\s,()=\[])({_HOST}) \(id: (-?[0-9]++) rack: ([^()\n]*?)(?: isFenced: (true|false))?\)")
 _NODES = rf"\[?(?:{_HOST} \(id: -?[0-9]++ rack: [^()\n]*+\)(?:, )?+)*+\]?"
@@ -143,7 +143,7 @@ def _parse_whole(pattern: re.Pattern[str], raw: str, title: str) -> Fact:
 FORMAT = Format(
     "java-description",
     "TopicDescription or PartitionInfo of Kafka's Java clients, as Java prints them",
-    Signature(lambda line: any(mark in line for mark in _MARKS) and bool(_LOOKS.search(line))),
+    Signature(find_marked(_MARKS, _LOOKS.search)),
     _parse_record,
     _read_rows,
 )

@@ -233,7 +233,7 @@ def get_array(event: JsonEvent) -> str:
 
 
 def parse_elements(
-    parse_element: Callable[[str, str], list[Fact]], is_message: Callable[[str], bool] = lambda _line: False
+    parse_element: Callable[[str, str], list[Fact]], is_message: Callable[[str], object] = lambda _line: False
 ) -> ParseRecord:
     """Return a parser of the records of `to_row` and, by `parse_element` (context, raw text), of elements.
 

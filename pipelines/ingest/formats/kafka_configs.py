@@ -14,7 +14,7 @@ from pipelines.ingest.formats.checked_values import as_int, as_topic, quote, unp
 from pipelines.ingest.formats.kafka_versions import date_cluster, read_feature
 from pipelines.ingest.formats.metadata_quorum import make_node
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
-from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
+from pipelines.ingest.text import MAX_LOOK, classify_noise, find_marked, split_lines
 from udfs.failures.disk_limits import are_all_cordoned
 from udfs.failures.topic_defaults import CAPS_MIN_ISR, UNKNOWN_RELEASE, ReleaseRange, parse_release
 
@@ -164,9 +164,8 @@ def parse_defaults(configs: Iterable[tuple[str, str | None]]) -> list[Fact]:
 
 def _is_line(line: str) -> bool:
     line = line[:MAX_LOOK]
-    if _HEADER.match(line) is not None or (_SENSITIVE in line and _CONFIG.match(line) is not None):
-        return True
-    return "Feature: " in line and _FEATURE.match(line) is not None
+    is_config = _SENSITIVE in line and _CONFIG.match(line) is not None
+    return is_config or _HEADER.match(line) is not None or _FEATURE.match(line) is not None
 
 
 def _read_rows(text: str, _path: str) -> Iterator[Row]:
@@ -292,4 +291,9 @@ def _parse_broker(broker: str, configs: Mapping[str, str]) -> list[Fact]:
     return [(FactKind.BROKER, {"broker_id": as_int(broker, "id"), **values})] if broker and values else []
 
 
-FORMAT = Format("topic-configs", "kafka-configs --describe", Signature(line=_is_line), *(_parse_record, _read_rows))
+FORMAT = Format(
+    "topic-configs",
+    "kafka-configs --describe",
+    Signature(find_marked(f"onfigs? for |{_SENSITIVE}|Feature: ", _is_line)),
+    *(_parse_record, _read_rows),
+)

@@ -20,7 +20,7 @@ from pipelines.ingest.source_format import (
     decide_ignored,
     ignore,
 )
-from pipelines.ingest.text import MAX_LOOK, classify_noise, split_lines
+from pipelines.ingest.text import MAX_LOOK, classify_noise, find_marked, split_lines
 from udfs.arrow.columns import to_array
 from udfs.plurals import count_of, is_or_are
 
@@ -81,13 +81,13 @@ _SIGNS = (
     (_PREFIXED_HEADER, ("metadata for ", "(from broker ")),
     (_PREFIXED_HEADER, ("s:",)),
 )
+# One of them is in each line that a sign finds.
+_MARKS = r"(?i:partition |broker .* at |metadata for | partition)|[0-9] (?:brokers|topics):|[^\x00-\x7f]"
 _ALL, _OF_TOPIC = "all brokers", "topic "  # contexts
 
 
 def _is_line(line: str) -> bool:
     line = line[:MAX_LOOK]
-    if "artition" not in line and "broker" not in line and "topics:" not in line:
-        return False
     lower = line.lower()
     return any(
         pattern.search(line) for pattern, words in _SIGNS if all(word in lower for word in words) or not line.isascii()
@@ -235,6 +235,6 @@ def _parse_plain_partitions(records: pa.Table) -> PlainFacts:
 FORMAT = Format(
     "kcat",
     "kcat -L (kafkacat): live brokers, topics, partitions",
-    Signature(line=_is_line, plain_lines=_PLAIN_LINES),
+    Signature(line=find_marked(_MARKS, _is_line), plain_lines=_PLAIN_LINES),
     *(_parse_record, _read_records, (_parse_plain_partitions,)),
 )

@@ -12,7 +12,7 @@ from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, name_field
 from pipelines.ingest.formats.metadata_quorum import make_node
 from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
-from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, split_lines
+from pipelines.ingest.text import PROSE, TOOL_MESSAGE, classify_noise, find_marked, split_lines
 
 _SNAPSHOT = "dump the snapshot before it too, as in --files N.checkpoint,N.log"
 _ABORTED, _UNFINISHED = "aborted transaction", "unfinished transaction"
@@ -336,6 +336,6 @@ def _parse_broker(data: check.JsonObject) -> dict[str, Any]:
 FORMAT = Format(
     "kraft-log",
     "KRaft metadata log or snapshot, as kafka-dump-log --cluster-metadata-decoder prints it",
-    Signature(_is_line, lambda text: bool(_RECORD.search(text)), row=lambda line: bool(_ENTRY.match(line))),
+    Signature(find_marked("ffset: |Dumping ", _is_line), _RECORD.search, row=_ENTRY.match),
     *(_parse_record, lambda text, _path: _LogReader().read_rows(text)),
 )

@@ -49,8 +49,5 @@ def _parse(_: str | None, line: str) -> Iterable[Fact]:
 
 
 FORMAT = Format(
-    "live-requests",
-    "what a running cluster did not answer, as snapshot writes it",
-    Signature(line=lambda line: _ANY.match(line) is not None),
-    _parse,
+    "live-requests", "what a running cluster did not answer, as snapshot writes it", Signature(_ANY.match), _parse
 )

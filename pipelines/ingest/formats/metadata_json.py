@@ -14,7 +14,7 @@ from pipelines.ingest.formats.cruise_control_table import parse_broker_state
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, parse_elements, to_row, walk_documents
 from pipelines.ingest.formats.partition_filters import warn_of_topics
 from pipelines.ingest.source_format import Fact, Format, Row, Signature, decide_ignored
-from pipelines.ingest.text import MAX_LOOK, split_lines
+from pipelines.ingest.text import MAX_LOOK, find_marked, split_lines
 
 _STATES = ("offline", "with-offline-replicas", "urp", "under-min-isr", "other")  # of Cruise Control
 _ARRAYS = (
@@ -257,7 +257,7 @@ def _parse_element(context: str, raw: str) -> list[Fact]:
 FORMAT = Format(
     "metadata-json",
     "JSON of partitions with leaders: kcat -J, kafka-ui, Redpanda Console, AKHQ, REST APIs, Cruise Control, clients",
-    Signature(line=_is_python_line, document=_is_document),
+    Signature(line=find_marked(r"'\s*+:", _is_python_line), document=_is_document),
     parse_elements(_parse_element),
     _read_rows,
 )

@@ -105,9 +105,9 @@ FORMAT = Format(
     "metadata-quorum",
     "kafka-metadata-quorum describe: the voters of the controller quorum, and how far they lag",
     Signature(
-        lambda line: any(p.fullmatch(line) for p in (_STATUS, _HEADER, _ROW)),
-        table=lambda line: _HEADER.fullmatch(line) is not None,
-        table_line=lambda line: _CUT_ROW.fullmatch(line) is not None,
+        re.compile(f"{_STATUS.pattern}|{_HEADER.pattern}|{_ROW.pattern}").fullmatch,
+        table=_HEADER.fullmatch,
+        table_line=_CUT_ROW.fullmatch,
     ),
     _parse_record,
 )

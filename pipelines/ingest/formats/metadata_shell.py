@@ -15,7 +15,7 @@ from pipelines.ingest.formats.kafka_configs import CORDONED, parse_cordoned, par
 from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, name_fields, read_level
 from pipelines.ingest.formats.partition_objects import PARTITION_LISTS
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
-from pipelines.ingest.text import PROMPT, classify_noise
+from pipelines.ingest.text import PROMPT, classify_noise, find_marked
 from udfs.failures.disk_limits import are_all_cordoned
 
 _COMMANDS = ("cat", "tree", "ls", "cd")
@@ -225,6 +225,6 @@ def _parse_listing(parts: list[str], names: list[str]) -> list[Fact]:
 FORMAT = Format(
     "metadata-shell",
     "session of kafka-metadata-shell",
-    Signature(line=_is_line, request=_is_request),
+    Signature(line=find_marked(r">>|\[ Kafka Metadata|Registration\(", _is_line), request=_is_request),
     *(_parse_record, _read_rows),
 )

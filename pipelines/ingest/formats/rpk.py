@@ -82,7 +82,7 @@ def _is_line(line: str) -> bool:
     patterns = (_TOPICS, _CONFIGS, _DETAILED_TOPIC, *_ROWS.values())
     if any(pattern.fullmatch(line) for pattern in patterns):
         return True
-    return _find_header(line) is not None or rpk_health.is_health_line(line)
+    return _find_header(line) is not None or rpk_health.HEALTH_LINE.match(line) is not None
 
 
 def _read_rows(text: str, _path: str) -> Iterator[Row]:
@@ -102,7 +102,7 @@ def _read_rows(text: str, _path: str) -> Iterator[Row]:
             document_end = find_document_end(text, position)
             yield number, f"{_DOCUMENT}  ", text[position:document_end]
             continue
-        if rpk_health.is_health_line(look):
+        if rpk_health.HEALTH_LINE.match(look):
             yield number, f"{_HEALTH}  {down}", line
             continue
         if "rpk " in look and (listing := _find_listing(look)) is not None:

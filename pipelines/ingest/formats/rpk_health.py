@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.source_format import Fact, FactKind, ignore
-from pipelines.ingest.text import MAX_LOOK
 from udfs.plurals import count_of, is_or_are
 
-_ITEM = re.compile(
+HEALTH_LINE = re.compile(
     r"[\s>|#]*+(?:(CLUSTER HEALTH OVERVIEW)\s*+$|(Healthy):\s++(?:true|false)\s*+$|(Unhealthy reasons):\s++\["
     r"|(Controller ID):\s++(?=-?[0-9])|(All nodes|Nodes down|Nodes in recovery mode|High disk usage nodes):\s++\["
     r"|(Leaderless partitions|Under-replicated partitions) \(([0-9]{1,9})\):\s++\[)"
@@ -21,11 +20,6 @@ _LIST = re.compile(r"([^\[\]\n]*+)\](?: ?\(truncated\))?\s*+")
 _TOPICS = "kafka/"  # namespace of topics; the others are Redpanda's own
 _REASON = "health of the cluster"
 _NAMED = 10  # partitions that a warning names
-
-
-def is_health_line(line: str) -> bool:
-    """Return whether a line is one of `rpk cluster health`."""
-    return _ITEM.match(line[:MAX_LOOK]) is not None
 
 
 def is_health_document(text: str) -> bool:
@@ -54,14 +48,14 @@ def parse_health_document(raw: str) -> list[Fact]:
 def find_down_nodes(lines: Sequence[str]) -> list[str] | None:
     """Return the brokers of the line `Nodes down`; None without one that can be read."""
     for line in lines:
-        if "Nodes down:" in line and (item := _ITEM.match(line)) and (ids := _LIST.fullmatch(line, item.end())):
+        if "Nodes down:" in line and (item := HEALTH_LINE.match(line)) and (ids := _LIST.fullmatch(line, item.end())):
             return ids[1].split()
     return None
 
 
 def parse_health_line(raw: str, down: Sequence[str] | None) -> list[Fact]:
     """Return the facts of a line of `rpk cluster health`. down: the brokers that it lists as down; None = unknown."""
-    item = _ITEM.match(raw)
+    item = HEALTH_LINE.match(raw)
     name = "" if item is None else next(filter(None, item.groups()))
     if item is None or name in ("CLUSTER HEALTH OVERVIEW", "Healthy", "Unhealthy reasons"):
         return ignore(_REASON)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from pipelines.ingest.formats import partition_filters as filters
 from pipelines.ingest.formats.checked_values import quote, shorten
 from pipelines.ingest.formats.partition_filters import read_kcat, read_options
-from pipelines.ingest.formats.shell_words import Command, begins_command, is_continued, is_rest, parse_commands
+from pipelines.ingest.formats.shell_words import VIEWERS, Command, begins_command, is_continued, is_rest, parse_commands
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
-from pipelines.ingest.text import MAX_LOOK, PROMPT, PROSE, classify_noise, split_lines
+from pipelines.ingest.text import MAX_LOOK, PROMPT, PROSE, classify_noise, find_marked, split_lines
 from udfs.plurals import join_names
 
 BROKER, _ZOOKEEPER = "broker", "zookeeper"
@@ -179,6 +179,10 @@ def _explain(error: str) -> str:
     return quote(shorten(error.strip()))
 
 
+# Every command and every error has one of them.
+_MARKS = rf"kafka-|kcat|kafkacat|rpk |--|–|—|\||vailable|AVAILABLE|{_MARK.pattern}|" + "|".join(
+    rf"{re.escape(viewer)}\s" for viewer in sorted(VIEWERS)
+)
 ERROR = "error of a command"
 # A line of kafka-topics --list.
 _TOPIC_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})( - marked for deletion)?\s*+")
@@ -370,10 +374,10 @@ FORMAT = Format(
     "shell",
     "commands of Kafka's tools and their errors",
     Signature(
-        line=_is_line,
+        line=find_marked(_MARKS, _is_line),
         is_aside=True,
         table=lambda line: begins_command(line) and any(map(filters.lists_topics, parse_commands(line))),
-        table_line=lambda line: bool(_TOPIC_NAME.fullmatch(line)),
+        table_line=_TOPIC_NAME.fullmatch,
     ),
     *(_parse_record, _read_rows),
 )

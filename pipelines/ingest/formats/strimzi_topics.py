@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipelines.ingest.formats.checked_values import as_int, as_topic, quote, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
-from pipelines.ingest.text import MARKUP, PROSE, classify_noise, split_lines
+from pipelines.ingest.text import MARKUP, PROSE, classify_noise, find_marked, split_lines
 
 _KIND = re.compile(r"( *+)(- )?kind: *+[\"']?KafkaTopic[\"']?\s*+")
 _ENTRY = re.compile(r"( *+)((?:- )*+)[\"']?([\w./-]++)[\"']?:(?:\s++(.*))?")
@@ -30,10 +30,6 @@ class _Entry(NamedTuple):
     value: str
 
 
-def _is_line(line: str) -> bool:
-    return "KafkaTopic" in line and _KIND.fullmatch(line) is not None
-
-
 def _is_annotation(text: str) -> bool:
     """Return whether a JSON document is the one that kubectl apply keeps inside of a resource: its last input."""
     return text[:1] == " " and _LAST_APPLIED.match(text) is not None
@@ -43,7 +39,7 @@ def _read_rows(text: str, _path: str) -> Iterator[Row]:
     lines = split_lines(text)
     contexts: dict[int, str] = {}
     for begin, line in enumerate(lines):
-        if _is_line(line):
+        if _KIND.fullmatch(line):
             contexts |= _describe_resource(list(_read_entries(lines, begin)))
     for number, line in enumerate(lines, 1):
         yield number, contexts.get(number), line
@@ -59,7 +55,7 @@ def _read_entries(lines: Sequence[str], begin: int) -> Iterator[_Entry]:
             continue
         entry = _ENTRY.fullmatch(line)
         indent = len(line) - len(line.lstrip(" "))
-        if number > begin + 1 and (indent < base or (indent == base and entry is None) or _is_line(line)):
+        if number > begin + 1 and (indent < base or (indent == base and entry is None) or _KIND.fullmatch(line)):
             return
         if entry is None:
             continue
@@ -145,5 +141,5 @@ def _parse_record(context: str | None, raw: str) -> list[Fact]:
 FORMAT = Format(
     "strimzi-topics",
     "KafkaTopic resources of Strimzi, as YAML",
-    *(Signature(line=_is_line, document=_is_annotation), _parse_record, _read_rows),
+    *(Signature(line=find_marked("KafkaTopic", _KIND.fullmatch), document=_is_annotation), _parse_record, _read_rows),
 )

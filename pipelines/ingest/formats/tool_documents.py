@@ -7,7 +7,7 @@ from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats import json_documents as documents
 from pipelines.ingest.formats.checked_values import as_partition, as_topic, quote, split_ids, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
-from pipelines.ingest.text import MAX_LOOK, STATE_MESSAGE, TOOL_MESSAGE, classify_noise, split_lines
+from pipelines.ingest.text import MAX_LOOK, STATE_MESSAGE, TOOL_MESSAGE, classify_noise, find_marked, split_lines
 from pipelines.ingest.unread_lines import CHANGE
 from udfs.plurals import count_of
 
@@ -58,11 +58,8 @@ _FAILED_ELECTION = re.compile(
     r"(?P<error>[\w.]++)",
     re.M,
 )
+_LINE = re.compile("|".join(p.pattern for p in (_MESSAGE, *(title for title, _ in _TITLES))), re.I)
 _CHECK = "check that the listing is of the same time"
-
-
-def _is_line(line: str) -> bool:
-    return any(title.match(line) for title, _ in _TITLES) or _MESSAGE.match(line) is not None
 
 
 def _is_assignment(text: str) -> bool:
@@ -184,8 +181,8 @@ REASSIGNMENT = Format(
     "reassignment",
     "reassignment JSON, and what kafka-reassign-partitions and kafka-leader-election print",
     *(
-        Signature(line=_is_line, document=_is_assignment),
-        documents.parse_elements(_parse_partition, _is_line),
+        Signature(line=_LINE.match, document=_is_assignment),
+        documents.parse_elements(_parse_partition, _LINE.match),
         _read_reassignment,
     ),
 )
@@ -231,6 +228,7 @@ _WITHOUT_LIVE_LOG = re.compile(
     _START + rf"Partition (?P<partition>{_PARTITION}) (?:is not|cannot be) found in any live log dir(?:ectory)? "
     r"on broker (?P<broker>[0-9]++)\b"
 )
+_STATUS_MARKS = "(?i:replicas: ?[0-9]|reassignment|existing assignment|error: assigned|live log dir)"
 _WARNED = (_RUNNING, _EXISTING, _WITHOUT_LIVE_LOG)
 
 
@@ -309,5 +307,5 @@ def _build_partition(name: str, replicas: list[int] | None, moves: dict[str, lis
 REASSIGNMENT_STATUS = Format(
     "reassignment-list",
     "kafka-reassign-partitions --list and --verify: what the cluster shows of reassignments",
-    *(Signature(line=_is_status_line), _parse_status, _read_rows),
+    *(Signature(line=find_marked(_STATUS_MARKS, _is_status_line)), _parse_status, _read_rows),
 )

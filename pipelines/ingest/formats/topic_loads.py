@@ -116,8 +116,5 @@ def _parse_line(_context: str | None, raw: str) -> list[Fact]:
 
 
 FORMAT = Format(
-    "topic-loads",
-    "loads of topics on brokers, as --metrics writes them",
-    Signature(lambda line: bool(_LINE.match(line))),
-    _parse_line,
+    "topic-loads", "loads of topics on brokers, as --metrics writes them", Signature(_LINE.match), _parse_line
 )

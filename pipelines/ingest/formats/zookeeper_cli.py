@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pipelines.ingest.formats import zookeeper_json as znodes
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_rejected, ignore
-from pipelines.ingest.text import LOG_LINE, MAX_LOOK, PROMPT, classify_noise, split_lines
+from pipelines.ingest.text import LOG_LINE, MAX_LOOK, PROMPT, classify_noise, find_marked, split_lines
 
 # Operations that zkCli has no word for: the requested znode does not exist; a line of `ls -R`, which names the znodes
 # below a path.
@@ -384,6 +384,9 @@ class _Mentions:
 FORMAT = Format(
     "zookeeper-cli",
     "text of a zkCli.sh session",
-    Signature(line=_is_line, request=lambda line: bool(parse_requests(strip_prompt(line)))),
+    Signature(
+        line=find_marked("/|zk|Zxid|Connecting to |Welcome to |zookeeper-shell", _is_line),
+        request=lambda line: bool(parse_requests(strip_prompt(line))),
+    ),
     *(_parse_record, _read_rows),
 )
