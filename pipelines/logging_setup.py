@@ -4,7 +4,7 @@ import logging
 from enum import StrEnum
 from typing import Any
 
-from pipelines.quoted_values import escape_text
+from udfs.wording import escape_text
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 

@@ -20,7 +20,7 @@ from pipelines.config.capacity_file import read_capacity_rows
 from pipelines.config.setting_sections import Settings
 from pipelines.errors import StoreError
 from pipelines.growth_measurement import measure_growth
-from pipelines.ingest.format_registry import check_source
+from pipelines.ingest.snapshot_reader import check_source
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, get_name
 from pipelines.maintenance import RETENTION, read_seen
 from pipelines.quality import quality_gate

@@ -28,13 +28,11 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.stages.scheme_comparison_stage import METRICS
 from pipelines.tables.gold_tables import SCHEME_COMPARISON
-from pipelines.verdict.cluster_evidence import PartitionIssue
+from pipelines.verdict.cluster_evidence import PartitionIssue, name_brokers, name_topics
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
-from pipelines.verdict.naming import name_brokers, name_topics
-from pipelines.verdict.verdict_points import fill_forms
+from pipelines.verdict.verdict_points import Level, fill_forms
 from pipelines.whole_files import replace_text
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 _EFFECTS: dict[str, str] = {
     PartitionIssue.OFFLINE: "{n} [partition is|partitions are] offline now",

@@ -12,14 +12,14 @@ from typing import NamedTuple
 from pipelines.config.setting_sections import Acknowledgement
 from pipelines.errors import SettingsError
 from pipelines.ingest.sources import SnapshotKey
-from pipelines.quoted_values import quote_value, shorten_text
 from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
 from pipelines.sql_text import match_snapshots, quote_text
 from pipelines.tables.alert_tables import ALERTS
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import ISSUES_SQL, PartitionIssue
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
+from udfs.wording import quote_value, shorten_text
 
 BROKER_DOWN = "broker_down"
 ISSUE_LEVELS: dict[str, Level] = {

@@ -16,9 +16,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.quoted_values import quote_value
 from udfs.placement.schemes import KAFKA, KRAFT, MANUAL, OBSERVED, SCHEMES
-from udfs.plurals import count_of
+from udfs.wording import count_of, quote_value
 
 MAX_REPLICAS = 100_000_000  # of one topic: more is probably a typing error
 

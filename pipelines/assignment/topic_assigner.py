@@ -13,7 +13,6 @@ import pyarrow as pa
 from pipelines.assignment.assign_requests import AssignRequest, RequestedBroker, read_cluster_request
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.snapshot_reader import Snapshot
-from pipelines.quoted_values import quote_value
 from udfs.arrow.ragged import offsets_of
 from udfs.placement.kernels.admin_utils import derive_start_index
 from udfs.placement.kernels.java_util import scramble_seeds
@@ -21,7 +20,7 @@ from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, KafkaError, T
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import KRAFT, MANUAL, SCHEMES, find_place_function, find_usable
 from udfs.placement.topic_placement import get_utf8_buffers
-from udfs.plurals import count_of
+from udfs.wording import count_of, quote_value
 
 _BATCH_REPLICAS = 5_000_000
 _BATCH_REQUESTS = 5_000

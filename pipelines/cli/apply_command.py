@@ -39,8 +39,7 @@ from pipelines.errors import (
 )
 from pipelines.execution.journal import JOURNAL
 from pipelines.execution.wave_window import WaveRange, WaveWindow, describe_waves
-from udfs.plurals import count_of, is_or_are
-from udfs.quantities import format_bytes
+from udfs.wording import count_of, format_bytes, is_or_are
 
 if TYPE_CHECKING:
     from pipelines.config.setting_sections import Settings
@@ -143,7 +142,7 @@ def apply(
     --warehouse writes it to gold.plan_executions, with Spark.
     """
     from pipelines.cli.foreign_plans import choose_folder
-    from pipelines.cli.plan_option_values import parse_option, parse_throttle
+    from pipelines.cli.plan_command import parse_option, parse_throttle
     from pipelines.execution.cluster_execution import ExecutionOptions
     from pipelines.execution.plan_application import PlanApplication
     from pipelines.live.kafka_changes import KafkaAdmin

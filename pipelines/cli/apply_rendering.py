@@ -17,9 +17,8 @@ from pipelines.execution.replication_throttle import explain_foreign, list_resto
 from pipelines.execution.wave_window import WaveWindow, describe_waves
 from pipelines.live.kafka_connection import Key
 from pipelines.plan_files.fault_sentences import describe_changed, describe_undone, explain_moved_on
-from pipelines.verdict.naming import name_with_noun
-from udfs.plurals import count_of, is_or_are, it_or_them
-from udfs.quantities import estimate_duration, format_bytes
+from pipelines.verdict.cluster_evidence import name_with_noun
+from udfs.wording import count_of, estimate_duration, format_bytes, is_or_are, it_or_them
 
 
 def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[str]:

@@ -27,9 +27,8 @@ from pipelines.cli.common_options import (
 from pipelines.cli.option_values import flag, option, parse_path, parse_place, whole_number
 from pipelines.cli.text_format import print_line
 from pipelines.errors import SettingsError
-from pipelines.quoted_values import escape_text
 from udfs.placement.schemes import MANUAL
-from udfs.plurals import count_of
+from udfs.wording import count_of, escape_text
 
 if TYPE_CHECKING:
     from pipelines.assignment.topic_assigner import TopicAssignment

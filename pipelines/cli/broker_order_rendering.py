@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from pipelines.ingest.returned_brokers import OfflinePartitions
-from pipelines.verdict.cluster_evidence import MAX_BROKERS
-from pipelines.verdict.naming import name_brokers, name_some, name_with_noun
+from pipelines.verdict.cluster_evidence import MAX_BROKERS, name_brokers, name_some, name_with_noun
 from pipelines.verdict.verdict_points import fill_forms
 from pipelines.what_if.outage import OfflinePartition, Outage
 from pipelines.what_if.what_if_answers import ClusterAnswer, SingleFailure
-from udfs.failures.leader_recovery import BrokerStart
+from udfs.failures.partition_health import BrokerStart
 from udfs.failures.scenarios import UNKNOWN_VOTER
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 # Findings that may go away by themselves, or once brokers are back.
 _TEMPORARY = {"offline", "under_min_isr", "failed_log_dir", "down", "under_replicated", "quorum_lost", "voters_lag"}

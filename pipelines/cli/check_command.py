@@ -51,20 +51,24 @@ def check(
     Without a plan: what the reassignments that are under way wait for, and how to cancel them.
     """
     from pipelines.cli.check_rendering import render_judgement, render_progress, render_rest, render_running
-    from pipelines.cli.plan_option_values import parse_new_brokers, parse_option, parse_throttle
+    from pipelines.cli.plan_command import parse_new_brokers, parse_option, parse_throttle
     from pipelines.config.plan_parameters import build_wave_limits
     from pipelines.execution.journal import Journal
     from pipelines.ingest.merge.live_brokers import get_releases
     from pipelines.plan_files.consecutive_plans import chain_plans
     from pipelines.plan_files.fault_sentences import describe_assumption
     from pipelines.plan_files.foreign_plan import judge_lists
-    from pipelines.plan_files.new_brokers import add_new_brokers, explain_assumption, list_unknown_brokers
     from pipelines.plan_files.plan_check import PlanStatus
     from pipelines.plan_files.plan_creation import begin_with_earlier_plans
     from pipelines.plan_files.plan_judgement import describe_baseline, join_judgements
     from pipelines.plan_files.plan_reader import StoredPlan, read_plan
+    from pipelines.plan_files.planned_cluster import (
+        add_new_brokers,
+        explain_assumption,
+        find_running_reassignments,
+        list_unknown_brokers,
+    )
     from pipelines.plan_files.reassignment_reader import is_plan_folder, read_reassignment
-    from pipelines.plan_files.running_reassignments import find_running_reassignments
     from udfs.json_answers import to_json
     from udfs.planning.plan_judge import JudgeOptions
 

@@ -9,11 +9,10 @@ from pipelines.plan_files import plan_writer
 from pipelines.plan_files.fault_sentences import describe_changed, describe_running, describe_undone, explain_moved_on
 from pipelines.plan_files.plan_check import ChangedPartition, PlanProgress, PlanStatus, Reassignment
 from pipelines.plan_files.plan_judgement import PlanJudgement
-from pipelines.plan_files.running_reassignments import RunningReassignment, RunningReassignments
-from pipelines.verdict.naming import name_with_noun
-from udfs.planning.plan_faults import PlanLevel
-from udfs.plurals import count_of, is_or_are, join_names
-from udfs.quantities import format_bytes, format_duration
+from pipelines.plan_files.planned_cluster import RunningReassignment, RunningReassignments
+from pipelines.verdict.cluster_evidence import name_with_noun
+from udfs.planning.plan_states import PlanLevel
+from udfs.wording import count_of, format_bytes, format_duration, is_or_are, join_names
 
 _CANCEL_KEYS = {"the stuck ones": "cancel_stuck", "all": "cancel"}
 _LISTED_ITEMS = 10  # of each kind

@@ -17,7 +17,7 @@ from pipelines.cli.text_format import print_message
 from pipelines.config.setting_sections import Settings, print_window
 from pipelines.ingest.sources import is_live
 from pipelines.metrics.metrics_origin import hide_secrets
-from udfs.plurals import count_of, is_or_are
+from udfs.wording import count_of, is_or_are
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
@@ -96,7 +96,7 @@ def _apply_plans(snapshot: Snapshot, folders: Sequence[Path] | None) -> Snapshot
     from pipelines.plan_files.consecutive_plans import find_follower
     from pipelines.plan_files.fault_sentences import describe_changed
     from pipelines.plan_files.plan_reader import read_plan
-    from pipelines.plan_files.running_reassignments import find_target, select_reassigned
+    from pipelines.plan_files.planned_cluster import find_target, select_reassigned
     from pipelines.plan_files.state_after_plan import assume_applied, find_lists
 
     plans, lists = [(folder, read_plan(folder)) for folder in folders], find_lists(snapshot.partitions)
@@ -129,7 +129,7 @@ def _fail_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefaul
     """
     if brokers is None:
         return snapshot
-    from pipelines.verdict.naming import name_with_noun
+    from pipelines.verdict.cluster_evidence import name_with_noun
     from pipelines.what_if.failed_brokers import fail_brokers
 
     ids = find_known_brokers("--down", brokers, snapshot)
@@ -148,7 +148,7 @@ def _return_brokers(snapshot: Snapshot, brokers: str | None, defaults: TopicDefa
     from pipelines.cli.broker_order_rendering import describe_stays
     from pipelines.ingest.merge.live_brokers import get_down_brokers
     from pipelines.ingest.returned_brokers import find_missing_brokers, find_offline, return_brokers
-    from pipelines.verdict.naming import name_with_noun
+    from pipelines.verdict.cluster_evidence import name_with_noun
     from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 
     down = get_down_brokers(snapshot.brokers).tolist()

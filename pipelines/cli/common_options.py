@@ -29,7 +29,7 @@ from pipelines.errors import SettingsError, SourceError
 from pipelines.ingest.sources import Source
 from pipelines.logging_setup import LogLevel, configure_logging
 from udfs.json_answers import to_json
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,8 +191,7 @@ def open_existing_store(settings: Settings) -> Store:
 
 def read_snapshot(source: Source, format_name: str | None, settings: Settings | None = None) -> Snapshot:
     """Read a source, and print a warning for each of its entries and files that is not used."""
-    from pipelines.ingest.format_registry import list_problems
-    from pipelines.ingest.snapshot_reader import load_snapshot
+    from pipelines.ingest.snapshot_reader import list_problems, load_snapshot
 
     print_warnings([source])
     snapshot = load_snapshot(source, format_name, (settings or load_settings([])).ingest.max_file_bytes)
@@ -229,8 +228,8 @@ def print_findings(snapshot: Snapshot, *, to_be_placed: bool = False) -> None:
 
     to_be_placed: its topics, on all its brokers, so that neither where they are nor which brokers are live matters.
     """
+    from pipelines.verdict.judgement import describe_source_findings
     from pipelines.verdict.snapshot_findings import find_findings
-    from pipelines.verdict.source_findings import describe_source_findings
 
     findings = replace(find_findings(snapshot), unused_files=())
     if to_be_placed:

@@ -11,7 +11,7 @@ from pipelines.cli.option_values import option, whole_number
 from pipelines.cli.text_format import align_rows
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, NAIVE
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 if TYPE_CHECKING:
     from udfs.failures.scheme_distribution import StudiedCluster, StudyResult

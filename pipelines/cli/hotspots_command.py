@@ -13,7 +13,7 @@ from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import align_rows
 from pipelines.errors import SettingsError
 from udfs.placement.schemes import KAFKA, KRAFT, SCHEMES, is_computed
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 if TYPE_CHECKING:
     from pipelines.ingest.snapshot_reader import Snapshot
@@ -97,9 +97,9 @@ def format_hotspots(
     findings: those on the same snapshot, for what an election would change; threshold: the max/mean whose
     exceedance probability is shown; source: as commands name it.
     """
-    from pipelines.verdict.naming import name_with_noun
+    from pipelines.verdict.cluster_evidence import name_with_noun
     from udfs.hotspots.single_leader_topics import describe_single_leaders
-    from udfs.plurals import count_live_brokers, is_or_are
+    from udfs.wording import count_live_brokers, is_or_are
 
     now = answer.observed
     brokers = count_live_brokers(answer.live_brokers, len(findings.unknown_brokers))

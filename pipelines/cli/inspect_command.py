@@ -13,7 +13,7 @@ from pipelines.cli.source_arguments import CommandConfigOption, SourceArgument, 
 from pipelines.ingest.sources import name_line
 from pipelines.ingest.text import BLANK
 from pipelines.ingest.unrecognised import NO_TEXT
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -148,7 +148,7 @@ def _render_conflicts(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _render_source(source: Mapping[str, Any]) -> Iterator[str]:
-    from pipelines.ingest.format_registry import UNUSED_FORMATS
+    from pipelines.ingest.snapshot_reader import UNUSED_FORMATS
 
     outcomes = ("accepted", "quarantined", "ignored")
     parts = ", ".join(f"{source[outcome]:,} {outcome}" for outcome in outcomes if source[outcome])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.text_format import print_line
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 if TYPE_CHECKING:
     from pipelines.maintenance import MaintenanceResult

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 import typer
 
 from pipelines.logging_setup import LogLevel
-from pipelines.quoted_values import quote_value
-from udfs.plurals import join_names
+from udfs.wording import join_names, quote_value
 
 if TYPE_CHECKING:
     from pipelines.execution.wave_window import WaveRange
@@ -121,7 +120,7 @@ def parse_deadline(text: str) -> datetime:
 
 def parse_format(text: str) -> str:
     """Check the name of --format."""
-    from pipelines.ingest.format_registry import CHOICES
+    from pipelines.ingest.snapshot_reader import CHOICES
 
     if text not in CHOICES:
         raise ValueError(f"{quote_value(text)} is not a format. Write one of {', '.join(CHOICES)}")

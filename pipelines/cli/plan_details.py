@@ -7,20 +7,18 @@ import numpy as np
 from pipelines.cli.plan_remedies import PlanCommandLine, change_factor
 from pipelines.cli.text_format import align_rows
 from pipelines.plan_files.plan_creation import CreatedPlan
-from pipelines.verdict.naming import name_with_noun
+from pipelines.verdict.cluster_evidence import name_with_noun
 from udfs.planning.alternative_plans import FasterPlan
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.certificates import LogDirCertificate
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Ints
 from udfs.planning.constraints import build_rules, find_rack_violations
-from udfs.planning.model_log_dirs import find_dir_moves
+from udfs.planning.log_dir_balance import find_dir_moves
 from udfs.planning.plan_metrics import PlanSummary
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.wave_facts import NEVER, WaveHealth, find_lagging_brokers, measure_wave_health
+from udfs.planning.planned_waves import NEVER, PlannedWaves, WaveHealth, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import IN, WaveLimit, WaveLimits, WaveReport
-from udfs.plurals import count_of, is_or_are, join_names
-from udfs.quantities import estimate_duration, format_bytes, format_duration
+from udfs.wording import count_of, estimate_duration, format_bytes, format_duration, is_or_are, join_names
 
 _FACTOR = 3  # that the command for single replicas sets, if there are as many brokers
 _LISTED_BROKERS = 6  # brokers

@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pipelines.ingest.merge.kraft_merge import find_voters
 from pipelines.ingest.merge.live_brokers import get_down_brokers, is_version_known
-from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.plan_creation import CreatedPlan
-from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS, MAX_NAMED, ClusterFindings
-from pipelines.verdict.naming import name_some, name_with_noun
+from pipelines.verdict.cluster_evidence import MAX_COMMAND_TOPICS, MAX_NAMED, ClusterFindings, name_some, name_with_noun
 from pipelines.verdict.risk_findings import describe_stuck
 from pipelines.verdict.snapshot_findings import find_stuck_reassignments
 from udfs.arrow.ragged import any_true, count_true
@@ -30,7 +29,7 @@ from udfs.planning.plan_making import freeze_partitions
 from udfs.planning.plan_metrics import count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.replicas.count_limits import find_lost_racks
-from udfs.plurals import count_of, is_or_are, it_or_them
+from udfs.wording import count_of, is_or_are, it_or_them
 
 _JOINED = ("--add-brokers",)  # options whose values are lists, to which new values are added
 _REPEATED = ("--after", "--set", "--ignore-topics")  # options that may be written several times

@@ -33,12 +33,11 @@ from udfs.planning import certificates
 from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import select_target_brokers
-from udfs.planning.plan_faults import PlanLevel
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
 from udfs.planning.plan_request import MIN_MOVES, FreezeReason, PlanRequest
+from udfs.planning.plan_states import PlanLevel
 from udfs.planning.waves import find_reassigned_partitions
-from udfs.plurals import count_live_brokers, count_of, join_names
-from udfs.quantities import format_bytes
+from udfs.wording import count_live_brokers, count_of, format_bytes, join_names
 
 _LISTED = 6  # explanations, waves and partitions
 _LESS_EVEN = 0.02  # more leaders of the hottest broker over the mean

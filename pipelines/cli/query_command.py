@@ -21,9 +21,9 @@ from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import flag, option
 from pipelines.cli.text_format import print_error, print_grid, print_line, print_message
 from pipelines.errors import EXIT_INPUT, DamagedTableError, KafkaPlacementError, StoreError
-from pipelines.quoted_values import escape_text, shorten_text
 from pipelines.spark.storage_faults import read_message
 from pipelines.warehouse_urls import redact_urls
+from udfs.wording import escape_text, shorten_text
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -11,12 +11,12 @@ import numpy as np
 from pipelines.simulation.cluster_replay import Replay
 from pipelines.simulation.scenario.sentences import SKIPPED_IF_REJECTED
 from udfs.failures.partition_health import is_under_replicated
-from udfs.plurals import count_of
 from udfs.simulation import result_tables
 from udfs.simulation.cluster_events import Event
 from udfs.simulation.group_simulation import list_group_transitions
 from udfs.simulation.kernels.codes import ChangeCause, EventKind
 from udfs.simulation.result_tables import FinalState, Row
+from udfs.wording import count_of
 
 _MAX_NAMES = 8
 _MAY_CHANGE_NOTHING = (EventKind.ALTER_ISR, EventKind.ELECT_PREFERRED_LEADER)

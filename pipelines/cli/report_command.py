@@ -12,7 +12,7 @@ from pipelines.cli import common_options as common
 from pipelines.cli.app import app, examples
 from pipelines.cli.option_values import option, parse_moment, parse_report
 from pipelines.cli.text_format import print_line
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 
 @app.command(rich_help_panel="Tables, with Spark", epilog=examples("report"))

@@ -29,7 +29,7 @@ from pipelines.config.setting_sections import CustomFailure, Settings, StoreSett
 from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError, StoreError
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.tables.ops_tables import SUMMARY_STAGE
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 if TYPE_CHECKING:
     from pipelines.alerts.alert_outputs import AlertRules
@@ -96,7 +96,7 @@ def run(
     began = monotonic()
     settings = _add_custom_failures(common.read_settings(conf, options, warehouse, ignored), fail or ())
     from pipelines.alerts.alert_outputs import parse_alerts
-    from pipelines.ingest.format_registry import check_source
+    from pipelines.ingest.snapshot_reader import check_source
     from pipelines.report.html_page import write_report
     from pipelines.runner import Run, make_context
     from pipelines.setup.compile_on_demand import SETUP, compile_missing, plan_group

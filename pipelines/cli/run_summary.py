@@ -9,36 +9,20 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cli.text_format import lay_out, print_grid, print_line
+from pipelines.cli.text_format import format_findings, lay_out, print_grid, print_line
 from pipelines.config.setting_sections import Settings
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.tables.ops_tables import SUMMARY_STAGE
-from pipelines.verdict.levels import Level
-from udfs.plurals import count_of
+from pipelines.verdict.verdict_points import Level
+from udfs.wording import count_of
 
 if TYPE_CHECKING:
     from pipelines.config.setting_sections import RetentionSettings
     from pipelines.runner import Run
     from pipelines.spark.store import Store
     from pipelines.verdict.judgement import Verdict
-    from pipelines.verdict.verdict_points import VerdictPoint
 
 _MAX_FINDINGS = 3  # of a cluster in the summary
-
-
-def format_findings(
-    points: Sequence[VerdictPoint], headline: str = "", limit: int | None = None, steps: int | None = None
-) -> Iterator[str]:
-    """Yield findings, the worst first, with their next steps.
-
-    headline: the text of the finding that the caller has printed; limit: of how many findings, steps: of how many of
-    these with their next step; None = all.
-    """
-    for number, point in enumerate(points[:limit]):
-        if point.text != headline:
-            yield f"  - {point.text}"
-        if point.step and (steps is None or number < steps):
-            yield f"    next: {point.step}"
 
 
 def format_in_summary(cluster: str, verdict: Verdict, source: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from pipelines.config.setting_sections import MetricsSettings, Settings, parse_d
 from pipelines.errors import KafkaPlacementError, SourceError
 from pipelines.ingest.sources import Source, check_names, find_source, is_live
 from pipelines.metrics.metrics_origin import check_places, find_unused, hide_secrets, select_origin
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 if TYPE_CHECKING:
     from pipelines.metrics.metric_names import KnownBroker
@@ -91,15 +91,16 @@ class MetricsRequest(NamedTuple):
 
         Raises: typer.BadParameter; SourceError if a file of metrics does not exist.
         """
-        check_places(texts or ())
-        if window is not None and not texts:
+        if texts:
+            check_places(texts)
+        elif window is not None:
             raise typer.BadParameter("--window is for --metrics: name metrics, as in --metrics prometheus=http://...")
         own = settings.metrics if window is None else settings.metrics.model_copy(update={"window": window})
         return cls(texts or (), own, end or datetime.now(UTC), window is not None)
 
     def check_names(self, clusters: Sequence[str]) -> None:
         """Raise typer.BadParameter if metrics are for a cluster that is not among these."""
-        if unused := find_unused(self.texts, clusters):
+        if self.texts and (unused := find_unused(self.texts, clusters)):
             these = ", ".join(clusters)
             raise typer.BadParameter(f"--metrics {unused[0]}: no source is named so; the clusters are {these}")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from pipelines.quoted_values import escape_text
 from pipelines.spark.read_only_sql import QUERY_WRAPPER, remove_end
 from pipelines.spark.views import SCHEMA
+from udfs.wording import escape_text
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -1,5 +1,7 @@
 """Text as the command line prints it: escaped lines, grids, wrapped sentences, and what fits on a screen."""
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -7,11 +9,14 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pipelines.quoted_values import escape_text
+from udfs.wording import escape_text
+
+if TYPE_CHECKING:
+    from pipelines.verdict.verdict_points import VerdictPoint
 
 _MAX_ERROR_LINES, _MAX_ERROR_CHARACTERS = 50, 1200  # of each line
 
@@ -170,3 +175,18 @@ def _wrap(line: str, columns: int) -> list[str]:
     return textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [
         line
     ]
+
+
+def format_findings(
+    points: Sequence[VerdictPoint], headline: str = "", limit: int | None = None, steps: int | None = None
+) -> Iterator[str]:
+    """Yield findings, the worst first, with their next steps.
+
+    headline: the text of the finding that the caller has printed; limit: of how many findings, steps: of how many of
+    these with their next step; None = all.
+    """
+    for number, point in enumerate(points[:limit]):
+        if point.text != headline:
+            yield f"  - {point.text}"
+        if point.step and (steps is None or number < steps):
+            yield f"    next: {point.step}"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from pipelines.cli.text_format import EVERYTHING, Limits, align_rows
-from pipelines.verdict.naming import name_some
+from pipelines.verdict.cluster_evidence import name_some
 from pipelines.what_if.failure_effects import AffectedTopic
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 # Heading -> field of AffectedTopic.
 _COLUMNS = {

@@ -25,7 +25,7 @@ from pipelines.cli.option_values import (
 from pipelines.cli.source_arguments import SourceArgument
 from pipelines.cli.text_format import print_message
 from pipelines.what_if.prediction_check import check_prediction
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 if TYPE_CHECKING:
     from pipelines.cli.text_format import Limits
@@ -95,8 +95,8 @@ class HypotheticalOptions:
             return snapshot, None
         from pipelines.config.plan_parameters import build_metric_options, build_request, build_wave_limits
         from pipelines.plan_files import hypothetical_cluster as other
-        from pipelines.plan_files.new_brokers import add_new_brokers
-        from pipelines.verdict.naming import name_with_noun
+        from pipelines.plan_files.planned_cluster import add_new_brokers
+        from pipelines.verdict.cluster_evidence import name_with_noun
 
         hypothesis, defaults = other.Hypothesis(), settings.topics.defaults
         options = other.PlanningOptions(build_wave_limits(settings), build_metric_options(settings), defaults)
@@ -191,8 +191,12 @@ def what_if(
     from pipelines.cli.what_if_rendering import format_check, format_cluster, format_failure, format_return
     from pipelines.setup.compile_on_demand import announce_compilation
     from pipelines.what_if import what_if_answers
-    from pipelines.what_if.capacity_use import list_disk_failures, list_disk_uses, read_survivor_capacities
-    from pipelines.what_if.failure_effects import name_owners
+    from pipelines.what_if.failure_effects import (
+        list_disk_failures,
+        list_disk_uses,
+        name_owners,
+        read_survivor_capacities,
+    )
     from pipelines.what_if.wait_or_move import evaluate_return
 
     settings, owners = cluster.read_settings(), selection.read_owners()

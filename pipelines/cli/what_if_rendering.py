@@ -8,17 +8,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.broker_order_rendering import format_restart_order, format_start_order
-from pipelines.cli.run_summary import format_findings
-from pipelines.cli.text_format import EVERYTHING, Limits, align_rows
-from pipelines.verdict.naming import name_affected_topics, name_brokers, name_some, name_with_noun
+from pipelines.cli.text_format import EVERYTHING, Limits, align_rows, format_findings
+from pipelines.verdict.cluster_evidence import name_affected_topics, name_brokers, name_some, name_with_noun
 from pipelines.verdict.verdict_points import VerdictPoint, fill_forms
-from pipelines.what_if.capacity_use import RATES, DiskUse, SurvivorLoad
+from pipelines.what_if.failure_effects import RATES, DiskUse, SurvivorLoad
 from pipelines.what_if.prediction_check import PredictionCheck
 from pipelines.what_if.source_gaps import SourceGaps
 from pipelines.what_if.wait_or_move import ReturnedAnswer
 from pipelines.what_if.what_if_answers import ClusterAnswer, FailureAnswer, PartitionChange, SingleFailure
-from udfs.plurals import count_live_brokers, count_of, is_or_are
-from udfs.quantities import estimate_duration, format_bytes, format_duration
+from udfs.wording import count_live_brokers, count_of, estimate_duration, format_bytes, format_duration, is_or_are
 
 if TYPE_CHECKING:
     from pipelines.what_if.outage import CopyCost, ReplicaMove, WaitOrMove

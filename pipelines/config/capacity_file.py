@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from pipelines.config.setting_types import read_settings_file
 from pipelines.errors import SettingsError
-from pipelines.quoted_values import quote_value
 from udfs.failures.failure_rows import LOAD_QUANTITIES
 from udfs.failures.kernels.failure_totals import LOADS
+from udfs.wording import quote_value
 
 _MAX_BYTES = 100_000_000
 _DISK, _LOG_DIR = "disk_bytes", "log_dir"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pipelines.config.setting_types import read_settings_file
 from pipelines.errors import SettingsError
-from pipelines.quoted_values import quote_value
+from udfs.wording import quote_value
 
 _MAX_BYTES = 10_000_000
 _HEADER = ["topic", "team"]

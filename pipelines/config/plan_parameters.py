@@ -4,8 +4,7 @@ from typing import Any
 
 from pipelines.config.setting_sections import Settings
 from udfs.durability.kernels.loss_probability import SearchEffort
-from udfs.network.client_zones import NetworkAssumptions
-from udfs.network.traffic_rows import CrossZonePrices
+from udfs.network.traffic_rows import CrossZonePrices, NetworkAssumptions
 from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import COPYSETS, BrokerSet, PlanRequest, Targets
 from udfs.planning.waves import WaveLimits

@@ -21,12 +21,12 @@ from pipelines.config.setting_types import (
     check_distinct,
     check_names,
 )
-from pipelines.quoted_values import quote_value
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
 from udfs.failures.topic_defaults import NEWEST, parse_release
 from udfs.placement.schemes import MANUAL, SCHEMES
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_request import LOG_DIRS, PRIORITIES
+from udfs.wording import quote_value
 
 if TYPE_CHECKING:
     from udfs.failures.topic_defaults import TopicDefaults

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
 
 from pipelines.errors import SettingsError
-from pipelines.quoted_values import quote_value
-from udfs.quantities import format_bytes
+from udfs.wording import format_bytes, quote_value
 
 NOT_UTF8 = "it has bytes that are not UTF-8. Write it as UTF-8"
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pipelines.config.setting_sections import Settings
 from pipelines.config.setting_types import NOT_UTF8, parse_toml, parse_value, read_settings_file
 from pipelines.errors import SettingsError
-from pipelines.quoted_values import quote_value
+from udfs.wording import quote_value
 
 ENV_PREFIX = "KAFKA_PLACEMENT_"
 _MAX_PROBLEMS = 10  # that one error lists

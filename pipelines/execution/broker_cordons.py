@@ -12,10 +12,10 @@ from pipelines.execution.planned_steps import Direction, Place, PlannedSteps
 from pipelines.execution.replication_throttle import ConfigChange, list_restore_commands
 from pipelines.ingest.formats.kafka_versions import METADATA_VERSION, read_level
 from pipelines.live.kafka_connection import CORDONED_LOG_DIRS, KafkaConnection, Key
-from pipelines.verdict.naming import name_with_noun
+from pipelines.verdict.cluster_evidence import name_with_noun
 from udfs.failures.disk_limits import are_all_cordoned
 from udfs.failures.topic_defaults import HAS_CORDONS, REJECTS_CORDONED
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 _EVERY_LOG_DIR = "*"
 

@@ -27,8 +27,8 @@ from pipelines.execution.wave_window import WaveWindow
 from pipelines.live.kafka_changes import KafkaAdmin, KafkaRejection
 from pipelines.live.kafka_connection import KafkaFault, Key, UnsupportedCall
 from pipelines.live.pauses import growing_pauses
-from pipelines.verdict.naming import name_with_noun
-from udfs.plurals import count_of, is_or_are, join_names
+from pipelines.verdict.cluster_evidence import name_with_noun
+from udfs.wording import count_of, is_or_are, join_names
 
 FIRST_PAUSE_S = 0.25  # before the next look at a cluster that has just changed
 _UNCORDON_S = 5.0  # until the controller knows of it, by heartbeats of the brokers

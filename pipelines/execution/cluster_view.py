@@ -15,10 +15,10 @@ from pipelines.live.cluster_reader import read_layout
 from pipelines.live.cluster_records import ClusterDescription, LiveBroker, LivePartition
 from pipelines.live.kafka_changes import KafkaAdmin
 from pipelines.live.kafka_connection import KafkaFault, Key, Reassignments
-from pipelines.verdict.naming import name_with_noun
+from pipelines.verdict.cluster_evidence import name_with_noun
 from pipelines.verdict.risk_findings import describe_lagging_voters
 from udfs.failures.partition_health import is_under_replicated
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 SILENCE_REMEDY = (
     "Start what has just failed; else make the listeners that they advertise reachable from here, or apply the plan "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pipelines.live.kafka_connection import KafkaConnection, KafkaFault, Key
-from udfs.quantities import format_bytes, format_duration
+from udfs.wording import format_bytes, format_duration
 
 LogDirs = Mapping[int, Sequence[Mapping[str, Any]]]  # answers to DescribeLogDirs, by broker
 

@@ -11,7 +11,7 @@ from pipelines.execution.journal import list_keys, list_origins
 from pipelines.live.kafka_changes import NOT_IN_PROGRESS, UNKNOWN_PARTITION, is_error
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.live.pauses import growing_pauses
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 
 class PlanCancellation(ClusterExecution):

@@ -30,9 +30,8 @@ from pipelines.execution.wave_window import describe_waves
 from pipelines.live.kafka_changes import UNKNOWN_PARTITION, is_error
 from pipelines.live.kafka_connection import KafkaFault, Key, ReplicaLogDirs
 from pipelines.live.pauses import growing_pauses
-from pipelines.verdict.naming import name_with_noun
-from udfs.plurals import count_of, is_or_are
-from udfs.quantities import format_bytes
+from pipelines.verdict.cluster_evidence import name_with_noun
+from udfs.wording import count_of, format_bytes, is_or_are
 
 _REJECTIONS = 3  # of a partition's reassignment, which may be rejected only while brokers disagree
 _ELECTIONS, _LONGEST_PAUSE_S = 5, 4.0  # attempts to elect preferred leaders, and the longest pause before one

@@ -18,7 +18,7 @@ from pipelines.plan_files.fault_sentences import describe_changed, describe_runn
 from pipelines.plan_files.plan_reader import StoredPlan
 from udfs.failures.disk_limits import Volume, choose_emptiest, compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 if TYPE_CHECKING:
     from pipelines.config.setting_sections import Settings

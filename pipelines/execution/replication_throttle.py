@@ -23,9 +23,8 @@ from pipelines.plan_files.kafka_json import (
     compute_throttle,
     describe_config_change,
 )
-from pipelines.verdict.naming import name_with_noun
-from udfs.plurals import join_names
-from udfs.quantities import format_bytes
+from pipelines.verdict.cluster_evidence import name_with_noun
+from udfs.wording import format_bytes, join_names
 
 RATES, REPLICAS = (LEADER_RATE, FOLLOWER_RATE), (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 DIR_RATES = ("replica.alter.log.dirs.io.max.bytes.per.second",)  # of moves between log dirs

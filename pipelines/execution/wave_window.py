@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from udfs.quantities import estimate_duration, format_bytes
+from udfs.wording import estimate_duration, format_bytes
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,14 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.arrow.columns import replace_columns, to_array, to_flags, to_list_array, to_lists, to_numpy
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, is_in_segment, offsets_of, row_of
 from udfs.failures.kernels.election import NO_BROKER, Bools
-from udfs.failures.leader_recovery import BrokerStart, KnownStops, LeaderRecovery, find_recovery, order_starts
-from udfs.failures.partition_health import find_expected
+from udfs.failures.partition_health import (
+    BrokerStart,
+    KnownStops,
+    LeaderRecovery,
+    find_expected,
+    find_recovery,
+    order_starts,
+)
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 _MAX_ROWS = 100

@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from pipelines.ingest.formats.checked_values import BadValueError, unparsable
 from pipelines.ingest.table_rows import is_table_line
-from pipelines.ingest.text import split_lines
-from pipelines.ingest.unread_lines import find_mention
+from pipelines.ingest.text import find_mention, split_lines
 from udfs.arrow.columns import to_array
 
 

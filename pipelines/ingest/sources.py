@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pipelines.errors import SettingsError, SourceError
 from pipelines.warehouse_urls import redact_urls
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 # Names of what was read from a running cluster, of which the user has no file.
 RUNNING_CLUSTER = "running cluster"

@@ -24,7 +24,7 @@ from pipelines.live.kafka_connection import (
     split_chunks,
 )
 from pipelines.live.pauses import growing_pauses
-from udfs.plurals import count_of, is_or_are, it_or_them, join_names
+from udfs.wording import count_of, is_or_are, it_or_them, join_names
 
 _READS = 8  # until two in a row agree
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0

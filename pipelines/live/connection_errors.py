@@ -10,7 +10,7 @@ from kafka import errors
 
 from pipelines.live.answering_client import NoAnswerError, NoMetadataError
 from pipelines.live.client_properties import ClientProperties
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 _CHECK_ALL = (
     "Check that this is the port of a broker and not of a controller, that its listener has this security.protocol, "

@@ -25,7 +25,7 @@ from pipelines.live import cluster_records as records
 from pipelines.live.answering_client import AnsweringClient, NoAnswerError, NoServerError, Patience
 from pipelines.live.client_properties import ClientProperties
 from pipelines.live.connection_errors import describe_error, explain_servers
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 Key = tuple[str, int]  # topic, partition
 ReplicaLogDirs = dict[tuple[str, int, int], str]  # path of the log dir by topic, partition and broker

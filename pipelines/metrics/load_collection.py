@@ -11,7 +11,7 @@ from pipelines.ingest.formats import topic_loads
 from pipelines.ingest.source_format import FactKind
 from pipelines.metrics.metric_names import NAME, TOTALS, VOLUMES, BrokerMatcher, MetricNames, Quantity
 from pipelines.metrics.series import Labels
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 _RATES = (Quantity.BYTES_IN, Quantity.BYTES_OUT)
 _TOLERANCE = 0.02  # by which topics may differ from the total of their broker

@@ -24,7 +24,7 @@ from pipelines.metrics import series as series_sets
 from pipelines.metrics.load_collection import MeasuredSeries
 from pipelines.metrics.metric_names import NAME, MetricKind, MetricNames
 from udfs.arrow.ragged import row_of
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 COLUMNS = ("topic", "broker_id", "partition", "bytes_in_per_s", "bytes_out_per_s", "size_bytes")
 _MAX_NAMED = 5

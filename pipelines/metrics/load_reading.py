@@ -44,8 +44,7 @@ from pipelines.metrics.metric_names import (
 from pipelines.metrics.metrics_origin import MetricsOrigin
 from pipelines.metrics.series import Labels, SeriesSet, Window, find_scrape_interval
 from pipelines.warehouse_urls import redact_urls
-from udfs.plurals import join_names
-from udfs.quantities import format_duration
+from udfs.wording import format_duration, join_names
 
 _TIMEOUT_S = 120
 _QUERY = "/api/v1/query"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pipelines.config.setting_sections import print_window
 from pipelines.errors import SourceError
 from udfs.arrow.ragged import row_of
-from udfs.quantities import format_duration
+from udfs.wording import format_duration
 
 P95 = 0.95
 SAME = 1e-9  # parts of a step that are no difference

@@ -12,10 +12,9 @@ from udfs.arrow.ragged import count_true
 from udfs.planning.elections import NO_LEADER, find_current_leaders
 from udfs.planning.plan_metrics import PlanMetrics
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.wave_facts import measure_disk
+from udfs.planning.planned_waves import measure_disk
 from udfs.planning.waves import find_reassigned_partitions, measure_copy_loads
-from udfs.plurals import count_of
-from udfs.quantities import format_bytes, format_duration
+from udfs.wording import count_of, format_bytes, format_duration
 
 _TOPICS = 30  # listed, those with most bytes to copy first
 _UNKNOWN = "unknown"

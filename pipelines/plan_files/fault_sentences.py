@@ -3,11 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from pipelines.plan_files.kafka_json import Key
-from pipelines.verdict.naming import name_with_noun
+from pipelines.verdict.cluster_evidence import name_with_noun
 from udfs.planning.certificates import Certificate
-from udfs.planning.plan_faults import PlanFault
-from udfs.plurals import count_of, join_names
-from udfs.quantities import format_bytes, format_duration
+from udfs.planning.plan_states import PlanFault
+from udfs.wording import count_of, format_bytes, format_duration, join_names
 
 _LISTED = 3  # partitions by name
 _TARGETS = 6  # listed, of each kind

@@ -28,9 +28,9 @@ from udfs.arrow.ragged import take_segments
 from udfs.json_answers import to_json
 from udfs.planning.broker_log_dirs import ANY_LOG_DIR
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.model_log_dirs import add_log_dirs
-from udfs.planning.plan_faults import PlanLevel
+from udfs.planning.log_dir_balance import add_log_dirs
 from udfs.planning.plan_judge import JudgeOptions
+from udfs.planning.plan_states import PlanLevel
 from udfs.planning.planned_waves import plan_waves
 
 

@@ -12,9 +12,9 @@ from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import get_key, get_planned_lists, get_wave_lists
-from pipelines.plan_files.new_brokers import NewBroker, read_racks
 from pipelines.plan_files.plan_creation import solve_plan
 from pipelines.plan_files.plan_reader import PlannedChange
+from pipelines.plan_files.planned_cluster import NewBroker, read_racks
 from pipelines.plan_files.state_after_plan import make_changes, update_volumes
 from udfs.arrow.columns import replace_columns, to_array, to_lists
 from udfs.arrow.ragged import any_true, offsets_of
@@ -23,7 +23,7 @@ from udfs.planning.plan_metrics import MetricOptions
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import WaveLimits
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 _MAX_SIZE = float(2**62)  # bytes
 _LOADS = ("size_bytes", "bytes_in_per_s", "bytes_out_per_s")

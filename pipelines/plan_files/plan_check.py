@@ -10,16 +10,15 @@ import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
 from pipelines.plan_files.kafka_json import Key, get_current_log_dirs, get_source_lists
-from pipelines.plan_files.new_brokers import NewBroker
 from pipelines.plan_files.plan_reader import StoredPlan
 from pipelines.plan_files.plan_writer import find_topic_ranges, get_rack_names, hash_assignment, hash_partitions
-from pipelines.plan_files.running_reassignments import find_target, select_reassigned
+from pipelines.plan_files.planned_cluster import NewBroker, find_target, select_reassigned
 from udfs.arrow.ragged import offsets_of, take_segments
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.elections import find_in_sync_replicas
-from udfs.quantities import format_bytes
+from udfs.wording import format_bytes
 
 
 class PlanStatus(StrEnum):

@@ -14,7 +14,6 @@ from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.fault_sentences import describe_running
-from pipelines.plan_files.new_brokers import NewBroker, list_added_brokers
 from pipelines.plan_files.plan_judgement import (
     PlanJudgement,
     describe_baseline,
@@ -24,8 +23,8 @@ from pipelines.plan_files.plan_judgement import (
 )
 from pipelines.plan_files.plan_reader import REMEDY, PlanDocument, parse_document, read_text
 from pipelines.plan_files.plan_writer import PLAN, to_plain_json
-from pipelines.plan_files.running_reassignments import select_reassigned
-from pipelines.verdict.naming import name_with_noun
+from pipelines.plan_files.planned_cluster import NewBroker, list_added_brokers, select_reassigned
+from pipelines.verdict.cluster_evidence import name_with_noun
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.json_answers import to_json
 from udfs.planning.alternative_plans import (
@@ -40,15 +39,14 @@ from udfs.planning.certificates import CONTINUES, Certificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.constraints import InfeasibleRequest, check_request, list_emptied_brokers, select_target_brokers
 from udfs.planning.later_lists import count_later_copies, list_later
-from udfs.planning.model_log_dirs import add_log_dirs
+from udfs.planning.log_dir_balance import add_log_dirs
 from udfs.planning.plan_judge import build_judge_options
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import LaterLists, PlanRequest
-from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.wave_facts import DiskGrowth, find_disk_growth
+from udfs.planning.planned_waves import DiskGrowth, PlannedWaves, find_disk_growth
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
-from udfs.plurals import count_of, is_or_are
+from udfs.wording import count_of, is_or_are
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,11 @@ from udfs.planning.broker_log_dirs import ANY, ANY_LOG_DIR
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints
 from udfs.planning.constraints import find_rejected_brokers
 from udfs.planning.elections import find_in_sync_replicas
-from udfs.planning.plan_faults import NO_BROKER, RESTORED, FaultRows, PlanFault, PlanLevel, find_worst
 from udfs.planning.plan_judge import Judgement, JudgeOptions, judge_steps
-from udfs.planning.plan_states import StepLists
+from udfs.planning.plan_states import NO_BROKER, RESTORED, FaultRows, PlanFault, PlanLevel, StepLists, find_worst
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import find_reassigned_partitions
-from udfs.plurals import join_names
-from udfs.quantities import format_bytes
+from udfs.wording import format_bytes, join_names
 
 _LISTED = 5  # partitions by name
 

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.plan_files.kafka_json import Key, Lists, LogDirPaths, list_log_dirs
-from pipelines.plan_files.new_brokers import NewBroker
 from pipelines.plan_files.plan_writer import (
     ELECTION,
     PLAN,
@@ -24,9 +23,9 @@ from pipelines.plan_files.plan_writer import (
     Hashes,
     parse_ranges,
 )
-from pipelines.quoted_values import quote_value, shorten_text
+from pipelines.plan_files.planned_cluster import NewBroker
 from udfs.planning.cluster_model import Ints
-from udfs.quantities import format_bytes
+from udfs.wording import format_bytes, quote_value, shorten_text
 
 _MAX_BYTES = 2**31  # the plan of a million partitions has a tenth of it
 REMEDY = "Restore the file that `plan` wrote, or make a new plan"

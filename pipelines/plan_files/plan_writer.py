@@ -17,16 +17,15 @@ import numpy.typing as npt
 from pipelines.errors import SettingsError
 from pipelines.plan_files import kafka_json
 from pipelines.plan_files.kafka_json import Key, Lists, dump_compact, dump_lines, find_irreversible, get_key
-from pipelines.quoted_values import quote_value, shorten_text
 from udfs.arrow.ragged import position_of
 from udfs.json_answers import to_json
 from udfs.placement.kernels.topic_seeds import mix_bits
 from udfs.planning.cluster_model import ClusterModel, Flags, Ints, ProposedAssignment
 from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.later_lists import list_later
-from udfs.planning.planned_waves import PlannedWaves
-from udfs.planning.wave_facts import measure_wave_health
+from udfs.planning.planned_waves import PlannedWaves, measure_wave_health
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
+from udfs.wording import quote_value, shorten_text
 
 Hashes = npt.NDArray[np.uint32]
 

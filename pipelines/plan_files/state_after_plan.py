@@ -15,10 +15,9 @@ from pipelines.ingest.merge.entities import LOG
 from pipelines.ingest.merge.live_brokers import get_live_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import Key
-from pipelines.plan_files.new_brokers import add_new_brokers
 from pipelines.plan_files.plan_check import Reassignment
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
-from pipelines.plan_files.running_reassignments import find_target
+from pipelines.plan_files.planned_cluster import add_new_brokers, find_target
 from udfs.arrow.columns import replace_columns
 from udfs.failures.disk_limits import number_row_volumes
 from udfs.failures.kernels.election import NO_BROKER

@@ -6,11 +6,9 @@ from typing import Any, NamedTuple
 
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
 from pipelines.verdict.risk_findings import QUANTITIES
-from pipelines.verdict.verdict_points import VerdictPoint
-from udfs.plurals import count_of, join_names
-from udfs.quantities import format_bytes, format_duration
+from pipelines.verdict.verdict_points import Level, VerdictPoint
+from udfs.wording import count_of, format_bytes, format_duration, join_names
 
 _WEEK = timedelta(days=7)
 _TOTALS = ("partitions", "replicas", "size_bytes", "bytes_in_per_s", "bytes_out_per_s")

@@ -20,14 +20,12 @@ from pipelines.report.overview import find_priority, group_by_horizon
 from pipelines.report.planned_work import describe_assumptions, list_cluster_plans, list_planned_work
 from pipelines.report.report_data import ReportData, read_report
 from pipelines.spark.store import Store
-from pipelines.verdict.cluster_evidence import PartitionIssue
-from pipelines.verdict.naming import name_with_noun
+from pipelines.verdict.cluster_evidence import PartitionIssue, name_with_noun
 from pipelines.verdict.verdict_points import VerdictPoint
 from pipelines.whole_files import replace_text
 from udfs.json_answers import to_json
 from udfs.planning.goal_registry import GOALS
-from udfs.plurals import count_of
-from udfs.quantities import format_bytes, format_duration
+from udfs.wording import count_of, format_bytes, format_duration
 
 # D3 and Observable Plot (ISC licence), from their packages.
 _LIBRARIES = ("d3.min.js", "plot.umd.min.js")

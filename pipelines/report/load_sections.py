@@ -5,8 +5,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from pipelines.verdict.risk_findings import QUANTITIES
-from udfs.plurals import count_of
-from udfs.quantities import format_bytes
+from udfs.wording import count_of, format_bytes
 
 _SOURCES = {
     "partition": "as sources show them",

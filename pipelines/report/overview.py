@@ -8,9 +8,8 @@ from pipelines.report.changes_since import ChangesSince
 from pipelines.report.load_sections import GrowthDate
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import VerdictPoint
-from udfs.plurals import count_of
+from pipelines.verdict.verdict_points import Level, VerdictPoint
+from udfs.wording import count_of
 
 _LEVELS = list(Level)
 _MAX_SENTENCES = 3  # of the first cluster

@@ -5,12 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.report.overview import DUE_TIMES, find_due_time
-from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue
-from pipelines.verdict.naming import name_with_noun
+from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue, name_with_noun
 from pipelines.verdict.recommended_plans import list_all_plans
 from udfs.planning.goal_registry import GOALS
-from udfs.plurals import count_of, is_or_are
-from udfs.quantities import format_bytes, format_duration
+from udfs.wording import count_of, format_bytes, format_duration, is_or_are
 
 _MAX_PARTS = 3
 _MIN_CHANGE = 0.1  # of a number of partitions, as a share of the larger number

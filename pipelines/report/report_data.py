@@ -31,9 +31,9 @@ from pipelines.spark.views import find_dependencies
 from pipelines.verdict.cluster_evidence import ClusterFindings
 from pipelines.verdict.finding_rows import read_finding_rows
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, Level, assess_failure
 from pipelines.verdict.recommended_plans import list_recommended_plans
 from pipelines.verdict.snapshot_findings import read_row
+from pipelines.verdict.verdict_points import NEWLY_OFFLINE, NEWLY_UNDER_MIN_ISR, Level, assess_failure
 
 Rows = list[dict[str, Any]]
 _NEWEST = "SELECT cluster_id, snapshot_id FROM insights.snapshots WHERE newest"

@@ -24,8 +24,7 @@ from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.hotspots.hotspot_distribution import PlacementTrial
 from udfs.hotspots.kernels.leader_counts import ClusterTopics
 from udfs.kernel_compiler import cache_folder
-from udfs.network.client_zones import NO_ASSUMPTIONS, locate_clients
-from udfs.network.traffic_rows import aggregate_network
+from udfs.network.traffic_rows import NO_ASSUMPTIONS, aggregate_network, locate_clients
 from udfs.origin.topic_origins import BROKERS, TOPICS, find_topic_origins
 from udfs.placement.kernels.topic_arrays import BrokerLists
 from udfs.placement.schemes import KAFKA, SCHEMES

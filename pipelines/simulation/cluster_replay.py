@@ -14,18 +14,15 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.merge.shard_facts import KRAFT_LOG
-from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts, read_files
 from pipelines.ingest.sources import SnapshotKey, compute_snapshot_id, find_source
-from pipelines.quoted_values import quote_value
 from pipelines.simulation import source_snapshots
 from pipelines.simulation.metadata_log_reader import read_log_events
 from pipelines.simulation.scenario.scenario_cluster import parse_milliseconds
 from pipelines.simulation.scenario.scenario_reader import is_scenario, read_scenario
 from pipelines.simulation.snapshot_sequence import check_order, derive_events
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
-from udfs.plurals import count_of, join_names
 from udfs.simulation import result_tables
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialState, QuorumElections, build_event_log
 from udfs.simulation.controller import list_controller_steps
@@ -40,6 +37,7 @@ from udfs.simulation.group_simulation import (
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import Row
 from udfs.simulation.simulator import Simulation, simulate_log
+from udfs.wording import count_of, join_names, quote_value
 
 
 @dataclass(frozen=True)

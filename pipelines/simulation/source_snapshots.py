@@ -11,12 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.format_registry import ZOOKEEPER_FORMATS, FileRecords
 from pipelines.ingest.formats.describe import FORMAT as DESCRIBE
 from pipelines.ingest.formats.kraft_log import FORMAT as KRAFT_LOG
+from pipelines.ingest.merge.kraft_merge import find_voters
 from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases
-from pipelines.ingest.merge.quorum_merge import find_voters
-from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import ZOOKEEPER_FORMATS, FileRecords, Snapshot, build_snapshot, parse_facts
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source
 from pipelines.simulation.metadata_log_reader import LogEnd, cut_log

@@ -15,7 +15,7 @@ from pipelines.spark.view_columns import LOAD_VIEWS, VIEW_COLUMNS
 from pipelines.sql_text import quote_name, quote_text
 from pipelines.tables import TABLES
 from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
-from pipelines.verdict.levels import ANSWER_SQL, LEVEL_SQL
+from pipelines.verdict.verdict_points import ANSWER_SQL, LEVEL_SQL
 from udfs.arrow.columns import get_comment
 from udfs.failures.scenarios import ScenarioKind
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pipelines.config.capacity_file import match_broker, read_capacities, read_capacity_rows
 from pipelines.config.setting_sections import CustomFailure
 from pipelines.errors import SettingsError
-from pipelines.ingest.merge.quorum_merge import get_voters
+from pipelines.ingest.merge.kraft_merge import get_voters
 from pipelines.spark.entity_shards import unpack
 from pipelines.tables.table_contract import SNAPSHOT_KEY
 from udfs.failures.arrow_functions import Clusters

@@ -6,10 +6,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipelines.ingest.format_registry import UNORDERED_FORMATS, UNUSED_FORMATS
 from pipelines.ingest.merge.live_brokers import infer_brokers
 from pipelines.ingest.merge.topic_merge import infer_state
-from pipelines.ingest.snapshot_reader import ClusterTables
+from pipelines.ingest.snapshot_reader import UNORDERED_FORMATS, UNUSED_FORMATS, ClusterTables
 from pipelines.spark.arrow_frames import apply_to_pairs, copy_table
 from pipelines.spark.entity_shards import unpack
 from pipelines.tables.gold_tables import CLUSTER_FINDINGS, FINDINGS

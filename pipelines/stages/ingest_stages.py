@@ -15,12 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType, TimestampType
 
-from pipelines.ingest.format_registry import parse_records, read_file
 from pipelines.ingest.formats.broker_and_topic_lists import BROKER_LIST
 from pipelines.ingest.merge.cluster_merge import merge_facts
 from pipelines.ingest.merge.entities import ENTITY_SCHEMAS
 from pipelines.ingest.merge.shard_facts import SOURCED_FACTS
-from pipelines.ingest.snapshot_reader import add_source
+from pipelines.ingest.snapshot_reader import add_source, parse_records, read_file
 from pipelines.ingest.source_format import RECORDS, FactKind, Records
 from pipelines.ingest.text import MAX_FILE_BYTES
 from pipelines.tables.bronze_tables import RAW_METADATA

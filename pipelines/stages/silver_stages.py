@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from pipelines.ingest.format_registry import UNUSED_FORMATS
 from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, ENTITY_SCHEMAS, IGNORED, LOG, QUORUM_NODES, REPLICAS
+from pipelines.ingest.merge.kraft_merge import describe_nodes
 from pipelines.ingest.merge.live_brokers import find_leading_down_brokers, infer_brokers
-from pipelines.ingest.merge.quorum_merge import describe_nodes
 from pipelines.ingest.merge.shard_facts import RecordOutcome
 from pipelines.ingest.merge.topic_merge import add_health
+from pipelines.ingest.snapshot_reader import UNUSED_FORMATS
 from pipelines.spark.entity_shards import (
     Shard,
     add_brokers,

@@ -15,7 +15,6 @@ from pipelines.config.setting_sections import RECOMMENDED, Settings
 from pipelines.errors import SettingsError
 from pipelines.ingest.merge.live_brokers import COUNTS_AS_LIVE
 from pipelines.ingest.sources import SnapshotKey, Source
-from pipelines.quoted_values import quote_value
 from pipelines.stages import (
     failure_stages,
     finding_stage,
@@ -45,6 +44,7 @@ from udfs.hotspots.hotspot_distribution import TrialOptions
 from udfs.network.traffic_rows import network_load_rows, zone_traffic_rows
 from udfs.placement.schemes import is_computed
 from udfs.placement.topic_placement import LiveBrokers
+from udfs.wording import quote_value
 
 Frames = Mapping[str, DataFrame]
 QUALITY = "quality"

@@ -4,13 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipelines.verdict import statements
-from pipelines.verdict.cluster_evidence import NO_PARTITIONS, AffectedPartitions
+from pipelines.verdict.cluster_evidence import (
+    NO_PARTITIONS,
+    AffectedPartitions,
+    name_brokers,
+    name_some,
+    name_with_noun,
+)
 from pipelines.verdict.judgement import exceed_min_isr, repair_offline
-from pipelines.verdict.levels import Level
-from pipelines.verdict.naming import name_brokers, name_some, name_with_noun
 from pipelines.verdict.risk_findings import LostBrokers, RackSizes, can_repair, repair_first
-from pipelines.verdict.verdict_points import Statement, Step, VerdictPoint
-from udfs.plurals import count_of
+from pipelines.verdict.verdict_points import Level, Statement, Step, VerdictPoint
+from udfs.wording import count_of
 
 ONE_BY_ONE = Step(
     "several brokers fail together",

@@ -7,8 +7,7 @@ from typing import Any
 from pipelines.ingest.merge.entities import to_struct
 from pipelines.verdict import source_statements
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
+from pipelines.verdict.verdict_points import Level, NextPlan, VerdictPoint
 from udfs.arrow.columns import FLAG, INT, INTS, LONG, TEXT, TEXTS, column
 from udfs.json_answers import to_json
 

@@ -17,13 +17,16 @@ from pipelines.verdict.cluster_evidence import (
     ClusterEvidence,
     ClusterFindings,
     PartitionIssue,
+    name_affected_topics,
+    name_any,
+    name_brokers,
+    name_some,
+    name_with_noun,
 )
-from pipelines.verdict.naming import name_affected_topics, name_any, name_brokers, name_some, name_with_noun
 from pipelines.verdict.verdict_points import NO_STEP, NextPlan, NextStep, Statement, Step, VerdictPoint, fill_forms
 from udfs.failures.disk_after_failure import LOG_DIR, NOTHING
 from udfs.failures.scenarios import UNKNOWN_VOTER, QuorumVoters, ScenarioKind
-from udfs.plurals import count_of, is_or_are, it_or_them, join_names
-from udfs.quantities import format_bytes
+from udfs.wording import count_of, format_bytes, is_or_are, it_or_them, join_names
 
 _LACKING = PartitionIssue.UNDER_REPLICATED
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.ingest.merge.cluster_merge import UNLISTED
+from pipelines.ingest.merge.kraft_merge import find_voters
 from pipelines.ingest.merge.live_brokers import (
     get_bootstrap_server,
     get_down_brokers,
@@ -18,7 +19,6 @@ from pipelines.ingest.merge.live_brokers import (
     get_unknown_brokers,
     is_version_known,
 )
-from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.merge.topic_merge import add_health
 from pipelines.ingest.snapshot_reader import ClusterTables
 from pipelines.ingest.sources import name_line

@@ -1,7 +1,6 @@
 """The sentences of a verdict on what the sources lack; statements.py has the others."""
 
-from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import DEFAULT_SERVER, Statement
+from pipelines.verdict.verdict_points import DEFAULT_SERVER, Level, Statement
 
 NO_PARTITIONS = Statement(
     Level.UNKNOWN, "The sources show no partition with replicas.", "The sources show no partition with its replicas."

@@ -4,8 +4,7 @@ Texts have `{n}` (a count, with thousands separated), other names in braces, and
 """
 
 from pipelines.verdict import source_statements
-from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import DEFAULT_SERVER, KINDS, Statement, Step
+from pipelines.verdict.verdict_points import DEFAULT_SERVER, KINDS, Level, Statement, Step
 
 _SERVER = f"--bootstrap-server {DEFAULT_SERVER}"
 _LIST = f"kafka-topics {_SERVER} --describe "

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pipelines.verdict.failure_causes import CAUSES
-from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS
-from pipelines.verdict.verdict_points import NextPlan, Statement
+from pipelines.verdict.verdict_points import Level, NextPlan, Statement
 
 _INTRODUCTION = """# Verdicts
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.merge.quorum_merge import find_voters
+from pipelines.ingest.merge.kraft_merge import find_voters
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.what_if.what_if_answers import model_snapshot
 from udfs.arrow.columns import is_valid, replace_columns, to_list_array, to_lists, to_numpy

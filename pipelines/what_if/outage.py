@@ -11,7 +11,7 @@ from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.arrow.columns import to_list_array
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, offsets_of, row_of
 from udfs.failures.kernels.election import NO_BROKER
-from udfs.failures.leader_recovery import BrokerStart, RecoveredFrom
+from udfs.failures.partition_health import BrokerStart, RecoveredFrom
 from udfs.failures.topic_defaults import TopicDefaults
 
 

@@ -7,14 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.ingest.format_registry import ZOOKEEPER_FORMATS
 from pipelines.ingest.formats import kraft_log, metadata_shell
 from pipelines.ingest.merge.live_brokers import get_releases
-from pipelines.ingest.snapshot_reader import Snapshot
+from pipelines.ingest.snapshot_reader import ZOOKEEPER_FORMATS, Snapshot
 from pipelines.verdict.cluster_evidence import ClusterFindings
-from pipelines.verdict.source_findings import describe_source_findings
+from pipelines.verdict.judgement import describe_source_findings
 from pipelines.verdict.verdict_points import DEFAULT_SERVER
-from pipelines.what_if.capacity_use import RATES
+from pipelines.what_if.failure_effects import RATES
 from udfs.arrow.columns import is_valid, select_rows, to_lists, to_numpy
 from udfs.arrow.ragged import any_true
 from udfs.failures.kernels.election import NO_BROKER

@@ -10,26 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import SourceError
+from pipelines.ingest.merge.kraft_merge import find_voters
 from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases, get_unknown_brokers
-from pipelines.ingest.merge.quorum_merge import find_voters
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.ingest.sources import name_line
 from pipelines.plan_files.hypothetical_cluster import Hypothesis
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue, make_evidence
 from pipelines.verdict.failure_causes import FailureEffects
-from pipelines.verdict.judgement import Verdict, judge_cluster, judge_present
-from pipelines.verdict.levels import assess_failure
+from pipelines.verdict.judgement import Verdict, describe_source_findings, judge_cluster, judge_present
 from pipelines.verdict.risk_findings import RackSizes, explain_lost_majority
 from pipelines.verdict.snapshot_findings import find_findings, find_min_isr
-from pipelines.verdict.source_findings import describe_source_findings
-from pipelines.verdict.verdict_points import VerdictPoint
-from pipelines.what_if.capacity_use import DiskUse, SurvivorCapacities, SurvivorLoad, list_survivor_loads
+from pipelines.verdict.verdict_points import VerdictPoint, assess_failure
 from pipelines.what_if.failure_effects import (
     AffectedTopic,
+    DiskUse,
+    SurvivorCapacities,
+    SurvivorLoad,
     count_in_sync,
     find_effects,
     find_single_isr,
     list_affected_topics,
+    list_survivor_loads,
 )
 from pipelines.what_if.outage import Exposure, Outage, WaitOrMove, find_outage
 from pipelines.what_if.prediction_check import PredictionCheck

@@ -15,8 +15,7 @@ from pathlib import Path
 from time import process_time
 from typing import TextIO
 
-from pipelines.ingest.format_registry import read_file
-from pipelines.ingest.snapshot_reader import parse_facts
+from pipelines.ingest.snapshot_reader import parse_facts, read_file
 
 _PER_TOPIC, _BROKERS, _FACTOR = 50, 100, 3
 _MAX_BYTES = 2**31 - 1

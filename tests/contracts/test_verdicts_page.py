@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pipelines.verdict import judgement, risk_findings, source_findings
+from pipelines.verdict import judgement, risk_findings
 from pipelines.verdict.statements import STATEMENTS
 from pipelines.verdict.verdicts_page import render_page
 
@@ -17,7 +17,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_every_sentence_is_listed_and_used() -> None:
-    modules = (judgement, risk_findings, risk_findings, risk_findings, source_findings)
+    modules = (judgement, risk_findings, risk_findings, risk_findings, judgement)
     page, code = render_page(), "".join(Path(module.__file__).read_text(encoding="utf-8") for module in modules)
     assert len(STATEMENTS) > 25
     for name, statement in STATEMENTS.items():

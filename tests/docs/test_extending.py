@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipelines import runner
-from pipelines.ingest.format_registry import FORMATS
+from pipelines.ingest.snapshot_reader import FORMATS
 from pipelines.runner import Run
 from pipelines.spark import store as stores
 from pipelines.stages import stage_registry

@@ -14,8 +14,7 @@ from tests.fuzz.source_lines import SourceLines
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipelines.ingest.format_registry import FileRecords
-    from pipelines.ingest.snapshot_reader import Snapshot
+    from pipelines.ingest.snapshot_reader import FileRecords, Snapshot
 
 _TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # characters without width

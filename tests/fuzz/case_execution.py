@@ -25,8 +25,7 @@ from pipelines.cli.inspect_command import build_answer, render_snapshot
 from pipelines.cli.text_format import print_error
 from pipelines.cli.what_if_rendering import format_cluster, format_failure
 from pipelines.errors import KafkaPlacementError
-from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, parse_facts, read_files
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from tests.fuzz.account_checks import Problem, check_account, check_partitions
@@ -282,7 +281,7 @@ def _capture() -> Iterator[tuple[io.StringIO, io.StringIO]]:
 
 def _escape(name: str) -> str:
     """Return a name as messages show it."""
-    from pipelines.quoted_values import escape_text
+    from udfs.wording import escape_text
 
     return escape_text(os.fsdecode(os.fsencode(name)))
 

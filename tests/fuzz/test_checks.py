@@ -13,8 +13,7 @@ import pytest
 
 from pipelines.cli.what_if_rendering import format_cluster
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, load_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import Snapshot, build_snapshot, load_snapshot, parse_facts, read_files
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source, find_source
 from pipelines.what_if.what_if_answers import evaluate_brokers

@@ -35,7 +35,7 @@ from tests.properties.sick_clusters import Partition, SickCluster, Topic
 from tests.properties.slow_judge import HARMFUL, REJECTED, Rules, judge_slowly
 from tests.properties.test_sick_clusters import OF_BROKERS, mutate
 from tests.seed_sampler import SEED, sample_some
-from udfs.planning.plan_faults import PlanFault
+from udfs.planning.plan_states import PlanFault
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 

@@ -24,9 +24,16 @@ from tests.loads import plain_load
 from udfs.failures.partition_arrays import TopicShard, fill_topics, group_observed, select_partitions
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
-from udfs.network.client_zones import NetworkAssumptions, locate_clients, name_zones, share_clients
 from udfs.network.kernels.network_sums import CONSUMERS, REPLICATION, NetworkSums
-from udfs.network.traffic_rows import aggregate_network, read_network, sum_producers
+from udfs.network.traffic_rows import (
+    NetworkAssumptions,
+    aggregate_network,
+    locate_clients,
+    name_zones,
+    read_network,
+    share_clients,
+    sum_producers,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 

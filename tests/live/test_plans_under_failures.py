@@ -39,7 +39,7 @@ from tests.live.kafka_cluster import KafkaCluster, find_class_archive, wait_unti
 from tests.seed_sampler import SEED, sample_some
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.plan_states import PlanStates, find_plan_states
-from udfs.planning.wave_facts import StateHealth, find_state_health
+from udfs.planning.planned_waves import StateHealth, find_state_health
 
 pytestmark = [pytest.mark.slow, pytest.mark.live]
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.seed_sampler import count_cases
-from udfs.failures.kernels.broker_sums import BrokerCounts, count_brokers
-from udfs.failures.kernels.election import PartitionGroup
+from udfs.failures.kernels.election import BrokerCounts, PartitionGroup, count_brokers
 from udfs.failures.kernels.failure_totals import (
     EVENTS,
     LOADS,

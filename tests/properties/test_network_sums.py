@@ -14,9 +14,15 @@ from tests.properties.test_failure_sums import Partition, clusters, elect, parti
 from tests.seed_sampler import count_cases
 from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
-from udfs.network.client_zones import NetworkAssumptions, locate_clients, name_zones
 from udfs.network.kernels.network_sums import CONSUMERS, PRODUCERS_IN, REPLICATION, NetworkSums
-from udfs.network.traffic_rows import aggregate_network, read_network, sum_producers
+from udfs.network.traffic_rows import (
+    NetworkAssumptions,
+    aggregate_network,
+    locate_clients,
+    name_zones,
+    read_network,
+    sum_producers,
+)
 
 _ZONES = ("a", "b", "c")
 

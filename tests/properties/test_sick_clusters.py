@@ -30,10 +30,10 @@ from tests.seed_sampler import TWENTIETH, SeedSampler
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import InfeasibleRequest, check_request
-from udfs.planning.plan_faults import RESTORED, FaultRows, PlanFault
 from udfs.planning.plan_judge import JudgeOptions, build_judge_options, judge_steps
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_request import MIN_BYTES, PlanRequest
+from udfs.planning.plan_states import RESTORED, FaultRows, PlanFault
 from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.unit.planning.rated_models import make_rated_model
-from udfs.network.client_zones import NetworkAssumptions
+from udfs.network.traffic_rows import NetworkAssumptions
 from udfs.planning.broker_sets import BrokerSetsCertificate
 from udfs.planning.certificates import ZoneCertificate
 from udfs.planning.cluster_model import ClusterModel, FreezeReason

@@ -13,8 +13,7 @@ from pipelines.report.html_page import write_page
 from pipelines.report.report_data import select_plans
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import judge_cluster
-from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
+from pipelines.verdict.verdict_points import Level, NextPlan, VerdictPoint
 from tests.report.made_up import cluster_of, facts_of_clusters
 from tests.report.seen import counted, opened, unfold
 

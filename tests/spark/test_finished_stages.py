@@ -22,7 +22,7 @@ from pipelines.stages.finished_steps import find_finished_steps
 from pipelines.stages.stage_registry import NEEDS, STEPS
 from pipelines.tables import TABLES
 from pipelines.tables.ops_tables import SUMMARY_STAGE
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
 from tests.commands import call
 from tests.shared_runs import SMALL_RUN_OPTIONS, SmallRun
 

@@ -23,7 +23,7 @@ from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import steps_between
 from pipelines.tables import RUN_TABLES
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from pipelines.cli.common_options import PlanOptions
-from pipelines.cli.plan_option_values import parse_request
+from pipelines.cli.plan_command import parse_request
 from pipelines.config.plan_parameters import build_metric_options, build_wave_limits
 from pipelines.config.settings import load_settings
 from pipelines.errors import StoreError

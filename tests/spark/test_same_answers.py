@@ -39,7 +39,7 @@ from pipelines.runner import Progress, Run, make_context
 from pipelines.spark.store import Store
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.snapshot_findings import find_findings, make_row
-from pipelines.what_if.capacity_use import list_disk_failures, list_disk_uses, read_survivor_capacities
+from pipelines.what_if.failure_effects import list_disk_failures, list_disk_uses, read_survivor_capacities
 from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
 from tests.properties.disk_clusters import DiskCluster, HeldBytes, draw_disk_cluster
 from tests.properties.sick_clusters import Partition
@@ -49,8 +49,7 @@ from udfs.failures.disk_limits import Volume, compute_room
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.json_answers import to_json
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.planned_waves import PlannedWaves, plan_waves
-from udfs.planning.wave_facts import measure_wave_health
+from udfs.planning.planned_waves import PlannedWaves, measure_wave_health, plan_waves
 from udfs.planning.waves import WaveLimits
 
 CLUSTERS = 500

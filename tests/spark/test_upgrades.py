@@ -30,7 +30,7 @@ from pipelines.spark.table_upgrades import TABLE_VERSION, VERSION_PROPERTY, Tabl
 from pipelines.spark.view_tables import publish_views
 from pipelines.tables import TABLES
 from pipelines.tables.earlier_tables import COLUMNS, METRICS, REMOVED_ROWS, TABLE_NAMES
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
 from tests.commands import call
 from tests.spark.two_days import AFTER, BEFORE, make_run, run_day
 from tests.stores import open_without_spark

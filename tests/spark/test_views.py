@@ -18,7 +18,7 @@ from pipelines.report.html_page import write_report
 from pipelines.spark.store import Store
 from pipelines.spark.views import BY_NAME, VIEWS, find_dependencies, use_temporary_names
 from pipelines.verdict.cluster_evidence import PartitionIssue
-from pipelines.verdict.levels import assess_failure
+from pipelines.verdict.verdict_points import assess_failure
 from tests.shared_runs import SharedFolder
 from tests.spark.two_days import create_warehouse
 from udfs.arrow.columns import get_comment

@@ -27,16 +27,16 @@ from pipelines.tables import gold_tables
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.finding_rows import read_verdicts
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import ANSWER_SQL, LEVEL_SQL, Level, assess_failure
 from pipelines.verdict.snapshot_findings import find_findings
-from pipelines.what_if.capacity_use import list_disk_failures
+from pipelines.verdict.verdict_points import ANSWER_SQL, LEVEL_SQL, Level, assess_failure
+from pipelines.what_if.failure_effects import list_disk_failures
 from pipelines.what_if.what_if_answers import ClusterAnswer, evaluate_brokers, evaluate_failure
 from udfs.failures import arrow_functions
 from udfs.failures.arrow_functions import AggregationPlan
 from udfs.failures.failure_rows import summary_rows
 from udfs.failures.scenarios import RandomSets
 from udfs.failures.topic_defaults import TopicDefaults
-from udfs.network.client_zones import NO_ASSUMPTIONS
+from udfs.network.traffic_rows import NO_ASSUMPTIONS
 
 SAMPLES = Path(__file__).parents[2] / "data_samples"
 DEFAULTS = TopicDefaults(ignored=("*1", "p?[a-z]*"))

@@ -7,9 +7,8 @@ from typing import Any
 from pipelines.report.load_sections import GrowthDate, GrowthSummary
 from pipelines.report.overview import group_by_horizon
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS
-from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.verdict.verdict_points import Level, VerdictPoint
 
 
 def cluster(name: str, *kinds: str) -> dict[str, Any]:

@@ -19,11 +19,11 @@ import typer
 
 from pipelines.cli import app, common_options, main
 from pipelines.errors import EXIT_ALERT, EXIT_USAGE, EnvironmentFault
-from pipelines.quoted_values import escape_text
 from pipelines.spark import session  # noqa: F401  (else it would import the check of Java that no_spark replaces)
 from tests.commands import call
 from tests.seed_sampler import sample_cases
 from udfs.planning.goal_registry import GOALS, goals_with_option
+from udfs.wording import escape_text
 
 DESCRIBE = (
     "Topic: t\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: \n"

@@ -36,7 +36,7 @@ from pipelines.config.setting_sections import Acknowledgement
 from pipelines.errors import SettingsError
 from pipelines.verdict.cluster_evidence import PartitionIssue
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
 
 TODAY = date(2026, 11, 25)
 TEMPORARY = AlertFinding("prod", "offline_if_broker_fails", "tmp-a", 10)

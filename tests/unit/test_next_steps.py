@@ -13,9 +13,8 @@ import pytest
 
 from pipelines.cli.run_summary import format_in_summary
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
 from pipelines.verdict.statements import STATEMENTS
-from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
+from pipelines.verdict.verdict_points import Level, NextPlan, VerdictPoint
 from tests.commands import call
 from tests.unit.failures.test_limit_findings import write_disks
 

@@ -9,8 +9,7 @@ import pytest
 from pipelines.report.overview import find_priority, rank_urgency
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.verdict.verdict_points import Level, VerdictPoint
 
 NO_LOSS: dict[str, int | None] = {"broker": 0, "rack": 0, "blocked": 0}
 

@@ -7,8 +7,7 @@ from typing import Any
 from pipelines.report.planned_work import list_planned_work
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
+from pipelines.verdict.verdict_points import Level, NextPlan, VerdictPoint
 from tests.report.made_up import cluster_of
 
 GB = 10**9

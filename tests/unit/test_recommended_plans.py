@@ -9,16 +9,15 @@ from typing import Any
 import pytest
 
 from pipelines.cli.common_options import PlanOptions
-from pipelines.cli.plan_option_values import parse_request
+from pipelines.cli.plan_command import parse_request
 from pipelines.config.settings import load_settings
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.stages.plan_requests import build_run_requests, list_possible_goals
 from pipelines.verdict.cluster_evidence import AffectedPartitions, ClusterEvidence, ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict, judge_cluster
-from pipelines.verdict.levels import Level
 from pipelines.verdict.recommended_plans import RECOMMENDABLE_GOALS, list_all_plans, list_recommended_plans
-from pipelines.verdict.verdict_points import NextPlan, VerdictPoint
+from pipelines.verdict.verdict_points import Level, NextPlan, VerdictPoint
 from pipelines.what_if.what_if_answers import evaluate_brokers
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
 from udfs.planning.goal_registry import GOALS

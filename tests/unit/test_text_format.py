@@ -11,7 +11,7 @@ import pytest
 from pipelines.cli import main, text_format
 from pipelines.cli.text_format import print_error, print_grid, print_line
 from pipelines.logging_setup import LogLevel, configure_logging
-from pipelines.quoted_values import escape_text, quote_value, shorten_text
+from udfs.wording import escape_text, quote_value, shorten_text
 
 COMMANDS = Path(text_format.__file__).parent
 # Help and version; the JSON of an answer; data of `assign`, whose lines cannot have control characters.

@@ -8,8 +8,7 @@ import pytest
 
 from pipelines.report.html_page import MAX_LISTED, find_topics_at_risk
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.levels import Level
-from pipelines.verdict.verdict_points import VerdictPoint
+from pipelines.verdict.verdict_points import Level, VerdictPoint
 from tests.report.made_up import topic_at_risk
 
 POINTS = (

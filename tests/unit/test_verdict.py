@@ -17,8 +17,8 @@ from pipelines.verdict.cluster_evidence import (
     PartitionIssue,
 )
 from pipelines.verdict.judgement import Verdict, judge_cluster
-from pipelines.verdict.levels import NO_MAJORITY, Level, assess_failure
 from pipelines.verdict.recommended_plans import list_recommended_plans
+from pipelines.verdict.verdict_points import NO_MAJORITY, Level, assess_failure
 
 NOW = {"leaders_max": 11, "leaders_mean": 10.0, "max_over_mean_ratio": 1.1, "hottest_broker": 3}
 PARTITIONS = 100

@@ -17,8 +17,7 @@ from udfs.failures.partition_arrays import TopicShard, group_computed, group_obs
 from udfs.failures.scenarios import EMPTY_CLUSTER, Cluster, RandomSets, Scenarios, build_scenarios
 from udfs.failures.scheme_distribution import measure_seeds
 from udfs.hotspots.hotspot_measures import HOTSPOTS
-from udfs.network.client_zones import NetworkAssumptions, Racks, locate_clients
-from udfs.network.traffic_rows import aggregate_network
+from udfs.network.traffic_rows import NetworkAssumptions, Racks, aggregate_network, locate_clients
 from udfs.placement.schemes import OBSERVED, SCHEMES
 
 Clusters = Mapping[tuple[str, str], Cluster]  # by cluster_id and snapshot_id

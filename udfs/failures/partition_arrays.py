@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from udfs.arrow.columns import DOUBLE, FLAG, INT, INTS, LONG, TEXT, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, offsets_of, position_of, row_of
-from udfs.failures.failed_log_dirs import find_failed_dir_replicas
 from udfs.failures.kernels.election import (
     MAX_REPLICAS,
     NO_BROKER,
@@ -22,7 +21,7 @@ from udfs.failures.kernels.election import (
     PartitionGroup,
     elect_leaders,
 )
-from udfs.failures.replica_logs import align_lists, list_replica_bytes
+from udfs.failures.replica_logs import align_lists, find_failed_dir_replicas, list_replica_bytes
 from udfs.failures.scenarios import Cluster
 from udfs.failures.topic_defaults import TopicDefaults
 from udfs.placement.kernels.java_util import scramble_seeds

@@ -10,9 +10,18 @@ import pyarrow as pa
 
 from udfs.arrow.ragged import offsets_of, row_of
 from udfs.durability.kernels.loss_probability import find_copysets
-from udfs.failures.kernels import broker_sums, failure_totals
-from udfs.failures.kernels.broker_sums import COUNTS, TOTALS, WEIGHTS, BrokerCounts, count_brokers, count_successors
-from udfs.failures.kernels.election import MAX_REPLICAS, NO_BROKER, UNKNOWN
+from udfs.failures.kernels import election, failure_totals
+from udfs.failures.kernels.election import (
+    COUNTS,
+    MAX_REPLICAS,
+    NO_BROKER,
+    TOTALS,
+    UNKNOWN,
+    WEIGHTS,
+    BrokerCounts,
+    count_brokers,
+    count_successors,
+)
 from udfs.failures.kernels.failure_totals import EVENTS, FETCH, LOADS
 from udfs.failures.partition_arrays import Placement, truncate_replicas
 from udfs.failures.scenarios import Scenarios
@@ -42,7 +51,7 @@ def aggregate_failures(placement: Placement, brokers: int, scenarios: Scenarios,
     count_brokers(placement.group, counts)
     live = placement.group.broker != NO_BROKER
     sizes = np.maximum(placement.replica_bytes[live], 0)
-    counts.broker_loads[:, broker_sums.SIZE] = np.bincount(placement.group.broker[live], sizes, n)
+    counts.broker_loads[:, election.SIZE] = np.bincount(placement.group.broker[live], sizes, n)
     paired, room = (n, 2 * len(group.leader)) if pairs else (0, 0)
     single = (_zeros(EVENTS), np.zeros((n, LOADS)), _zeros(n, EVENTS), np.zeros((n, n, LOADS)))
     by_pair = _zeros(paired, paired, EVENTS), _zeros(n, EVENTS), _zeros(room), _zeros(room)

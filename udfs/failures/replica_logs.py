@@ -23,7 +23,7 @@ from udfs.arrow.columns import (
     to_numpy,
 )
 from udfs.arrow.ragged import RaggedLists, count_true, is_in_segment, offsets_of, position_of, row_of
-from udfs.failures.failed_log_dirs import find_failed_dir_replicas
+from udfs.failures.kernels.election import NO_BROKER, Bools, Ids
 
 UNKNOWN = -1
 # Columns of silver.partitions.
@@ -159,3 +159,24 @@ def list_known_sizes(partitions: pa.Table) -> npt.NDArray[np.float64] | None:
     if "logs" in partitions.column_names:
         return measure_replicas(partitions).size.clip(0).astype(np.float64)
     return None
+
+
+def find_failed_dir_replicas(partitions: pa.Table, live: Ids) -> Bools:
+    """Find the replicas (bool, r) in failed log dirs of live brokers.
+
+    A live broker whose replica is offline has lost the log dir, and not itself. In the ISR of a partition with a
+    leader, a replica is online, whatever another source shows; without a leader, the last one in sync stays in the ISR.
+
+    Args:
+        partitions: Columns replicas, isr, leader and offline_replicas; none failed without the last.
+        live: Ids of the brokers that are known to be live.
+    """
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    if "offline_replicas" not in partitions.column_names:
+        return np.zeros(len(broker), dtype=np.bool_)
+    is_offline, in_isr = (
+        is_in_segment(broker, offsets, *to_lists(partitions[name])[:2]) for name in ("offline_replicas", "isr")
+    )
+    has_leader = to_numpy(partitions["leader"], NO_BROKER) != NO_BROKER
+    failed: Bools = is_offline & np.isin(broker, live) & ~(in_isr & has_leader[row_of(offsets)])
+    return failed

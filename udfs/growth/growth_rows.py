@@ -9,7 +9,7 @@ import pyarrow as pa
 from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, TIME, column, schema_of, to_numpy
 from udfs.growth.kernels.robust_trend import Trends, estimate_trends
 from udfs.growth.load_history import QUANTITIES, SubjectKind, build_history
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 US_PER_DAY = 86_400_000_000
 Ints = npt.NDArray[np.int64]

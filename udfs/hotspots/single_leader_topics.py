@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 Ints = npt.NDArray[np.int64]
 _MAX_NAMED = 3  # topics in a sentence

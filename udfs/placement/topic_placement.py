@@ -15,7 +15,7 @@ from udfs.placement.kernels.java_util import scramble_seeds
 from udfs.placement.kernels.topic_arrays import BrokerLists, Ints, TopicPlacements, Topics, describe_error
 from udfs.placement.kernels.topic_seeds import compute_topic_seeds
 from udfs.placement.schemes import SCHEMES, find_place_function, find_usable
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 Mask = npt.NDArray[np.bool_]
 

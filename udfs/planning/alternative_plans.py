@@ -15,7 +15,7 @@ from udfs.planning.plan_metrics import mark_drained_brokers
 from udfs.planning.plan_request import ALL, MIN_BYTES, PlanRequest
 from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import IN, WaveLimits, measure_copy_loads
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 _FASTER = 0.9  # of the plan's duration: what takes longer is not worth another plan
 _CHEAPER, _MUCH_MORE = 0.95, 1.1  # of the plan's bytes; bytes over what must be copied anyway

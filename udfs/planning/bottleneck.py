@@ -11,7 +11,7 @@ from udfs.planning.kernels.wave_steps import NOTHING_ADDED
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.planned_waves import PlannedWaves
 from udfs.planning.waves import IN, OUT, measure_copy_loads
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 MIN_RATIO = 2.0  # of the busiest broker's bytes over an even distribution; below it, movement is not concentrated
 MIN_SECONDS = 60.0  # shorter copies need no explanation

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from udfs.arrow.ragged import any_true, offsets_of, position_of, row_of
-from udfs.network.client_zones import NetworkAssumptions, list_zones, name_zones, share_clients
+from udfs.network.traffic_rows import NetworkAssumptions, list_zones, name_zones, share_clients
 from udfs.planning.certificates import Certificate, Proof
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Int32s, Ints, ProposedAssignment, take
 from udfs.planning.constraints import COPYING_GOALS, InfeasibleRequest, find_receiving_brokers

@@ -13,15 +13,14 @@ import pyarrow.compute as pc
 
 from udfs.arrow.columns import to_array, to_flags, to_lists
 from udfs.arrow.ragged import any_true, count_true, has_repeat, is_in_segment, offsets_of, row_of
-from udfs.failures.failed_log_dirs import find_failed_dir_replicas
-from udfs.failures.leader_recovery import find_last_in_sync
-from udfs.failures.replica_logs import list_known_sizes
+from udfs.failures.partition_health import find_last_in_sync
+from udfs.failures.replica_logs import find_failed_dir_replicas, list_known_sizes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults, read_releases
 from udfs.planning.broker_log_dirs import BrokerLogDirs
 from udfs.planning.certificates import Certificate
 from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints
 from udfs.planning.plan_request import FREE, FreezeReason
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 __all__ = ["FREE", "Flags", "Floats", "FreezeReason", "Int32s", "Ints"]  # for those that also need the model
 

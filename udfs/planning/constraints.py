@@ -9,7 +9,7 @@ import numpy.typing as npt
 from udfs.arrow.ragged import any_true, count_true, row_of
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints, ReplicaLists
 from udfs.planning.plan_request import PlanRequest
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair", "zones")
 # Goals that even out the whole cluster. The others change only partitions that they concern.

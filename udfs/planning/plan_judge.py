@@ -17,10 +17,18 @@ from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints
 from udfs.planning.constraints import find_fewer_racks, find_rejected_brokers, list_emptied_brokers
 from udfs.planning.elections import find_last_copies, find_usable
-from udfs.planning.plan_faults import NO_BROKER, FaultRows, PlanFault, PlanLevel, find_worst
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.plan_states import PlanStates, StepLists, find_plan_states
-from udfs.planning.wave_facts import WaveFacts, measure_wave_facts, sum_bytes_by_wave
+from udfs.planning.plan_states import (
+    NO_BROKER,
+    FaultRows,
+    PlanFault,
+    PlanLevel,
+    PlanStates,
+    StepLists,
+    find_plan_states,
+    find_worst,
+)
+from udfs.planning.planned_waves import WaveFacts, measure_wave_facts, sum_bytes_by_wave
 
 _LITTLE, _EVEN = 0.5, 1.1  # bytes over the mean: of a broker that has yet to be filled, and of one that is filled
 _NOTICEABLE = 0.1  # of the duration of a plan

@@ -19,8 +19,14 @@ from udfs.failures.kernels.election import NO_BROKER, UNKNOWN, PartitionGroup
 from udfs.failures.partition_arrays import Placement
 from udfs.failures.partition_sums import aggregate_placement, finish_pairs
 from udfs.failures.scenarios import Cluster, RandomSets, ScenarioKind, build_scenarios
-from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
-from udfs.network.traffic_rows import NO_PRICES, CrossZonePrices, CrossZoneTraffic, measure_cross_zone_traffic
+from udfs.network.traffic_rows import (
+    NO_ASSUMPTIONS,
+    NO_PRICES,
+    CrossZonePrices,
+    CrossZoneTraffic,
+    NetworkAssumptions,
+    measure_cross_zone_traffic,
+)
 from udfs.placement.topic_placement import find_counted_brokers
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReason, Ints, ProposedAssignment
 from udfs.planning.constraints import find_rack_violations, list_emptied_brokers
@@ -28,7 +34,7 @@ from udfs.planning.elections import PreferredElections, find_current_leaders, le
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.planned_waves import PlannedWaves, plan_waves
 from udfs.planning.waves import WaveLimits
-from udfs.plurals import count_of, is_or_are, join_names
+from udfs.wording import count_of, is_or_are, join_names
 
 MAX_FAILURES = 5  # at once, of the loss probability
 Replacements = tuple[tuple[int, int], ...]  # of broker ids, as in PlanRequest

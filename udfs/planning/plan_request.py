@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions
+from udfs.network.traffic_rows import NO_ASSUMPTIONS, NetworkAssumptions
 
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
 OBJECTIVES = (ALL, MIN_BYTES, MIN_MOVES)

@@ -17,7 +17,7 @@ from udfs.planning.cluster_model import ClusterModel, Flags, Int32s, Ints
 from udfs.planning.plan_judge import build_judge_options, judge_steps
 from udfs.planning.plan_metrics import PlanSummary, count_frozen_partitions
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.wave_facts import measure_wave_health
+from udfs.planning.planned_waves import measure_wave_health
 from udfs.planning.waves import find_reassigned_partitions
 
 _LOADS = {

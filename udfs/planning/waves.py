@@ -31,7 +31,7 @@ from udfs.planning.kernels.wave_steps import (
     assign_waves,
     fill_steps,
 )
-from udfs.planning.model_log_dirs import find_dir_moves
+from udfs.planning.log_dir_balance import find_dir_moves
 
 IN, OUT = "in", "out"
 _NOT_URGENT = np.iinfo(np.int64).max

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from udfs.failures.scenarios import QuorumVoters
-from udfs.plurals import count_of, join_names
 from udfs.simulation.kernels.codes import DownKind, EventKind
 from udfs.simulation.kernels.simulation_arrays import BrokerFlag
 from udfs.simulation.simulation_schemas import EVENTS
+from udfs.wording import count_of, join_names
 
 TopicPartition = tuple[str, int]
 BrokerIds = tuple[int, ...]

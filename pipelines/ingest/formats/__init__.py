@@ -1,1 +1,1 @@
-"""One reader per source format. Each offers a `Format`; `pipelines.ingest.format_registry` lists them all."""
+"""One reader per source format. Each offers a `Format`; `pipelines.ingest.snapshot_reader` lists them all."""

@@ -13,8 +13,7 @@ from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats.json_documents import DOCUMENT_BEGIN, TEXT, parse_elements, read_elements
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored
 from pipelines.ingest.text import BLANK, PROSE, classify_noise, split_lines
-from pipelines.quoted_values import escape_invisible
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, escape_invisible, join_names
 
 _MAX_HEADER = 2_000  # characters
 _MAX_UNUSED = 10  # columns that the reason of a header names

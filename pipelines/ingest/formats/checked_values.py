@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from pipelines.quoted_values import escape_invisible, shorten_text
+from udfs.wording import escape_invisible, shorten_text
 
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1

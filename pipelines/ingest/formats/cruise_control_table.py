@@ -9,7 +9,7 @@ from pipelines.ingest.formats.checked_values import JsonObject, as_int, as_objec
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
 from pipelines.ingest.table_rows import looks_like_cells
 from pipelines.ingest.text import MAX_LOOK, PROSE, classify_noise, find_marked, split_lines
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 _NO_DIRS = "broker_dead"  # instead of the log directories of a broker that is down
 _VERBOSE = "get kafka_cluster_state?verbose=true"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pipelines.ingest.formats import describe_labels as labels
 from pipelines.ingest.formats.describe_labels import looks_like_data
 from pipelines.ingest.formats.describe_line import NAME_TOPIC, parse_line
-from pipelines.ingest.formats.inactive_lines import has_mark, reject_marked
+from pipelines.ingest.formats.inactive_lines import HUNK, MARKS, reject_marked
 from pipelines.ingest.formats.kafka_configs import is_continued_by
 from pipelines.ingest.formats.kafka_versions import FIRST_WITH_BLANKS, OLD_TOPIC_LINE
 from pipelines.ingest.plain_records import parse_plain
@@ -204,7 +204,7 @@ class RecordReader:
         """Yield the records that end before or with this line."""
         has_colon = ":" in line or "：" in line
         prefix, fields = labels.split_line(labels.tidy(line)) if has_colon else (line, [])
-        self.has_marks = self.has_marks or has_mark(line, bool(fields))
+        self.has_marks = self.has_marks or (MARKS if fields else HUNK).match(line) is not None
         begins = bool(fields) and labels.is_known_prefix(prefix)
         if self._pending is not None and not line.strip():
             self._blank.append((number, None, line))

@@ -29,24 +29,20 @@ class _Mark(Enum):
 
 
 _BEGIN = r"[\s>|]*+(?:[0-9]++(?:[:.)][^\S\n]*+|[^\S\n]++))?+(?:<(?!del|s[ >]|strike)[a-zA-Z][^<>\n]{0,100}+>\s*+)*+"
-_MARKS = re.compile(
+# Lines that decide that lines of their listing are not its state: those with a label, and those without (HUNK).
+MARKS = re.compile(
     rf"{_BEGIN}(?:(?P<comment>\#+|//+|;+|/\*)|(?P<struck>~~|<!--|<(?:del|s|strike)\b)|(?P<bullet>-\ )"
     r"|(?P<removed>-(?=[\tTtPp]))|(?P<added>\+(?=[\tTtPp]|\ {1,9}[TtPp]))|(?P<old><(?=\s)))",
     re.I | re.X,
 )
 _QUOTE = re.compile(r"\s*+>")
-_HUNK = re.compile(rf"@@ -[0-9]|diff --git |{CHANGED_LINES}")
+HUNK = re.compile(rf"@@ -[0-9]|diff --git |{CHANGED_LINES}")
 _HUNK_LINE = re.compile(CHANGED_LINES)
 _PARTITION = re.compile(r"partition\s?[:：]", re.I)
 _MAX_LOOK = 400  # characters of a line
 MIXED_STATES = "looks like a line of a diff, which mixes two states: give one of the two listings"
 _STRUCK = "struck out: delete the line if it is no longer true, or else its marks"
 _COMMENT = "commented out beside lines that are not: delete the line if it is no longer true, or else its mark"
-
-
-def has_mark(line: str, is_labelled: bool) -> bool:
-    """Return whether a line may decide that lines of its listing are not its state; is_labelled: it has a label."""
-    return (_MARKS if is_labelled else _HUNK).match(line) is not None
 
 
 def reject_marked(records: Records) -> Records:
@@ -69,7 +65,7 @@ def reject_marked(records: Records) -> Records:
 
 
 def _find_mark(raw: str) -> _Mark | None:
-    match = _MARKS.match(raw)
+    match = MARKS.match(raw)
     if match is not None and match.lastgroup is not None:
         return _Mark[match.lastgroup.upper()]
     return _Mark.NEW if _QUOTE.match(raw) else None
@@ -94,7 +90,7 @@ def _find_diff(records: Records, marks: Sequence[_Mark | None], marked: Sequence
         bullets = (records.raw[i] for i in marked if marks[i] is _Mark.BULLET)
         if (
             not kinds.isdisjoint({_Mark.REMOVED, _Mark.ADDED})
-            or _has_line(records, _HUNK)
+            or _has_line(records, HUNK)
             or (
                 any(_PARTITION.search(raw, 0, _MAX_LOOK) for raw in bullets)
                 and _has_unmarked(records, marks, is_partition=True)

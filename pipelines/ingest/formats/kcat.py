@@ -22,7 +22,7 @@ from pipelines.ingest.source_format import (
 )
 from pipelines.ingest.text import MAX_LOOK, classify_noise, find_marked, split_lines
 from udfs.arrow.columns import to_array
-from udfs.plurals import count_of, is_or_are
+from udfs.wording import count_of, is_or_are
 
 _QUOTE = r"(?:[\"“”']|&quot;)"
 _BEFORE = r"(?:^|[\s>|\"'`*:#-])"  # what mails, tickets and grep put before a line, and kcat's own indent

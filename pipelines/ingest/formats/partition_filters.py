@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pipelines.ingest.formats.shell_words import VIEWERS, Command
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 _MAX_NAME = 80  # characters of an option that a message repeats
 UNDER_MIN_ISR, AT_MIN_ISR = "under-min-isr-partitions", "at-min-isr-partitions"

@@ -16,7 +16,7 @@ from pipelines.ingest.formats.shell_words import parse_commands
 from pipelines.ingest.sections import find_document_end
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.table_rows import looks_like_cells
-from pipelines.ingest.text import BLANK, MAX_LOOK, PROSE, classify_noise, split_lines
+from pipelines.ingest.text import BLANK, MAX_LOOK, PROSE, begins_with, classify_noise, find_marked, split_lines
 
 # Names of columns have blanks where a tool did not put dashes; cells end with two blanks, or with a bar.
 _COLUMN = re.compile(r"(?:IN-SYNC|HIGH|NODE|NUM|MEMBERSHIP|IS|BROKER) [A-Z]++|[^\s|]++", re.I)
@@ -38,6 +38,11 @@ _KNOWN = set[str]().union(
 )
 _OF_OTHERS = {"ISR", "MIN-ISR"}  # columns of tables of other tools
 _LOOKS = re.compile(r"\b(?:LEADER(?:-ID)?|MEMBERSHIP|HOST)\b", re.I)
+# Every line of them has one of these.
+_MARKS = (
+    r"(?i:(?:^|[\s>|#])(?:LEADER(?:-ID)?|MEMBERSHIP(?:-STATUS)?|HOST)(?:[\s|]|$))"
+    r"|PARTITIONS|VALUE|Value|, [0-9]+ partitions|\[|[0-9]-[0-9]|HEALTH|Healthy:|Controller ID:"
+)
 _TOPICS = re.compile(r"[\s>|#]*+NAME\s++PARTITIONS\s++REPLICAS\s*+")
 _CONFIGS = re.compile(r"[\s>|#]*+(?:KEY\s++VALUE\s++SOURCE|Name\s++Value\s++Read-only\s++Sensitive)\s*+")
 _TITLE = re.compile(r"[\s>|#]*+(SUMMARY|CONFIGS|PARTITIONS|BROKERS|TOPICS|CLUSTER|LIST OF PARTITIONS|Config:)\s*+")
@@ -332,9 +337,9 @@ FORMAT = Format(
     "rpk",
     "rpk topic describe, rpk cluster info, health and partitions list, rpk redpanda admin brokers list (Redpanda)",
     Signature(
-        line=_is_line,
+        line=find_marked(_MARKS, _is_line),
         document=rpk_health.is_health_document,
-        beginning=lambda lines: any(map(_TITLE.fullmatch, lines[:20])) and any(map(_NAME.fullmatch, lines[:20])),
+        beginning=begins_with(_TITLE, _NAME, lines=20),
         has_rows=True,
         row=looks_like_cells,
     ),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.source_format import Fact, FactKind, ignore
-from udfs.plurals import count_of, is_or_are
+from udfs.wording import count_of, is_or_are
 
 HEALTH_LINE = re.compile(
     r"[\s>|#]*+(?:(CLUSTER HEALTH OVERVIEW)\s*+$|(Healthy):\s++(?:true|false)\s*+$|(Unhealthy reasons):\s++\["

@@ -14,7 +14,7 @@ from pipelines.ingest.formats.partition_filters import read_kcat, read_options
 from pipelines.ingest.formats.shell_words import VIEWERS, Command, begins_command, is_continued, is_rest, parse_commands
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import MAX_LOOK, PROMPT, PROSE, classify_noise, find_marked, split_lines
-from udfs.plurals import join_names
+from udfs.wording import join_names
 
 BROKER, _ZOOKEEPER = "broker", "zookeeper"
 _SERVER_OPTIONS = {"bootstrap-server": BROKER, "bootstrap-servers": BROKER, "zookeeper": _ZOOKEEPER}

@@ -7,9 +7,16 @@ from pipelines.ingest.formats import checked_values as check
 from pipelines.ingest.formats import json_documents as documents
 from pipelines.ingest.formats.checked_values import as_partition, as_topic, quote, split_ids, unparsable
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
-from pipelines.ingest.text import MAX_LOOK, STATE_MESSAGE, TOOL_MESSAGE, classify_noise, find_marked, split_lines
-from pipelines.ingest.unread_lines import CHANGE
-from udfs.plurals import count_of
+from pipelines.ingest.text import (
+    CHANGE,
+    MAX_LOOK,
+    STATE_MESSAGE,
+    TOOL_MESSAGE,
+    classify_noise,
+    find_marked,
+    split_lines,
+)
+from udfs.wording import count_of
 
 _CURRENT, _PROPOSED = "current", "proposed"
 _ANY = "any"  # a log dir that the tool does not show: before Kafka 4.2, or of a broker that does not answer

@@ -11,11 +11,16 @@ from pipelines.ingest.formats.checked_values import explain_bad_topic_name, shor
 from pipelines.ingest.merge import topic_merge
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, FIRST_USED, PARTITIONS, REGISTRATIONS, Entities
 from pipelines.ingest.merge.fact_merge import Conflict, MergedFacts, merge_by_key, show_place, show_value
+from pipelines.ingest.merge.kraft_merge import (
+    add_offline_replicas,
+    find_unlisted_partitions,
+    merge_log_dirs,
+    merge_logs,
+    merge_quorum,
+)
 from pipelines.ingest.merge.listings import build_warnings, find_min_isr, find_selected
 from pipelines.ingest.merge.live_brokers import count_usage
 from pipelines.ingest.merge.load_merge import list_topic_loads, share_loads
-from pipelines.ingest.merge.log_merge import add_offline_replicas, find_unlisted_partitions, merge_log_dirs, merge_logs
-from pipelines.ingest.merge.quorum_merge import merge_quorum
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS
 from pipelines.ingest.source_format import FactKind

@@ -19,13 +19,13 @@ from pipelines.ingest.formats.shell_commands import (
     names_a_cluster,
 )
 from pipelines.ingest.merge.entities import BOTH_QUARANTINED, WARNINGS
-from pipelines.ingest.merge.quorum_merge import compare_voters
+from pipelines.ingest.merge.kraft_merge import compare_voters
 from pipelines.ingest.merge.shard_facts import KRAFT_LOG, ShardFacts
 from pipelines.ingest.source_format import FactKind
-from pipelines.ingest.unread_lines import MENTIONS
+from pipelines.ingest.text import MENTIONS
 from udfs.arrow.columns import is_valid, select_rows, to_array, to_codes, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import is_in_segment, row_of
-from udfs.plurals import count_of, join_names
+from udfs.wording import count_of, join_names
 
 _NAMED = 6  # brokers in a sentence
 

@@ -18,7 +18,7 @@ from pipelines.ingest.merge.entities import BROKERS, CONFLICTS, FIRST_USED, USAG
 from udfs.arrow.columns import is_in_lists, is_valid, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import row_of
 from udfs.failures.topic_defaults import CAPS_MIN_ISR, UNKNOWN_RELEASE, ReleaseRange, holds_since, read_releases
-from udfs.plurals import count_of, is_or_are
+from udfs.wording import count_of, is_or_are
 
 Broker = Mapping[str, Any]  # columns of REGISTRATIONS and USAGE, `others_are_registered`, `others_have_api_versions`
 

@@ -14,7 +14,7 @@ from pipelines.ingest.formats.checked_values import shorten_name
 from pipelines.ingest.formats.topic_loads import STATISTICS
 from pipelines.ingest.merge.entities import LOAD_SOURCE, TOPIC_LOADS
 from pipelines.ingest.merge.fact_merge import MergedFacts, merge_by_key
-from pipelines.ingest.merge.log_merge import find_partitions
+from pipelines.ingest.merge.kraft_merge import find_partitions
 from pipelines.ingest.merge.shard_facts import ShardFacts
 from pipelines.ingest.merge.topic_merge import LOAD_FIELDS, Declared
 from pipelines.ingest.source_format import FactKind

@@ -37,7 +37,7 @@ from udfs.arrow.columns import (
 from udfs.arrow.ragged import RaggedLists, count_true, first_true, offsets_of, row_of
 from udfs.failures.partition_health import HEALTH_COLUMNS, LiveBrokerRacks, TopicRules, find_health, number_racks
 from udfs.failures.topic_defaults import FIRST_WITH_ELR, TopicDefaults
-from udfs.plurals import count_of, is_or_are, join_names
+from udfs.wording import count_of, is_or_are, join_names
 
 LOAD_FIELDS = tuple(field.name for field in LOADS)
 _RELEASES = ("release_from", "release_before")

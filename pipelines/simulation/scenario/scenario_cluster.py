@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, NoReturn
 
-from pipelines.quoted_values import quote_value, shorten_text
 from pipelines.simulation.scenario.scenario_file import LARGEST, LARGEST_ID, ScenarioFile
-from udfs.plurals import count_of
 from udfs.simulation.cluster_events import BrokerIds, ClusterSettings, Event, InitialState, TopicPartition
 from udfs.simulation.group_events import GroupEvent
 from udfs.simulation.kernels.codes import EventKind
+from udfs.wording import count_of, quote_value, shorten_text
 
 # Sums of numbers stay within 64 bits; ids and partition numbers have 32 bits.
 NUMBER = r"(\d{1,12})"

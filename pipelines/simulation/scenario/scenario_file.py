@@ -21,10 +21,9 @@ from ruamel.yaml.reader import ReaderError
 
 from pipelines.errors import SourceError
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
-from pipelines.quoted_values import quote_value
 from udfs.failures.scenarios import QuorumVoters
-from udfs.quantities import format_bytes
 from udfs.simulation.cluster_events import ClusterSettings, InitialPartition, InitialState
+from udfs.wording import format_bytes, quote_value
 
 _Event = Any  # ruamel declares no attributes of its events
 _MAX_DEPTH = 20  # lists and mappings within each other

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pipelines.quoted_values import quote_value
 from pipelines.simulation.scenario.scenario_cluster import (
     EXAMPLES,
     MAX_EVENTS,
@@ -31,6 +30,7 @@ from pipelines.simulation.scenario.sentences import (
 )
 from udfs.simulation.cluster_events import Event, InitialState
 from udfs.simulation.group_events import GroupEvent
+from udfs.wording import quote_value
 
 
 @dataclass(frozen=True)

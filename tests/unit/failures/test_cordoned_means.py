@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
-from pipelines.plan_files.new_brokers import NewBroker, add_new_brokers
 from pipelines.plan_files.plan_creation import build_snapshot_model
+from pipelines.plan_files.planned_cluster import NewBroker, add_new_brokers
 from pipelines.what_if.what_if_answers import model_snapshot
 from udfs.arrow.columns import replace_columns
 from udfs.failures.failure_outcomes import cluster_hotspot_rows, single_failures

@@ -13,7 +13,7 @@ from pipelines.config.settings import load_settings
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.plan_files.hypothetical_cluster import grow_loads
-from pipelines.what_if.capacity_use import DiskUse, list_disk_uses
+from pipelines.what_if.failure_effects import DiskUse, list_disk_uses
 from tests.commands import call
 
 

@@ -15,7 +15,7 @@ from pipelines.errors import SettingsError
 from pipelines.stages.cluster_inputs import check_settings, match_capacities
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.failure_rows import headroom_rows
-from udfs.failures.kernels.broker_sums import COUNTS
+from udfs.failures.kernels.election import COUNTS
 from udfs.failures.kernels.failure_totals import BYTES_OUT, EVENTS, LEADERS, LOADS
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from udfs.arrow.columns import INTS
-from udfs.failures.leader_recovery import BrokerStart, KnownStops, LeaderRecovery, find_recovery, order_starts
+from udfs.failures.partition_health import BrokerStart, KnownStops, LeaderRecovery, find_recovery, order_starts
 from udfs.simulation.cluster_events import ClusterSettings, Event, InitialPartition, InitialState, build_event_log
 from udfs.simulation.kernels.codes import EventKind
 from udfs.simulation.result_tables import get_final_state

@@ -11,7 +11,7 @@ import pytest
 from pipelines.ingest.returned_brokers import find_missing_brokers, return_brokers
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
-from pipelines.plan_files.new_brokers import NewBroker, add_new_brokers
+from pipelines.plan_files.planned_cluster import NewBroker, add_new_brokers
 from pipelines.verdict.snapshot_findings import find_findings
 from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.commands import call

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.ingest.format_registry import divide_text, parse_records, read_files
+from pipelines.ingest.snapshot_reader import divide_text, parse_records, read_files
 from pipelines.ingest.source_format import FACTS, FactKind, Records
 from pipelines.ingest.sources import Source
 

@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.merge.cluster_merge import merge_facts
-from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts, read_files
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import find_source
 

@@ -14,7 +14,7 @@ from pipelines.ingest.formats.describe_line import parse_line, split_configs
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.source_format import FactKind, parse_each, read_lines
 from pipelines.ingest.sources import find_source
-from pipelines.ingest.unread_lines import OMISSION, PROBLEM
+from pipelines.ingest.text import OMISSION, PROBLEM
 
 from .facts import BAD_DIR, FORMATS_DIR, check_facts, drop_kind, facts, faults, load_facts, reasons, shorten
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pipelines.ingest.format_registry import divide_text
 from pipelines.ingest.formats.checked_values import BadValueError
 from pipelines.ingest.formats.describe import read_records
 from pipelines.ingest.formats.describe_line import parse_line
 from pipelines.ingest.sections import read_sections
+from pipelines.ingest.snapshot_reader import divide_text
 from pipelines.ingest.source_format import FactKind
 
 from .facts import check_facts

@@ -14,11 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import FORMATS
 from pipelines.ingest.formats import log_dirs
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
 from pipelines.ingest.formats.json_documents import JsonEvent, JsonEventKind, walk_documents
-from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.snapshot_reader import FORMATS, load_snapshot
 from pipelines.ingest.source_format import FactKind, Records, parse_each
 from pipelines.ingest.sources import Source
 from tests.seed_sampler import sample_cases

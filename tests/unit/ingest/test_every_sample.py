@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import CHOICES
+from pipelines.ingest.snapshot_reader import CHOICES
 from pipelines.ingest.text import read_text
 
 from .facts import BAD_DIR, SAMPLES, find_formats, load_facts

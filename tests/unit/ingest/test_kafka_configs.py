@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.ingest.format_registry import FORMATS
 from pipelines.ingest.formats.kafka_configs import FORMAT
-from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.snapshot_reader import FORMATS, load_snapshot
 from pipelines.ingest.sources import find_source
 
 from .facts import check_facts, shorten

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.format_registry import FORMATS
 from pipelines.ingest.formats import kcat
-from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.snapshot_reader import FORMATS, load_snapshot
 from pipelines.ingest.source_format import FactKind, Records, parse_each
 from pipelines.ingest.sources import Source
 

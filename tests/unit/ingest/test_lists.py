@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import SettingsError, SourceError
-from pipelines.ingest.format_registry import FORMATS, get_format
 from pipelines.ingest.formats.checked_values import explain_bad_topic_name
+from pipelines.ingest.snapshot_reader import FORMATS, get_format
 
 from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, find_formats, reasons, shorten
 

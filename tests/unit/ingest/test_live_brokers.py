@@ -21,7 +21,7 @@ from pipelines.ingest.merge.topic_merge import infer_state
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.source_snapshots import read_initial_state
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 from udfs.hotspots.hotspot_distribution import TrialOptions

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pipelines.errors import SourceError
 from pipelines.ingest import sections
-from pipelines.ingest.format_registry import FORMATS, divide_text
 from pipelines.ingest.sections import LogSkipper
+from pipelines.ingest.snapshot_reader import FORMATS, divide_text
 from pipelines.ingest.text import read_text, split_lines
 
 from .facts import SAMPLES

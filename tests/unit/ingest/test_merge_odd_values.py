@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import FORMATS
 from pipelines.ingest.merge import fact_merge
 from pipelines.ingest.merge.shard_facts import ANSWERS, FENCED_LISTS, KRAFT_LOG
-from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
+from pipelines.ingest.snapshot_reader import FORMATS, Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from udfs.failures.replica_logs import list_replica_bytes

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import FORMATS, divide_text
 from pipelines.ingest.formats import metadata_json
 from pipelines.ingest.sections import read_sections
+from pipelines.ingest.snapshot_reader import FORMATS, divide_text
 from pipelines.ingest.source_format import FactKind
 
 from .facts import FORMATS_DIR, check_facts, facts, find_formats, shorten

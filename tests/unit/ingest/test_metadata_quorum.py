@@ -12,7 +12,7 @@ from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
 from pipelines.live.cluster_records import Quorum, QuorumNode
 from pipelines.live.tool_output import print_quorum
-from pipelines.verdict.levels import NO_MAJORITY
+from pipelines.verdict.verdict_points import NO_MAJORITY
 from pipelines.what_if.what_if_answers import evaluate_brokers, evaluate_failure
 from tests.commands import call
 from udfs.failures.scenarios import QuorumVoters

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipelines.ingest.format_registry import FORMATS, parse_records
+from pipelines.ingest.snapshot_reader import FORMATS, parse_records
 from pipelines.ingest.source_format import FactKind, Records
 
 from .facts import check_facts, shorten

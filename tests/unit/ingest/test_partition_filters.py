@@ -10,7 +10,7 @@ import pytest
 from pipelines.ingest.formats.partition_filters import read_kcat, read_options
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import find_source
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
 from pipelines.what_if.what_if_answers import evaluate_brokers
 from udfs.failures.topic_defaults import TopicDefaults
 

@@ -10,7 +10,7 @@ import pytest
 from pipelines.ingest.formats.tool_documents import REASSIGNMENT_STATUS
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source
-from pipelines.ingest.unread_lines import CHANGE
+from pipelines.ingest.text import CHANGE
 
 from .facts import check_facts, find_formats, shorten
 

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.format_registry import FORMATS, divide_text, read_file, read_files
 from pipelines.ingest.sections import find_document_end, find_sections, read_sections
-from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
+from pipelines.ingest.snapshot_reader import FORMATS, Snapshot, divide_text, load_snapshot, read_file, read_files
 from pipelines.ingest.sources import Source
 from pipelines.ingest.text import MAX_LINE
 

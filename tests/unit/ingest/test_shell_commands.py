@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import FORMATS, divide_text, read_files
 from pipelines.ingest.formats.shell_commands import Servers, are_of_two_clusters, find_failure, find_leaderless_topics
 from pipelines.ingest.formats.shell_words import begins_command, is_rest
-from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.snapshot_reader import FORMATS, divide_text, load_snapshot, read_files
 from pipelines.ingest.source_format import FactKind
 from pipelines.ingest.sources import Source, find_source
 

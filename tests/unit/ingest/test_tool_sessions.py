@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pipelines.ingest.format_registry import FORMATS, divide_text
 from pipelines.ingest.sections import read_sections
+from pipelines.ingest.snapshot_reader import FORMATS, divide_text
 
 NAMES = ("topic-configs", "reassignment-list", "reassignment", "metadata-shell", "zookeeper-cli", "strimzi-topics")
 REPEATED = (

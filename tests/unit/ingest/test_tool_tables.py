@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.format_registry import FORMATS, divide_text
 from pipelines.ingest.sections import read_sections
+from pipelines.ingest.snapshot_reader import FORMATS, divide_text
 from pipelines.ingest.source_format import FactKind
 
 from .facts import FORMATS_DIR, check_facts, drop_kind, facts, faults, find_formats, reasons

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipelines.ingest.format_registry import read_files
 from pipelines.ingest.formats.topic_loads import NO_RATES, LoadStatistic, TopicLoad, WindowRates, print_loads
 from pipelines.ingest.merge.cluster_merge import merge_facts
-from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot, parse_facts, read_files
 from pipelines.ingest.sources import find_source
 from tests.loads import appended_records, measured_size, measured_volume, plain_load
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.merge.log_merge import find_unlisted_partitions
+from pipelines.ingest.merge.kraft_merge import find_unlisted_partitions
 from pipelines.ingest.merge.shard_facts import ShardFacts
-from pipelines.ingest.snapshot_reader import parse_facts
+from pipelines.ingest.snapshot_reader import parse_facts, read_files
 from pipelines.ingest.sources import find_source
 
 PARTITIONS = pa.table({"topic": ["orders"] * 7, "partition": range(7)})

@@ -7,8 +7,19 @@ from time import process_time
 
 import pytest
 
-from pipelines.ingest.text import ELLIPSIS, LOG_LINE, MARKUP, PROMPT, PROSE, STATE_MESSAGE, TOOL_MESSAGE
-from pipelines.ingest.unread_lines import CHANGE, OMISSION, PROBLEM, find_mention
+from pipelines.ingest.text import (
+    CHANGE,
+    ELLIPSIS,
+    LOG_LINE,
+    MARKUP,
+    OMISSION,
+    PROBLEM,
+    PROMPT,
+    PROSE,
+    STATE_MESSAGE,
+    TOOL_MESSAGE,
+    find_mention,
+)
 
 from .test_sections import load
 

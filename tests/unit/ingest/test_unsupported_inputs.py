@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SourceError
-from pipelines.ingest.format_registry import check_source, list_problems, read_files
-from pipelines.ingest.snapshot_reader import load_snapshot
+from pipelines.ingest.snapshot_reader import check_source, list_problems, load_snapshot, read_files
 from pipelines.ingest.sources import Source, find_source
 from pipelines.ingest.table_rows import find_table
 from pipelines.ingest.text import MAX_FILE_BYTES

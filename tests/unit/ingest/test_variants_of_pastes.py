@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
-from pipelines.verdict.levels import Level
+from pipelines.verdict.verdict_points import Level
 from pipelines.what_if.what_if_answers import evaluate_brokers
 from tests.commands import call
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS

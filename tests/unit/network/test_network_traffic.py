@@ -14,12 +14,14 @@ from udfs.arrow.ragged import offsets_of
 from udfs.failures.failure_outcomes import SchemeAggregates
 from udfs.failures.kernels.election import PartitionGroup
 from udfs.failures.scenarios import Cluster, RandomSets, build_scenarios
-from udfs.network.client_zones import NO_ASSUMPTIONS, NetworkAssumptions, locate_clients
 from udfs.network.traffic_rows import (
     MAX_ZONES,
+    NO_ASSUMPTIONS,
     NO_PRICES,
     CrossZonePrices,
+    NetworkAssumptions,
     aggregate_network,
+    locate_clients,
     network_load_rows,
     zone_traffic_rows,
 )

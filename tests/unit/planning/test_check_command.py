@@ -15,13 +15,13 @@ from pipelines.cli.check_rendering import render_running
 from pipelines.ingest.formats.live_requests import NO_REASSIGNMENTS, print_requests
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import Source
-from pipelines.plan_files.running_reassignments import find_running_reassignments
+from pipelines.plan_files.planned_cluster import find_running_reassignments
 from tests.commands import call
 from tests.unit.ingest.test_kafka_versions import write_api_versions
 from tests.unit.planning.plan_commands import CommandResult
 from tests.unit.planning.test_sick_plans import describe
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS
-from udfs.planning.plan_faults import PlanFault
+from udfs.planning.plan_states import PlanFault
 
 LINES = [
     *describe("orders", 3, "1,2,3 1,2,3", "2,3,4 2,3,4", "3,4,1 3,4", min_isr=2),

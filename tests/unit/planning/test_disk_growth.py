@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.planning.plan_models import models_and_proposals
 from tests.unit.planning.small_clusters import lists_of
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
-from udfs.planning.planned_waves import plan_waves
-from udfs.planning.wave_facts import find_disk_growth
+from udfs.planning.planned_waves import find_disk_growth, plan_waves
 from udfs.planning.waves import WaveLimits
 
 

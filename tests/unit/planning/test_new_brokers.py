@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.plan_option_values import parse_new_brokers
+from pipelines.cli.plan_command import parse_new_brokers
 from pipelines.cli.plan_remedies import PlanCommandLine
-from pipelines.plan_files.new_brokers import NewBroker
+from pipelines.plan_files.planned_cluster import NewBroker
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe
 
 

@@ -14,8 +14,8 @@ from tests.unit.planning.small_clusters import cluster
 from udfs.arrow.ragged import offsets_of
 from udfs.planning.broker_log_dirs import ANY, BrokerLogDirs
 from udfs.planning.cluster_model import ClusterModel
-from udfs.planning.plan_faults import FaultRows, PlanFault, PlanLevel
 from udfs.planning.plan_judge import JudgeOptions, judge_steps
+from udfs.planning.plan_states import FaultRows, PlanFault, PlanLevel
 
 GB = 1e9
 

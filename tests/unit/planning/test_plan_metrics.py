@@ -20,8 +20,7 @@ from tests.unit.planning import judge
 from tests.unit.planning.plan_models import measure, model_with, proposal_with
 from tests.unit.planning.small_clusters import cluster, clusters, lists_of
 from udfs.json_answers import to_json
-from udfs.network.client_zones import NetworkAssumptions
-from udfs.network.traffic_rows import CrossZonePrices, CrossZoneTraffic
+from udfs.network.traffic_rows import CrossZonePrices, CrossZoneTraffic, NetworkAssumptions
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
 from udfs.planning.elections import find_current_leaders, lead_lists
 from udfs.planning.plan_making import make_plan

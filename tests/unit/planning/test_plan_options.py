@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli.common_options import PlanOptions
-from pipelines.cli.plan_option_values import parse_replacements, parse_request, parse_size
+from pipelines.cli.plan_command import parse_replacements, parse_request, parse_size
 from pipelines.config.settings import load_settings
 from pipelines.errors import SettingsError
 from tests.unit.planning.plan_commands import CommandResult, assert_rejected, describe_line, write_describe

@@ -16,9 +16,8 @@ from pipelines.cli.plan_details import render_disk_growth
 from pipelines.setup import compile_on_demand
 from tests.unit.planning import judge
 from tests.unit.planning.plan_commands import CommandResult, describe_line, write_describe, write_model
-from udfs.planning.wave_facts import DiskGrowth
-from udfs.plurals import count_of
-from udfs.quantities import estimate_duration, format_duration
+from udfs.planning.planned_waves import DiskGrowth
+from udfs.wording import count_of, estimate_duration, format_duration
 
 
 def test_repair_names_what_cannot_be_rolled_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

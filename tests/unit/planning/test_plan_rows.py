@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.cli.common_options import PlanOptions
-from pipelines.cli.plan_option_values import parse_request
+from pipelines.cli.plan_command import parse_request
 from pipelines.config.settings import load_settings
 from pipelines.ingest.snapshot_reader import load_snapshot
 from pipelines.ingest.sources import find_source

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.planning.models import make_model
 from tests.unit.planning.plan_commands import CommandResult
 from tests.unit.planning.test_sick_plans import describe
-from udfs.network.client_zones import NetworkAssumptions
+from udfs.network.traffic_rows import NetworkAssumptions
 from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.plan_making import freeze_partitions, make_plan

@@ -13,8 +13,7 @@ from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.plan_making import make_plan
 from udfs.planning.plan_request import PlanRequest
-from udfs.planning.planned_waves import PlannedWaves, plan_waves
-from udfs.planning.wave_facts import NEVER, find_lagging_brokers, measure_wave_health
+from udfs.planning.planned_waves import NEVER, PlannedWaves, find_lagging_brokers, measure_wave_health, plan_waves
 from udfs.planning.waves import WaveLimits
 
 ONE_COPY = WaveLimits(moves_per_broker=1)

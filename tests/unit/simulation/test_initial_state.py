@@ -11,8 +11,7 @@ import pytest
 from pipelines.cli.replay_rendering import render_replay
 from pipelines.errors import SourceError
 from pipelines.ingest import snapshot_reader
-from pipelines.ingest.format_registry import read_files
-from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts
+from pipelines.ingest.snapshot_reader import build_snapshot, parse_facts, read_files
 from pipelines.ingest.sources import find_source
 from pipelines.simulation.cluster_replay import Replay, ReplayRequest, run_replay
 from pipelines.simulation.snapshot_sequence import derive_events

@@ -26,8 +26,7 @@ from udfs.planning.cluster_model import (
 from udfs.planning.constraints import Rules, count_selected_replicas, explain_other_topics, select_target_brokers
 from udfs.planning.plan_request import ALL, DISK, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import compute_count_targets, explain_count_targets
-from udfs.plurals import count_of
-from udfs.quantities import format_bytes
+from udfs.wording import count_of, format_bytes
 
 REASONS = (
     "a replica is on a broker to be emptied",

@@ -13,7 +13,7 @@ from udfs.planning.bounds.kernels.graph_bounds import BaseLoads, Items, lift_lim
 from udfs.planning.bounds.lower_bounds import FlowNetwork, MinCostFlow, find_cheapest_flow
 from udfs.planning.certificates import Certificate, ForcedLeaders, LeaderCertificate, TopicPrice, TopicSpread
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Int32s, Ints, ProposedAssignment
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 _MAX_COST = 1 << 62  # of OR-tools
 _UNFIT = "preferred leader: the old one should not lead"

@@ -12,7 +12,7 @@ from udfs.planning.bounds.lower_bounds import FlowNetwork, find_cheapest_flow
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, Ints, ProposedAssignment
 from udfs.planning.leadership import preferred_leaders
 from udfs.planning.leadership.preferred_leaders import LeaderAssignment, LeaderChoices, LeaderLimits
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 _EXPLAINED_FAILURES = 10  # in a certificate, the worst first
 

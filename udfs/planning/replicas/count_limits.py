@@ -11,8 +11,7 @@ from ortools.graph.python import max_flow
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, FreezeReason, Int32s, Ints
 from udfs.planning.constraints import Rules, count_places
 from udfs.planning.replicas.kernels.replica_units import PartitionRules, PlacedReplicas, keep_replicas
-from udfs.plurals import count_of, join_names
-from udfs.quantities import format_bytes
+from udfs.wording import count_of, format_bytes, join_names
 
 _MIN_RELIEF = 0.01  # of the highest target over the mean, by which one more broker must lower it
 

@@ -27,8 +27,7 @@ from udfs.planning.replicas.count_limits import (
     explain_infeasibility,
 )
 from udfs.planning.replicas.kernels.replica_units import ChangeCosts, CountBounds, select_changes
-from udfs.plurals import count_of
-from udfs.quantities import format_bytes
+from udfs.wording import count_of, format_bytes
 
 _ROUNDS = 6  # prices tried for a budget
 

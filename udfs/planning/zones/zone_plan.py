@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from udfs.arrow.ragged import row_of
-from udfs.network.client_zones import name_zones, share_clients
+from udfs.network.traffic_rows import name_zones, share_clients
 from udfs.planning.annealing import search_task
 from udfs.planning.annealing.balance_plan import restore_list_order
 from udfs.planning.annealing.kernels.search_moves import Schedule, seed_random
@@ -27,7 +27,7 @@ from udfs.planning.cluster_model import ClusterModel, Flags, Floats, FreezeReaso
 from udfs.planning.constraints import InfeasibleRequest, Rules, build_rules, find_rack_violations
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.zones.kernels.zone_annealing import ZoneTraffic, anneal_zones, sum_partition_traffic
-from udfs.plurals import count_of
+from udfs.wording import count_of
 
 # A lower bound of the bytes between zones, by Lagrangian relaxation of what the brokers of each zone can take.
 # What a partition carries between zones depends only on the zone of its leader, and on the zones of its followers. With
