@@ -8,10 +8,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from typer.exceptions import Abort, TyperException
 
+from pipelines import __version__
 from pipelines.cli.app import app
 from pipelines.cli.text_format import print_error
 from pipelines.errors import EXIT_USAGE, KafkaPlacementError, SettingsError
@@ -30,6 +32,19 @@ for _name in _MODULES:
     import_module(f"pipelines.cli.{_name}")
 _OUTPUTS = ("--json", "--out", "--report")
 _WITHOUT_SPARK = {"what-if", "inspect", "hotspots", "snapshot", "compare", "assign", "plan", "check", "apply"}
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(EXIT_USAGE)
 
 
 def main(argv: list[str] | None = None) -> int:

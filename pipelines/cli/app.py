@@ -2,12 +2,8 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
-
-from pipelines import __version__
-from pipelines.errors import EXIT_USAGE
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
@@ -96,16 +92,3 @@ app = typer.Typer(
     context_settings={} if _PERSON else {"terminal_width": 120},
     epilog=_format_examples([EXAMPLES[name][0] for name in _FIRST]),
 )
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False,
-) -> None:
-    if version:
-        typer.echo(__version__)
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit(EXIT_USAGE)
