@@ -15,7 +15,7 @@ from udfs.wording import escape_text, quote_value, shorten_text
 
 COMMANDS = Path(text_format.__file__).parent
 # Help and version; the JSON of an answer; data of `assign`, whose lines cannot have control characters.
-WRITERS = {"text_format.py", "app.py", "common_options.py"}
+WRITERS = {"text_format.py", "__init__.py", "common_options.py"}
 
 
 @pytest.mark.parametrize(
