@@ -26,12 +26,15 @@ _MODULES = (
     *("run_command", "report_command", "tables_command", "query_command", "maintain_command"),
     *("what_if_command", "inspect_command", "hotspots_command", "snapshot_command"),
     *("compare_command", "assign_command", "plan_command", "check_command", "apply_command"),
-    *("replay_command", "doctor_command"),
+    *("operate_command", "replay_command", "doctor_command"),
 )
 for _name in _MODULES:
     import_module(f"pipelines.cli.{_name}")
 _OUTPUTS = ("--json", "--out", "--report")
-_WITHOUT_SPARK = {"what-if", "inspect", "hotspots", "snapshot", "compare", "assign", "plan", "check", "apply"}
+_WITHOUT_SPARK = {"what-if", "inspect", "hotspots", "snapshot", "compare", "assign", "plan", "check", "apply"} | {
+    "operate",
+    "approve",
+}
 
 
 @app.callback(invoke_without_command=True)

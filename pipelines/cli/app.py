@@ -61,6 +61,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement apply plan --bootstrap-server b1:9092 --throttle 80MB --change-throttle",
         "kafka-placement apply plan --bootstrap-server b1:9092 --rollback --execute",
     ),
+    "operate": ("kafka-placement operate prod", "kafka-placement operate prod --bootstrap-server b1:9092"),
+    "approve": (
+        "kafka-placement approve prod-balance-20270104-020000 --by ada",
+        "kafka-placement approve prod-balance-20270104-020000 --by ada --reject",
+    ),
     "replay": (
         "kafka-placement replay prod-describe.txt --fail 2,5",
         "kafka-placement replay scenario.yaml --until t=90s --json end.json",

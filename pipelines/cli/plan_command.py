@@ -30,11 +30,8 @@ from udfs.planning.waves import WaveLimits
 from udfs.wording import quote_value, shorten_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pipelines.ingest.snapshot_reader import Snapshot
     from pipelines.plan_files.plan_creation import CreatedPlan
-    from udfs.failures.topic_defaults import TopicDefaults
 
 
 _PREFIXES = ("k", "m", "g", "t", "p")
@@ -209,6 +206,7 @@ def plan(
     from pipelines.config.capacity_file import add_disk_capacities
     from pipelines.config.plan_parameters import build_metric_options
     from pipelines.ingest.merge.live_brokers import get_bootstrap_server
+    from pipelines.plan_files.change_ticket import make_ticket
     from pipelines.plan_files.plan_creation import build_answer, build_snapshot_model, create_plan
     from pipelines.plan_files.plan_writer import REASSIGNMENT, TICKET
     from pipelines.plan_files.planned_cluster import add_new_brokers, explain_proposal, propose_new_brokers
@@ -251,8 +249,9 @@ def plan(
             cordon = {" --execute --cordon": f"likewise, and first cordons what {_EMPTIES}"}
             others = cordon if _can_cordon(created, snapshot) else {}
             commands = _list_commands(created, name, get_servers(source) or named, apply, others)
-            paths = [ticket, *([folder / TICKET] if folder == out else [])]
-            _write_tickets(paths, created, snapshot, folder, defaults, commands, cluster.after or ())
+            text = make_ticket(created, snapshot, folder, defaults, commands, cluster.after or ())
+            for path in (ticket, *([folder / TICKET] if folder == out else [])):
+                common_options.write_text(path, text, "--ticket")
     for warning in list_warnings(created, snapshot, source, named):
         print_warning(warning)
     if printed and created.facts.judgement.findings:
@@ -264,34 +263,6 @@ def plan(
         more = f", and with --cordon first cordons what {_EMPTIES}" if _can_cordon(created, snapshot) else ""
         lines = chain(lines, [f"  or: {apply}    # shows what it would do; --execute does it{more}"])
     common_options.write_answer(json_file, build_answer(created), lines if printed else lay_out_terminal(lines))
-
-
-def _write_tickets(
-    paths: "list[Path]",
-    created: "CreatedPlan",
-    snapshot: "Snapshot",
-    folder: Path,
-    defaults: "TopicDefaults",
-    commands: "Iterable[str]",
-    earlier: "Iterable[Path | str]",
-) -> None:
-    """Write the ticket of a plan to files. folder: of the plan; earlier: of those that are executed before it.
-
-    Raises: SettingsError if a file cannot be written.
-    """
-    from pipelines.cli.plan_rendering import describe_goal
-    from pipelines.plan_files.change_ticket import build_ticket
-    from pipelines.plan_files.plan_reader import read_plan
-    from pipelines.plan_files.state_after_plan import assume_applied
-    from pipelines.what_if.what_if_answers import evaluate_brokers
-
-    after = assume_applied(snapshot, read_plan(folder), folder)
-    before, then = (evaluate_brokers(state, defaults).verdict for state in (snapshot, after))
-    title = describe_goal(created.summary.model, created.facts.request)
-    title += "".join(f", after the plan in {folder}" for folder in earlier)
-    text = build_ticket(created, title, before.headline, then.name_moment(1).headline, commands)
-    for path in paths:
-        common_options.write_text(path, text, "--ticket")
 
 
 def _can_cordon(created: "CreatedPlan", snapshot: "Snapshot") -> bool:

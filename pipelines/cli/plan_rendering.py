@@ -22,6 +22,7 @@ from pipelines.cli.plan_details import (
 )
 from pipelines.cli.plan_remedies import PlanCommandLine
 from pipelines.plan_files import plan_writer
+from pipelines.plan_files.change_ticket import describe_goal
 from pipelines.plan_files.fault_sentences import describe_targets
 from pipelines.plan_files.kafka_json import find_irreversible
 from pipelines.plan_files.plan_creation import CreatedPlan, find_unemptied
@@ -31,10 +32,9 @@ from udfs.hotspots.single_leader_topics import describe_single_leaders, find_sin
 from udfs.network.traffic_rows import TRAFFIC_KINDS, CrossZoneTraffic
 from udfs.planning import certificates
 from udfs.planning.broker_sets import BrokerSetsCertificate
-from udfs.planning.cluster_model import ClusterModel
 from udfs.planning.constraints import select_target_brokers
 from udfs.planning.plan_metrics import PlanMetrics, PlanSummary
-from udfs.planning.plan_request import MIN_MOVES, FreezeReason, PlanRequest
+from udfs.planning.plan_request import MIN_MOVES, FreezeReason
 from udfs.planning.plan_states import PlanLevel
 from udfs.planning.waves import find_reassigned_partitions
 from udfs.wording import count_live_brokers, count_of, format_bytes, join_names
@@ -151,17 +151,6 @@ def _render_rack_levels(certificate: certificates.Certificate) -> Iterator[str]:
                 f"{change.sharing_before:,} before, {change.sharing_after:,} after, at least {change.lower_bound:,}"
             )
             yield f"  partitions with replicas in one rack within a zone{name}: {counts}"
-
-
-def describe_goal(model: ClusterModel, request: PlanRequest) -> str:
-    """Name the goal, and the brokers or partitions that it is for."""
-    brokers = join_names(select_target_brokers(model, request), 20)
-    if request.goal != "repair":
-        return f"{request.goal} {brokers}".rstrip()
-    chosen = {"at": request.at_min_isr_partitions, "below": request.under_min_isr_partitions}
-    where = " or ".join(name for name, is_chosen in chosen.items() if is_chosen)
-    parts = [f"{where} min.insync.replicas"] * bool(where) + [f"with a replica on {brokers}"] * bool(brokers)
-    return f"repair, only partitions {' and '.join(parts)}" if parts else "repair"
 
 
 def _render_uneven_leaders(plan: CreatedPlan, command: PlanCommandLine, out: Path | None) -> Iterator[str]:

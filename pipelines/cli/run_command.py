@@ -148,6 +148,11 @@ def run(
     if as_of is not None and is_complete:
         for note in describe_older_snapshots(store, context.snapshots, as_of, settings.retention):
             print_line(note)
+    if settings.operation.policies and is_complete:
+        from pipelines.operation.nightly_proposals import propose_plans
+
+        for line in propose_plans(store, context.sources, settings, format_name):
+            print_line(line)
     if verbose:
         print_details(store, context.snapshots, steps, work)
     if len(unfinished) < len(steps):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from pipelines.config.policies import Policy
 from pipelines.config.setting_types import (
     MAX_BYTES,
     MAX_ENTRIES,
@@ -316,6 +317,20 @@ class AlertSettings(SettingsSection):
         return bool(self.prometheus_file or self.json_file or self.webhook)
 
 
+class OperationSettings(SettingsSection):
+    """[operation]: plans that runs propose, and that are carried out once they are approved."""
+
+    proposals: Text = Field(min_length=1)
+    git_repository: Text
+    git_branch: Text = Field(min_length=1)
+    policies: tuple[Policy, ...] = Field((), max_length=MAX_ENTRIES)
+
+    @model_validator(mode="after")
+    def _check_once(self) -> Self:
+        check_distinct(tuple(f"{policy.goal} of {policy.cluster}" for policy in self.policies))
+        return self
+
+
 class Settings(SettingsSection):
     """All settings, by section."""
 
@@ -332,5 +347,6 @@ class Settings(SettingsSection):
     retention: RetentionSettings
     plans: PlanSettings
     alerts: AlertSettings
+    operation: OperationSettings
     store: StoreSettings
     ingest: IngestSettings

@@ -82,31 +82,16 @@ class Journal:
             return cls(path)
         except OSError as error:
             raise SourceError(str(path), f"cannot be read: {error.strerror}", "Check its permissions") from error
-        return cls(path, list(_read_entries(path, data)))
+        return cls(path, list(read_entries(path, data)))
 
     def repair(self) -> None:
         """Cut off a last line that was not written as a whole: it would swallow the next one."""
-        if not self.path.exists():
-            return
-        data = self.path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            with self.path.open("r+b") as file:
-                file.truncate(whole)
-                os.fsync(file.fileno())
+        repair_lines(self.path)
 
     def write(self, event: str, **values: Any) -> None:
         """Append an entry, and return once it is on disk."""
         entry = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **values}
-        line = json.dumps(entry, separators=(",", ":"), allow_nan=False) + "\n"
-        is_new = not self.path.exists()
-        with self.path.open("ab") as file:
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
-            _sync_folder(self.path.parent)
-        self.entries.append(json.loads(line))
+        self.entries.append(json.loads(append_entry(self.path, entry)))
 
     @property
     def last_begin(self) -> dict[str, Any] | None:
@@ -201,8 +186,34 @@ def _add_earlier(earlier: EarlierConfigs, entry: Mapping[str, Any]) -> None:
         earlier.topics[topic] = configs | earlier.topics.get(topic, {})
 
 
-def _read_entries(path: Path, data: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the entries; a last line without its end is one that was not written as a whole."""
+def append_entry(path: Path, entry: Mapping[str, Any]) -> str:
+    """Append an entry to a file of JSON lines, and return its line once it is on disk."""
+    line = json.dumps(entry, separators=(",", ":"), allow_nan=False) + "\n"
+    is_new = not path.exists()
+    with path.open("ab") as file:
+        file.write(line.encode())
+        file.flush()
+        os.fsync(file.fileno())
+    if is_new:
+        _sync_folder(path.parent)
+    return line
+
+
+def repair_lines(path: Path) -> None:
+    """Cut off a last line that was not written as a whole: it would swallow the next one."""
+    data = path.read_bytes() if path.exists() else b""
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        with path.open("r+b") as file:
+            file.truncate(whole)
+            os.fsync(file.fileno())
+
+
+def read_entries(path: Path, data: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the entries; a last line without its end is one that was not written as a whole.
+
+    Raises: SourceError if another line is damaged.
+    """
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
         try:

@@ -2,22 +2,57 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.fault_sentences import describe_targets
 from pipelines.plan_files.plan_creation import CreatedPlan
 from pipelines.plan_files.plan_judgement import JudgedWave
+from pipelines.plan_files.plan_reader import read_plan
+from pipelines.plan_files.state_after_plan import assume_applied
+from pipelines.what_if.what_if_answers import evaluate_brokers
 from udfs.arrow.ragged import count_true
+from udfs.failures.topic_defaults import TopicDefaults
+from udfs.planning.cluster_model import ClusterModel
+from udfs.planning.constraints import select_target_brokers
 from udfs.planning.elections import NO_LEADER, find_current_leaders
 from udfs.planning.plan_metrics import PlanMetrics
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.planned_waves import measure_disk
 from udfs.planning.waves import find_reassigned_partitions, measure_copy_loads
-from udfs.wording import count_of, format_bytes, format_duration
+from udfs.wording import count_of, format_bytes, format_duration, join_names
 
 _TOPICS = 30  # listed, those with most bytes to copy first
 _UNKNOWN = "unknown"
+
+
+def make_ticket(
+    created: CreatedPlan,
+    snapshot: Snapshot,
+    folder: Path,
+    defaults: TopicDefaults,
+    commands: Iterable[str],
+    earlier: Iterable[Path | str] = (),
+) -> str:
+    """Make the ticket of a plan for a snapshot. folder: of the plan; earlier: of those that are executed before it."""
+    after = assume_applied(snapshot, read_plan(folder), folder)
+    before, then = (evaluate_brokers(state, defaults).verdict for state in (snapshot, after))
+    title = describe_goal(created.summary.model, created.facts.request)
+    title += "".join(f", after the plan in {folder}" for folder in earlier)
+    return build_ticket(created, title, before.headline, then.name_moment(1).headline, commands)
+
+
+def describe_goal(model: ClusterModel, request: PlanRequest) -> str:
+    """Name the goal, and the brokers or partitions that it is for."""
+    brokers = join_names(select_target_brokers(model, request), 20)
+    if request.goal != "repair":
+        return f"{request.goal} {brokers}".rstrip()
+    chosen = {"at": request.at_min_isr_partitions, "below": request.under_min_isr_partitions}
+    where = " or ".join(name for name, is_chosen in chosen.items() if is_chosen)
+    parts = [f"{where} min.insync.replicas"] * bool(where) + [f"with a replica on {brokers}"] * bool(brokers)
+    return f"repair, only partitions {' and '.join(parts)}" if parts else "repair"
 
 
 def build_ticket(plan: CreatedPlan, title: str, before: str, after: str, commands: Iterable[str]) -> str:
