@@ -5,16 +5,18 @@ What is approved is a digest: that of the plan as it was proposed.
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import SettingsError
-from pipelines.operation.proposals import APPROVAL, Proposal, ProposalRecord
+from pipelines.operation.proposals import APPROVAL, PLAN, ProposalRecord, compute_digest
 
 _FOLDER = "kafka-placement"  # in a repository
 
@@ -55,26 +57,32 @@ class GitApprovals:
 
     def find(self, record: ProposalRecord) -> Approval | None:
         """Return the approval of a proposal whose files are in the main branch; None if they are not."""
-        path = f"{_FOLDER}/{record.proposal.id}/proposal.json"
-        try:
-            text = self._git("show", f"{self.branch}:{path}")
-        except SettingsError:
+        path = f"{_FOLDER}/{record.proposal.id}"
+        if not self._git("ls-tree", self.branch, "--", path):
             return None
-        merged = Proposal.model_validate_json(text)
+        files = self._run("archive", "--format=tar", self.branch, path)
+        with tempfile.TemporaryDirectory() as scratch:
+            with tarfile.open(fileobj=io.BytesIO(files)) as archive:
+                archive.extractall(scratch, filter="data")
+            digest = compute_digest(Path(scratch, path, PLAN))  # of what was merged, which may have been edited
         committer = self._git("log", "-1", "--first-parent", "--format=%an", self.branch, "--", path)
-        return Approval(merged.digest, committer or "a merge")
+        return Approval(digest, committer)
 
     def _git(self, *arguments: str, at: Path | None = None) -> str:
+        return self._run(*arguments, at=at).decode(errors="replace").strip()
+
+    def _run(self, *arguments: str, at: Path | None = None) -> bytes:
         """Run Git, and return what it prints. Raises: SettingsError if it fails."""
-        command = ["git", "-C", str(at or self.repository), *arguments]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+            done = subprocess.run(
+                ["git", "-C", str(at or self.repository), *arguments], capture_output=True, check=False, timeout=120
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SettingsError(f"{self.repository}: git cannot be run: {error}. Install Git") from error
         if done.returncode:
-            problem = next(iter(done.stderr.strip().splitlines()), f"exit code {done.returncode}")
-            raise SettingsError(f"{self.repository}: git {arguments[0]} failed: {problem}. Check the repository")
-        return done.stdout.strip()
+            lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+            raise SettingsError(f"{self.repository}: git {arguments[0]} failed: {lines[0]}. Check the repository")
+        return done.stdout
 
 
 def find_approvals(record: ProposalRecord, repository: GitApprovals | None) -> Iterable[Approval]:

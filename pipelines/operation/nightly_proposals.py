@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pipelines.config.capacity_file import add_disk_capacities
 from pipelines.config.plan_parameters import build_metric_options, build_request, build_wave_limits
@@ -15,12 +16,14 @@ from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.maintenance import read_seen
 from pipelines.operation.approvals import GitApprovals
-from pipelines.operation.proposals import ProposalFolder
+from pipelines.operation.proposals import ProposalFolder, ProposalRecord, ProposalState
 from pipelines.operation.proposing import Observation, Proposer, WrittenPlan
 from pipelines.plan_files.change_ticket import make_ticket
 from pipelines.plan_files.plan_creation import create_plan
 from pipelines.plan_files.plan_writer import TICKET
+from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
+from pipelines.tables.execution_tables import PROPOSALS
 from pipelines.verdict.finding_rows import FINDING_COLUMNS, read_finding_rows
 from pipelines.verdict.recommended_plans import RecommendedPlan
 
@@ -52,8 +55,29 @@ def propose_plans(
             return _write_plan(snapshot, settings, policy, plan, folder)
 
         yield from Proposer(proposals, key.cluster_id, write).propose(own, observations)
-        for record in proposals.list_open(key.cluster_id) if repository is not None else ():
-            yield f"{record.proposal.id}: merge branch {repository.propose(record)} to approve it"  # type: ignore[union-attr]
+        for record in proposals.list_open(key.cluster_id):
+            if repository is not None and record.state is ProposalState.PROPOSED:
+                yield f"{record.proposal.id}: merge branch {repository.propose(record)} to approve it"
+        rows = [_make_row(key, record) for record in proposals.list_all(key.cluster_id)]
+        store.replace(PROPOSALS, make_rows(rows, PROPOSALS.schema), [key])
+
+
+def _make_row(key: SnapshotKey, record: ProposalRecord) -> tuple[Any, ...]:
+    """Return the row of a proposal (PROPOSALS)."""
+    proposal, last = record.proposal, record.history[-1]
+    what = (proposal.id, proposal.goal, list(proposal.kinds), proposal.reason, proposal.level, proposal.bytes_to_copy)
+    when = (proposal.digest, proposal.created_at, proposal.expires_at)
+    return (
+        key.cluster_id,
+        key.snapshot_id,
+        *what,
+        *when,
+        str(last.state),
+        last.at,
+        last.reason,
+        record.approver,
+        record.failures,
+    )
 
 
 def _read_observations(store: Store, newest: SnapshotKey) -> list[Observation]:

@@ -108,6 +108,11 @@ class ProposalRecord:
         return sum(change.failed for change in self.history)
 
     @property
+    def approver(self) -> str | None:
+        """Who has approved it; None if nobody has."""
+        return next((change.by for change in self.history if change.state is _S.APPROVED), None)
+
+    @property
     def plan_folder(self) -> Path:
         """The folder of its plan."""
         return self.folder / PLAN
@@ -164,9 +169,10 @@ class ProposalFolder:
         own = self._read_all(self.root / _ENDED, f"{cluster}-{goal}-*", last)
         return [one for one in own if (one.proposal.cluster, one.proposal.goal) == (cluster, goal)]
 
-    def list_all(self) -> list[ProposalRecord]:
-        """Return all proposals, the oldest first."""
-        return sorted([*self._read_all(self.root, "*"), *self._read_all(self.root / _ENDED, "*")], key=_order)
+    def list_all(self, cluster: str | None = None) -> list[ProposalRecord]:
+        """Return all proposals of a cluster, or of all, the oldest first."""
+        records = [*self._read_all(self.root, "*"), *self._read_all(self.root / _ENDED, "*")]
+        return sorted((one for one in records if cluster in (None, one.proposal.cluster)), key=_order)
 
     def find(self, proposal_id: str) -> ProposalRecord:
         """Return a proposal. Raises: SettingsError if there is none."""

@@ -1,7 +1,8 @@
-"""The table of carried out plans, which `apply --warehouse` writes."""
+"""The tables of proposed plans, which runs write, and of carried out plans, which `apply --warehouse` writes."""
 
+from pipelines.operation.proposals import ProposalState
 from pipelines.tables.table_contract import Between, OneOf, Table
-from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, TIME, column
+from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, TEXTS, TIME, column
 
 PLAN_EXECUTIONS = Table(
     "gold.plan_executions",
@@ -39,4 +40,31 @@ PLAN_EXECUTIONS = Table(
         OneOf("outcome", ("complete", "interrupted")),
         Between("actual_s", 0),
     ),
+)
+
+PROPOSALS = Table(
+    "gold.proposals",
+    "One row per plan that a policy has proposed, with what has become of it, as the newest run of its cluster saw it.",
+    (
+        column("cluster_id", TEXT, "name of the cluster", required=True),
+        column("snapshot_id", TEXT, "the snapshot of the run that wrote the row", required=True),
+        column("proposal_id", TEXT, "name of its folder", required=True),
+        column("goal", TEXT, "goal of the plan", required=True),
+        column("kinds", TEXTS, "kinds of the findings that recommend it, as in gold.findings", required=True),
+        column("reason", TEXT, "the most serious of them, in words", required=True),
+        column("plan_level", TEXT, "verdict of check on the plan", required=True),
+        column("bytes_to_copy", DOUBLE, "bytes that the plan copies; null = unknown"),
+        column("digest", TEXT, "SHA-256 of the files of the plan: what is approved, and carried out", required=True),
+        column("proposed_at", TIME, "when it was proposed (UTC)", required=True),
+        column("expires_at", TIME, "it is not begun later (UTC)", required=True),
+        column("state", TEXT, "what has become of it", required=True),
+        column("changed_at", TIME, "since when it is in this state (UTC)", required=True),
+        column("state_reason", TEXT, "why; empty where the state says it", required=True),
+        column("approved_by", TEXT, "who has approved it; null if nobody has"),
+        column("failures", INT, "attempts to carry it out that failed", required=True),
+    ),
+    keys=("cluster_id", "snapshot_id", "proposal_id"),
+    partition_by=("cluster_id",),
+    expectations=(OneOf("state", tuple(ProposalState)), Between("failures", 0)),
+    only_newest=True,
 )

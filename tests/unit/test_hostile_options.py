@@ -48,6 +48,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "plan": ("d.txt", "--goal", "leaders", "--out", "plan"),
     "check": ("made", "d.txt"),
     "apply": ("made", "--bootstrap-server", "127.0.0.1:1"),
+    "operate": ("prod",),
+    "approve": ("prod-balance-20270301-120000", "--by", "ada"),
     "replay": ("d.txt", "--fail", "1"),
     "doctor": (),
 }
