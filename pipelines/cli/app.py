@@ -61,7 +61,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement apply plan --bootstrap-server b1:9092 --throttle 80MB --change-throttle",
         "kafka-placement apply plan --bootstrap-server b1:9092 --rollback --execute",
     ),
-    "operate": ("kafka-placement operate prod", "kafka-placement operate prod --bootstrap-server b1:9092"),
+    "operate": ("kafka-placement operate prod --bootstrap-server b1:9092", "kafka-placement operate prod"),
     "approve": (
         "kafka-placement approve prod-balance-20270104-020000 --by ada",
         "kafka-placement approve prod-balance-20270104-020000 --by ada --reject",

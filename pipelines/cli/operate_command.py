@@ -45,7 +45,9 @@ def operate(
     settings = common.read_settings(conf, changes)
     proposals = ProposalFolder(Path(settings.operation.proposals))
     if server is None:
-        for record in proposals.list_open(cluster):
+        if not (records := proposals.list_open(cluster)):
+            print_line(f"{proposals.root} has no open proposal for cluster {cluster}")
+        for record in records:
             _print_proposal(record)
         return
     from pipelines.live.kafka_changes import KafkaAdmin

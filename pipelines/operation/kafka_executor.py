@@ -43,7 +43,7 @@ class KafkaExecutor:
         return application, ExecutionOptions(rate, window=WaveWindow(until=until), command_config=self.command_config)
 
     def find_obstacles(self) -> Obstacles:
-        """Find what `apply` would refuse, and what another balancer does."""
+        """Find why `apply` would not begin, and what another balancer does."""
         try:
             application, options = self._open()
             preview = application.preview(options, self.settings)
@@ -56,12 +56,12 @@ class KafkaExecutor:
     def _find_balancing(self, preview: PlanPreview) -> Iterable[str]:
         """Yield what other tools do on the cluster now, and name balancers that it has."""
         foreign = [move for move in preview.progress.in_flight if not (move.planned or move.rolls_back)]
-        found = [f"{count_of(len(foreign), 'reassignment')} of another tool run"] if foreign else []
-        found += ["throttles of another tool are set"] if preview.foreign else []
-        if found:
+        work = [f"{count_of(len(foreign), 'reassignment')} of another tool run"] if foreign else []
+        work += ["throttles of another tool are set"] if preview.foreign else []
+        if work:
             topics, _ = self.connection.describe_topics()
             names = {name for topic in topics for name in _name_balancers(topic.name)}
-            yield " and ".join(found) + (f" (the cluster has topics of {', '.join(sorted(names))})" if names else "")
+            yield " and ".join(work) + (f" (the cluster has topics of {', '.join(sorted(names))})" if names else "")
 
     def execute(self, until: datetime) -> Outcome:
         """Carry out the waves that end before a moment, and compare the cluster with the plan at the end."""

@@ -105,7 +105,7 @@ class Operation:
         return None
 
     def _find_approver(self, record: ProposalRecord, policy: Policy | None) -> str | None:
-        """Return who has approved the plan as it was proposed; None if nobody has."""
+        """Return who has approved the plan as it was proposed; None = not approved."""
         if policy is not None and not policy.needs_approval:
             return "policy"
         approvals = find_approvals(record, self.repository)

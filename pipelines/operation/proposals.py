@@ -109,7 +109,7 @@ class ProposalRecord:
 
     @property
     def approver(self) -> str | None:
-        """Who has approved it; None if nobody has."""
+        """Who has approved it; None = not approved."""
         return next((change.by for change in self.history if change.state is _S.APPROVED), None)
 
     @property

@@ -72,7 +72,7 @@ class Proposer:
             if written is None or written.changes_nothing or written.level not in _HARMLESS:
                 return None
             if not policy.needs_approval and written.level is not PlanLevel.SAFE:
-                return None  # somebody must look at it
+                return None  # it needs an approval
             return Proposal(
                 id=proposal_id,
                 cluster=self.cluster,

@@ -60,7 +60,7 @@ PROPOSALS = Table(
         column("state", TEXT, "what has become of it", required=True),
         column("changed_at", TIME, "since when it is in this state (UTC)", required=True),
         column("state_reason", TEXT, "why; empty where the state says it", required=True),
-        column("approved_by", TEXT, "who has approved it; null if nobody has"),
+        column("approved_by", TEXT, "who has approved it; null: not approved"),
         column("failures", INT, "attempts to carry it out that failed", required=True),
     ),
     keys=("cluster_id", "snapshot_id", "proposal_id"),

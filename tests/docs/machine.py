@@ -24,6 +24,7 @@ from pipelines.runner import Run
 from pipelines.spark.store import Store
 from pipelines.stages.stage_registry import STEPS
 from tests.docs.pages import ROOT, Command, blocks
+from tests.unit.operation.test_approvals import propose
 
 SAMPLES = ROOT / "data_samples"
 REAL = SAMPLES / "kafka-4.1.1-kraft"
@@ -68,6 +69,7 @@ def furnish(folder: Path) -> None:
     (folder / "data_samples").symlink_to(SAMPLES)
     (folder / "data").mkdir()
     (folder / "data" / "placement").symlink_to(folder / "warehouse")
+    propose(folder / "proposals", "prod-balance-20270104-020000")
     (scenario,) = blocks(ROOT / "docs" / "replay.md", "yaml")
     (folder / "scenario.yaml").write_text(scenario.text)
 

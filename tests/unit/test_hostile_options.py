@@ -22,6 +22,7 @@ from pipelines.errors import EXIT_ALERT, EXIT_USAGE, EnvironmentFault
 from pipelines.spark import session  # noqa: F401  (else it would import the check of Java that no_spark replaces)
 from tests.commands import call
 from tests.seed_sampler import sample_cases
+from tests.unit.operation.test_approvals import propose
 from udfs.planning.goal_registry import GOALS, goals_with_option
 from udfs.wording import escape_text
 
@@ -186,6 +187,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "locked" / "file").write_text(DESCRIBE)
     (path / "locked" / "file").chmod(0)
     call("plan", "d.txt", "--goal", "leaders", "--out", "made", folder=path)
+    propose(path / "proposals", ARGUMENTS["approve"][0])
     return path
 
 
