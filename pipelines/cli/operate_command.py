@@ -65,10 +65,11 @@ def operate(
 
         policies = settings.operation.policies
         operation = Operation(proposals, policies, make_executor, lambda: datetime.now(UTC), open_repository(settings))
+        failures = {record.proposal.id: record.failures for record in proposals.list_open(cluster)}
         failed = False
         for record, sentence in operation.step(cluster):
             print_line(f"{record.proposal.id}: {sentence}")
-            failed |= record.state is ProposalState.FAILED or record.history[-1].failed
+            failed |= record.state is ProposalState.FAILED or record.failures > failures.get(record.proposal.id, 0)
     if failed:
         raise typer.Exit(EXIT_PARTLY_APPLIED)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pipelines.config.setting_sections import Settings
@@ -39,8 +39,11 @@ class KafkaExecutor:
 
     def _open(self, until: datetime | None = None) -> tuple[PlanApplication, ExecutionOptions]:
         application = PlanApplication(self.plan_folder, self.connection, self.say)
-        rate = application.plan.throttle_bytes_per_s
-        return application, ExecutionOptions(rate, window=WaveWindow(until=until), command_config=self.command_config)
+        options = ExecutionOptions(application.plan.throttle_bytes_per_s, command_config=self.command_config)
+        if until is not None:  # a pause does not outlast the window
+            pause_s = max((until - datetime.now(UTC)).total_seconds(), 0.0)
+            options = replace(options, window=WaveWindow(until=until), max_pause_s=pause_s)
+        return application, options
 
     def find_obstacles(self) -> Obstacles:
         """Find why `apply` would not begin, and what another balancer does."""

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from pipelines.operation.proposals import ProposalState
+from tests.seed_sampler import sample_some
 from tests.unit.operation.simulated_year import BEGIN, live_through
 
 _ENDS = set(ProposalState) - {ProposalState.PROPOSED, ProposalState.APPROVED, ProposalState.EXECUTING}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", sample_some(range(1000), 20, "simulated years"))
 def test_a_year_of_nights(tmp_path: Path, seed: int) -> None:
     year, records = live_through(tmp_path, seed)
     assert year.crashes > 10
