@@ -300,8 +300,8 @@ def _find_slow_brokers(
 def _measure_copies(load: Floats, group: Ints, stays: Flags, is_judged: Flags) -> _CopyLoads:
     """Measure who copies far more than the brokers of its group (int64, n) that stay."""
     even = _average_by_group(load, group, stays)
-    total = load.sum(axis=0)
-    return _CopyLoads(load, even, is_judged & (total > 0) & (total >= MIN_RATIO * even.sum(axis=0)))
+    total, shared = load.sum(axis=0), even.sum(axis=0)
+    return _CopyLoads(load, even, is_judged & (shared > 0) & (total >= MIN_RATIO * shared))  # 0: no broker could share
 
 
 def _average_by_group(load: Floats, group: Ints, stays: Flags) -> Floats:

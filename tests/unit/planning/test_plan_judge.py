@@ -169,6 +169,12 @@ def test_a_broker_that_copies_most_is_named(size: float, is_slow: bool) -> None:
         assert (slow.wave.tolist(), slow.broker.tolist(), slow.after.tolist()) == ([0], [6], [6 * size])
 
 
+def test_a_broker_that_is_down_is_not_slow() -> None:
+    model = cluster([[broker] for broker in range(6)], 7)
+    model = replace(model, size=np.full(6, 10.0 * GB), known=(True, False, False), live=np.arange(7) != 6)
+    assert not SLOW & find(model, steps(*((0, row, [row, 6]) for row in range(6))), asked_factors=(2,)).keys()
+
+
 @pytest.mark.parametrize(
     ("lists", "racks", "moves"),
     [
