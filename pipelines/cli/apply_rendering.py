@@ -28,6 +28,8 @@ def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[
         next(lines)
         yield f"{preview.progress.status}: the cluster has changed; what is left of the plan can be carried out"
     yield from lines
+    if preview.level and not preview.is_done:
+        yield f"when it was made, the plan was judged {preview.level}"
     progress = preview.progress
     if preview.is_open or not (progress.undone_plans or progress.moved_on):  # else it is not what the plan would do
         yield f"with --execute, {_describe_throttle(options)}:"

@@ -65,6 +65,7 @@ class PlanPreview(NamedTuple):
     is_open: bool  # whether the journal has an execution that has not ended
     warnings: list[str]  # on log dirs of target brokers whose room is not known
     cordons: tuple[int, ...] = ()  # brokers that are to be cordoned
+    level: str = ""  # how the plan was judged when it was made
 
     @property
     def is_under_way(self) -> bool:
@@ -146,7 +147,8 @@ class PlanApplication:
             problems.append(problem)
         warnings = find_unchecked_disks(rest, view, disks)
         cordons = tuple(sorted(self.steps.find_unlisted(self.steps.waves))) if options.cordons else ()
-        return PlanPreview(progress, work, problems, others, left, self.journal.is_open, warnings, cordons)
+        level = self.plan.level
+        return PlanPreview(progress, work, problems, others, left, self.journal.is_open, warnings, cordons, level)
 
     def _list_missing_permissions(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())

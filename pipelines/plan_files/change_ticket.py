@@ -176,6 +176,8 @@ def _describe_rollback(plan: CreatedPlan) -> Iterator[str]:
         time = _UNKNOWN if wave.seconds is None else format_duration(wave.seconds)
         copies = count_of(wave.replicas_added, "replica")
         yield f"{rollback.level}: `{wave.file}` restores the complete plan at once and copies {copies}: {size}, {time}."
+    if rollback.waves:
+        yield "`kafka-placement apply` with `--rollback --execute` goes back wave by wave, also with `--waves`."
     yield from (f"- {finding.level}: {finding.text}" for finding in rollback.findings)
     yield ""
 

@@ -128,6 +128,7 @@ class _Plan(PlanDocument):
     preceding_plans: list[str] = []
     next_steps: list[str] = []
     request: _Request = _Request()
+    judgement: dict[str, Any] = {}
     limits: _Limits = _Limits()
     added_brokers: list[_AddedBroker] = []
     waves: list[PlannedWave]
@@ -227,6 +228,7 @@ class StoredPlan:
     preceding_plans: tuple[str, ...] = ()  # Folders of the plans that it was made after
     rollback_election: tuple[Key, ...] = ()  # Partitions to elect a leader for after its rollback
     next_steps: tuple[str, ...] = ()  # What is to be done after it
+    level: str = ""  # How check judged it when it was made; empty = not known
 
 
 def read_plan(directory: Path) -> StoredPlan:
@@ -297,6 +299,7 @@ def read_plan(directory: Path) -> StoredPlan:
         tuple(plan.preceding_plans),
         _read_election(directory / ROLLBACK_ELECTION) if (directory / ROLLBACK_ELECTION).exists() else (),
         tuple(plan.next_steps),
+        str(plan.judgement.get("level", "")),
     )
 
 
@@ -393,7 +396,5 @@ def _check_lists(path: Path, planned: Lists, log_dirs: LogDirPaths, omitted: int
     missing = planned.keys() - entries.keys()
     if len(missing) != omitted:
         topic, partition = min(missing, default=("", 0))
-        problem = f"{PLAN} leaves out {omitted} of its partitions"
-        if missing:
-            problem = f"partition {topic}-{partition} of {PLAN} is missing"
-        raise SourceError(str(path), problem, REMEDY)
+        absent = f"partition {topic}-{partition} of {PLAN} is missing"
+        raise SourceError(str(path), absent if missing else f"{PLAN} leaves out {omitted} of its partitions", REMEDY)
