@@ -142,6 +142,16 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
             for issue in PartitionIssue
         ),
     ),
+    "leader_forecast_history": (
+        *_HISTORY,
+        column("broker_id", INT, "broker that failed, the only one since the snapshot before"),
+        column("forecast_leaders", LONG, "partitions that it led, with the same replicas in both snapshots"),
+        column(
+            "leaders_as_forecast",
+            LONG,
+            "those of them whose leader is now the forecast one, or that are offline as forecast",
+        ),
+    ),
     "hottest_broker_history": (
         *_HISTORY,
         column("broker_id", INT, "live broker with the most leaders; the lowest id among equals"),
