@@ -65,3 +65,14 @@ class BrokerLogDirs:
         """
         room = compute_room(self.total, self.usable, max_disk_ratio)
         return np.where(np.isnan(room), np.inf, room)
+
+    def sum_room(self, max_disk_ratio: float) -> Floats:
+        """Sum the bytes that the volumes of each broker may gain: float64 (n), infinite where one, or all, are unknown.
+
+        Only volumes with a log dir that gets new replicas count.
+        """
+        at = np.flatnonzero(self.receives)
+        at = at[np.unique(self.volume[at], return_index=True)[1]]
+        brokers = len(self.offsets) - 1
+        room = np.bincount(self.broker[at], self.compute_room(max_disk_ratio)[at], brokers)
+        return np.where(np.diff(self.offsets) > 0, room, np.inf)

@@ -107,13 +107,25 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
         fixed = fixed | ~_find_concerned(model, must_leave, factor, rack_cap, goal)
     no_limit = int(factor.sum()) + 1
     broker_replicas = no_limit if request.broker_replicas is None else min(request.broker_replicas, no_limit)
-    broker_bytes = np.inf if request.broker_bytes is None else float(request.broker_bytes)
-    capacity = np.full(model.brokers, broker_replicas, dtype=np.int64), np.full(model.brokers, broker_bytes)
+    capacity = np.full(model.brokers, broker_replicas, dtype=np.int64), compute_byte_capacity(model, request)
     # Who leaves racks as they are wants the fewest copies: brokers that hold more than others stay so.
     even = goal in EVEN_GOALS and not (goal == "drain" and request.keep_rack_violations)
     rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, even, *capacity)
     most_bytes, most_moves, most_of_broker = (np.inf if most is None else float(most) for most in request.budgets)
     return Rules(*rules, blocked, most_bytes, most_moves, most_of_broker, request.allow_empty_racks)
+
+
+def compute_byte_capacity(model: ClusterModel, request: PlanRequest) -> Floats:
+    """Compute how many bytes each broker may hold: float64 (n), infinite where no disk of it is known.
+
+    A broker that holds more than its disks should may keep that.
+    """
+    capacity = np.full(model.brokers, np.inf if request.broker_bytes is None else float(request.broker_bytes))
+    if model.log_dirs is None or not model.known[0]:
+        return capacity
+    held = np.bincount(model.replicas, model.size[model.row], model.brokers)
+    room = np.maximum(model.log_dirs.sum_room(request.max_disk_ratio), 0.0)
+    return np.asarray(np.minimum(capacity, held + room), dtype=np.float64)
 
 
 def find_receiving_brokers(model: ClusterModel, excluded: Sequence[int] = ()) -> Flags:

@@ -35,6 +35,7 @@ from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.plan_request import BYTES_OUT, COPYSETS, FAILOVER, LEADERS, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import explain_infeasibility
 from udfs.planning.replicas.replica_counts import plan_replica_counts
+from udfs.wording import format_bytes
 
 _EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
 
@@ -217,11 +218,15 @@ class _BalancePlanner:
         """Explain which broker would hold more than any broker can."""
         model, request, reasons = self.model, self.request, []
         state = create_state(self.cluster, result.limits, result.slots)
-        disk = (state.disk * self.units.disk, request.broker_bytes, "bytes")
-        for load, capacity, unit in (disk, (state.replicas, request.broker_replicas, "replicas")):
-            worst = int(np.argmax(np.where(model.live, load, -1.0))) if len(load) else 0
-            if capacity is not None and len(load) and load[worst] > capacity * (1 + 1e-9):
-                holds = f"{load[worst]:.0f} {unit}, more than its capacity of {capacity}"
+        disk = (state.disk * self.units.disk, self.rules.broker_bytes, "bytes")
+        most = np.full(model.brokers, np.inf if request.broker_replicas is None else request.broker_replicas)
+        for load, capacity, unit in (disk, (state.replicas, most, "replicas")):
+            excess = np.where(model.live, load - capacity * (1 + 1e-9), -np.inf)
+            worst = int(excess.argmax()) if len(load) else 0
+            if len(load) and excess[worst] > 0:
+                texts = (format_bytes(load[worst]), format_bytes(capacity[worst]))
+                holds, limit = texts if unit == "bytes" else (f"{load[worst]:.0f} {unit}", f"{capacity[worst]:.0f}")
+                holds = f"{holds}, more than its capacity of {limit}"
                 place = f"broker {model.broker_ids[worst]} would hold {holds}"
                 reasons.append(f"no plan within the brokers' capacity was found: {place}")
         return reasons

@@ -72,6 +72,10 @@ def build_cluster_arrays(
     return ClusterArrays(*arrays, ~rules.fixed & ~down)
 
 
+# Of a capacity: a search may exceed its limits by a little.
+_SEARCHED_CAPACITY = 0.995
+
+
 def compute_limits(
     model: ClusterModel, rules: Rules, units: LoadUnits, request: PlanRequest, cluster: ClusterArrays
 ) -> BrokerLimits:
@@ -83,10 +87,9 @@ def compute_limits(
     disk_ratio, in_ratio, out_ratio = (max(one, least) for one in (targets.disk, targets.bytes_in, targets.bytes_out))
     low = np.minimum(low, _round_low(targets.min_over_mean, units.replicas))
     high = np.maximum(high, _round_high(targets.replicas, units.replicas))
-    disk = _limit_load(model, rules, units, cluster.disk, disk_ratio)
+    capacity = _SEARCHED_CAPACITY * rules.broker_bytes / units.disk
+    disk = _limit_load(model, rules, units, cluster.disk, disk_ratio, capacity)
     bytes_in = _limit_load(model, rules, units, cluster.bytes_in, in_ratio)
-    if request.broker_bytes is not None:
-        disk = np.minimum(disk, request.broker_bytes / units.disk)
     if request.broker_replicas is not None:
         high = np.minimum(high, request.broker_replicas)
     # A broker that gets nothing more and has less than the others does not give either.
@@ -166,8 +169,22 @@ def _round_high(ratio: float, mean: float) -> float:
     return float(max(np.floor(ratio * mean + 1e-9), np.ceil(mean)))
 
 
-def _limit_load(model: ClusterModel, rules: Rules, units: LoadUnits, load: Floats, ratio: float) -> Floats:
-    """Return `ratio` times the mean, or times what racks or one partition that stays require: float64 (n)."""
+def _raise_limits(limit: Floats, capacity: Floats, brokers: Flags, load: float) -> None:
+    """Raise limits of some brokers evenly, up to their capacities, until they can hold a load together: float64 (n)."""
+    for _ in range(len(limit)):  # in each round but the last, a broker is filled
+        rest, is_open = load - limit[brokers].sum(), brokers & (limit < capacity)
+        if rest <= 1e-9 or not is_open.any():
+            break
+        limit[is_open] = np.minimum(limit + rest / is_open.sum(), capacity)[is_open]
+
+
+def _limit_load(
+    model: ClusterModel, rules: Rules, units: LoadUnits, load: Floats, ratio: float, capacity: Floats | None = None
+) -> Floats:
+    """Return `ratio` times the mean, or times what racks or one partition that stays require: float64 (n).
+
+    capacity: float64 (n), the most that brokers can hold, so that others of their racks, or all, must hold more.
+    """
     counted, n, factor = units.counted, model.brokers, rules.factor
     in_rack = np.bincount(model.rack[counted], minlength=int(model.rack.max(initial=0)) + 1).astype(np.float64)
     racks = np.flatnonzero(in_rack)
@@ -184,6 +201,11 @@ def _limit_load(model: ClusterModel, rules: Rules, units: LoadUnits, load: Float
     # A partition too large for any broker stays where it is, and those brokers' limits are its size.
     slots = np.flatnonzero(load[model.row] > ratio)
     np.maximum.at(limit, model.replicas[slots], ratio * load[model.row[slots]])
+    if capacity is not None and (limit > capacity)[counted].any():
+        np.minimum(limit, capacity, out=limit)
+        for i, rack in enumerate(racks.tolist()):
+            _raise_limits(limit, capacity, counted & (model.rack == rack), ratio * float(load @ least[:, i]))
+        _raise_limits(limit, capacity, counted, ratio * total)
     return limit
 
 
