@@ -11,6 +11,7 @@ import pytest
 from tests.unit.planning.models import make_model
 from tests.unit.planning.plan_models import model_with
 from udfs.arrow.ragged import has_repeat, row_of
+from udfs.planning.broker_log_dirs import BrokerLogDirs
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import InfeasibleRequest
 from udfs.planning.plan_making import make_plan
@@ -286,6 +287,40 @@ def test_capacity_is_never_exceeded() -> None:
     assert loads(cluster_model, proposal)["disk"].max() <= 1.005 * mean
     with pytest.raises(InfeasibleRequest, match="must hold"):
         make_plan(cluster_model, PlanRequest("balance", broker_bytes=int(0.9 * mean)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4])
+def test_disks_hold_what_they_can(share: float) -> None:
+    """Two brokers have disks that can take a share of what they miss; the others have room, or unknown disks."""
+    model = make_model(12, 3, 120, 9, oversized=False)
+    n, sizes = model.brokers, model.size[model.row]
+    held = np.bincount(model.replicas, sizes, n)
+    mean = held.mean()
+    small = np.argsort(held)[:2]
+    total = np.full(n, 10 * mean)
+    total[small] = (held + share * (mean - held))[small] / 0.95
+    total[small[0] - 1] = np.nan
+    yes, dirs = np.ones(n, dtype=np.bool_), np.arange(n)
+    log_dirs = BrokerLogDirs(
+        offsets=np.arange(n + 1),
+        paths=("/d",) * n,
+        online=yes,
+        receives=yes,
+        total=total,
+        usable=total - held,
+        of_replica=model.replicas,
+        size=sizes,
+        moving=np.zeros(len(sizes), dtype=np.bool_),
+        unassigned=np.zeros(n),
+        volume=dirs,
+    )
+    assert np.isinf(log_dirs.sum_room(0.95)[small[0] - 1])
+    proposal = make_plan(replace(model, log_dirs=log_dirs), PlanRequest("balance"))
+    after = loads(model, proposal)["disk"]
+    assert (after[small] <= 0.95 * total[small] * (1 + 1e-9)).all()
+    others = np.delete(after, small)
+    assert others.max() < 1.1 * others.mean()
+    assert loads(model, make_plan(model, PlanRequest("balance")))["disk"][small].min() > 0.95 * total[small].max()
 
 
 def test_unknown_loads_are_ignored() -> None:
