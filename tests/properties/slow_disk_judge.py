@@ -194,10 +194,11 @@ class _Execution:
         slow, shared = dict[str, list[tuple[int, int]]](), dict[str, list[dict[int, float]]]()
         for name, (waves, sharing) in copies.items():
             total = sum(waves, Counter[int]())
+            mean = {broker: sum(total[one] for one in mates) / max(len(mates), 1) for broker, mates in sharing.items()}
             slow[name] = [
                 (-total[broker], broker)
-                for broker, mates in sharing.items()
-                if total[broker] and total[broker] >= _SLOW * sum(total[one] for one in mates) / max(len(mates), 1)
+                for broker in sharing
+                if total[broker] and mean[broker] and total[broker] >= _SLOW * mean[broker]
             ]
             shared[name] = [dict(wave) for wave in waves]
             for wave, less in zip(waves, shared[name], strict=True):
