@@ -123,9 +123,9 @@ def compute_byte_capacity(model: ClusterModel, request: PlanRequest) -> Floats:
     capacity = np.full(model.brokers, np.inf if request.broker_bytes is None else float(request.broker_bytes))
     if model.log_dirs is None or not model.known[0]:
         return capacity
-    held = np.bincount(model.replicas, model.size[model.row], model.brokers)
+    stored = np.bincount(model.replicas, model.size[model.row], model.brokers)
     room = np.maximum(model.log_dirs.sum_room(request.max_disk_ratio), 0.0)
-    return np.asarray(np.minimum(capacity, held + room), dtype=np.float64)
+    return np.asarray(np.minimum(capacity, stored + room), dtype=np.float64)
 
 
 def find_receiving_brokers(model: ClusterModel, excluded: Sequence[int] = ()) -> Flags:
