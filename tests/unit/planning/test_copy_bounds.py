@@ -10,7 +10,8 @@ import pytest
 from scipy.optimize import linprog
 
 from udfs.planning.annealing.search_task import RELIEF_STEPS, SearchTask, compute_relief
-from udfs.planning.bounds.lower_bounds import bound_copied_bytes
+from udfs.planning.bounds.kernels.placement_prices import Placements
+from udfs.planning.bounds.lower_bounds import bound_copied_bytes, raise_prices_by_racks
 
 REPLICAS, BROKERS = 40, 6
 
@@ -55,3 +56,49 @@ def test_curves_of_relief_equal_linear_programs(seed: int) -> None:
             required = -min(i * curves.step[b], into[parts].sum() * (1 - 1e-12))
             fewest = linprog(disk[parts], A_ub=-into[None, parts], b_ub=[required], bounds=(0, 1), method="highs").fun
             assert curves.disk[b, i] == pytest.approx(fewest, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bound_of_racks_lies_between_that_without_and_the_linear_program(seed: int) -> None:
+    """Most brokers are in rack 0. Broker 3 of rack 1 holds a replica of each of their partitions: none can go there."""
+    rng = np.random.default_rng(seed)
+    rack, partitions, factor = np.array([0, 0, 0, 1, 1, 2, 2], dtype=np.int32), 60, 2
+    n = len(rack)
+    lists = [(p % 3, 3) if p % 5 < 3 else (4, 5 + p % 2) for p in range(partitions)]
+    brokers, offsets = np.array(lists, dtype=np.int32).ravel(), np.arange(partitions + 1) * factor
+    loads = np.stack([*rng.lognormal(0, 0.2, (2, partitions)), np.ones(partitions)])
+    held = np.stack([np.bincount(brokers, np.repeat(load, factor), n) for load in loads])
+    limits = np.stack([np.full(n, 1.05 * row.mean()) for row in held])
+    limits[1:] = np.inf if seed % 2 else 1.5 * limits[1:]
+    free = rng.random(partitions) < 0.95
+    fixed = np.stack([np.bincount(brokers, np.repeat(load * ~free, factor), n) for load in loads])
+    excess = tuple((held - limits).clip(-1e9))
+    row = np.repeat(np.arange(partitions), factor)
+    plain = bound_copied_bytes(brokers, row, (loads[0], loads[1]), (excess[0], excess[1], excess[2]), free[row])
+    stays = np.ones(len(brokers), dtype=np.bool_)
+    one = np.ones(partitions, dtype=np.int64)
+    placements = Placements(offsets, brokers, stays, factor * free, one, rack, np.ones(n, dtype=np.bool_))
+    raised = raise_prices_by_racks(plain, placements, loads, fixed, limits)
+    # x[p, b]: whether partition p is on broker b
+    at = np.arange(partitions * n).reshape(partitions, n)
+    is_old = np.zeros((partitions, n), dtype=np.bool_)
+    is_old[row, brokers] = True
+    unit = np.eye(partitions * n)
+    in_racks = [unit[at[p, rack == k]].sum(axis=0) for p in range(partitions) for k in range(3)]
+    on_brokers = [loads[k] @ unit[at[:, b]] for k in range(3) for b in range(n) if limits[k, b] < np.inf]
+    high = np.append(np.ones(len(in_racks)), limits[limits < np.inf])
+    cost, low = np.where(is_old, 0.0, loads[0][:, None]).ravel(), np.where(~free[:, None] & is_old, 1, 0).ravel()
+    total = [unit[at[p]].sum(axis=0) for p in range(partitions)]
+    bounds = np.stack([low, np.ones(partitions * n)], axis=1)
+    program = linprog(
+        cost,
+        np.array(in_racks + on_brokers),
+        high,
+        np.array(total),
+        np.full(partitions, factor),
+        bounds=bounds,
+        method="highs",
+    )
+    assert program.status == 0, program.message
+    assert plain.bound <= raised.bound <= program.fun * (1 + 1e-9)
+    assert raised.bound > 1.1 * plain.bound

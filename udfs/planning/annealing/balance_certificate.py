@@ -12,7 +12,13 @@ from udfs.arrow.ragged import any_true, row_of
 from udfs.planning.annealing import search_task
 from udfs.planning.annealing.kernels.search_state import SearchState, create_state
 from udfs.planning.annealing.search_task import TOLERANCE, LoadUnits, SearchResult, SearchTask
-from udfs.planning.bounds.lower_bounds import bound_bytes_by_disk, count_forced_replicas
+from udfs.planning.bounds.kernels.placement_prices import Placements
+from udfs.planning.bounds.lower_bounds import (
+    CopyBound,
+    bound_bytes_by_disk,
+    count_forced_replicas,
+    raise_prices_by_racks,
+)
 from udfs.planning.certificates import CONTINUES, BalanceCertificate, ReachedLoad
 from udfs.planning.cluster_model import (
     ClusterModel,
@@ -23,7 +29,13 @@ from udfs.planning.cluster_model import (
     ProposedAssignment,
     ReplicaLists,
 )
-from udfs.planning.constraints import Rules, count_selected_replicas, explain_other_topics, select_target_brokers
+from udfs.planning.constraints import (
+    Rules,
+    count_in_racks,
+    count_selected_replicas,
+    explain_other_topics,
+    select_target_brokers,
+)
 from udfs.planning.plan_request import ALL, DISK, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import compute_count_targets, explain_count_targets
 from udfs.wording import count_of, format_bytes
@@ -41,6 +53,7 @@ REASONS = (
     "to change the successor that takes over if the leader fails",
 )
 _EXPLAINED_RATIO = 1.15  # copied bytes over their bound, above which they are explained
+_NEAR_BOUND = 1.02  # the same, above which racks are considered, as that takes time
 _LISTED = 8  # partitions in a text
 _LOW_DISK = 0.5  # of a broker to fill, over the average of the others in its rack; below it, the plan says so
 
@@ -115,7 +128,8 @@ def certify_balance(outcome: BalanceOutcome) -> BalanceCertificate:
     # Replicas that should have left and stayed are not copied by another plan that reaches as much.
     must_leave = rules.must_leave[model.replicas] & ~rules.fixed[model.row]
     stayed_bytes = float(model.size[model.row[must_leave & ~outcome.gone]].sum())
-    bound = task.copy_bound.allow_excess(over["disk"], over["bytes_in"], too_many) * outcome.units.disk - stayed_bytes
+    copy_bound = task.copy_bound if stayed_bytes else _bound_by_racks(outcome, copied / outcome.units.disk)
+    bound = copy_bound.allow_excess(over["disk"], over["bytes_in"], too_many) * outcome.units.disk - stayed_bytes
     forced = count_forced_replicas(model, rules, outcome.proposal)
     by_disk = bound_bytes_by_disk(model, rules, outcome.proposal, outcome.units.counted)
     bound = min(max(bound, float(forced @ model.size), by_disk), copied)
@@ -148,6 +162,24 @@ def certify_balance(outcome: BalanceOutcome) -> BalanceCertificate:
         relaxed=relaxed,
         missed=[*_explain_stayed(outcome), *missed, *low_disk],
     )
+
+
+def _bound_by_racks(outcome: BalanceOutcome, copied: float) -> CopyBound:
+    """Return the bound of copies; where the plan copies much more, raise it by what racks force."""
+    model, rules, task, proposal = outcome.model, outcome.rules, outcome.task, outcome.proposal
+    if copied <= _NEAR_BOUND * task.copy_bound.bound:
+        return task.copy_bound
+    factor = np.where(rules.fixed, 0, rules.factor)
+    row, count = count_in_racks(model, proposal, np.ones(len(proposal.replicas), dtype=np.bool_))
+    rack_cap = rules.rack_cap.astype(np.int64)
+    np.maximum.at(rack_cap, row, count)  # other plans may violate racks as this one does
+    stays = ~rules.must_leave[model.replicas]
+    placements = Placements(model.offsets, model.replicas, stays, factor, rack_cap, model.rack, rules.receives)
+    loads: Floats = np.stack([task.cluster.disk, task.cluster.bytes_in, np.ones(model.partitions)])
+    held = [np.bincount(model.replicas, (one * rules.fixed)[model.row], model.brokers) for one in loads]
+    limits = np.stack([task.limits.disk, task.limits.bytes_in, task.limits.max_replicas])
+    limits = np.where((limits < search_task.NO_LIMIT / 2) & ~rules.must_leave, limits, np.inf)
+    return raise_prices_by_racks(task.copy_bound, placements, loads, np.array(held), limits)
 
 
 def measure_reached(model: ClusterModel, units: LoadUnits, state: SearchState) -> dict[str, ReachedLoad]:

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 
 from udfs.arrow.ragged import row_of
 from udfs.planning.bounds.kernels.graph_bounds import lower_node_prices
+from udfs.planning.bounds.kernels.placement_prices import Placements, sum_cheapest_placements
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment, ReplicaLists
 from udfs.planning.constraints import Rules, count_in_racks
 
@@ -70,6 +71,9 @@ def bound_flow_cost(network: FlowNetwork, flow: Ints) -> int:
     lower_node_prices(network.tail, network.head, network.capacity, network.cost, flow, distance)
     reduced = network.cost + distance[network.tail] - distance[network.head]
     return int(-(distance @ network.supply) + network.capacity @ np.minimum(reduced, 0))
+
+
+_UNEVEN_RACKS = 0.01  # of the bytes to copy, what a rack must give for its sake
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,47 @@ def _bound_leaving_bytes(parts: Floats, required: Floats) -> tuple[float, Floats
         price[which] = disk[last] / load[last]
         cost = float(price[which] * required[which] - np.maximum(price[which] * load - disk, 0.0).sum())
     return (cost, price) if cost >= excess else (float(excess), np.array([1.0, 0.0, 0.0]))
+
+
+def raise_prices_by_racks(
+    bound: CopyBound, placements: Placements, loads: Floats, fixed: Floats, limits: Floats
+) -> CopyBound:
+    """Raise a bound by what racks force: replicas that a rack with room cannot hold make others leave for it.
+
+    For any prices, the cheapest placement of every partition, less the price of what brokers may have, is a bound
+    (Lagrangian relaxation). Disk costs a copy more outside of the racks with room, and one more on the fullest brokers.
+
+    Args:
+        bound: The bound without racks; its duals are the first prices.
+        placements: Of all partitions; the factor of those that stay is 0.
+        loads: float64 (3, p), of a replica: disk, bytes in, and 1.
+        fixed: float64 (3, n), of the partitions that stay.
+        limits: float64 (3, n); np.inf = none.
+    """
+    rack, sizes = placements.rack, np.diff(placements.offsets)
+    disk = np.bincount(placements.brokers, np.repeat(loads[0], sizes), len(rack))
+    excess = np.where(limits[0] < np.inf, disk - limits[0], 0.0)
+    excess_of_racks = np.bincount(rack, excess)
+    if excess_of_racks.max() < _UNEVEN_RACKS * bound.bound:
+        return bound
+    fullest, racks = np.argsort(-excess, kind="stable"), np.argsort(excess_of_racks, kind="stable")
+
+    def try_prices(with_room: int, dearest: int) -> CopyBound:
+        outside = (~np.isin(rack, racks[:with_room]) & (limits[0] < np.inf)).astype(np.float64)
+        price = np.maximum(bound.disk, outside)
+        price[fullest[:dearest]] += outside[fullest[:dearest]]
+        prices = np.stack([price, np.where(price < 1.0, bound.into, 0.0), bound.replicas])
+        allowed = np.where(prices > 0.0, limits - fixed, 0.0)
+        value = sum_cheapest_placements(placements, loads[0], loads[1], prices) - float((prices * allowed).sum())
+        return CopyBound(value, *prices)
+
+    best, chosen = bound, 0
+    for with_room in range(1, len(racks)):
+        raised = try_prices(with_room, 1)
+        if raised.bound > best.bound:
+            best, chosen = raised, with_room
+    others = [try_prices(chosen, dearest) for dearest in (0, 2)] if chosen else []
+    return max(best, *others, key=lambda one: one.bound) if others else best
 
 
 def count_missing_replicas(model: ClusterModel, rules: Rules) -> Ints:
