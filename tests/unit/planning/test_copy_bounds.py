@@ -24,9 +24,9 @@ def test_bound_and_duals_equal_those_of_linear_programs(seed: int) -> None:
     disk[rng.random(REPLICAS) < 0.2] = 0.0
     into[rng.random(REPLICAS) < 0.2] = 0.0
     loads = np.stack([disk, into, np.ones(REPLICAS)])
-    held = np.stack([np.bincount(brokers, load, BROKERS) for load in loads])
+    stored = np.stack([np.bincount(brokers, load, BROKERS) for load in loads])
     # Of some loads a broker has no excess; of some, more than it can give away.
-    excess = held * rng.uniform(-0.3, 1.2, held.shape)
+    excess = stored * rng.uniform(-0.3, 1.2, stored.shape)
     may_leave = rng.random(REPLICAS) < 0.9
     found = bound_copied_bytes(brokers, np.arange(REPLICAS), (disk, into), (excess[0], excess[1], excess[2]), may_leave)
     fewest = proven = 0.0
@@ -67,12 +67,12 @@ def test_bound_of_racks_lies_between_that_without_and_the_linear_program(seed: i
     lists = [(p % 3, 3) if p % 5 < 3 else (4, 5 + p % 2) for p in range(partitions)]
     brokers, offsets = np.array(lists, dtype=np.int32).ravel(), np.arange(partitions + 1) * factor
     loads = np.stack([*rng.lognormal(0, 0.2, (2, partitions)), np.ones(partitions)])
-    held = np.stack([np.bincount(brokers, np.repeat(load, factor), n) for load in loads])
-    limits = np.stack([np.full(n, 1.05 * row.mean()) for row in held])
+    stored = np.stack([np.bincount(brokers, np.repeat(load, factor), n) for load in loads])
+    limits = np.stack([np.full(n, 1.05 * row.mean()) for row in stored])
     limits[1:] = np.inf if seed % 2 else 1.5 * limits[1:]
     free = rng.random(partitions) < 0.95
     fixed = np.stack([np.bincount(brokers, np.repeat(load * ~free, factor), n) for load in loads])
-    excess = tuple((held - limits).clip(-1e9))
+    excess = tuple((stored - limits).clip(-1e9))
     row = np.repeat(np.arange(partitions), factor)
     plain = bound_copied_bytes(brokers, row, (loads[0], loads[1]), (excess[0], excess[1], excess[2]), free[row])
     stays = np.ones(len(brokers), dtype=np.bool_)

@@ -176,10 +176,10 @@ def _bound_by_racks(outcome: BalanceOutcome, copied: float) -> CopyBound:
     stays = ~rules.must_leave[model.replicas]
     placements = Placements(model.offsets, model.replicas, stays, factor, rack_cap, model.rack, rules.receives)
     loads: Floats = np.stack([task.cluster.disk, task.cluster.bytes_in, np.ones(model.partitions)])
-    held = [np.bincount(model.replicas, (one * rules.fixed)[model.row], model.brokers) for one in loads]
+    stored = [np.bincount(model.replicas, (one * rules.fixed)[model.row], model.brokers) for one in loads]
     limits = np.stack([task.limits.disk, task.limits.bytes_in, task.limits.max_replicas])
     limits = np.where((limits < search_task.NO_LIMIT / 2) & ~rules.must_leave, limits, np.inf)
-    return raise_prices_by_racks(task.copy_bound, placements, loads, np.array(held), limits)
+    return raise_prices_by_racks(task.copy_bound, placements, loads, np.array(stored), limits)
 
 
 def measure_reached(model: ClusterModel, units: LoadUnits, state: SearchState) -> dict[str, ReachedLoad]:
