@@ -18,6 +18,10 @@ _TEMPORARY = {"offline", "under_min_isr", "failed_log_dir", "down", "under_repli
 # Which offline partitions need more than a start, and what to say of them.
 _EXCEPTIONS: tuple[tuple[Callable[[OfflinePartition], bool], str], ...] = (
     (
+        lambda one: one.only_in_failed_dirs,
+        "[has its only in-sync copy|have their only in-sync copies] in a failed log dir of a live broker",
+    ),
+    (
         lambda one: one.needs_all and not one.allows_unclean,
         "[needs|need] all eligible brokers back, as one that crashed may not lead; one is enough if it was shut down "
         "cleanly",
@@ -57,12 +61,15 @@ def format_start_order(outage: Outage) -> Iterator[str]:
         if others := sorted(set(outage.down_brokers) - {start.broker for start in starts}):
             verb = "brings" if len(others) == 1 else "bring"
             yield f"  {name_with_noun(others)} {verb} no other offline partition online"
-    else:
-        yield "No broker that is down is sure to bring an offline partition online:"
+    exceptions = []
     for applies, text in _EXCEPTIONS:
-        names = [one.name for one in outage.offline if applies(one)]
-        if names:
-            yield f"  {count_of(len(names), 'partition')} {fill_forms(text, len(names))}: {name_some(names)}"
+        if names := [one.name for one in outage.offline if applies(one)]:
+            exceptions.append(
+                f"  {count_of(len(names), 'partition')} {fill_forms(text, len(names))}: {name_some(names)}"
+            )
+    if not starts:
+        yield f"No broker that is down is sure to bring an offline partition online{':' if exceptions else ''}"
+    yield from exceptions
 
 
 def _describe_start(start: BrokerStart, *, is_first: bool) -> str:

@@ -100,6 +100,8 @@ class AffectedPartitions:
     few_factor: int = _count("the lowest number of replicas of these")
     unreachable_min_isr: int = _count("those of these for which Kafka does not lower min.insync.replicas")
     on_failed_dirs: int = _count("those with a replica in a failed log dir of a live broker")
+    only_in_failed_dirs: int = _count("those without a leader whose replicas that may lead are all in such log dirs")
+    helped_by_restart: int = _count("those of on_down_brokers that are not among only_in_failed_dirs")
 
 
 NO_PARTITIONS = AffectedPartitions()

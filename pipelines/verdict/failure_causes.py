@@ -33,7 +33,7 @@ FAILED_DIR = Statement(
     "Some of these partitions have a replica in a failed log dir of a live broker.",
     "{affected} [has|have] a replica in a failed log dir.",
     statements.FAILED_LOG_DIR.step,
-    repairs=statements.FAILED_LOG_DIR.repairs,
+    repairs=statements.FAILED_LOG_DIR.repairs[1:],  # their partitions have leaders
 )
 ONE_REPLICA = Statement(
     Level.AT_RISK,

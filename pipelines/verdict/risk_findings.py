@@ -48,12 +48,13 @@ def judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         words = {PartitionIssue.OFFLINE: "offline", _LACKING: "under-replicated"}
         parts = [f"{count_of(n, 'partition')} {is_or_are(n)} {words[issue]}" for issue, n in issues.items() if n][::-1]
         lost = issues[PartitionIssue.OFFLINE]
+        only = findings.find(PartitionIssue.OFFLINE).only_in_failed_dirs
         only_copy = f"; keep the failed disk, which may have the only copy of {it_or_them(lost)}" if lost else ""
         values: dict[str, Any] = {
             "log_dirs": capitalize(name_brokers(log_dirs)),
             "brokers": name_with_noun(brokers),
             "effect": f", so that {' and '.join(parts)}{only_copy}" if parts else "",
-            "repair": statements.FAILED_LOG_DIR.repairs[0].fill() if _can_move_lost(findings) else NO_STEP,
+            "repair": _mend_log_dirs(findings, only),
         }
         yield statements.FAILED_LOG_DIR.fill(sum(findings.failed_dir_replicas), **values)
     elif named:
@@ -61,6 +62,15 @@ def judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     if full := findings.full_log_dirs:
         names = name_brokers([f"log dir {name}" for name in full])
         yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=capitalize(names))
+
+
+def _mend_log_dirs(findings: ClusterFindings, only: int) -> NextStep:
+    """Return what to do about failed log dirs. only: partitions that nothing else can bring online."""
+    move, can_move = statements.MOVE_LOST_REPLICAS.fill(), _can_move_lost(findings)
+    recover, replace_or_move, replace = statements.FAILED_LOG_DIR.repairs
+    if only:
+        return recover.fill(only=count_of(only, "partition"), move=move if can_move else NO_STEP)
+    return replace_or_move.fill() if can_move else replace.fill()
 
 
 def capitalize(text: str) -> str:
@@ -114,12 +124,13 @@ def describe_restart(
     order: how to find the order of several brokers. only_disks: leave out the brokers that are down.
     """
     step = ""
-    if affected.on_down_brokers and not only_disks:
+    if affected.helped_by_restart and not only_disks:
         step = f"restart {name_with_noun(findings.down_brokers)}{order}; "
     if affected.on_failed_dirs:
         brokers = findings.failed_dir_brokers
         disks = "disk" if len(brokers) == 1 else "disks"
-        step += f"replace the failed {disks} of {name_with_noun(brokers)} and restart {it_or_them(len(brokers))}; "
+        replace = "recover" if findings.find(PartitionIssue.OFFLINE).only_in_failed_dirs else "replace"
+        step += f"{replace} the failed {disks} of {name_with_noun(brokers)} and restart {it_or_them(len(brokers))}; "
     return step
 
 

@@ -36,7 +36,7 @@ from udfs.arrow.columns import is_valid, to_array, to_flags, to_lists, to_numpy
 from udfs.arrow.ragged import any_true, is_in_segment, row_of
 from udfs.failures.disk_limits import is_full
 from udfs.failures.kernels.election import NO_BROKER, Bools, Ids
-from udfs.failures.partition_health import find_elected_leaders, find_expected
+from udfs.failures.partition_health import KnownStops, find_elected_leaders, find_expected, find_recovery
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults, find_end
 
 _UNLISTED = re.compile(f"([0-9]+) {UNLISTED}")  # in a reason of a quarantined record
@@ -53,6 +53,7 @@ class PartitionFlags(NamedTuple):
     factor: Ids  # (p), replication factor
     is_on_down_broker: Bools  # (p), whether a replica that should be in sync is on a down broker
     is_on_failed_dir: Bools  # (p), whether a replica is in a failed log dir of a live broker
+    is_only_in_failed_dir: Bools  # (p), whether it has no leader, and replicas that may lead only in such log dirs
     min_isr: Ids  # (p), min.insync.replicas as it is set, also above the number of replicas
     effective_min_isr: Ids  # (p), as it counts
 
@@ -90,6 +91,7 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         to_lists(counted["replicas"]).lengths.astype(np.int32),
         is_on_down_broker,
         failed.lengths > 0,
+        _find_only_in_failed_dirs(counted, is_down),
         find_min_isr(counted["topic"], topics, effective),
         effective,
     )
@@ -141,6 +143,16 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         config_conflicts=_count_conflicts(snapshot, CONFIG_FIELDS),
         warnings=tuple(list_warnings(snapshot)),
     )
+
+
+def _find_only_in_failed_dirs(partitions: pa.Table, is_down: Bools) -> Bools:
+    """Find partitions that only failed log dirs of live brokers can bring online (p). is_down: of all replicas."""
+    broker, offsets, _ = to_lists(partitions["replicas"])
+    is_failed = is_in_segment(broker, offsets, *to_lists(partitions["failed_dir_replicas"])[:2]) & ~is_down
+    unclean = np.zeros(len(partitions), dtype=np.bool_)
+    recovery = find_recovery(partitions, unclean, KnownStops(np.zeros(0, dtype=np.int32)))
+    is_offline = is_valid(partitions["online"]) & ~to_flags(partitions["online"])
+    return is_offline & recovery.needs_only(is_failed)
 
 
 def _count_crowded(partitions: pa.Table, live: Ids, racks: Sequence[str | None]) -> int:
@@ -215,6 +227,8 @@ def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -
         few_factor=int(flags.factor[is_few].min()) if few else 0,
         unreachable_min_isr=int((is_affected & (flags.factor < flags.effective_min_isr)).sum()),
         on_failed_dirs=int((is_affected & flags.is_on_failed_dir).sum()),
+        only_in_failed_dirs=int((is_affected & flags.is_only_in_failed_dir).sum()),
+        helped_by_restart=int((is_affected & flags.is_on_down_broker & ~flags.is_only_in_failed_dir).sum()),
     )
 
 

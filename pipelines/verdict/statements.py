@@ -134,18 +134,28 @@ _REPLACE_DISK = (
     "replace the disk; with KRaft, format its log dir: kafka-storage format --ignore-formatted --cluster-id ID "
     "--config FILE; then restart the broker"
 )
+# A replica in the ISR leads once its log dir is back, also if it is empty: its followers then delete what they have.
+RECOVER_DISK = Step(
+    "partitions without a leader have no replica that may lead but those in failed log dirs",
+    "recover the disk and restart the broker: {only} would lose all messages if the log dir came back empty; if the "
+    "disk is lost, elect another replica of each first, which loses the newest messages: "
+    f"kafka-leader-election {_SERVER} --election-type UNCLEAN --topic TOPIC --partition PARTITION; then "
+    f"{_REPLACE_DISK}{{move}}",
+)
+MOVE_LOST_REPLICAS = Step("", ", or move exactly these replicas to other brokers: {plan}", "repair")
 FAILED_LOG_DIR = Statement(
     Level.AT_RISK,
     "Replicas of partitions that count are offline on a live broker: its log dir failed (JBOD).",
     "{log_dirs} failed: {n} [replica|replicas] on {brokers} [is|are] offline{effect}.",
-    f"{_REPLACE_DISK} (Kafka uses the log dir again only then){{repair}}",
+    "{repair}",
     repairs=(
+        RECOVER_DISK,
         Step(
             "partitions have several replicas, and as many brokers without a failed log dir are live (median)",
-            ", or move exactly these replicas to other brokers: {plan}",
-            "repair",
+            f"{_REPLACE_DISK} (Kafka uses the log dir again only then){MOVE_LOST_REPLICAS.text}",
+            MOVE_LOST_REPLICAS.goal,
         ),
-        Step("", ""),
+        Step("", f"{_REPLACE_DISK} (Kafka uses the log dir again only then)"),
     ),
 )
 FAILED_LOG_DIR_WITHOUT_EFFECT = Statement(

@@ -5,13 +5,14 @@ from itertools import starmap
 
 import numpy as np
 
-from pipelines.ingest.merge.live_brokers import get_down_brokers
+from pipelines.ingest.merge.live_brokers import get_down_brokers, get_live_brokers, get_unknown_brokers
 from pipelines.ingest.returned_brokers import find_offline
 from pipelines.ingest.snapshot_reader import Snapshot
 from udfs.arrow.columns import to_list_array
 from udfs.arrow.ragged import RaggedLists, any_true, count_true, offsets_of, row_of
 from udfs.failures.kernels.election import NO_BROKER
 from udfs.failures.partition_health import BrokerStart, RecoveredFrom
+from udfs.failures.replica_logs import find_failed_dir_replicas
 from udfs.failures.topic_defaults import TopicDefaults
 
 
@@ -26,6 +27,7 @@ class OfflinePartition:
     needs_all: bool  # whether it needs all of these back, unless one of them was shut down cleanly
     needs_clean_stop: bool  # whether it only comes online if one of these was shut down cleanly
     allows_unclean: bool  # unclean.leader.election.enable
+    only_in_failed_dirs: bool  # whether the eligible brokers are live, and their replicas in failed log dirs
     stopped_last: int | None  # the broker that stopped last, and has most messages; None = no source shows it
 
     @property
@@ -49,6 +51,7 @@ class Outage:
 def find_outage(snapshot: Snapshot, defaults: TopicDefaults) -> Outage:
     """Find what is down, who may lead each partition without a live leader, and what brings it back."""
     offline = find_offline(snapshot, defaults)
+    live = np.setdiff1d(get_live_brokers(snapshot.brokers), get_unknown_brokers(snapshot.brokers))
     recovery, keys = offline.recovery, (offline.partitions[name].to_pylist() for name in ("topic", "partition"))
     is_certain, is_together = (any_true(mask, recovery.offsets) for mask in (recovery.alone, recovery.together))
     needs_all = (count_true(recovery.together, recovery.offsets) > 1) & ~is_certain
@@ -61,6 +64,7 @@ def find_outage(snapshot: Snapshot, defaults: TopicDefaults) -> Outage:
         needs_all.tolist(),
         (is_elr & ~is_certain & ~is_together).tolist(),
         recovery.unclean.tolist(),
+        recovery.needs_only(find_failed_dir_replicas(offline.partitions, live)).tolist(),
         (None if broker == NO_BROKER else broker for broker in recovery.stopped_last.tolist()),
     )
     partitions = list(starmap(OfflinePartition, zip(*keys, *columns, strict=True)))

@@ -34,6 +34,8 @@ def fill_steps() -> Iterator[str]:
             values = {
                 "restart": "",
                 "only_copy": "",
+                "only": "1 partition",
+                "move": "",
                 "repair_first": "",
                 "election": "",
                 "repair": "",

@@ -71,6 +71,11 @@ class LeaderRecovery(NamedTuple):
         )
         return is_clean, leader.astype(np.int32)
 
+    def needs_only(self, is_failed: Bools) -> Bools:
+        """Find which partitions (p) have eligible replicas, and all of them among these (r), as in failed log dirs."""
+        result: Bools = any_true(self.eligible & is_failed, self.offsets)
+        return result & ~any_true(self.eligible & ~is_failed, self.offsets)
+
 
 def find_recovery(partitions: pa.Table, unclean: Bools, stops: KnownStops) -> LeaderRecovery:
     """Find how partitions without a leader come back.

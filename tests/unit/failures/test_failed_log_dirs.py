@@ -97,6 +97,25 @@ def test_partitions_that_only_the_failed_disk_has(tmp_path: Path) -> None:
     assert f"{effect}, which may have the only copy of it." in out
 
 
+def test_a_disk_with_the_only_copy_in_sync_is_recovered(tmp_path: Path) -> None:
+    """No restart of broker 4 brings t-3 online, and an empty disk at broker 1 would make its followers empty too."""
+    folder = tmp_path / "prod"
+    folder.mkdir()
+    write_describe(folder, {**_LISTS, 3: ("none", "1,4,2", "1")})
+    write_log_dirs(folder)
+    answer = tmp_path / "answer.json"
+    lines = call("what-if", str(folder), "--down", "4", "--all", "--json", str(answer)).stdout.splitlines()
+    begin = "    next: recover the failed disk of broker 1 and restart it; list the offline partitions"
+    assert lines[2].startswith(begin)
+    steps = "\n".join(lines)
+    assert "next: recover the disk and restart the broker: 1 partition would lose all messages" in steps
+    assert "replace the failed disk" not in steps
+    at = lines.index("No broker that is down is sure to bring an offline partition online:")
+    assert lines[at + 1] == "  1 partition has its only in-sync copy in a failed log dir of a live broker: t-3 (1)"
+    (outage,) = json.loads(answer.read_text())["outage"]["offline"]
+    assert (outage["eligible_brokers"], outage["only_in_failed_dirs"]) == ([1], True)
+
+
 def test_an_unclean_election_passes_a_failed_log_dir_by(tmp_path: Path) -> None:
     folder = tmp_path / "prod"
     folder.mkdir()
