@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +11,15 @@ from urllib.parse import urlsplit
 
 from pipelines.alerts.findings import (
     BROKER_DOWN,
+    FAILED_LOG_DIR,
+    FULL_LOG_DIR,
     AlertState,
     JudgedFinding,
     Threshold,
     ThresholdResult,
     check_thresholds,
+    find_hidden,
+    is_below,
     judge_findings,
     parse_thresholds,
     read_findings,
@@ -28,7 +32,7 @@ from pipelines.ingest.sources import SnapshotKey
 from pipelines.spark.store import Store
 from pipelines.stages.scheme_comparison_stage import METRICS
 from pipelines.tables.gold_tables import SCHEME_COMPARISON
-from pipelines.verdict.cluster_evidence import PartitionIssue, name_brokers, name_topics
+from pipelines.verdict.cluster_evidence import PartitionIssue, name_brokers, name_some, name_topics
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.verdict_points import Level, fill_forms
 from pipelines.whole_files import replace_text
@@ -43,6 +47,11 @@ _EFFECTS: dict[str, str] = {
     PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: "{n} [partition|partitions] would fall below min.insync.replicas if "
     "one broker fails",
 }
+_OF_BROKERS = {
+    BROKER_DOWN: "[broker|brokers] {names} [is|are] down",
+    FAILED_LOG_DIR: "[log dir|log dirs] {names} failed",
+    FULL_LOG_DIR: "[log dir|log dirs] {names} [is|are] nearly full",
+}
 _MAX_LINES = 30  # of a message
 _SECONDS = 10  # to connect, and to answer
 _ATTEMPTS = 3
@@ -56,6 +65,7 @@ class AlertReport:
     verdicts: Mapping[str, Verdict]  # by cluster
     findings: Sequence[JudgedFinding]
     thresholds: Sequence[ThresholdResult]
+    below_level: int = 0  # findings that do not fire as they are less serious than alerts.level
 
     @property
     def is_firing(self) -> bool:
@@ -75,9 +85,9 @@ def describe_alerts(report: AlertReport) -> list[str]:
 
 def _describe_group(cluster: str, issue: str, group: Sequence[JudgedFinding]) -> str:
     findings = [one.finding for one in group]
-    if issue == BROKER_DOWN:
+    if text := _OF_BROKERS.get(issue):
         names = name_brokers([one.subject for one in findings])
-        return f"{cluster}: new: {fill_forms('[broker|brokers] {names} [is|are] down', len(findings), names=names)}"
+        return f"{cluster}: new: {fill_forms(text, len(findings), names=names)}"
     count = sum(one.partitions or 0 for one in findings)
     names = name_topics(((one.subject, one.partitions or 0) for one in findings), len(findings))
     return f"{cluster}: new: {fill_forms(_EFFECTS[issue], count)}: {names}"
@@ -107,6 +117,8 @@ def _finding_json(one: JudgedFinding) -> dict[str, Any]:
     answer: dict[str, Any] = {"issue": one.finding.issue, "subject": one.finding.subject}
     if one.finding.partitions is not None:
         answer["partitions"] = one.finding.partitions
+    if not one.is_shown:
+        answer["is_shown"] = False
     if one.acknowledgement is not None:
         answer |= {"reason": one.acknowledgement.reason, "until": one.acknowledgement.until.isoformat()}
     return answer
@@ -221,16 +233,18 @@ def check_run(
     values = {(row["cluster_id"], row["metric"]): row["value"] for row in rows if row["scheme"] == "observed"}
     results, unknown = check_thresholds(rules.thresholds, clusters, values)
     warnings = [f"--alert {line}" for line in unknown]
-    findings = []
+    findings, below_level = [], 0
     if rules.fires_on_new:
         current, previous = read_findings(store, snapshots), read_last_states(store, clusters)
-        findings = judge_findings(current, previous, settings.acknowledged, now.date(), settings.level)
+        hidden = find_hidden(store, snapshots, previous)
+        findings = judge_findings(current, previous, settings.acknowledged, now.date(), settings.level, hidden)
+        below_level = sum(is_below(finding, settings.level) for finding in current)
         ended = [one for one in settings.acknowledged if one.until < now.date()]
         warnings += [
             f"alerts.acknowledged: {one.subject!r} ended on {one.until}: remove it, or extend it ({one.reason})"
             for one in ended
         ]
-    return AlertReport(now, verdicts, findings, results), warnings
+    return AlertReport(now, verdicts, findings, results, below_level), warnings
 
 
 def deliver(
@@ -253,7 +267,21 @@ def deliver(
     counts = Counter(one.progress for one in report.findings)
     parts = [
         (counts["ongoing"], f"{count_of(counts['ongoing'], 'finding')} reported before"),
+        (report.below_level, f'{count_of(report.below_level, "finding")} below alerts.level = "{settings.level}"'),
         *((counts[state], count_of(counts[state], f"{state} finding")) for state in ("acknowledged", "resolved")),
     ]
     quiet = [text for number, text in parts if number]
-    return [*(f"alert: {line}" for line in lines), *([f"no alert for {', '.join(quiet)}"] if quiet else [])]
+    return [
+        *(f"alert: {line}" for line in lines),
+        *_describe_kept(report.findings),
+        *([f"no alert for {', '.join(quiet)}"] if quiet else []),
+    ]
+
+
+def _describe_kept(findings: Sequence[JudgedFinding]) -> Iterator[str]:
+    """Yield for each cluster which findings stay as they were, as its sources do not show their subjects."""
+    kept = [one.finding for one in findings if not one.is_shown]
+    for cluster in dict.fromkeys(one.cluster_id for one in kept):
+        names = [one.subject for one in kept if one.cluster_id == cluster]
+        text = fill_forms("{n} [finding stays|findings stay] as [it was|they were]", len(names))
+        yield f"{cluster}: {text}, as the sources do not show all of {name_some(names)}: is a listing cut or filtered?"

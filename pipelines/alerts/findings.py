@@ -3,7 +3,7 @@
 import math
 import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -16,21 +16,27 @@ from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
 from pipelines.sql_text import match_snapshots, quote_text
 from pipelines.tables.alert_tables import ALERTS
+from pipelines.tables.gold_tables import CLUSTER_FINDINGS
 from pipelines.verdict import statements
 from pipelines.verdict.cluster_evidence import ISSUES_SQL, PartitionIssue
 from pipelines.verdict.verdict_points import Level
 from udfs.wording import quote_value, shorten_text
 
 BROKER_DOWN = "broker_down"
+FAILED_LOG_DIR = "failed_log_dir"
+FULL_LOG_DIR = "full_log_dir"
 ISSUE_LEVELS: dict[str, Level] = {
     PartitionIssue.OFFLINE: statements.OFFLINE.level,
     PartitionIssue.UNDER_MIN_ISR: statements.UNDER_MIN_ISR.level,
     PartitionIssue.OFFLINE_IF_RACK_FAILS: statements.RACK_OFFLINE.level,
     PartitionIssue.OFFLINE_IF_BROKER_FAILS: statements.BROKER_OFFLINE.level,
     BROKER_DOWN: statements.DOWN.level,
+    FAILED_LOG_DIR: statements.FAILED_LOG_DIR.level,
     PartitionIssue.UNDER_REPLICATED: statements.UNDER_REPLICATED.level,
     PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: statements.BROKER_UNDER_MIN_ISR.level,
+    FULL_LOG_DIR: statements.FULL_LOG_DIR.level,
 }
+_OF_BROKERS = (BROKER_DOWN, FAILED_LOG_DIR, FULL_LOG_DIR)
 _TABLES = ("silver.partitions", "silver.topics", "silver.brokers")
 _QUERY = """
 SELECT cluster_id, issue, topic AS subject, count(*) AS partitions
@@ -41,12 +47,27 @@ WHERE {condition} AND live IS FALSE
 """
 
 
+# Which of these topics and brokers the sources do not show as a whole, and what they show of all.
+_SHOWN = """
+SELECT cluster_id, 'topic' AS kind, topic AS subject, incomplete FROM silver.topics
+WHERE {condition} AND (incomplete OR topic IN ({names}))
+UNION ALL
+SELECT b.cluster_id, 'broker', CAST(b.broker_id AS STRING), b.live IS NULL OR NOT b.live OR l.broker_id IS NULL
+FROM (SELECT * FROM silver.brokers WHERE {condition}) b
+LEFT JOIN (SELECT DISTINCT cluster_id, broker_id FROM silver.log_dirs WHERE {condition}) l
+  ON l.cluster_id = b.cluster_id AND l.broker_id = b.broker_id
+UNION ALL
+SELECT cluster_id, 'unknown broker', CAST(broker_id AS STRING), true FROM silver.brokers
+WHERE {condition} AND live IS NULL
+"""
+
+
 class AlertFinding(NamedTuple):
-    """An issue of one topic or broker."""
+    """An issue of one topic, broker or log dir."""
 
     cluster_id: str
     issue: str  # of ISSUE_LEVELS
-    subject: str  # the topic, or the id of the broker
+    subject: str  # the topic, the id of the broker, or the log dir as in `/data1 of broker 2`
     partitions: int | None = None  # of the topic that have the issue
 
     @property
@@ -70,6 +91,7 @@ class JudgedFinding(NamedTuple):
     state: AlertState
     is_changed: bool  # whether the state differs from that in the previous run with alerts
     acknowledgement: Acknowledgement | None = None
+    is_shown: bool = True  # False = it is as in the previous run, as the sources do not show its subject now
 
     @property
     def is_new(self) -> bool:
@@ -90,7 +112,53 @@ def read_findings(store: Store, snapshots: Sequence[SnapshotKey]) -> list[AlertF
     with store.explain_faults():
         rows = store.open_sql(_TABLES, snapshots).run(sql).to_pylist()
     issues, findings = list(ISSUE_LEVELS), [AlertFinding(**row) for row in rows]
+    columns = ("cluster_id", "failed_log_dirs", "failed_dir_brokers", "full_log_dirs")
+    for row in store.read_rows(CLUSTER_FINDINGS.name, snapshots, columns):
+        findings += _list_log_dirs(*(row[name] for name in columns))
     return sorted(findings, key=lambda one: (one.cluster_id, issues.index(one.issue), -(one.partitions or 0), one.key))
+
+
+def _list_log_dirs(
+    cluster: str, failed: Sequence[str], failed_brokers: Sequence[int], full: Sequence[str]
+) -> Iterator[AlertFinding]:
+    """Yield the findings on log dirs of a row of gold.cluster_findings."""
+    unnamed = {f"{broker}" for broker in failed_brokers} - {_name_broker(name) for name in failed}
+    names = [*failed, *(f"a log dir of broker {broker}" for broker in sorted(unnamed))]
+    yield from (AlertFinding(cluster, FAILED_LOG_DIR, name) for name in names)
+    yield from (AlertFinding(cluster, FULL_LOG_DIR, name.rpartition(" (")[0]) for name in full)  # without its percent
+
+
+def _name_broker(subject: str) -> str:
+    """Return the id of the broker that is, or has, the subject of a finding."""
+    return subject.rpartition(" ")[2]
+
+
+def find_hidden(
+    store: Store, snapshots: Sequence[SnapshotKey], previous: Iterable[tuple[AlertFinding, AlertState]]
+) -> set[tuple[str, str, str]]:
+    """Find the keys of findings of earlier runs whose subject the sources of this one do not show as a whole.
+
+    Where a listing was cut or filtered, topics that it lacks are not known to be gone.
+    """
+    open_ones = [finding for finding, state in previous if state is not AlertState.RESOLVED]
+    names = {one.subject for one in open_ones if one.issue not in _OF_BROKERS}
+    quoted = ", ".join(map(quote_text, sorted(names))) or "NULL"
+    sql = _SHOWN.format(condition=match_snapshots(list(snapshots)), names=quoted)
+    with store.explain_faults():
+        rows = store.open_sql([*_TABLES, "silver.log_dirs"], snapshots).run(sql).to_pylist() if open_ones else []
+    is_part: dict[tuple[str, str, str], bool] = {
+        (row["cluster_id"], row["kind"], row["subject"]): row["incomplete"] for row in rows
+    }
+    cut = {cluster for (cluster, kind, _), incomplete in is_part.items() if kind == "topic" and incomplete}
+
+    def is_hidden(one: AlertFinding) -> bool:
+        if one.issue == BROKER_DOWN:
+            return (one.cluster_id, "unknown broker", one.subject) in is_part
+        if one.issue in _OF_BROKERS:
+            return is_part.get((one.cluster_id, "broker", _name_broker(one.subject)), False)
+        return is_part.get((one.cluster_id, "topic", one.subject), one.cluster_id in cut)
+
+    return {one.key for one in open_ones if is_hidden(one)}
 
 
 def judge_findings(
@@ -99,28 +167,42 @@ def judge_findings(
     acknowledgements: Sequence[Acknowledgement],
     today: date,
     level: Level = Level.WARNING,
+    hidden: Container[tuple[str, str, str]] = (),
 ) -> list[JudgedFinding]:
     """Compare findings with those of the previous run: which fire, which are acknowledged, and which are resolved.
 
     previous: the last known state of each finding. today: UTC; acknowledgements that ended before do not count.
     level: less serious findings do not fire; those that fired with another level are not resolved either.
+    hidden: keys of findings that the sources cannot show to be resolved: they stay as they are, see find_hidden.
     """
-    order = list(Level).index
     states = {finding.key: (finding, state) for finding, state in previous}
     valid = [one for one in acknowledgements if one.until >= today]
     judged, present = [], set()
-    for finding in current:
-        present.add(finding.key)
-        if order(ISSUE_LEVELS[finding.issue]) > order(level):
+    shown = {finding.key: finding for finding in current}
+    kept = {
+        key: finding
+        for key, (finding, state) in states.items()
+        if state is not AlertState.RESOLVED and key in hidden and key not in shown
+    }
+    for key, finding in (shown | kept).items():
+        present.add(key)
+        if is_below(finding, level):
             continue
         match = next((one for one in valid if _matches(one, finding)), None)
         state = AlertState.ACKNOWLEDGED if match else AlertState.FIRING
-        before = states.get(finding.key)
-        judged.append(JudgedFinding(finding, state, before is None or before[1] is not state, match))
+        before = states.get(key)
+        is_changed = before is None or before[1] is not state
+        judged.append(JudgedFinding(finding, state, is_changed, match, key in shown))
     for key, (finding, state) in states.items():
         if key not in present and state is not AlertState.RESOLVED:
             judged.append(JudgedFinding(finding, AlertState.RESOLVED, True))
     return judged
+
+
+def is_below(finding: AlertFinding, level: Level) -> bool:
+    """Return whether a finding is less serious than this level."""
+    order = list(Level).index
+    return order(ISSUE_LEVELS[finding.issue]) > order(level)
 
 
 def _matches(one: Acknowledgement, finding: AlertFinding) -> bool:
@@ -152,7 +234,7 @@ def record_changes(
     snapshot = {key.cluster_id: key.snapshot_id for key in snapshots}
     rows = [
         (one.cluster_id, snapshot[one.cluster_id], one.issue, one.subject, one.partitions, str(state), now)
-        for one, state, is_changed, _ in judged
+        for one, state, is_changed, *_ in judged
         if is_changed
     ]
     if rows:

@@ -67,6 +67,8 @@ _NEWEST_PARTITIONS = """(
   JOIN insights.snapshots s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   WHERE s.newest
 )"""
+# Snapshots that lack a part of a topic: of other topics that they lack, none is known to be gone.
+_CUT = "(SELECT DISTINCT cluster_id, snapshot_id FROM silver.topics WHERE incomplete)"
 _LAST_TWO = """(
     SELECT * FROM (
       SELECT cluster_id, snapshot_id, newest,
@@ -145,8 +147,8 @@ FROM {_NEWEST_PARTITIONS}
 {COUNTED_SQL}
 
 -- insights.snapshot_changes: Partitions that differ between the newest snapshot and the previous one; a partition may
--- have several changes at once.
-SELECT cluster_id, topic, partition,
+-- have several changes at once. Those of topics that one of them does not show as a whole are not created or removed.
+SELECT c.cluster_id, c.topic, c.partition,
        CASE WHEN old IS NULL THEN 'created' WHEN new IS NULL THEN 'removed' ELSE 'changed' END AS change,
        is_in_both AND NOT (new.leader <=> old.leader) AS leader_changed,
        is_in_both AND NOT (new.replicas <=> old.replicas) AS replicas_changed,
@@ -161,9 +163,23 @@ FROM (
   FROM silver.partitions p
   JOIN {_LAST_TWO} s ON p.cluster_id = s.cluster_id AND p.snapshot_id = s.snapshot_id
   GROUP BY p.cluster_id, p.topic, p.partition
-), LATERAL (SELECT new IS NOT NULL AND old IS NOT NULL AS is_in_both)
-WHERE new IS NULL OR old IS NULL OR NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
-   OR NOT (array_sort(new.isr) <=> array_sort(old.isr))
+) c
+LEFT JOIN (
+  SELECT s.cluster_id, bool_or(s.newest) AS new_is_cut, bool_or(NOT s.newest) AS old_is_cut
+  FROM {_CUT} t JOIN {_LAST_TWO} s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
+  GROUP BY s.cluster_id
+) cut ON c.cluster_id = cut.cluster_id
+LEFT JOIN (
+  SELECT t.cluster_id, t.topic, bool_or(s.newest AND NOT t.incomplete) AS new_is_whole,
+         bool_or(NOT s.newest AND NOT t.incomplete) AS old_is_whole
+  FROM silver.topics t JOIN {_LAST_TWO} s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
+  GROUP BY t.cluster_id, t.topic
+) shown ON c.cluster_id = shown.cluster_id AND c.topic = shown.topic,
+LATERAL (SELECT new IS NOT NULL AND old IS NOT NULL AS is_in_both)
+WHERE (new IS NULL AND (new_is_cut IS NOT TRUE OR new_is_whole))
+   OR (old IS NULL AND (old_is_cut IS NOT TRUE OR old_is_whole))
+   OR (is_in_both AND (NOT (new.replicas <=> old.replicas) OR NOT (new.leader <=> old.leader)
+       OR NOT (array_sort(new.isr) <=> array_sort(old.isr))))
 
 -- insights.broker_changes: Brokers that differ between the newest snapshot and the previous one.
 SELECT cluster_id, broker_id,
@@ -185,40 +201,48 @@ WHERE new IS NULL OR old IS NULL OR NOT (new.live <=> old.live) OR NOT (new.rack
    OR NOT (new.host <=> old.host)
 
 -- insights.topic_changes: Topics created, deleted or changed between consecutive snapshots, in every snapshot but the
--- first of each cluster: number and first_seen_at are those of the later snapshot.
+-- first of each cluster: number and first_seen_at are those of the later snapshot. Snapshots that do not show a topic as
+-- a whole are passed over, for this topic and for those that they lack: the next one that does shows what changed.
 SELECT cluster_id, c.number, c.first_seen_at, topic, c.change, c.partitions_before, c.partitions_now,
        c.replication_factor_before, c.replication_factor_now
 FROM (
   SELECT cluster_id, topic, explode(filter(array(
     named_struct(
       'change', CASE
-        WHEN number = 1 THEN NULL
-        WHEN NOT (old.number <=> number - 1) THEN 'created'
+        WHEN whole_before IS NULL AND old.number IS NULL THEN NULL
+        WHEN old.number IS NULL OR old.number < whole_before THEN 'created'
         WHEN topic_id <> old.topic_id THEN 'recreated'
         WHEN partitions <> old.partitions AND NOT (replication_factor <=> old.replication_factor)
           THEN 'partitions and replication factor changed'
         WHEN partitions <> old.partitions THEN 'partitions changed'
         WHEN NOT (replication_factor <=> old.replication_factor) THEN 'replication factor changed' END,
       'number', number, 'first_seen_at', first_seen_at,
-      'partitions_before', if(old.number <=> number - 1, old.partitions, NULL), 'partitions_now', partitions,
-      'replication_factor_before', if(old.number <=> number - 1, old.replication_factor, NULL),
+      'partitions_before', if(old.number < whole_before, NULL, old.partitions), 'partitions_now', partitions,
+      'replication_factor_before', if(old.number < whole_before, NULL, old.replication_factor),
       'replication_factor_now', replication_factor),
     named_struct(
-      'change', if(next_first_seen_at IS NOT NULL AND NOT (next_number <=> number + 1), 'deleted', NULL),
-      'number', number + 1, 'first_seen_at', next_first_seen_at,
+      'change', if(whole_after IS NOT NULL AND (next_number IS NULL OR next_number > whole_after), 'deleted', NULL),
+      'number', whole_after, 'first_seen_at', whole_after_at,
       'partitions_before', partitions, 'partitions_now', NULL,
       'replication_factor_before', replication_factor, 'replication_factor_now', NULL)
   ), c -> c.change IS NOT NULL)) AS c
   FROM (
     SELECT t.cluster_id, t.topic, t.topic_id, t.partitions, t.replication_factor, s.number,
-           s.first_seen_at, s.next_first_seen_at,
+           s.first_seen_at, s.whole_before, s.whole_after, s.whole_after_at,
            lag(struct(s.number, t.topic_id, t.partitions, t.replication_factor))
              OVER (PARTITION BY t.cluster_id, t.topic ORDER BY s.number) AS old,
            lead(s.number) OVER (PARTITION BY t.cluster_id, t.topic ORDER BY s.number) AS next_number
-    FROM silver.topics t
+    FROM (SELECT * FROM silver.topics WHERE incomplete IS NOT TRUE) t
     JOIN (
-      SELECT *, lead(first_seen_at) OVER (PARTITION BY cluster_id ORDER BY number) AS next_first_seen_at
-      FROM insights.snapshots
+      SELECT s.cluster_id, s.snapshot_id, s.number, s.first_seen_at,
+             max(if(cut.snapshot_id IS NULL, s.number, NULL)) OVER (PARTITION BY s.cluster_id ORDER BY s.number
+               ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS whole_before,
+             min(if(cut.snapshot_id IS NULL, s.number, NULL)) OVER (PARTITION BY s.cluster_id ORDER BY s.number
+               ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS whole_after,
+             min(if(cut.snapshot_id IS NULL, s.first_seen_at, NULL)) OVER (PARTITION BY s.cluster_id ORDER BY s.number
+               ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS whole_after_at
+      FROM insights.snapshots s
+      LEFT JOIN {_CUT} cut ON s.cluster_id = cut.cluster_id AND s.snapshot_id = cut.snapshot_id
     ) s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
   )
 )

@@ -105,12 +105,14 @@ def test_an_isr_that_shrinks_while_another_replica_joins_it(spark: SparkSession)
     key = "cluster_id string, snapshot_id string"
     columns = f"{key}, topic string, partition int, leader int, replicas array<int>, isr array<int>"
     spark.createDataFrame(partitions, columns).createOrReplaceTempView("silver__partitions")
+    topics = [("prod", s, "t", False) for s in states]
+    spark.createDataFrame(topics, f"{key}, topic string, incomplete boolean").createOrReplaceTempView("silver__topics")
     snapshots = [("prod", "s1", 1, False), ("prod", "s2", 2, True)]
     spark.createDataFrame(snapshots, f"{key}, number int, newest boolean").createOrReplaceTempView(
         "insights__snapshots"
     )
     found = spark.sql(use_temporary_names(BY_NAME["insights.snapshot_changes"].sql)).collect()
-    for view in ("silver__partitions", "insights__snapshots"):
+    for view in ("silver__partitions", "silver__topics", "insights__snapshots"):
         spark.catalog.dropTempView(view)
     assert {row.partition: (row.isr_shrunk, row.isr_expanded) for row in found} == {0: (True, True), 1: (False, True)}
     assert not any(row.leader_changed or row.replicas_changed for row in found)
@@ -268,9 +270,9 @@ def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None
         3: {"a": (4, 3, "A"), "d": (4, 2, "D")},
         4: {"a": (4, 3, "A"), "b": (1, 1, "B"), "d": (4, None, "D")},
     }
-    topics = [("prod", f"s{n}", t, *values) for n, topics in states.items() for t, values in topics.items()]
+    topics = [("prod", f"s{n}", t, *values, False) for n, topics in states.items() for t, values in topics.items()]
     key = "cluster_id string, snapshot_id string"
-    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string"
+    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string, incomplete boolean"
     spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
     snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
     columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
@@ -290,6 +292,43 @@ def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None
         (row.number, row.replication_factor_before, row.replication_factor_now) for row in found if row[3] == "d"
     ]
     assert sorted(changes) == [(3, 1, 2), (4, 2, None)]
+
+
+def test_a_listing_that_was_cut_creates_and_deletes_nothing(spark: SparkSession) -> None:
+    """State 2 lacks c and d, as b breaks off; state 4 lacks everything after a. d is gone since 3, e is new in 5."""
+    states = {
+        1: {"a": (1, False), "b": (4, False), "c": (2, False), "d": (1, False)},
+        2: {"a": (1, False), "b": (4, True)},
+        3: {"a": (1, False), "b": (4, False), "c": (3, False)},
+        4: {"a": (2, True)},
+        5: {"a": (2, False), "b": (4, False), "c": (3, False), "e": (1, False)},
+    }
+    topics = [("prod", f"s{n}", t, count, 2, t, cut) for n, some in states.items() for t, (count, cut) in some.items()]
+    key = "cluster_id string, snapshot_id string"
+    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string, incomplete boolean"
+    spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
+    snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
+    columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
+    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
+    found = spark.sql(use_temporary_names(BY_NAME["insights.topic_changes"].sql)).collect()
+    assert {row.first_seen_at.day == row.number for row in found} == {True}
+    assert sorted((row.number, row.topic, row.change, *row[5:7]) for row in found) == [
+        (3, "c", "partitions changed", 2, 3),
+        (3, "d", "deleted", 1, None),
+        (5, "a", "partitions changed", 1, 2),
+        (5, "e", "created", None, 1),
+    ]
+    partitions = [("prod", s, topic, 0, 1, [1], [1]) for _, s, topic, *_ in topics if s in ("s3", "s4")]
+    columns = f"{key}, topic string, partition int, leader int, replicas array<int>, isr array<int>"
+    spark.createDataFrame(partitions, columns).createOrReplaceTempView("silver__partitions")
+    for newest in (3, 4):  # the listing that was cut is the older one, then the newer one
+        numbered = [("prod", "s3", 3 if newest == 4 else 4, newest == 3), ("prod", "s4", newest, newest == 4)]
+        spark.createDataFrame(numbered, f"{key}, number int, newest boolean").createOrReplaceTempView(
+            "insights__snapshots"
+        )
+        assert spark.sql(use_temporary_names(BY_NAME["insights.snapshot_changes"].sql)).collect() == []
+    for view in ("silver__partitions", "silver__topics", "insights__snapshots"):
+        spark.catalog.dropTempView(view)
 
 
 def test_issues_are_those_of_the_verdict(store: Store) -> None:
