@@ -136,7 +136,7 @@ def render_prometheus(report: AlertReport) -> str:
     verdict = gauge("verdict", "1 for the level of the cluster's verdict, else 0.", "level")
     run_time = gauge("run_timestamp_seconds", "Time of the run.")
     fresh = gauge("new_findings", "Findings that the previous run with alerts did not have.")
-    findings = gauge("findings", "Topics (or brokers) with an issue.", "issue", "state")
+    findings = gauge("findings", "Topics, brokers or log dirs with an issue.", "issue", "state")
     partitions = gauge("issue_partitions", "Partitions with an issue.", "issue", "state")
     crossed = gauge("threshold_crossed", "1 if the threshold of --alert is crossed, else 0.", "threshold")
     value = gauge("metric_value", "Value of the metric of a threshold.", "metric")
@@ -273,15 +273,15 @@ def deliver(
     quiet = [text for number, text in parts if number]
     return [
         *(f"alert: {line}" for line in lines),
-        *_describe_kept(report.findings),
+        *_describe_unseen(report.findings),
         *([f"no alert for {', '.join(quiet)}"] if quiet else []),
     ]
 
 
-def _describe_kept(findings: Sequence[JudgedFinding]) -> Iterator[str]:
+def _describe_unseen(findings: Sequence[JudgedFinding]) -> Iterator[str]:
     """Yield for each cluster which findings stay as they were, as its sources do not show their subjects."""
-    kept = [one.finding for one in findings if not one.is_shown]
-    for cluster in dict.fromkeys(one.cluster_id for one in kept):
-        names = [one.subject for one in kept if one.cluster_id == cluster]
+    unseen = [one.finding for one in findings if not one.is_shown]
+    for cluster in dict.fromkeys(one.cluster_id for one in unseen):
+        names = [one.subject for one in unseen if one.cluster_id == cluster]
         text = fill_forms("{n} [finding stays|findings stay] as [it was|they were]", len(names))
         yield f"{cluster}: {text}, as the sources do not show all of {name_some(names)}: is a listing cut or filtered?"

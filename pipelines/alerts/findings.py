@@ -48,7 +48,7 @@ WHERE {condition} AND live IS FALSE
 
 
 # Which of these topics and brokers the sources do not show as a whole, and what they show of all.
-_SHOWN = """
+_VISIBLE_SQL = """
 SELECT cluster_id, 'topic' AS kind, topic AS subject, incomplete FROM silver.topics
 WHERE {condition} AND (incomplete OR topic IN ({names}))
 UNION ALL
@@ -143,7 +143,7 @@ def find_hidden(
     open_ones = [finding for finding, state in previous if state is not AlertState.RESOLVED]
     names = {one.subject for one in open_ones if one.issue not in _OF_BROKERS}
     quoted = ", ".join(map(quote_text, sorted(names))) or "NULL"
-    sql = _SHOWN.format(condition=match_snapshots(list(snapshots)), names=quoted)
+    sql = _VISIBLE_SQL.format(condition=match_snapshots(list(snapshots)), names=quoted)
     with store.explain_faults():
         rows = store.open_sql([*_TABLES, "silver.log_dirs"], snapshots).run(sql).to_pylist() if open_ones else []
     is_part: dict[tuple[str, str, str], bool] = {
@@ -178,13 +178,13 @@ def judge_findings(
     states = {finding.key: (finding, state) for finding, state in previous}
     valid = [one for one in acknowledgements if one.until >= today]
     judged, present = [], set()
-    shown = {finding.key: finding for finding in current}
-    kept = {
+    observed = {finding.key: finding for finding in current}
+    unobserved = {
         key: finding
         for key, (finding, state) in states.items()
-        if state is not AlertState.RESOLVED and key in hidden and key not in shown
+        if state is not AlertState.RESOLVED and key in hidden and key not in observed
     }
-    for key, finding in (shown | kept).items():
+    for key, finding in (observed | unobserved).items():
         present.add(key)
         if is_below(finding, level):
             continue
@@ -192,7 +192,7 @@ def judge_findings(
         state = AlertState.ACKNOWLEDGED if match else AlertState.FIRING
         before = states.get(key)
         is_changed = before is None or before[1] is not state
-        judged.append(JudgedFinding(finding, state, is_changed, match, key in shown))
+        judged.append(JudgedFinding(finding, state, is_changed, match, key in observed))
     for key, (finding, state) in states.items():
         if key not in present and state is not AlertState.RESOLVED:
             judged.append(JudgedFinding(finding, AlertState.RESOLVED, True))

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from pipelines.verdict.judgement import Verdict
 
 _MAX_FINDINGS = 3  # of a cluster in the summary
+_CUT = "incomplete_topics"  # is always said, as most tables lack what the sources lack
 
 
 def format_in_summary(cluster: str, verdict: Verdict, source: str) -> Iterator[str]:
-    """Yield the headline of a cluster, and of one at risk also the worst findings with next steps.
+    """Yield the headline of a cluster, whether topics are cut, and of one at risk also the worst findings with steps.
 
     source: as commands name it.
     """
@@ -36,6 +37,8 @@ def format_in_summary(cluster: str, verdict: Verdict, source: str) -> Iterator[s
         yield from format_findings(points, verdict.sentence, _MAX_FINDINGS)
         if (more := len(verdict.points) - _MAX_FINDINGS) > 0:
             yield f"  {count_of(more, 'more finding')}: kafka-placement what-if {source}"
+    printed = verdict.points[: _MAX_FINDINGS if verdict.level is Level.AT_RISK else 1]
+    yield from (f"  - {point.text}" for point in verdict.points if point.kind == _CUT and point not in printed)
 
 
 _TOO_OLD = ". It is older than [retention] keeps: the next maintenance deletes it"

@@ -174,7 +174,7 @@ LEFT JOIN (
          bool_or(NOT s.newest AND NOT t.incomplete) AS old_is_whole
   FROM silver.topics t JOIN {_LAST_TWO} s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
   GROUP BY t.cluster_id, t.topic
-) shown ON c.cluster_id = shown.cluster_id AND c.topic = shown.topic,
+) own ON c.cluster_id = own.cluster_id AND c.topic = own.topic,
 LATERAL (SELECT new IS NOT NULL AND old IS NOT NULL AS is_in_both)
 WHERE (new IS NULL AND (new_is_cut IS NOT TRUE OR new_is_whole))
    OR (old IS NULL AND (old_is_cut IS NOT TRUE OR old_is_whole))
@@ -201,8 +201,8 @@ WHERE new IS NULL OR old IS NULL OR NOT (new.live <=> old.live) OR NOT (new.rack
    OR NOT (new.host <=> old.host)
 
 -- insights.topic_changes: Topics created, deleted or changed between consecutive snapshots, in every snapshot but the
--- first of each cluster: number and first_seen_at are those of the later snapshot. Snapshots that do not show a topic as
--- a whole are passed over, for this topic and for those that they lack: the next one that does shows what changed.
+-- first of each cluster: number and first_seen_at are those of the later snapshot. A snapshot that does not show all
+-- of a topic is passed over, for it and for the topics that the snapshot lacks: the next one that does has the changes.
 SELECT cluster_id, c.number, c.first_seen_at, topic, c.change, c.partitions_before, c.partitions_now,
        c.replication_factor_before, c.replication_factor_now
 FROM (

@@ -100,10 +100,12 @@ def load_history(
         *(F.sum(name).alias(name) for name in ("bytes_in_per_s", "bytes_out_per_s")),
         *(F.count(name).alias(count) for name, count in _KNOWN.items()),
     )
+    ids = topics.select(*SNAPSHOT_KEY, "topic", "topic_id", F.col("partitions").cast("long").alias("all_partitions"))
+    of_topics = by_topic.join(ids, on=[*SNAPSHOT_KEY, "topic"], how="left")
     sums = ("partitions", "replicas", *_KNOWN, *_KNOWN.values())
     of_cluster = by_topic.groupBy(*SNAPSHOT_KEY).agg(*(F.sum(name).alias(name) for name in sums))
-    ids = topics.select(*SNAPSHOT_KEY, "topic", "topic_id")
-    of_topics = by_topic.join(ids, on=[*SNAPSHOT_KEY, "topic"], how="left")
+    all_partitions = ids.groupBy(*SNAPSHOT_KEY).agg(F.sum("all_partitions").alias("all_partitions"))
+    of_cluster = of_cluster.join(all_partitions, on=[*SNAPSHOT_KEY], how="left")
     sums = ("replicas", *_KNOWN, *_KNOWN.values())
     of_logs = sum_shard_logs(entities, brokers).groupBy(*SNAPSHOT_KEY, "broker_id")
     by_broker = of_logs.agg(*(F.sum(name).alias(name) for name in sums))

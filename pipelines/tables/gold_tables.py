@@ -146,6 +146,11 @@ LOAD_HISTORY = Table(
             "partitions with known replicas, for brokers and log dirs those that they hold",
             required=True,
         ),
+        column(
+            "all_partitions",
+            LONG,
+            "partitions of the topic, or of all topics, also those that the sources do not show; null for others",
+        ),
         column("replicas", LONG, "replicas of these partitions, of brokers and log dirs those in them", required=True),
         column(
             "size_bytes", LONG, "their bytes on disks, for brokers and log dirs those of all logs; null = none is known"

@@ -145,6 +145,27 @@ def test_a_topic_that_was_created_again_begins_anew(
     assert build_history(loads, 6).left_out["size_bytes"].tolist() == [3]
 
 
+@pytest.mark.parametrize("cut", [2, 4])
+def test_a_listing_that_was_cut_is_left_out(cut: int) -> None:
+    """Sample `cut` shows 2 of 3 partitions of a, and nothing of b: neither fell, and b was not created again."""
+    rows = [("a", "A", sample, 2 if sample == cut else 3, 30.0 + sample) for sample in range(5)]
+    rows += [("b", "B", sample, 1, 10.0 + sample) for sample in range(5) if sample != cut]
+    rows += [("", None, sample, 2 if sample == cut else 4, 40.0 + sample) for sample in range(5)]
+    loads = make_loads(*rows).to_pylist()
+    every = {"a": 3, "b": 1, None: 4}
+    history = build_history(
+        pa.Table.from_pylist([row | {"all_partitions": every[row["topic"]]} for row in loads], schema=LOAD_SAMPLES), 5
+    )
+    names = [f"{name}" for name in history.subjects["topic"].to_pylist()]
+    is_used = {name: (~np.isnan(row)).tolist() for name, row in zip(names, history.values["size_bytes"], strict=True)}
+    replicas = {name: (~np.isnan(row)).tolist() for name, row in zip(names, history.values["replicas"], strict=True)}
+    whole = [sample != cut for sample in range(5)]
+    if cut == 4:  # the newest sample: only it can be compared with itself
+        assert is_used == replicas == {"a": [False] * 4 + [True], "None": [False] * 4 + [True]}
+    else:
+        assert is_used == replicas == {"a": whole, "b": whole, "None": whole}
+
+
 def test_a_topic_that_was_deleted_meanwhile_begins_anew_and_one_that_is_gone_has_no_series() -> None:
     back = [("back", None, sample, 1, float(sample)) for sample in (0, 1, 3, 4)]
     gone = [("gone", None, sample, 1, float(sample)) for sample in range(4)]

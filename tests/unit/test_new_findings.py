@@ -89,6 +89,23 @@ def test_every_pattern_of_an_acknowledgement_matches(values: dict[str, str], mat
     assert (one[1] is ACKNOWLEDGED) is matches
 
 
+def test_a_finding_that_the_sources_do_not_show_stays_as_it_was() -> None:
+    before = [(ORDERS, FIRING), (TEMPORARY, ACKNOWLEDGED), (DOWN, FIRING)]
+    pattern = acknowledge("tmp-*")
+    judged = judge_findings([], before, [pattern], TODAY, Level.WARNING, {ORDERS.key, TEMPORARY.key})
+    assert [(one.finding, one.state, one.is_changed, one.is_shown) for one in judged] == [
+        (ORDERS, FIRING, False, False),
+        (TEMPORARY, ACKNOWLEDGED, False, False),
+        (DOWN, RESOLVED, True, True),
+    ]
+    answer = build_alerts_json(build_report(judged))
+    ongoing = next(one["ongoing"] for one in answer["clusters"] if one["cluster_id"] == "prod")
+    assert ongoing == [{"issue": "offline", "subject": "orders", "partitions": 1, "is_shown": False}]
+    fewer = ORDERS._replace(partitions=0)
+    (one,) = judge_findings([fewer], before[:1], (), TODAY, Level.WARNING, {ORDERS.key})
+    assert (one.finding, one.is_shown) == (fewer, True)
+
+
 def build_report(findings: list[JudgedFinding]) -> AlertReport:
     verdicts = {
         'blue "a"': Verdict(Level.OK, "Any single broker can fail.", ()),

@@ -41,7 +41,7 @@ LOAD_SAMPLES = pa.schema(
     [
         *(("subject_kind", TEXT), ("broker_id", INT), ("log_dir", TEXT), ("topic", TEXT)),
         *(("topic_id", TEXT), ("sample", INT)),
-        *((name, LONG) for name in ("partitions", *list(QUANTITIES.values())[:-1])),
+        *((name, LONG) for name in ("partitions", "all_partitions", *list(QUANTITIES.values())[:-1])),
         *((name, LONG if name in ("size_bytes", "replicas") else pa.float64()) for name in QUANTITIES),
     ]
 )
@@ -59,7 +59,8 @@ def build_history(rows: pa.Table, samples: int) -> LoadHistory:
     """Build the series of subjects.
 
     The series of a topic begins when it was created again: at the first sample after one that lacks it, or in which it
-    has another id or fewer partitions. Values are left out if they sum up another part of the partitions than the last.
+    has another id or fewer partitions. Values are left out if they sum up another part of the partitions than the last,
+    so those of a sample whose sources do not show all partitions; that such a sample lacks a topic says nothing.
 
     Args:
         rows: LOAD_SAMPLES, in any order, at most one per subject and sample.
@@ -78,21 +79,30 @@ def build_history(rows: pa.Table, samples: int) -> LoadHistory:
 
     row = spread(np.arange(rows.num_rows), -1)
     is_last = row[:, -1] >= 0 if samples else np.zeros(len(keys), dtype=bool)
-    partitions = spread(to_numpy(rows["partitions"]).astype(np.float64), np.nan)
+    known, every = (to_numpy(pc.cast(rows[name], pa.float64()), np.nan) for name in ("partitions", "all_partitions"))
+    partitions = spread(np.where(np.isnan(every), known, np.maximum(every, known)), np.nan)
+    # The part of its replicas that a sample shows: of a broker or log dir, that of the cluster's partitions.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part_shown = spread(known, np.nan) / partitions
+    kind = to_array(rows["subject_kind"])
+    is_cluster = np.asarray(pc.equal(kind, SubjectKind.CLUSTER))
+    of_cluster = part_shown[code[is_cluster][0]] if is_cluster.any() else np.ones(samples)
+    of_cluster = np.nan_to_num(of_cluster, nan=1.0)
+    part_shown[np.unique(code[np.asarray(pc.equal(kind, SubjectKind.BROKER))])] = of_cluster
+    part_shown[np.unique(code[np.asarray(pc.equal(kind, SubjectKind.LOG_DIR))])] = of_cluster
     subjects = rows.select(list(SUBJECT)).take(pa.array(row[is_last, -1]))
     is_topic = np.asarray(pc.equal(to_array(subjects["subject_kind"]), SubjectKind.TOPIC))
     topic_ids = spread(to_codes(rows["topic_id"])[0], -1)[is_last]
-    partitions = partitions[is_last]
-    starts = _find_start(partitions, topic_ids) * is_topic
+    partitions, part_shown = partitions[is_last], part_shown[is_last]
+    starts = _find_start(partitions, topic_ids, is_whole=of_cluster >= 1 - _MAX_CHANGE) * is_topic
     belongs = np.arange(samples) >= starts[:, None]
     values, left_out = {}, {}
-    for quantity, known in QUANTITIES.items():
+    for quantity, count in QUANTITIES.items():
         array = to_numpy(pc.cast(rows[quantity], pa.float64()), np.nan)
         all_values = spread(array, np.nan)[is_last]
         with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.nan_to_num(
-                spread(to_numpy(rows[known]).astype(np.float64), np.nan)[is_last] / partitions, nan=1.0
-            )
+            counts = spread(to_numpy(rows[count]).astype(np.float64), np.nan)[is_last]
+            part = np.nan_to_num(part_shown if quantity == "replicas" else counts / partitions, nan=1.0)
         part = np.where(np.isnan(all_values), np.nan, part)
         is_used = belongs & (np.abs(part - _last_value(part)[:, None]) <= _MAX_CHANGE)
         values[quantity] = np.where(is_used, all_values, np.nan)
@@ -100,15 +110,16 @@ def build_history(rows: pa.Table, samples: int) -> LoadHistory:
     return LoadHistory(subjects, values, left_out)
 
 
-def _find_start(partitions: Floats, topic_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _find_start(partitions: Floats, topic_ids: npt.NDArray[np.int64], is_whole: Flags) -> npt.NDArray[np.int64]:
     """Return the first sample of each topic as it is now: int64 (topics).
 
-    partitions: float64 (topics, samples), NaN = absent. topic_ids: codes, -1 = unknown.
+    partitions: float64 (topics, samples), NaN = absent. topic_ids: codes, -1 = unknown. is_whole (samples): whether the
+    sources show all partitions of the cluster, so that a topic that they lack does not exist.
     """
     before, now = partitions[:, :-1], partitions[:, 1:]
     old, new = topic_ids[:, :-1], topic_ids[:, 1:]
     begins = np.zeros(partitions.shape, dtype=bool)
-    begins[:, 1:] = np.isnan(before) | (now < before) | ((old >= 0) & (new >= 0) & (old != new))
+    begins[:, 1:] = (np.isnan(before) & is_whole[:-1]) | (now < before) | ((old >= 0) & (new >= 0) & (old != new))
     index = np.where(begins, np.arange(partitions.shape[1]), 0)
     starts: npt.NDArray[np.int64] = index.max(axis=1, initial=0)
     return starts
