@@ -18,7 +18,7 @@ from pipelines.sql_text import match_snapshots, quote_text
 from pipelines.tables.alert_tables import ALERTS
 from pipelines.tables.gold_tables import CLUSTER_FINDINGS
 from pipelines.verdict import statements
-from pipelines.verdict.cluster_evidence import ISSUES_SQL, PartitionIssue
+from pipelines.verdict.cluster_evidence import IS_CUT_SQL, ISSUES_SQL, PartitionIssue
 from pipelines.verdict.verdict_points import Level
 from udfs.wording import quote_value, shorten_text
 
@@ -48,17 +48,17 @@ WHERE {condition} AND live IS FALSE
 
 
 # Which of these topics and brokers the sources do not show as a whole, and what they show of all.
-_VISIBLE_SQL = """
-SELECT cluster_id, 'topic' AS kind, topic AS subject, incomplete FROM silver.topics
-WHERE {condition} AND (incomplete OR topic IN ({names}))
+_VISIBLE_SQL = f"""
+SELECT cluster_id, 'topic' AS kind, topic AS subject, {IS_CUT_SQL} AS is_cut FROM silver.topics
+WHERE {{condition}} AND ({IS_CUT_SQL} OR topic IN ({{names}}))
 UNION ALL
 SELECT b.cluster_id, 'broker', CAST(b.broker_id AS STRING), b.live IS NULL OR NOT b.live OR l.broker_id IS NULL
-FROM (SELECT * FROM silver.brokers WHERE {condition}) b
-LEFT JOIN (SELECT DISTINCT cluster_id, broker_id FROM silver.log_dirs WHERE {condition}) l
+FROM (SELECT * FROM silver.brokers WHERE {{condition}}) b
+LEFT JOIN (SELECT DISTINCT cluster_id, broker_id FROM silver.log_dirs WHERE {{condition}}) l
   ON l.cluster_id = b.cluster_id AND l.broker_id = b.broker_id
 UNION ALL
 SELECT cluster_id, 'unknown broker', CAST(broker_id AS STRING), true FROM silver.brokers
-WHERE {condition} AND live IS NULL
+WHERE {{condition}} AND live IS NULL
 """
 
 
@@ -147,9 +147,9 @@ def find_hidden(
     with store.explain_faults():
         rows = store.open_sql([*_TABLES, "silver.log_dirs"], snapshots).run(sql).to_pylist() if open_ones else []
     is_part: dict[tuple[str, str, str], bool] = {
-        (row["cluster_id"], row["kind"], row["subject"]): row["incomplete"] for row in rows
+        (row["cluster_id"], row["kind"], row["subject"]): row["is_cut"] for row in rows
     }
-    cut = {cluster for (cluster, kind, _), incomplete in is_part.items() if kind == "topic" and incomplete}
+    cut = {cluster for (cluster, kind, _), is_cut in is_part.items() if kind == "topic" and is_cut}
 
     def is_hidden(one: AlertFinding) -> bool:
         if one.issue == BROKER_DOWN:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pipelines.spark.view_columns import LOAD_VIEWS, VIEW_COLUMNS
 from pipelines.sql_text import quote_name, quote_text
 from pipelines.tables import TABLES
-from pipelines.verdict.cluster_evidence import COUNTED_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
+from pipelines.verdict.cluster_evidence import COUNTED_SQL, IS_CUT_SQL, ISSUE_COUNTS_SQL, ISSUES_SQL, PartitionIssue
 from pipelines.verdict.verdict_points import ANSWER_SQL, LEVEL_SQL
 from udfs.arrow.columns import get_comment
 from udfs.failures.scenarios import ScenarioKind
@@ -68,7 +68,7 @@ _NEWEST_PARTITIONS = """(
   WHERE s.newest
 )"""
 # Snapshots that lack a part of a topic: of other topics that they lack, none is known to be gone.
-_CUT = "(SELECT DISTINCT cluster_id, snapshot_id FROM silver.topics WHERE incomplete)"
+_CUT = f"(SELECT DISTINCT cluster_id, snapshot_id FROM silver.topics WHERE {IS_CUT_SQL})"
 _LAST_TWO = """(
     SELECT * FROM (
       SELECT cluster_id, snapshot_id, newest,
@@ -170,9 +170,10 @@ LEFT JOIN (
   GROUP BY s.cluster_id
 ) cut ON c.cluster_id = cut.cluster_id
 LEFT JOIN (
-  SELECT t.cluster_id, t.topic, bool_or(s.newest AND NOT t.incomplete) AS new_is_whole,
-         bool_or(NOT s.newest AND NOT t.incomplete) AS old_is_whole
-  FROM silver.topics t JOIN {_LAST_TWO} s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
+  SELECT t.cluster_id, t.topic, bool_or(s.newest AND NOT t.is_cut) AS new_is_whole,
+         bool_or(NOT s.newest AND NOT t.is_cut) AS old_is_whole
+  FROM (SELECT cluster_id, snapshot_id, topic, {IS_CUT_SQL} AS is_cut FROM silver.topics) t
+  JOIN {_LAST_TWO} s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
   GROUP BY t.cluster_id, t.topic
 ) own ON c.cluster_id = own.cluster_id AND c.topic = own.topic,
 LATERAL (SELECT new IS NOT NULL AND old IS NOT NULL AS is_in_both)
@@ -232,7 +233,7 @@ FROM (
            lag(struct(s.number, t.topic_id, t.partitions, t.replication_factor))
              OVER (PARTITION BY t.cluster_id, t.topic ORDER BY s.number) AS old,
            lead(s.number) OVER (PARTITION BY t.cluster_id, t.topic ORDER BY s.number) AS next_number
-    FROM (SELECT * FROM silver.topics WHERE incomplete IS NOT TRUE) t
+    FROM (SELECT * FROM silver.topics WHERE NOT ({IS_CUT_SQL})) t
     JOIN (
       SELECT s.cluster_id, s.snapshot_id, s.number, s.first_seen_at,
              max(if(cut.snapshot_id IS NULL, s.number, NULL)) OVER (PARTITION BY s.cluster_id ORDER BY s.number

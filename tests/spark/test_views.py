@@ -105,8 +105,9 @@ def test_an_isr_that_shrinks_while_another_replica_joins_it(spark: SparkSession)
     key = "cluster_id string, snapshot_id string"
     columns = f"{key}, topic string, partition int, leader int, replicas array<int>, isr array<int>"
     spark.createDataFrame(partitions, columns).createOrReplaceTempView("silver__partitions")
-    topics = [("prod", s, "t", False) for s in states]
-    spark.createDataFrame(topics, f"{key}, topic string, incomplete boolean").createOrReplaceTempView("silver__topics")
+    topics = [("prod", s, "t", 2, 2) for s in states]
+    columns = f"{key}, topic string, partitions int, listed_partitions int"
+    spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
     snapshots = [("prod", "s1", 1, False), ("prod", "s2", 2, True)]
     spark.createDataFrame(snapshots, f"{key}, number int, newest boolean").createOrReplaceTempView(
         "insights__snapshots"
@@ -270,9 +271,9 @@ def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None
         3: {"a": (4, 3, "A"), "d": (4, 2, "D")},
         4: {"a": (4, 3, "A"), "b": (1, 1, "B"), "d": (4, None, "D")},
     }
-    topics = [("prod", f"s{n}", t, *values, False) for n, topics in states.items() for t, values in topics.items()]
+    topics = [("prod", f"s{n}", t, *values, values[0]) for n, topics in states.items() for t, values in topics.items()]
     key = "cluster_id string, snapshot_id string"
-    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string, incomplete boolean"
+    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string, listed_partitions int"
     spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
     snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
     columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
@@ -297,15 +298,17 @@ def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None
 def test_a_listing_that_was_cut_creates_and_deletes_nothing(spark: SparkSession) -> None:
     """State 2 lacks c and d, as b breaks off; state 4 lacks everything after a. d is gone since 3, e is new in 5."""
     states = {
-        1: {"a": (1, False), "b": (4, False), "c": (2, False), "d": (1, False)},
-        2: {"a": (1, False), "b": (4, True)},
-        3: {"a": (1, False), "b": (4, False), "c": (3, False)},
-        4: {"a": (2, True)},
-        5: {"a": (2, False), "b": (4, False), "c": (3, False), "e": (1, False)},
+        1: {"a": (1, 0), "b": (4, 0), "c": (2, 0), "d": (1, 0)},
+        2: {"a": (1, 0), "b": (4, 1)},
+        3: {"a": (1, 0), "b": (4, 0), "c": (3, 0)},
+        4: {"a": (2, 1)},
+        5: {"a": (2, 0), "b": (4, 0), "c": (3, 0), "e": (1, 0)},
     }
-    topics = [("prod", f"s{n}", t, count, 2, t, cut) for n, some in states.items() for t, (count, cut) in some.items()]
+    topics = [
+        ("prod", f"s{n}", t, count, 2, t, count - cut) for n, some in states.items() for t, (count, cut) in some.items()
+    ]
     key = "cluster_id string, snapshot_id string"
-    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string, incomplete boolean"
+    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string, listed_partitions int"
     spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
     snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
     columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
