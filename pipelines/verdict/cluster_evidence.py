@@ -41,8 +41,8 @@ _ISSUE_CASES_SQL = ", ".join(f"CASE WHEN {condition} THEN '{issue}' END" for iss
 # A join that leaves out the partitions that do not count.
 COUNTED_SQL = """LEFT ANTI JOIN (SELECT * FROM silver.topics WHERE marked_for_deletion OR ignored)
 USING (cluster_id, snapshot_id, topic)"""
-# Whether the sources lack partitions of a row of silver.topics. Not `incomplete`: partition lines alone are that, and may
-# well be all, so that a topic that is not among them would never count as deleted.
+# Whether the sources lack partitions of a row of silver.topics. Not `incomplete`: partition lines alone are that, yet
+# may be all, and a topic that is not among them would never count as deleted.
 IS_CUT_SQL = "listed_partitions < partitions"
 # Columns of silver.partitions for each partition and issue; {partitions}: these, or a query of some of them.
 ISSUES_SQL = f"""SELECT *, explode(filter(array({_ISSUE_CASES_SQL}), i -> i IS NOT NULL)) AS issue
